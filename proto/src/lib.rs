@@ -1,0 +1,41 @@
+//! The gRPC contracts of Helve, generated from `proto/`.
+//!
+//! - [`v1`]: the public services: handles, keys, transactions, calls, cluster.
+//! - [`command::v1`]: what is replicated, and the rows that it leaves on disk.
+//! - [`peer::v1`]: node to node.
+//!
+//! Features: `messages` (default) has the messages alone, `client` and `server` add their side of the services.
+
+/// The public contract, package `helve.v1`.
+#[allow(missing_docs, clippy::all, clippy::pedantic)]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/helve.v1.rs"));
+}
+
+/// What is replicated.
+pub mod command {
+    /// Package `helve.command.v1`.
+    #[allow(missing_docs, clippy::all, clippy::pedantic)]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/helve.command.v1.rs"));
+    }
+}
+
+/// Node to node.
+pub mod peer {
+    /// Package `helve.peer.v1`.
+    #[allow(missing_docs, clippy::all, clippy::pedantic)]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/helve.peer.v1.rs"));
+    }
+}
+
+/// The descriptors of all the contracts, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helve.bin"));
+
+/// The `domain` of every `google.rpc.ErrorInfo` that Helve sends.
+pub const ERROR_DOMAIN: &str = "helve.v1";
+
+mod reason;
+
+pub use reason::Reason;

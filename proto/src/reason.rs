@@ -1,0 +1,88 @@
+//! The machine-readable reason of an error.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident => $text:literal,)*) => {
+        /// Why a call failed: `google.rpc.ErrorInfo.reason`. Callers branch on it, never on the message.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Reason {
+            /// Every reason, for tables and tests.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The text on the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// The reason that this text on the wire names; `None` for one that this version does not know.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// `if_revision` does not hold. Read again, decide again.
+    Conflict => "CONFLICT",
+    /// The identity was used for another request. A bug of the caller: never reuse an identity.
+    ReplayMismatch => "REPLAY_MISMATCH",
+    /// The call's number is below its session's floor, so its outcome is forgotten. It was not executed now.
+    StaleCall => "STALE_CALL",
+    /// The call's number is beyond its session's window, or its request id is from the future. It was not executed.
+    TooEarly => "TOO_EARLY",
+    /// The replay session is gone. If the call was sent before, its outcome cannot be known.
+    SessionExpired => "SESSION_EXPIRED",
+    /// The request id is older than the outcomes that are kept. It was not executed now.
+    RequestTooOld => "REQUEST_TOO_OLD",
+    /// An id, key, value, message or transaction is over its limit.
+    TooLarge => "TOO_LARGE",
+    /// A handle id is empty, or has a NUL.
+    BadId => "BAD_ID",
+    /// A key is empty, has a NUL, or stands twice in one call.
+    BadKey => "BAD_KEY",
+    /// A tenant, store or id prefix is not 1 to 64 bytes of `[a-z0-9_-]`.
+    BadName => "BAD_NAME",
+    /// A lifetime is zero, or does not fit.
+    BadLifetime => "BAD_LIFETIME",
+    /// The request lacks a part, or a part is malformed.
+    BadRequest => "BAD_REQUEST",
+    /// The tenant's quota is used up. Deletes still work.
+    Quota => "QUOTA",
+    /// Too much is under way. Retry after a pause.
+    Overloaded => "OVERLOADED",
+    /// A disk is below its reserve. Deletes and takes still work.
+    DiskFull => "DISK_FULL",
+    /// No leader within the deadline. The call was not executed.
+    NoLeader => "NO_LEADER",
+    /// The outcome is not known. Retry under the same identity.
+    Ambiguous => "AMBIGUOUS",
+    /// No valid credential.
+    Unauthenticated => "UNAUTHENTICATED",
+    /// The credential does not allow this.
+    Denied => "DENIED",
+    /// The peer belongs to another cluster.
+    WrongCluster => "WRONG_CLUSTER",
+    /// The message was meant for another node.
+    WrongNode => "WRONG_NODE",
+    /// Something was written by a newer version.
+    FormatNewer => "FORMAT_NEWER",
+    /// The list took too long. Continue with the resume token.
+    ListLapsed => "LIST_LAPSED",
+    /// This node must stop, or has stopped. Try another node.
+    Stopping => "STOPPING",
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
