@@ -1,1 +1,142 @@
-//! Placeholder.
+//! The deterministic state machine of Helve.
+//!
+//! [`apply`] takes one command of the log to what it writes and what it comes to. It knows nothing but the command, its place in
+//! the log and the rows: no clock, no randomness, no IO, no thread, and not whether its replica leads. What varies was stamped into
+//! the command before it was proposed, so every replica that applies the same log holds the same rows.
+//!
+//! A host gives it a [`View`] of its rows, applies commands to one [`Batch`], and writes what [`Batch::finish`] yields as one.
+//! [`query`] answers reads from a view. [`check`] says whether a request is within the limits, before it is proposed.
+//!
+//! - A refusal (conflict, expired, stale call) is an outcome, replicated like a success. A [`Fault`] means that this replica stops.
+//! - A record's revision is the log index of its last change of value.
+//! - Time is the largest stamp so far. A record whose deadline has come is expired, whether its row is still there or not.
+
+mod batch;
+pub mod check;
+mod context;
+mod expiry;
+mod fault;
+mod group;
+mod handles;
+mod layout;
+mod lifetime;
+pub mod limits;
+pub mod planted;
+pub mod query;
+mod record;
+mod replay;
+mod row;
+mod state;
+mod tombstone;
+mod transact;
+mod usage;
+
+use helve_proto::command::v1::{
+    Command, Outcome, Refusal, command::Operation, outcome::Outcome as Kind,
+};
+
+pub use crate::{
+    batch::{Batch, View},
+    check::{Violation, check},
+    context::Context,
+    expiry::{clock, next_deadline},
+    fault::Fault,
+    group::cluster_id,
+    handles::mint::minted_id,
+};
+use crate::{
+    context::{Call, Stop},
+    layout::Space,
+    replay::{Admission, Slot},
+};
+
+/// Applies one command: writes its effect to the batch and says what it came to. Commands must come in the order of the log.
+///
+/// # Errors
+/// A [`Fault`] if the rows cannot be read or the command is of a newer version. The replica must stop, and drop the batch.
+pub fn apply<V: View>(
+    context: &Context,
+    command: &Command,
+    batch: &mut Batch<V>,
+) -> Result<Outcome, Fault> {
+    if command.feature_level > limits::FEATURE_LEVEL {
+        return Err(Fault::FeatureLevel {
+            needed: command.feature_level,
+            known: limits::FEATURE_LEVEL,
+        });
+    }
+    let clock_ms = expiry::advance(batch, context.group_id, command.proposed_at_ms)?;
+    let is_tenant_fit = u8::try_from(command.tenant.len()).is_ok();
+    let mut call = Call {
+        space: Space {
+            group_id: context.group_id,
+            tenant: if is_tenant_fit { &command.tenant } else { "" },
+        },
+        principal: &command.principal,
+        index: context.index,
+        clock_ms,
+        batch,
+    };
+    if !is_tenant_fit {
+        return Ok(call.refused(Refusal::Malformed, 0, 0));
+    }
+    let (slot, outcome) = match replay::admit(&mut call, command) {
+        Ok(Admission::Execute(slot)) => {
+            let executed = execute(&mut call, command).map(|kind| Outcome {
+                outcome: Some(kind),
+            });
+            (slot, or_refused(&call, executed)?)
+        }
+        Ok(Admission::Answer(outcome)) => (Slot::Nowhere, outcome),
+        Err(stop) => (Slot::Nowhere, or_refused(&call, Err(stop))?),
+    };
+    if !matches!(command.operation, Some(Operation::Tick(_))) {
+        expiry::sweep(&mut call, limits::SWEEP_ROWS)?;
+    }
+    replay::keep(&mut call, &slot, &command.fingerprint, &outcome)?;
+    Ok(outcome)
+}
+
+fn or_refused<V>(call: &Call<'_, V>, executed: Result<Outcome, Stop>) -> Result<Outcome, Fault> {
+    match executed {
+        Ok(outcome) => Ok(outcome),
+        Err(Stop::Refused {
+            refusal,
+            revision,
+            operation,
+        }) => Ok(call.refused(refusal, revision, operation)),
+        Err(Stop::Fault(fault)) => Err(fault),
+    }
+}
+
+fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, Stop> {
+    let malformed = || Stop::refused(Refusal::Malformed);
+    let minted = &command.minted_ids;
+    Ok(match command.operation.as_ref().ok_or_else(malformed)? {
+        Operation::Mint(request) => {
+            let minted_id = minted.first().ok_or_else(malformed)?;
+            Kind::Mint(handles::mint::apply(call, request, minted_id)?)
+        }
+        Operation::Put(request) => Kind::Put(handles::put::apply(call, request)?),
+        Operation::Take(request) => Kind::Take(handles::take::apply(call, request)?),
+        Operation::Renew(request) => Kind::Renew(handles::renew::apply(call, request)?),
+        Operation::Delete(request) => Kind::Delete(handles::delete::apply(call, request)?),
+        Operation::Store(request) => Kind::Store(state::store::apply(call, request)?),
+        Operation::DeleteKey(request) => Kind::DeleteKey(state::delete::apply(call, request)?),
+        Operation::BatchStore(request) => {
+            Kind::BatchStore(state::store::apply_batch(call, request)?)
+        }
+        Operation::Transact(request) => Kind::Transact(transact::apply(call, request, minted)?),
+        Operation::OpenSession(request) => {
+            Kind::OpenSession(replay::sessions::open(call, request)?)
+        }
+        Operation::Tick(tick) => Kind::Tick(expiry::tick(call, *tick)?),
+        Operation::Touch(touch) => Kind::Touch(expiry::touch(call, touch)?),
+        Operation::AllocateNodeId(request) => {
+            Kind::AllocateNodeId(group::allocate_node_id(call, *request)?)
+        }
+        Operation::SetClusterId(request) => {
+            Kind::SetClusterId(group::set_cluster_id(call, request)?)
+        }
+    })
+}

@@ -1,0 +1,203 @@
+//! What the machine reads from and writes to.
+
+use std::{
+    collections::{BTreeMap, btree_map},
+    ops::Bound,
+};
+
+use bytes::Bytes;
+
+use crate::{
+    fault::Fault,
+    layout::{Due, Space},
+    usage::{self, Delta},
+};
+
+const PAGE_ROWS_MIN: usize = 64;
+
+/// A consistent, ordered picture of all rows.
+pub trait View {
+    /// The value under a key.
+    ///
+    /// # Errors
+    /// [`Fault::View`] if the host cannot read.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault>;
+
+    /// The first `rows_max` rows with `from <= key < to`, ascending. None if `from >= to`.
+    ///
+    /// # Errors
+    /// [`Fault::View`] if the host cannot read.
+    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault>;
+}
+
+impl<V: View + ?Sized> View for &V {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        (**self).get(key)
+    }
+
+    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
+        (**self).range(from, to, rows_max)
+    }
+}
+
+/// What some commands write, over the view that they started from. Later commands of the batch read what earlier ones wrote.
+/// Usage rows alone are behind until [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct Batch<V> {
+    view: V,
+    writes: BTreeMap<Bytes, Option<Bytes>>,
+    usage: BTreeMap<Bytes, Delta>,
+    /// No row of this group's deadline index lies before this time. Spares a scan for each command.
+    deadlines_from: Option<(u32, u64)>,
+}
+
+impl<V: View> Batch<V> {
+    /// An empty batch over a view.
+    pub fn new(view: V) -> Self {
+        Self {
+            view,
+            writes: BTreeMap::new(),
+            usage: BTreeMap::new(),
+            deadlines_from: None,
+        }
+    }
+
+    /// What to write, in the order of the keys: `None` deletes. Adds up the usage rows first.
+    ///
+    /// # Errors
+    /// A fault if a usage row cannot be read, or contradicts the rows.
+    pub fn finish(mut self) -> Result<BTreeMap<Bytes, Option<Bytes>>, Fault> {
+        for (key, delta) in std::mem::take(&mut self.usage) {
+            let row = usage::sum(&self, &key, delta)?;
+            self.writes.insert(key, row);
+        }
+        Ok(self.writes)
+    }
+
+    pub(crate) fn put(&mut self, key: Bytes, value: Bytes) {
+        self.writes.insert(key, Some(value));
+    }
+
+    pub(crate) fn delete(&mut self, key: Bytes) {
+        self.writes.insert(key, None);
+    }
+
+    pub(crate) fn add_usage(&mut self, key: Bytes, delta: Delta) {
+        let sum = self.usage.entry(key).or_default();
+        *sum = sum.plus(delta);
+    }
+
+    pub(crate) fn pending_usage(&self, key: &[u8]) -> Delta {
+        self.usage.get(key).copied().unwrap_or_default()
+    }
+
+    /// A time before which the group has no deadline row; `None` if it is not known yet.
+    pub(crate) fn deadlines_from(&self, group_id: u32) -> Option<u64> {
+        self.deadlines_from
+            .filter(|(group, _)| *group == group_id)
+            .map(|(_, from_ms)| from_ms)
+    }
+
+    pub(crate) fn set_deadlines_from(&mut self, group_id: u32, from_ms: u64) {
+        self.deadlines_from = Some((group_id, from_ms));
+    }
+
+    /// Writes a row of the group's deadline index.
+    pub(crate) fn put_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
+        if let Some(from_ms) = self.deadlines_from(space.group_id) {
+            self.set_deadlines_from(space.group_id, from_ms.min(at_ms));
+        }
+        let key = space.group().deadline(at_ms, space.tenant, due);
+        self.put(key, Bytes::new());
+    }
+
+    pub(crate) fn delete_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
+        self.delete(space.group().deadline(at_ms, space.tenant, due));
+    }
+
+    /// Moves a deadline row, if it moves.
+    pub(crate) fn move_deadline(
+        &mut self,
+        space: Space<'_>,
+        due: &Due,
+        old: Option<u64>,
+        new: Option<u64>,
+    ) {
+        if old == new {
+            return;
+        }
+        if let Some(at_ms) = old {
+            self.delete_deadline(space, at_ms, due);
+        }
+        if let Some(at_ms) = new {
+            self.put_deadline(space, at_ms, due);
+        }
+    }
+}
+
+impl<V: View> View for Batch<V> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        match self.writes.get(key) {
+            Some(written) => Ok(written.clone()),
+            None => self.view.get(key),
+        }
+    }
+
+    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
+        if from >= to || rows_max == 0 {
+            return Ok(Vec::new());
+        }
+        let bounds = (Bound::Included(from), Bound::Excluded(to));
+        let mut written = self.writes.range::<[u8], _>(bounds).peekable();
+        if written.peek().is_none() {
+            return self.view.range(from, to, rows_max);
+        }
+        // Rows that the batch deleted are skipped, so a page is never so small that skipping takes many.
+        let page_rows = rows_max.max(PAGE_ROWS_MIN);
+        let mut merged = Vec::new();
+        let mut start = from.to_vec();
+        loop {
+            let page = self.view.range(&start, to, page_rows)?;
+            let next = (page.len() == page_rows).then(|| after(&page[page_rows - 1].0));
+            for (key, value) in page {
+                while let Some((key, value)) = next_before(&mut written, &key) {
+                    merged.extend(value.map(|value| (key, value)));
+                }
+                match written.next_if(|(other, _)| **other == key) {
+                    Some((_, replaced)) => merged.extend(replaced.clone().map(|v| (key, v))),
+                    None => merged.push((key, value)),
+                }
+                if merged.len() >= rows_max {
+                    merged.truncate(rows_max);
+                    return Ok(merged);
+                }
+            }
+            match next {
+                Some(next) => start = next,
+                None => break,
+            }
+        }
+        let rest = written.filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        merged.extend(rest.take(rows_max - merged.len()));
+        Ok(merged)
+    }
+}
+
+/// The smallest key after this one.
+fn after(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+type Written<'a> = std::iter::Peekable<btree_map::Range<'a, Bytes, Option<Bytes>>>;
+
+/// The next write, if it lies before this key.
+fn next_before(written: &mut Written<'_>, key: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
+    let (key, value) = written.next_if(|(other, _)| *other < key)?;
+    Some((key.clone(), value.clone()))
+}
+
+#[cfg(test)]
+mod tests;

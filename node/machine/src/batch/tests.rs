@@ -1,0 +1,79 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{Batch, View};
+use crate::fault::Fault;
+
+struct Rows(BTreeMap<Bytes, Bytes>);
+
+impl View for Rows {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        Ok(self.0.get(key).cloned())
+    }
+
+    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
+        let bounds = (
+            std::ops::Bound::Included(from),
+            std::ops::Bound::Excluded(to),
+        );
+        let rows = self.0.range::<[u8], _>(bounds).take(rows_max);
+        Ok(rows
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect())
+    }
+}
+
+fn key(number: u16) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}
+
+#[test]
+fn a_range_merges_what_is_written_with_what_stands() {
+    let stands: BTreeMap<_, _> = (0..400)
+        .step_by(2)
+        .map(|n| (key(n), Bytes::from("old")))
+        .collect();
+    let mut expected = stands.clone();
+    let mut batch = Batch::new(Rows(stands));
+    for number in 0..400 {
+        match number % 7 {
+            0 | 1 => {
+                batch.put(key(number), Bytes::from("new"));
+                expected.insert(key(number), Bytes::from("new"));
+            }
+            2..5 => {
+                batch.delete(key(number));
+                expected.remove(&key(number));
+            }
+            _ => {}
+        }
+    }
+    let expected = Rows(expected);
+    for (from, to, rows_max) in [
+        (0, 400, 1),
+        (0, 400, 63),
+        (0, 400, 64),
+        (0, 400, 1000),
+        (13, 200, 5),
+        (9, 9, 3),
+        (20, 10, 3),
+    ] {
+        let wanted = if from < to {
+            expected.range(&key(from), &key(to), rows_max).unwrap()
+        } else {
+            Vec::new()
+        };
+        assert_eq!(
+            batch.range(&key(from), &key(to), rows_max).unwrap(),
+            wanted,
+            "{from}..{to}, {rows_max}"
+        );
+    }
+    for number in 0..400 {
+        assert_eq!(
+            batch.get(&key(number)).unwrap(),
+            expected.get(&key(number)).unwrap()
+        );
+    }
+}

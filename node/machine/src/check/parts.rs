@@ -1,0 +1,229 @@
+//! The operations of commands.
+
+use std::collections::BTreeSet;
+
+use helve_proto::{
+    Reason,
+    command::v1::{command::Operation, touch::Record},
+    v1::{BatchStoreRequest, Lifetime, TransactRequest, operation::Operation as Part},
+};
+
+use super::{Violation, handle_id, key, lifetime, name, owner, text_size};
+use crate::limits::{
+    CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
+    VALUE_BYTES_MAX,
+};
+
+/// Checks an operation; says how many handles it mints.
+pub(super) fn operation(operation: &Operation) -> Result<usize, Violation> {
+    match operation {
+        Operation::Mint(r) => {
+            mint(
+                &r.store,
+                &r.owner,
+                &r.id_prefix,
+                &r.value,
+                r.lifetime.as_ref(),
+            )?;
+            return Ok(1);
+        }
+        Operation::Put(r) => {
+            handle(&r.store, &r.owner, &r.id)?;
+            content(&r.value, r.lifetime.as_ref())?;
+        }
+        Operation::Take(r) => handle(&r.store, &r.owner, &r.id)?,
+        Operation::Renew(r) => {
+            handle(&r.store, &r.owner, &r.id)?;
+            lifetime(r.lifetime.as_ref())?;
+        }
+        Operation::Delete(r) => handle(&r.store, &r.owner, &r.id)?,
+        Operation::Store(r) => {
+            owned_key(&r.owner, &r.key)?;
+            content(&r.value, r.lifetime.as_ref())?;
+        }
+        Operation::DeleteKey(r) => owned_key(&r.owner, &r.key)?,
+        Operation::BatchStore(r) => batch_store(r)?,
+        Operation::Transact(r) => return transact(r),
+        Operation::OpenSession(r) if r.session_id.len() != IDENTITY_BYTES => {
+            return Err(Violation::new(
+                Reason::BadRequest,
+                "a session id has 16 bytes",
+            ));
+        }
+        Operation::Touch(touch) => match &touch.record {
+            Some(Record::Handle(r)) => handle(&r.store, &r.owner, &r.id)?,
+            Some(Record::Key(r)) => owned_key(&r.owner, &r.key)?,
+            None => {
+                return Err(Violation::new(
+                    Reason::BadRequest,
+                    "a touch names no record",
+                ));
+            }
+        },
+        Operation::SetClusterId(r) => text_size("cluster id", &r.cluster_id, CLUSTER_ID_BYTES_MAX)?,
+        Operation::OpenSession(_) | Operation::Tick(_) | Operation::AllocateNodeId(_) => {}
+    }
+    Ok(0)
+}
+
+fn handle(store: &str, owner_name: &str, id: &str) -> Result<(), Violation> {
+    name("store", store)?;
+    owner(owner_name)?;
+    handle_id(id)
+}
+
+fn owned_key(owner_name: &str, key_name: &str) -> Result<(), Violation> {
+    owner(owner_name)?;
+    key(key_name)
+}
+
+fn mint(
+    store: &str,
+    owner_name: &str,
+    id_prefix: &str,
+    value: &[u8],
+    life: Option<&Lifetime>,
+) -> Result<(), Violation> {
+    name("store", store)?;
+    owner(owner_name)?;
+    if !id_prefix.is_empty() {
+        name("id prefix", id_prefix)?;
+    }
+    content(value, life)
+}
+
+fn content(value: &[u8], life: Option<&Lifetime>) -> Result<(), Violation> {
+    if value.len() > VALUE_BYTES_MAX {
+        let message = format!(
+            "the value has {} bytes, and {VALUE_BYTES_MAX} are allowed",
+            value.len()
+        );
+        return Err(Violation::new(Reason::TooLarge, message));
+    }
+    lifetime(life)
+}
+
+fn operations_count(count: usize) -> Result<(), Violation> {
+    if count > TRANSACTION_OPERATIONS_MAX {
+        let message = format!(
+            "{count} operations stand in one call, and {TRANSACTION_OPERATIONS_MAX} are allowed"
+        );
+        return Err(Violation::new(Reason::TooLarge, message));
+    }
+    Ok(())
+}
+
+/// Adds up a transaction's bytes and names, and refuses what is too much or stands twice.
+#[derive(Default)]
+struct Tally<'a> {
+    bytes: usize,
+    handles: BTreeSet<(&'a str, &'a str, &'a str)>,
+    keys: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Tally<'a> {
+    fn bytes(&mut self, parts: &[usize]) -> Result<(), Violation> {
+        self.bytes += parts.iter().sum::<usize>();
+        if self.bytes > TRANSACTION_BYTES_MAX {
+            let message = format!(
+                "names and values have more than the {TRANSACTION_BYTES_MAX} bytes that are allowed"
+            );
+            return Err(Violation::new(Reason::TooLarge, message));
+        }
+        Ok(())
+    }
+
+    fn handle(
+        &mut self,
+        store: &'a str,
+        owner_name: &'a str,
+        id: &'a str,
+    ) -> Result<(), Violation> {
+        handle(store, owner_name, id)?;
+        self.bytes(&[store.len(), owner_name.len(), id.len()])?;
+        if !self.handles.insert((store, owner_name, id)) {
+            return Err(Violation::new(
+                Reason::BadId,
+                "the id stands twice in one call",
+            ));
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, owner_name: &'a str, key: &'a str) -> Result<(), Violation> {
+        owned_key(owner_name, key)?;
+        self.bytes(&[owner_name.len(), key.len()])?;
+        if !self.keys.insert((owner_name, key)) {
+            return Err(Violation::new(
+                Reason::BadKey,
+                "the key stands twice in one call",
+            ));
+        }
+        Ok(())
+    }
+
+    fn content(&mut self, value: &[u8], life: Option<&Lifetime>) -> Result<(), Violation> {
+        content(value, life)?;
+        self.bytes(&[value.len()])
+    }
+
+    fn part(&mut self, part: &'a Part) -> Result<(), Violation> {
+        match part {
+            Part::Mint(op) => {
+                mint(
+                    &op.store,
+                    &op.owner,
+                    &op.id_prefix,
+                    &op.value,
+                    op.lifetime.as_ref(),
+                )?;
+                self.bytes(&[
+                    op.store.len(),
+                    op.owner.len(),
+                    op.id_prefix.len(),
+                    op.value.len(),
+                ])
+            }
+            Part::Put(op) => {
+                self.handle(&op.store, &op.owner, &op.id)?;
+                self.content(&op.value, op.lifetime.as_ref())
+            }
+            Part::Take(op) => self.handle(&op.store, &op.owner, &op.id),
+            Part::Renew(op) => {
+                self.handle(&op.store, &op.owner, &op.id)?;
+                lifetime(op.lifetime.as_ref())
+            }
+            Part::Delete(op) => self.handle(&op.store, &op.owner, &op.id),
+            Part::Store(op) => {
+                self.key(&op.owner, &op.key)?;
+                self.content(&op.value, op.lifetime.as_ref())
+            }
+            Part::DeleteKey(op) => self.key(&op.owner, &op.key),
+        }
+    }
+}
+
+fn batch_store(request: &BatchStoreRequest) -> Result<(), Violation> {
+    operations_count(request.items.len())?;
+    let mut tally = Tally::default();
+    for (index, item) in request.items.iter().enumerate() {
+        tally
+            .key(&request.owner, &item.key)
+            .and_then(|()| tally.content(&item.value, item.lifetime.as_ref()))
+            .map_err(|violation| violation.at(index))?;
+    }
+    Ok(())
+}
+
+fn transact(request: &TransactRequest) -> Result<usize, Violation> {
+    operations_count(request.operations.len())?;
+    let mut tally = Tally::default();
+    let mut mints = 0;
+    for (index, operation) in request.operations.iter().enumerate() {
+        let missing = || Violation::new(Reason::BadRequest, "the operation is empty").at(index);
+        let part = operation.operation.as_ref().ok_or_else(missing)?;
+        tally.part(part).map_err(|violation| violation.at(index))?;
+        mints += usize::from(matches!(part, Part::Mint(_)));
+    }
+    Ok(mints)
+}

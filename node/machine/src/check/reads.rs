@@ -1,0 +1,86 @@
+//! Reads.
+
+use helve_proto::{
+    Reason,
+    v1::{
+        BatchRetrieveRequest, CountRequest, ExistsRequest, GetRequest, ListKeysRequest,
+        ListRequest, RetrieveRequest,
+    },
+};
+
+use super::{Violation, handle_id, key, name, owner, text_size};
+use crate::limits::{KEY_BYTES_MAX, RESUME_TOKEN_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+
+/// # Errors
+/// What is wrong with the request.
+pub fn get(request: &GetRequest) -> Result<(), Violation> {
+    name("store", &request.store)?;
+    owner(&request.owner)?;
+    handle_id(&request.id)
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn count(request: &CountRequest) -> Result<(), Violation> {
+    name("store", &request.store)?;
+    request.owner.as_deref().map_or(Ok(()), owner)
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn list(request: &ListRequest) -> Result<(), Violation> {
+    name("store", &request.store)?;
+    request.owner.as_deref().map_or(Ok(()), owner)?;
+    resume_token(&request.resume_token)
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn list_keys(request: &ListKeysRequest) -> Result<(), Violation> {
+    owner(&request.owner)?;
+    text_size("key prefix", &request.prefix, KEY_BYTES_MAX)?;
+    if request.prefix.contains('\0') {
+        return Err(Violation::new(Reason::BadKey, "a key prefix has no NUL"));
+    }
+    resume_token(&request.resume_token)
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn retrieve(request: &RetrieveRequest) -> Result<(), Violation> {
+    owner(&request.owner)?;
+    key(&request.key)
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn exists(request: &ExistsRequest) -> Result<(), Violation> {
+    owner(&request.owner)?;
+    key(&request.key)
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn batch_retrieve(request: &BatchRetrieveRequest) -> Result<(), Violation> {
+    owner(&request.owner)?;
+    let count = request.keys.len();
+    if count > TRANSACTION_OPERATIONS_MAX {
+        let message =
+            format!("{count} keys stand in one call, and {TRANSACTION_OPERATIONS_MAX} are allowed");
+        return Err(Violation::new(Reason::TooLarge, message));
+    }
+    for (index, name) in request.keys.iter().enumerate() {
+        key(name).map_err(|violation| violation.at(index))?;
+    }
+    Ok(())
+}
+
+fn resume_token(token: &[u8]) -> Result<(), Violation> {
+    if token.len() > RESUME_TOKEN_BYTES_MAX {
+        return Err(Violation::new(
+            Reason::BadRequest,
+            "the resume token is none of Helve's",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Time: the replicated clock, and the removal of what is due. Whether a due row has been removed yet is never to be seen in an
+//! answer; removing is housekeeping.
+
+use helve_proto::{
+    command::v1::{NumberRow, Tick, Ticked, TombstoneRow, Touch, Touched, touch::Record},
+    v1::HandleStatus,
+};
+
+use crate::{
+    batch::{Batch, View},
+    context::{Call, Stop},
+    fault::Fault,
+    layout::{Due, DueRow, Group, Kind, Space, Target},
+    lifetime,
+    limits::TICK_ROWS_MAX,
+    record::{self, Stored},
+    replay, row, tombstone,
+};
+
+/// Due rows that are looked up at once.
+const SWEEP_CHUNK: u32 = 64;
+
+/// The replicated clock of a group, in milliseconds since the Unix epoch; 0 before the first command.
+///
+/// # Errors
+/// A fault if the row cannot be read.
+pub fn clock(view: &impl View, group_id: u32) -> Result<u64, Fault> {
+    let row: Option<NumberRow> = row::read(view, "clocks", &Group(group_id).clock())?;
+    Ok(row.map_or(0, |row| row.value))
+}
+
+/// The first time at which a row of the group is due, be it past already; `None` if nothing is.
+///
+/// # Errors
+/// A fault if the deadline index cannot be read.
+pub fn next_deadline(view: &impl View, group_id: u32) -> Result<Option<u64>, Fault> {
+    let group = Group(group_id);
+    let (from, to) = group.deadlines(0, u64::MAX);
+    match view.range(&from, &to, 1)?.first() {
+        Some((key, _)) => Ok(Some(group.parse_deadline(key)?.at_ms)),
+        None => Ok(None),
+    }
+}
+
+/// Takes a stamp into the clock, which never falls, and answers the clock.
+pub(crate) fn advance<V: View>(
+    batch: &mut Batch<V>,
+    group_id: u32,
+    stamp_ms: u64,
+) -> Result<u64, Fault> {
+    let clock_ms = clock(batch, group_id)?;
+    if stamp_ms <= clock_ms {
+        return Ok(clock_ms);
+    }
+    batch.put(
+        Group(group_id).clock(),
+        row::encode(&NumberRow { value: stamp_ms }),
+    );
+    Ok(stamp_ms)
+}
+
+pub(crate) fn tick<V: View>(call: &mut Call<'_, V>, tick: Tick) -> Result<Ticked, Fault> {
+    let removed_rows = sweep(call, tick.rows_max.min(TICK_ROWS_MAX))?;
+    let more = !due_rows(call, 1)?.is_empty();
+    Ok(Ticked { removed_rows, more })
+}
+
+/// Restarts the idle time of a record that lives and has one.
+pub(crate) fn touch<V: View>(call: &mut Call<'_, V>, touch: &Touch) -> Result<Touched, Stop> {
+    let target = match &touch.record {
+        Some(Record::Handle(handle)) => Target::handle(&handle.store, &handle.owner, &handle.id)?,
+        Some(Record::Key(key)) => Target::key(&key.owner, &key.key)?,
+        None => return Ok(Touched {}),
+    };
+    let seen = record::see(call.batch, call.space, &target, call.clock_ms)?;
+    if let Some(row) = seen.live()
+        && let Some(ttl_ms) = row.idle_ttl_ms
+    {
+        let renewed_ms = lifetime::idle_deadline(call.clock_ms, ttl_ms).unwrap_or(u64::MAX);
+        if Some(renewed_ms) > row.idle_deadline_ms {
+            let mut row = row.clone();
+            row.idle_deadline_ms = Some(renewed_ms);
+            record::write(call.batch, call.space, &target, &seen, &row)?;
+        }
+    }
+    Ok(Touched {})
+}
+
+/// Removes due rows, the earliest first, at most `rows_max`; says how many.
+pub(crate) fn sweep<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<u32, Fault> {
+    let mut removed = 0;
+    while removed < rows_max {
+        let due = due_rows(call, (rows_max - removed).min(SWEEP_CHUNK))?;
+        if due.is_empty() {
+            break;
+        }
+        for row in due {
+            if removed == rows_max {
+                break;
+            }
+            removed += remove(call, &row, rows_max - removed)?;
+        }
+    }
+    Ok(removed)
+}
+
+/// The earliest rows that are due, at most `rows_max`.
+fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow>, Fault> {
+    let group = call.space.group();
+    let known_from = call.batch.deadlines_from(group.0);
+    if known_from.is_some_and(|from_ms| from_ms > call.clock_ms) {
+        return Ok(Vec::new());
+    }
+    let (from, to) = group.deadlines(known_from.unwrap_or(0), u64::MAX);
+    let rows = call.batch.range(&from, &to, rows_max as usize)?;
+    let mut due = Vec::with_capacity(rows.len());
+    for (key, _) in &rows {
+        due.push(group.parse_deadline(key)?);
+    }
+    let first_ms = due.first().map_or(u64::MAX, |row| row.at_ms);
+    call.batch.set_deadlines_from(group.0, first_ms);
+    due.retain(|row| row.at_ms <= call.clock_ms);
+    Ok(due)
+}
+
+/// Removes what a row of the index stands for, at least one row and at most `rows_max`; says how many.
+fn remove<V: View>(call: &mut Call<'_, V>, row: &DueRow, rows_max: u32) -> Result<u32, Fault> {
+    let space = Space {
+        group_id: call.space.group_id,
+        tenant: &row.tenant,
+    };
+    match &row.due {
+        Due::Record(target) => {
+            remove_record(call, space, row.at_ms, target)?;
+            Ok(1)
+        }
+        Due::Session(session_id) => {
+            replay::sessions::sweep(call.batch, space, session_id, row.at_ms, rows_max)
+        }
+        // The index may name a time at which none is due any more: then it moves, which counts as one.
+        Due::Tombstones => Ok(tombstone::sweep(call.batch, space, call.clock_ms, rows_max)?.max(1)),
+        Due::Requests => {
+            Ok(replay::requests::sweep(call.batch, space, call.clock_ms, rows_max)?.max(1))
+        }
+    }
+}
+
+fn remove_record<V: View>(
+    call: &mut Call<'_, V>,
+    space: Space<'_>,
+    at_ms: u64,
+    target: &Target,
+) -> Result<(), Fault> {
+    let bytes = call
+        .batch
+        .get(&space.record(target))?
+        .ok_or(Fault::Corrupt(
+            "a deadline names a record that is not there",
+        ))?;
+    let row = record::decode(&bytes)?;
+    if lifetime::deadline(&row) != Some(at_ms) {
+        return Err(Fault::Corrupt("a deadline differs from its record's"));
+    }
+    let stored = Stored {
+        row,
+        bytes: bytes.len(),
+    };
+    record::remove(call.batch, space, target, Some(&stored))?;
+    if target.kind == Kind::Handle && record::is_told(at_ms, call.clock_ms) {
+        let tombstone = TombstoneRow {
+            status: HandleStatus::Expired.into(),
+            at_ms,
+        };
+        tombstone::add(call.batch, space, &target.path, &tombstone)?;
+    }
+    Ok(())
+}

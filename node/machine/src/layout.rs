@@ -1,0 +1,377 @@
+//! Every physical row's key.
+//!
+//! A key is: group id (u32), tenant (length u8, bytes), table (u8), and the table's own part. Numbers are big-endian, so that
+//! they sort. Every text but the last of a key bears its length, so that no name can reach into another's rows. Rows of the group
+//! itself (clock, deadlines, node ids, cluster id) stand under the empty tenant.
+//!
+//! | table | own part | value |
+//! |---|---|---|
+//! | clock, node ids, cluster | - | `NumberRow`, `NumberRow`, `ClusterRow` |
+//! | deadlines | time u64, kind u8, tenant (length u8), target | empty |
+//! | handles, tombstones | store (length u8), owner (length u16), id | `RecordRow`, `TombstoneRow` |
+//! | keys | owner (length u16), key | `RecordRow` |
+//! | tombstone order | time u64, then as in tombstones | empty |
+//! | tombstone summary, request summary | - | `TombstonesRow`, `RequestsRow` |
+//! | sessions | session id (16) | `SessionRow` |
+//! | session outcomes | session id (16), number u64 | `OutcomeRow` |
+//! | request outcomes | request id (16) | `OutcomeRow` |
+//! | usage of tenant, sessions | - | `UsageRow` |
+//! | usage of store, of owner | store (length u8); and owner (length u16) | `UsageRow` |
+
+use bytes::Bytes;
+
+use crate::fault::Fault;
+
+const CLOCK: u8 = 1;
+const DEADLINES: u8 = 2;
+const NODE_IDS: u8 = 3;
+const CLUSTER: u8 = 4;
+const HANDLES: u8 = 16;
+const KEYS: u8 = 17;
+const TOMBSTONES: u8 = 18;
+const TOMBSTONE_ORDER: u8 = 19;
+const TOMBSTONE_SUMMARY: u8 = 20;
+const SESSIONS: u8 = 24;
+const SESSION_OUTCOMES: u8 = 25;
+const REQUEST_OUTCOMES: u8 = 26;
+const REQUEST_SUMMARY: u8 = 27;
+const USAGE_TENANT: u8 = 32;
+const USAGE_STORE: u8 = 33;
+const USAGE_OWNER: u8 = 34;
+const USAGE_SESSIONS: u8 = 35;
+
+/// Handle or key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Handle,
+    Key,
+}
+
+/// Which record: its kind, and its own part of the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    pub(crate) path: Bytes,
+}
+
+/// A name does not fit a key. Checked commands never have one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unfit;
+
+impl Target {
+    pub(crate) fn handle(store: &str, owner: &str, id: &str) -> Result<Self, Unfit> {
+        let mut path = store_path(store)?;
+        push_owner(&mut path, owner)?;
+        path.extend_from_slice(id.as_bytes());
+        Ok(Self {
+            kind: Kind::Handle,
+            path: path.into(),
+        })
+    }
+
+    pub(crate) fn key(owner: &str, key: &str) -> Result<Self, Unfit> {
+        let mut path = owner_path(owner)?;
+        path.extend_from_slice(key.as_bytes());
+        Ok(Self {
+            kind: Kind::Key,
+            path: path.into(),
+        })
+    }
+
+    /// The parts of a handle's path that name its store, and its store and owner.
+    pub(crate) fn store_and_owner(&self) -> Result<(&[u8], &[u8]), Fault> {
+        let (store_end, owner_end) =
+            ends(&self.path).ok_or(Fault::Corrupt("a handle's key is too short"))?;
+        Ok((&self.path[..store_end], &self.path[..owner_end]))
+    }
+}
+
+/// A store's part of a handle's path.
+pub(crate) fn store_path(store: &str) -> Result<Vec<u8>, Unfit> {
+    let mut path = Vec::with_capacity(store.len() + 64);
+    path.push(u8::try_from(store.len()).map_err(|_| Unfit)?);
+    path.extend_from_slice(store.as_bytes());
+    Ok(path)
+}
+
+/// An owner's part of a key's path.
+pub(crate) fn owner_path(owner: &str) -> Result<Vec<u8>, Unfit> {
+    let mut path = Vec::with_capacity(owner.len() + 64);
+    push_owner(&mut path, owner)?;
+    Ok(path)
+}
+
+pub(crate) fn push_owner(path: &mut Vec<u8>, owner: &str) -> Result<(), Unfit> {
+    let length = u16::try_from(owner.len()).map_err(|_| Unfit)?;
+    path.extend_from_slice(&length.to_be_bytes());
+    path.extend_from_slice(owner.as_bytes());
+    Ok(())
+}
+
+/// Splits a part of a path that begins with an owner: the owner, and the rest.
+pub(crate) fn split_owner(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = path.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
+}
+
+/// Where store and owner of a handle's path end.
+fn ends(path: &[u8]) -> Option<(usize, usize)> {
+    let store_end = 1 + usize::from(*path.first()?);
+    let (owner, _) = split_owner(path.get(store_end..)?)?;
+    Some((store_end, store_end + 2 + owner.len()))
+}
+
+/// What a deadline row is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Due {
+    Record(Target),
+    Session(Bytes),
+    /// The tenant's oldest tombstone.
+    Tombstones,
+    /// The tenant's oldest request outcome.
+    Requests,
+}
+
+impl Due {
+    fn parts(&self) -> (u8, &[u8]) {
+        match self {
+            Self::Record(Target {
+                kind: Kind::Handle,
+                path,
+            }) => (1, path),
+            Self::Record(Target {
+                kind: Kind::Key,
+                path,
+            }) => (2, path),
+            Self::Session(id) => (3, id),
+            Self::Tombstones => (4, &[]),
+            Self::Requests => (5, &[]),
+        }
+    }
+
+    fn from_parts(kind: u8, path: Bytes) -> Option<Self> {
+        Some(match kind {
+            1 => Self::Record(Target {
+                kind: Kind::Handle,
+                path,
+            }),
+            2 => Self::Record(Target {
+                kind: Kind::Key,
+                path,
+            }),
+            3 => Self::Session(path),
+            4 => Self::Tombstones,
+            5 => Self::Requests,
+            _ => return None,
+        })
+    }
+}
+
+/// A deadline row, read back.
+#[derive(Debug)]
+pub(crate) struct DueRow {
+    pub(crate) at_ms: u64,
+    pub(crate) tenant: String,
+    pub(crate) due: Due,
+}
+
+/// The rows of a group itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(pub(crate) u32);
+
+impl Group {
+    fn table(self, table: u8) -> Vec<u8> {
+        Space {
+            group_id: self.0,
+            tenant: "",
+        }
+        .table(table)
+    }
+
+    pub(crate) fn clock(self) -> Bytes {
+        self.table(CLOCK).into()
+    }
+
+    pub(crate) fn node_ids(self) -> Bytes {
+        self.table(NODE_IDS).into()
+    }
+
+    pub(crate) fn cluster(self) -> Bytes {
+        self.table(CLUSTER).into()
+    }
+
+    pub(crate) fn deadline(self, at_ms: u64, tenant: &str, due: &Due) -> Bytes {
+        let (kind, path) = due.parts();
+        let mut key = self.table(DEADLINES);
+        key.extend_from_slice(&at_ms.to_be_bytes());
+        key.push(kind);
+        push_tenant(&mut key, tenant);
+        key.extend_from_slice(path);
+        key.into()
+    }
+
+    /// The deadline rows of these times, both included.
+    pub(crate) fn deadlines(self, first_ms: u64, last_ms: u64) -> (Vec<u8>, Vec<u8>) {
+        let mut from = self.table(DEADLINES);
+        from.extend_from_slice(&first_ms.to_be_bytes());
+        let to = match last_ms.checked_add(1) {
+            Some(end_ms) => {
+                let mut to = self.table(DEADLINES);
+                to.extend_from_slice(&end_ms.to_be_bytes());
+                to
+            }
+            None => self.table(DEADLINES + 1),
+        };
+        (from, to)
+    }
+
+    pub(crate) fn parse_deadline(self, key: &Bytes) -> Result<DueRow, Fault> {
+        let start = self.table(DEADLINES).len();
+        self.parse_deadline_at(key, start)
+            .ok_or(Fault::Corrupt("a row of the deadline index is malformed"))
+    }
+
+    fn parse_deadline_at(self, key: &Bytes, start: usize) -> Option<DueRow> {
+        let (at_ms, rest) = key.get(start..)?.split_first_chunk::<8>()?;
+        let (&[kind, length], rest) = rest.split_first_chunk::<2>()?;
+        let (tenant, path) = rest.split_at_checked(usize::from(length))?;
+        Some(DueRow {
+            at_ms: u64::from_be_bytes(*at_ms),
+            tenant: std::str::from_utf8(tenant).ok()?.to_owned(),
+            due: Due::from_parts(kind, key.slice_ref(path))?,
+        })
+    }
+}
+
+fn push_tenant(key: &mut Vec<u8>, tenant: &str) {
+    let length = u8::try_from(tenant.len()).expect("apply and queries refuse longer tenants");
+    key.push(length);
+    key.extend_from_slice(tenant.as_bytes());
+}
+
+/// The rows of one tenant in a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Space<'a> {
+    pub(crate) group_id: u32,
+    pub(crate) tenant: &'a str,
+}
+
+impl Space<'_> {
+    fn table(self, table: u8) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.tenant.len() + 96);
+        key.extend_from_slice(&self.group_id.to_be_bytes());
+        push_tenant(&mut key, self.tenant);
+        key.push(table);
+        key
+    }
+
+    fn row(self, table: u8, path: &[u8]) -> Bytes {
+        let mut key = self.table(table);
+        key.extend_from_slice(path);
+        key.into()
+    }
+
+    pub(crate) fn group(self) -> Group {
+        Group(self.group_id)
+    }
+
+    pub(crate) fn record(self, target: &Target) -> Bytes {
+        let table = match target.kind {
+            Kind::Handle => HANDLES,
+            Kind::Key => KEYS,
+        };
+        self.row(table, &target.path)
+    }
+
+    /// The records of a kind whose path begins so: where they start and end, and how much of each key stands before the path.
+    pub(crate) fn records(self, kind: Kind, path_prefix: &[u8]) -> Span {
+        let prefix = self.record(&Target {
+            kind,
+            path: Bytes::copy_from_slice(path_prefix),
+        });
+        Span::of_prefix(prefix.into())
+    }
+
+    pub(crate) fn tombstone(self, path: &[u8]) -> Bytes {
+        self.row(TOMBSTONES, path)
+    }
+
+    pub(crate) fn tombstone_order(self, at_ms: u64, path: &[u8]) -> Bytes {
+        let mut key = self.table(TOMBSTONE_ORDER);
+        key.extend_from_slice(&at_ms.to_be_bytes());
+        key.extend_from_slice(path);
+        key.into()
+    }
+
+    pub(crate) fn tombstone_orders(self) -> Span {
+        Span::of_prefix(self.table(TOMBSTONE_ORDER))
+    }
+
+    pub(crate) fn tombstone_summary(self) -> Bytes {
+        self.table(TOMBSTONE_SUMMARY).into()
+    }
+
+    pub(crate) fn session(self, session_id: &[u8]) -> Bytes {
+        self.row(SESSIONS, session_id)
+    }
+
+    pub(crate) fn session_outcome(self, session_id: &[u8], seq: u64) -> Bytes {
+        let mut key = self.table(SESSION_OUTCOMES);
+        key.extend_from_slice(session_id);
+        key.extend_from_slice(&seq.to_be_bytes());
+        key.into()
+    }
+
+    pub(crate) fn session_outcomes(self, session_id: &[u8]) -> Span {
+        Span::of_prefix(self.row(SESSION_OUTCOMES, session_id).into())
+    }
+
+    pub(crate) fn request_outcome(self, request_id: &[u8]) -> Bytes {
+        self.row(REQUEST_OUTCOMES, request_id)
+    }
+
+    pub(crate) fn request_outcomes(self) -> Span {
+        Span::of_prefix(self.table(REQUEST_OUTCOMES))
+    }
+
+    pub(crate) fn request_summary(self) -> Bytes {
+        self.table(REQUEST_SUMMARY).into()
+    }
+
+    pub(crate) fn usage_tenant(self) -> Bytes {
+        self.table(USAGE_TENANT).into()
+    }
+
+    pub(crate) fn usage_sessions(self) -> Bytes {
+        self.table(USAGE_SESSIONS).into()
+    }
+
+    pub(crate) fn usage_store(self, store_path: &[u8]) -> Bytes {
+        self.row(USAGE_STORE, store_path)
+    }
+
+    pub(crate) fn usage_owner(self, owner_path: &[u8]) -> Bytes {
+        self.row(USAGE_OWNER, owner_path)
+    }
+}
+
+/// All keys with a prefix.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+}
+
+impl Span {
+    fn of_prefix(prefix: Vec<u8>) -> Self {
+        let mut end = prefix.clone();
+        // The table's number stands in every prefix and is below 255, so something is left to raise.
+        while let Some(last) = end.pop() {
+            if last < u8::MAX {
+                end.push(last + 1);
+                break;
+            }
+        }
+        Self { prefix, end }
+    }
+}

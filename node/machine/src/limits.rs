@@ -1,0 +1,61 @@
+//! Every limit of the machine. Those that decide an outcome are part of what is replicated: a changed one needs a new feature
+//! level.
+
+/// The newest operations that this version knows.
+pub const FEATURE_LEVEL: u32 = 1;
+
+/// Bytes of a tenant's, store's or id prefix's name, of `[a-z0-9_-]`.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Bytes of a handle's id.
+pub const ID_BYTES_MAX: usize = 128;
+/// Characters of a minted id without its prefix.
+pub const MINTED_ID_CHARS: usize = 26;
+/// Bytes of a key.
+pub const KEY_BYTES_MAX: usize = 1024;
+/// Bytes of an owner or a principal.
+pub const OWNER_BYTES_MAX: usize = 256;
+/// Bytes of a value.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Operations of a transaction, items of a batch store, keys of a batch retrieve.
+pub const TRANSACTION_OPERATIONS_MAX: usize = 128;
+/// Bytes of all names and values of a transaction; also of all values that one takes, or that a batch retrieve answers.
+pub const TRANSACTION_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a list's resume token.
+pub const RESUME_TOKEN_BYTES_MAX: usize = 2048;
+/// Bytes of a cluster's id.
+pub const CLUSTER_ID_BYTES_MAX: usize = 64;
+/// Bytes of a session or request id.
+pub const IDENTITY_BYTES: usize = 16;
+/// Bytes of a fingerprint.
+pub const FINGERPRINT_BYTES: usize = 16;
+
+/// How long the owner hears that a handle expired or was taken, in milliseconds of replicated time.
+pub const TOMBSTONE_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// Tombstones of a tenant; beyond it the oldest goes first.
+pub const TOMBSTONES_MAX: u64 = 1_000_000;
+
+/// How long a replay session may lie idle, in milliseconds of replicated time.
+pub const SESSION_IDLE_TTL_MS: u64 = 60 * 60 * 1000;
+/// A session's deadline is kept this much later, and rewritten only when it would move by more, so that few calls write it.
+pub const SESSION_SLACK_MS: u64 = 6 * 60 * 1000;
+/// How far a call's number may run ahead of its session's floor.
+pub const SESSION_WINDOW_CALLS_MAX: u64 = 4096;
+/// Replay sessions of a tenant; a further one is refused with QUOTA.
+pub const SESSIONS_MAX: u64 = 100_000;
+
+/// How long the outcome of a request id is kept, in milliseconds of replicated time.
+pub const REQUEST_TTL_MS: u64 = 10 * 60 * 1000;
+/// How far a request id's time may run ahead of the replicated clock, in milliseconds.
+pub const REQUEST_AHEAD_MS_MAX: u64 = 60 * 1000;
+/// Outcomes of request ids of a tenant; beyond it the floor rises.
+pub const REQUESTS_MAX: u64 = 100_000;
+
+/// Due rows that every mutation removes on the way.
+pub const SWEEP_ROWS: u32 = 4;
+/// Due rows that one Tick removes at most.
+pub const TICK_ROWS_MAX: u32 = 1024;
+
+/// Rows that a query reads from its view at once.
+pub(crate) const SCAN_ROWS: usize = 32;
+/// Index rows, which have no value, that a query reads from its view at once.
+pub(crate) const SCAN_INDEX_ROWS: usize = 256;

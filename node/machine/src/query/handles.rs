@@ -1,0 +1,144 @@
+//! Reads of handles.
+
+use bytes::Bytes;
+use helve_proto::{
+    command::v1::{RecordRow, Touch, TouchHandle, touch::Record},
+    v1::{CountReply, CountRequest, GetReply, GetRequest, ListReply, ListRequest, ListedHandle},
+};
+
+use super::{Page, Read, Reading, Scope};
+use crate::{
+    batch::View,
+    fault::Fault,
+    layout::{Kind, Target, Unfit, push_owner, split_owner, store_path},
+    lifetime,
+    query::scan::{self, Part},
+    record, usage,
+};
+
+const UNFIT: Fault = Fault::Corrupt("a read was not checked: a name is too long");
+
+/// One handle: what became of it, and its value if it lives.
+///
+/// # Errors
+/// A fault if the rows cannot be read.
+pub fn get<V: View>(
+    view: &V,
+    scope: &Scope<'_>,
+    request: &GetRequest,
+) -> Result<Read<GetReply>, Fault> {
+    let reading = Reading::new(view, scope)?;
+    let target =
+        Target::handle(&request.store, &request.owner, &request.id).map_err(|Unfit| UNFIT)?;
+    let seen = record::see(view, reading.space, &target, reading.clock_ms)?;
+    let mut reply = GetReply {
+        header: Some(reading.header()),
+        status: seen.status.into(),
+        ..GetReply::default()
+    };
+    let Some(row) = seen.live() else {
+        return Ok(Read::Answer(reply));
+    };
+    if reading.is_lapsed(lifetime::deadline(row)) {
+        return Ok(Read::Lapsed);
+    }
+    if lifetime::needs_renewal(row, scope.stamp_ms) {
+        let handle = TouchHandle {
+            store: request.store.clone(),
+            owner: request.owner.clone(),
+            id: request.id.clone(),
+        };
+        return Ok(Read::Renew(Touch {
+            record: Some(Record::Handle(handle)),
+        }));
+    }
+    reply.info = Some(record::info(&request.owner, &request.id, row));
+    reply.value = row.value.clone();
+    Ok(Read::Answer(reply))
+}
+
+/// How many handles live. Costs the rows that are due and not removed yet, not those that live.
+///
+/// # Errors
+/// A fault if the rows cannot be read.
+pub fn count<V: View>(
+    view: &V,
+    scope: &Scope<'_>,
+    request: &CountRequest,
+) -> Result<Read<CountReply>, Fault> {
+    let reading = Reading::new(view, scope)?;
+    let path = path_prefix(&request.store, request.owner.as_deref())?;
+    if reading.has_lapsed(Kind::Handle, &path)? {
+        return Ok(Read::Lapsed);
+    }
+    let usage_key = match request.owner {
+        Some(_) => reading.space.usage_owner(&path),
+        None => reading.space.usage_store(&path),
+    };
+    let rows = usage::stored(view, &usage_key)?.rows;
+    let live = rows
+        .checked_sub(reading.count_due(Kind::Handle, &path)?)
+        .ok_or(Fault::Corrupt("more handles are due than there are"))?;
+    Ok(Read::Answer(CountReply {
+        header: Some(reading.header()),
+        live,
+    }))
+}
+
+/// One part of a list: by id in lexicographic order, grouped by owner. A part may be empty though more follow: its resume token
+/// says so.
+///
+/// # Errors
+/// A fault if the rows cannot be read.
+pub fn list<V: View>(
+    view: &V,
+    scope: &Scope<'_>,
+    request: &ListRequest,
+    page: Page,
+) -> Result<Read<ListReply>, Fault> {
+    let reading = Reading::new(view, scope)?;
+    let path = path_prefix(&request.store, request.owner.as_deref())?;
+    if reading.has_lapsed(Kind::Handle, &path)? {
+        return Ok(Read::Lapsed);
+    }
+    let span = reading.space.records(Kind::Handle, &path);
+    let part = Part {
+        page,
+        resume_token: &request.resume_token,
+        with_values: request.with_values,
+    };
+    let (handles, resume_token) = scan::part(&reading, &span, &part, |rest, row| {
+        let (owner, id) = match &request.owner {
+            Some(owner) => (owner.as_bytes(), rest),
+            None => split_owner(rest).ok_or(Fault::Corrupt("a handle's key is too short"))?,
+        };
+        let mut handle = listed(owner, id, row)?;
+        if !request.with_values {
+            handle.value = Bytes::new();
+        }
+        Ok(handle)
+    })?;
+    Ok(Read::Answer(ListReply {
+        header: Some(reading.header()),
+        handles,
+        resume_token,
+    }))
+}
+
+fn listed(owner: &[u8], id: &[u8], row: RecordRow) -> Result<ListedHandle, Fault> {
+    Ok(ListedHandle {
+        info: Some(record::info(scan::text(owner)?, scan::text(id)?, &row)),
+        value: row.value,
+    })
+}
+
+fn path_prefix(store: &str, owner: Option<&str>) -> Result<Vec<u8>, Fault> {
+    let build = || {
+        let mut path = store_path(store)?;
+        if let Some(owner) = owner {
+            push_owner(&mut path, owner)?;
+        }
+        Ok(path)
+    };
+    build().map_err(|Unfit| UNFIT)
+}

@@ -1,0 +1,294 @@
+//! A handle's or key's row: how it is found, what is planned for it, and how that is written.
+
+use bytes::Bytes;
+use helve_proto::{
+    command::v1::{RecordRow, TombstoneRow},
+    v1::{HandleStatus, Lifetime, OperationReply, RecordInfo, WriteStatus},
+};
+
+use crate::{
+    batch::{Batch, View},
+    context::{Call, Stop},
+    fault::Fault,
+    layout::{Due, Kind, Space, Target},
+    lifetime,
+    limits::TOMBSTONE_TTL_MS,
+    planted::{self, Plant},
+    row, tombstone,
+    usage::Delta,
+};
+
+const TABLE: &str = "records";
+
+/// A record's row as it stands, live or not.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) row: RecordRow,
+    /// Of the encoded row.
+    pub(crate) bytes: usize,
+}
+
+/// What is found under a name at a time. Whether a due record has been removed yet makes no difference to `status`.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) status: HandleStatus,
+    pub(crate) stored: Option<Stored>,
+    pub(crate) tombstone: Option<TombstoneRow>,
+}
+
+impl Seen {
+    pub(crate) fn live(&self) -> Option<&RecordRow> {
+        let stored = self.stored.as_ref()?;
+        (self.status == HandleStatus::Live).then_some(&stored.row)
+    }
+
+    /// 0 if nothing lives here.
+    pub(crate) fn revision(&self) -> u64 {
+        self.live().map_or(0, |row| row.revision)
+    }
+}
+
+pub(crate) fn decode(bytes: &Bytes) -> Result<RecordRow, Fault> {
+    row::decode(TABLE, bytes)
+}
+
+pub(crate) fn see(
+    view: &impl View,
+    space: Space<'_>,
+    target: &Target,
+    clock_ms: u64,
+) -> Result<Seen, Fault> {
+    let Some(bytes) = view.get(&space.record(target))? else {
+        return see_tombstone(view, space, target, clock_ms);
+    };
+    let row = decode(&bytes)?;
+    let status = match lifetime::expired_at(&row, clock_ms) {
+        None => HandleStatus::Live,
+        Some(at_ms) if target.kind == Kind::Handle && is_told(at_ms, clock_ms) => {
+            HandleStatus::Expired
+        }
+        Some(_) => HandleStatus::Unknown,
+    };
+    Ok(Seen {
+        status,
+        stored: Some(Stored {
+            row,
+            bytes: bytes.len(),
+        }),
+        tombstone: None,
+    })
+}
+
+fn see_tombstone(
+    view: &impl View,
+    space: Space<'_>,
+    target: &Target,
+    clock_ms: u64,
+) -> Result<Seen, Fault> {
+    let tombstone = match target.kind {
+        Kind::Handle => tombstone::read(view, space, &target.path)?,
+        Kind::Key => None,
+    };
+    let status = match &tombstone {
+        Some(row) if is_told(row.at_ms, clock_ms) => row.status(),
+        _ => HandleStatus::Unknown,
+    };
+    Ok(Seen {
+        status,
+        stored: None,
+        tombstone,
+    })
+}
+
+/// Whether the owner of a handle that ended at a time still hears how.
+pub(crate) fn is_told(ended_ms: u64, clock_ms: u64) -> bool {
+    clock_ms < ended_ms.saturating_add(TOMBSTONE_TTL_MS)
+}
+
+/// `if_revision` against what stands.
+pub(crate) fn compare(if_revision: Option<u64>, seen: &Seen) -> Result<(), Stop> {
+    let revision = seen.revision();
+    match if_revision {
+        Some(expected) if expected != revision && !planted::is(Plant::IgnoreRevision) => {
+            Err(Stop::conflict(revision))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The row that a write at this command's time leaves.
+pub(crate) fn written<V>(
+    call: &Call<'_, V>,
+    seen: &Seen,
+    value: &Bytes,
+    lifetime: Option<&Lifetime>,
+) -> Result<RecordRow, Stop> {
+    let present = seen.live();
+    let mut row = RecordRow {
+        value: value.clone(),
+        revision: call.index,
+        created_at_ms: present.map_or(call.clock_ms, |row| row.created_at_ms),
+        updated_at_ms: call.clock_ms,
+        ..RecordRow::default()
+    };
+    lifetime::set(&mut row, lifetime, present, call.clock_ms)?;
+    Ok(row)
+}
+
+pub(crate) fn info(owner: &str, name: &str, row: &RecordRow) -> RecordInfo {
+    RecordInfo {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        revision: row.revision,
+        created_at_ms: row.created_at_ms,
+        updated_at_ms: row.updated_at_ms,
+        expires_at_ms: row.expires_at_ms,
+        idle_ttl_ms: row.idle_ttl_ms,
+        idle_deadline_ms: row.idle_deadline_ms,
+        value_bytes: row.value.len() as u64,
+    }
+}
+
+/// What an operation is going to do to one record, and answer. Nothing is written before [`commit`](Self::commit), so that the
+/// plans of a transaction are all made before the first takes effect.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) target: Target,
+    pub(crate) seen: Seen,
+    pub(crate) change: Change,
+    pub(crate) reply: OperationReply,
+}
+
+#[derive(Debug)]
+pub(crate) enum Change {
+    Write(RecordRow),
+    Remove,
+    /// Remove, and leave a tombstone.
+    Take,
+    Nothing,
+}
+
+/// An operation on a handle that may not live.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is nearly always ready, and moved once"
+)]
+pub(crate) enum Planned {
+    Ready(Plan),
+    NotLive(HandleStatus),
+}
+
+impl Plan {
+    /// A write of a whole row; says whether it creates or replaces.
+    pub(crate) fn write(
+        target: Target,
+        seen: Seen,
+        owner: &str,
+        name: &str,
+        row: RecordRow,
+    ) -> Self {
+        let status = match seen.live() {
+            Some(_) => WriteStatus::Replaced,
+            None => WriteStatus::Created,
+        };
+        let reply = OperationReply {
+            info: Some(info(owner, name, &row)),
+            value: Bytes::new(),
+            status: status.into(),
+        };
+        Self {
+            target,
+            seen,
+            change: Change::Write(row),
+            reply,
+        }
+    }
+
+    pub(crate) fn commit<V: View>(self, call: &mut Call<'_, V>) -> Result<OperationReply, Fault> {
+        let (space, clock_ms) = (call.space, call.clock_ms);
+        match self.change {
+            Change::Write(row) => write(call.batch, space, &self.target, &self.seen, &row)?,
+            Change::Remove => remove(call.batch, space, &self.target, self.seen.stored.as_ref())?,
+            Change::Take => {
+                remove(call.batch, space, &self.target, self.seen.stored.as_ref())?;
+                let tombstone = TombstoneRow {
+                    status: HandleStatus::Taken.into(),
+                    at_ms: clock_ms,
+                };
+                tombstone::add(call.batch, space, &self.target.path, &tombstone)?;
+            }
+            Change::Nothing => {}
+        }
+        Ok(self.reply)
+    }
+}
+
+/// Writes a record over what was seen there.
+pub(crate) fn write<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    target: &Target,
+    seen: &Seen,
+    row: &RecordRow,
+) -> Result<(), Fault> {
+    if let Some(tombstone) = &seen.tombstone {
+        tombstone::remove(batch, space, &target.path, tombstone)?;
+    }
+    let old = seen.stored.as_ref();
+    let value = row::encode(row);
+    let old_deadline = old.and_then(|old| lifetime::deadline(&old.row));
+    batch.move_deadline(
+        space,
+        &Due::Record(target.clone()),
+        old_deadline,
+        lifetime::deadline(row),
+    );
+    count(
+        batch,
+        space,
+        target,
+        old.map(|old| old.bytes),
+        Some(value.len()),
+    )?;
+    batch.put(space.record(target), value);
+    Ok(())
+}
+
+/// Removes a record, if there is one.
+pub(crate) fn remove<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    target: &Target,
+    stored: Option<&Stored>,
+) -> Result<(), Fault> {
+    let Some(stored) = stored else { return Ok(()) };
+    batch.move_deadline(
+        space,
+        &Due::Record(target.clone()),
+        lifetime::deadline(&stored.row),
+        None,
+    );
+    count(batch, space, target, Some(stored.bytes), None)?;
+    batch.delete(space.record(target));
+    Ok(())
+}
+
+/// Counts a record's row, key and value, for its tenant, store and owner.
+fn count<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    target: &Target,
+    old_bytes: Option<usize>,
+    new_bytes: Option<usize>,
+) -> Result<(), Fault> {
+    let whole = |bytes: Option<usize>| bytes.map(|bytes| target.path.len() + bytes);
+    let delta = Delta::between(whole(old_bytes), whole(new_bytes));
+    batch.add_usage(space.usage_tenant(), delta);
+    if target.kind == Kind::Handle {
+        let (store, owner) = target.store_and_owner()?;
+        batch.add_usage(space.usage_store(store), delta);
+        batch.add_usage(space.usage_owner(owner), delta);
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Exactly once: each identified call is executed at most once, and a retry gets the first outcome.
+//!
+//! What the replay rows themselves refuse is not kept: such a call was not executed, and says so however often it is asked.
+
+use bytes::Bytes;
+use helve_proto::{
+    command::v1::{Command, Outcome, OutcomeRow, Refusal, command::Operation},
+    v1::call_identity::Identity,
+};
+
+use crate::{
+    batch::{Batch, View},
+    context::{Call, Stop},
+    fault::Fault,
+    layout::Space,
+    planted::{self, Plant},
+    row,
+    usage::Delta,
+};
+
+pub(crate) mod requests;
+pub(crate) mod sessions;
+
+const OUTCOMES: &str = "outcomes";
+
+/// What is to be done with a command.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    Execute(Slot),
+    /// It was executed before, and came to this.
+    Answer(Outcome),
+}
+
+/// Where the outcome is to be kept.
+#[derive(Debug)]
+pub(crate) enum Slot {
+    /// Nowhere: a repeat does no harm.
+    Nowhere,
+    Session {
+        session_id: Bytes,
+        seq: u64,
+    },
+    Request {
+        request_id: Bytes,
+    },
+}
+
+pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Admission, Stop> {
+    if planted::is(Plant::ReplayOff) {
+        return Ok(Admission::Execute(Slot::Nowhere));
+    }
+    let identity = command
+        .identity
+        .as_ref()
+        .and_then(|identity| identity.identity.as_ref());
+    match identity {
+        _ if is_repeatable(command) => Ok(Admission::Execute(Slot::Nowhere)),
+        Some(Identity::Session(session_call)) => {
+            sessions::admit(call, session_call, &command.fingerprint)
+        }
+        Some(Identity::RequestId(request_id)) => {
+            requests::admit(call, request_id, &command.fingerprint)
+        }
+        None => Err(Stop::refused(Refusal::Malformed)),
+    }
+}
+
+pub(crate) fn keep<V: View>(
+    call: &mut Call<'_, V>,
+    slot: &Slot,
+    fingerprint: &Bytes,
+    outcome: &Outcome,
+) -> Result<(), Fault> {
+    let row = || OutcomeRow {
+        fingerprint: fingerprint.clone(),
+        outcome: Some(outcome.clone()),
+    };
+    match slot {
+        Slot::Nowhere => Ok(()),
+        Slot::Session { session_id, seq } => {
+            let key = call.space.session_outcome(session_id, *seq);
+            put_outcome(call.batch, call.space, key, &row());
+            Ok(())
+        }
+        Slot::Request { request_id } => requests::keep(call, request_id, &row()),
+    }
+}
+
+/// Whether a repeat of the command does no harm, so that it needs no identity.
+pub(crate) fn is_repeatable(command: &Command) -> bool {
+    matches!(
+        command.operation,
+        Some(
+            Operation::Tick(_)
+                | Operation::Touch(_)
+                | Operation::OpenSession(_)
+                | Operation::AllocateNodeId(_)
+                | Operation::SetClusterId(_)
+        )
+    )
+}
+
+/// The outcome that is kept under a key, if there is one.
+fn kept(view: &impl View, key: &[u8], fingerprint: &Bytes) -> Result<Option<Outcome>, Stop> {
+    let Some(row) = row::read::<OutcomeRow>(view, OUTCOMES, key)? else {
+        return Ok(None);
+    };
+    if row.fingerprint != *fingerprint {
+        return Err(Stop::refused(Refusal::ReplayMismatch));
+    }
+    let outcome = row
+        .outcome
+        .ok_or(Fault::Corrupt("an outcome row has no outcome"))?;
+    Ok(Some(outcome))
+}
+
+fn put_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, row: &OutcomeRow) {
+    let value = row::encode(row);
+    let delta = Delta::between(None, Some(key.len() + value.len())).bytes_only();
+    batch.add_usage(space.usage_tenant(), delta);
+    batch.put(key, value);
+}
+
+fn delete_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, value: &Bytes) {
+    let delta = Delta::between(Some(key.len() + value.len()), None).bytes_only();
+    batch.add_usage(space.usage_tenant(), delta);
+    batch.delete(key);
+}

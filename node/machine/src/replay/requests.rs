@@ -1,0 +1,144 @@
+//! Request ids: calls whose identity bears the time of their first send. Their outcomes are kept for ten minutes.
+//!
+//! Ids sort by time, so the first rows of the table are the oldest. A tenant's floor only rises, and an id below it is refused.
+
+use bytes::Bytes;
+use helve_proto::command::v1::{OutcomeRow, Refusal, RequestsRow};
+
+use super::{Admission, Slot, delete_outcome, kept, put_outcome};
+use crate::{
+    batch::{Batch, View},
+    context::{Call, Stop},
+    fault::Fault,
+    layout::{Due, Space},
+    limits::{IDENTITY_BYTES, REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS, REQUESTS_MAX},
+    row,
+};
+
+const SUMMARY: &str = "request summaries";
+
+/// The time that a UUIDv7 bears, in milliseconds since the Unix epoch; `None` if it is none.
+pub(crate) fn sent_at(request_id: &[u8]) -> Option<u64> {
+    let id: &[u8; IDENTITY_BYTES] = request_id.try_into().ok()?;
+    let is_version_7 = id[6] >> 4 == 7 && id[8] >> 6 == 0b10;
+    let time = [0, 0, id[0], id[1], id[2], id[3], id[4], id[5]];
+    is_version_7.then(|| u64::from_be_bytes(time))
+}
+
+pub(super) fn admit<V: View>(
+    call: &mut Call<'_, V>,
+    request_id: &Bytes,
+    fingerprint: &Bytes,
+) -> Result<Admission, Stop> {
+    let sent_ms = sent_at(request_id).ok_or_else(|| Stop::refused(Refusal::Malformed))?;
+    let floor_ms = floor(&summary(call.batch, call.space)?, call.clock_ms);
+    if sent_ms < floor_ms {
+        return Err(Stop::refused(Refusal::RequestTooOld));
+    }
+    if sent_ms > call.clock_ms.saturating_add(REQUEST_AHEAD_MS_MAX) {
+        return Err(Stop::refused(Refusal::TooEarly));
+    }
+    let key = call.space.request_outcome(request_id);
+    Ok(match kept(call.batch, &key, fingerprint)? {
+        Some(outcome) => Admission::Answer(outcome),
+        None => Admission::Execute(Slot::Request {
+            request_id: request_id.clone(),
+        }),
+    })
+}
+
+/// Keeps an outcome. At the tenant's bound the oldest goes, and the floor rises above it.
+pub(super) fn keep<V: View>(
+    call: &mut Call<'_, V>,
+    request_id: &Bytes,
+    row: &OutcomeRow,
+) -> Result<(), Fault> {
+    let (space, batch) = (call.space, &mut *call.batch);
+    let old = summary(batch, space)?;
+    let mut new = old;
+    put_outcome(batch, space, space.request_outcome(request_id), row);
+    new.rows += 1;
+    if new.rows > REQUESTS_MAX {
+        let (oldest_ms, key, value) = oldest(batch, space)?.ok_or(Fault::Corrupt(
+            "request outcomes are counted, but not there",
+        ))?;
+        delete_outcome(batch, space, key, &value);
+        new.rows -= 1;
+        new.floor_ms = new.floor_ms.max(oldest_ms + 1);
+    }
+    let sent_ms = sent_at(request_id).ok_or(Fault::Corrupt("a request id was not checked"))?;
+    new.due_ms = Some(
+        new.due_ms
+            .map_or(due(sent_ms), |due_ms| due_ms.min(due(sent_ms))),
+    );
+    set_summary(batch, space, &old, &new);
+    Ok(())
+}
+
+/// Removes outcomes that are due, at most `rows_max`; says how many. Then the oldest that is left is the next to be due.
+pub(crate) fn sweep<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    clock_ms: u64,
+    rows_max: u32,
+) -> Result<u32, Fault> {
+    let old = summary(batch, space)?;
+    let mut new = old;
+    new.floor_ms = floor(&old, clock_ms);
+    let mut removed = 0;
+    new.due_ms = loop {
+        let Some((sent_ms, key, value)) = oldest(batch, space)? else {
+            break None;
+        };
+        if sent_ms >= new.floor_ms || removed == rows_max {
+            break Some(due(sent_ms));
+        }
+        delete_outcome(batch, space, key, &value);
+        new.rows = new
+            .rows
+            .checked_sub(1)
+            .ok_or(Fault::Corrupt("a request outcome was not counted"))?;
+        removed += 1;
+    };
+    set_summary(batch, space, &old, &new);
+    Ok(removed)
+}
+
+/// Ids sent before it are refused.
+fn floor(summary: &RequestsRow, clock_ms: u64) -> u64 {
+    summary
+        .floor_ms
+        .max(clock_ms.saturating_sub(REQUEST_TTL_MS))
+}
+
+/// The first time at which an id is below the floor.
+fn due(sent_ms: u64) -> u64 {
+    sent_ms + REQUEST_TTL_MS + 1
+}
+
+fn oldest(view: &impl View, space: Space<'_>) -> Result<Option<(u64, Bytes, Bytes)>, Fault> {
+    let span = space.request_outcomes();
+    let Some((key, value)) = view.range(&span.prefix, &span.end, 1)?.pop() else {
+        return Ok(None);
+    };
+    let sent_ms = sent_at(&key[span.prefix.len()..])
+        .ok_or(Fault::Corrupt("an outcome's request id is malformed"))?;
+    Ok(Some((sent_ms, key, value)))
+}
+
+fn summary(view: &impl View, space: Space<'_>) -> Result<RequestsRow, Fault> {
+    Ok(row::read(view, SUMMARY, &space.request_summary())?.unwrap_or_default())
+}
+
+fn set_summary<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    old: &RequestsRow,
+    new: &RequestsRow,
+) {
+    if old == new {
+        return;
+    }
+    batch.move_deadline(space, &Due::Requests, old.due_ms, new.due_ms);
+    batch.put(space.request_summary(), row::encode(new));
+}

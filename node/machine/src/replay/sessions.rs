@@ -1,0 +1,182 @@
+//! Replay sessions: calls numbered by their caller, whose outcomes are kept until the caller has them.
+
+use bytes::Bytes;
+use helve_proto::{
+    command::v1::{Refusal, SessionRow},
+    v1::{OpenSessionReply, OpenSessionRequest, SessionCall},
+};
+
+use super::{Admission, Slot, delete_outcome, kept};
+use crate::{
+    batch::{Batch, View},
+    context::{Call, Stop},
+    fault::Fault,
+    layout::{Due, Space},
+    limits::{
+        IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS, SESSION_WINDOW_CALLS_MAX,
+        SESSIONS_MAX,
+    },
+    row,
+    usage::{self, Delta},
+};
+
+const TABLE: &str = "sessions";
+/// Outcomes that are read at once. They may hold taken values.
+const OUTCOME_ROWS: u32 = 16;
+
+/// Opens a session, or answers that it is open.
+pub(crate) fn open<V: View>(
+    call: &mut Call<'_, V>,
+    request: &OpenSessionRequest,
+) -> Result<OpenSessionReply, Stop> {
+    let session_id = &request.session_id;
+    if session_id.len() != IDENTITY_BYTES {
+        return Err(Stop::refused(Refusal::Malformed));
+    }
+    let stored: Option<SessionRow> = row::read(call.batch, TABLE, &call.space.session(session_id))?;
+    match stored {
+        Some(old) if old.deadline_ms > call.clock_ms => {
+            if old.principal != call.principal {
+                return Err(Stop::refused(Refusal::SessionExpired));
+            }
+            let mut new = old.clone();
+            extend(&mut new, call.clock_ms)?;
+            put(call, session_id, Some(&old), &new);
+        }
+        stale => {
+            // An expired session is gone, whether it has been removed already or not.
+            if let Some(old) = stale {
+                sweep(
+                    call.batch,
+                    call.space,
+                    session_id,
+                    old.deadline_ms,
+                    u32::MAX,
+                )?;
+            }
+            if usage::rows(call.batch, &call.space.usage_sessions())? >= SESSIONS_MAX {
+                return Err(Stop::refused(Refusal::Quota));
+            }
+            let mut new = SessionRow {
+                principal: call.principal.to_owned(),
+                floor: 1,
+                deadline_ms: 0,
+            };
+            extend(&mut new, call.clock_ms)?;
+            put(call, session_id, None, &new);
+        }
+    }
+    Ok(OpenSessionReply {
+        header: Some(call.header()),
+        idle_ttl_ms: SESSION_IDLE_TTL_MS,
+        window_calls_max: SESSION_WINDOW_CALLS_MAX,
+    })
+}
+
+pub(super) fn admit<V: View>(
+    call: &mut Call<'_, V>,
+    session_call: &SessionCall,
+    fingerprint: &Bytes,
+) -> Result<Admission, Stop> {
+    let session_id = &session_call.session_id;
+    let stored: Option<SessionRow> = row::read(call.batch, TABLE, &call.space.session(session_id))?;
+    let old = stored
+        .filter(|row| row.deadline_ms > call.clock_ms && row.principal == call.principal)
+        .ok_or_else(|| Stop::refused(Refusal::SessionExpired))?;
+    let mut new = old.clone();
+    extend(&mut new, call.clock_ms)?;
+    new.floor = old.floor.max(session_call.first_incomplete);
+    forget(call, session_id, old.floor, new.floor)?;
+    put(call, session_id, Some(&old), &new);
+
+    let seq = session_call.seq;
+    if seq < new.floor {
+        return Err(Stop::refused(Refusal::StaleCall));
+    }
+    if seq - new.floor >= SESSION_WINDOW_CALLS_MAX {
+        return Err(Stop::refused(Refusal::TooEarly));
+    }
+    let key = call.space.session_outcome(session_id, seq);
+    Ok(match kept(call.batch, &key, fingerprint)? {
+        Some(outcome) => Admission::Answer(outcome),
+        None => Admission::Execute(Slot::Session {
+            session_id: session_id.clone(),
+            seq,
+        }),
+    })
+}
+
+/// Removes an expired session's outcomes and then the session, at most `rows_max` rows; says how many.
+pub(crate) fn sweep<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    session_id: &Bytes,
+    deadline_ms: u64,
+    rows_max: u32,
+) -> Result<u32, Fault> {
+    let span = space.session_outcomes(session_id);
+    let mut removed = 0;
+    while removed < rows_max {
+        let page_rows = (rows_max - removed).min(OUTCOME_ROWS);
+        let page = batch.range(&span.prefix, &span.end, page_rows as usize)?;
+        if page.is_empty() {
+            batch.delete(space.session(session_id));
+            batch.delete_deadline(space, deadline_ms, &Due::Session(session_id.clone()));
+            batch.add_usage(space.usage_sessions(), Delta { rows: -1, bytes: 0 });
+            return Ok(removed + 1);
+        }
+        for (key, value) in page {
+            delete_outcome(batch, space, key, &value);
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Forgets the outcomes from the old floor up to the new one. A window's worth is all that can be there.
+fn forget<V: View>(
+    call: &mut Call<'_, V>,
+    session_id: &Bytes,
+    old: u64,
+    new: u64,
+) -> Result<(), Fault> {
+    for seq in old..new.min(old.saturating_add(SESSION_WINDOW_CALLS_MAX)) {
+        let key = call.space.session_outcome(session_id, seq);
+        if let Some(value) = call.batch.get(&key)? {
+            delete_outcome(call.batch, call.space, key, &value);
+        }
+    }
+    Ok(())
+}
+
+/// Restarts the idle time, if that moves the deadline by enough to be worth a write.
+fn extend(row: &mut SessionRow, clock_ms: u64) -> Result<(), Stop> {
+    let deadline_ms = clock_ms
+        .checked_add(SESSION_IDLE_TTL_MS + SESSION_SLACK_MS)
+        .ok_or_else(|| Stop::refused(Refusal::BadLifetime))?;
+    if deadline_ms > row.deadline_ms.saturating_add(SESSION_SLACK_MS) {
+        row.deadline_ms = deadline_ms;
+    }
+    Ok(())
+}
+
+fn put<V: View>(
+    call: &mut Call<'_, V>,
+    session_id: &Bytes,
+    old: Option<&SessionRow>,
+    new: &SessionRow,
+) {
+    if old == Some(new) {
+        return;
+    }
+    let old_deadline = old.map(|old| old.deadline_ms);
+    let due = Due::Session(session_id.clone());
+    call.batch
+        .move_deadline(call.space, &due, old_deadline, Some(new.deadline_ms));
+    if old.is_none() {
+        let delta = Delta { rows: 1, bytes: 0 };
+        call.batch.add_usage(call.space.usage_sessions(), delta);
+    }
+    call.batch
+        .put(call.space.session(session_id), row::encode(new));
+}

@@ -1,0 +1,38 @@
+//! The values of rows: a format byte, then a message.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+
+use crate::{batch::View, fault::Fault};
+
+const FORMAT: u8 = 1;
+
+pub(crate) fn encode(row: &impl Message) -> Bytes {
+    let mut buffer = BytesMut::with_capacity(1 + row.encoded_len());
+    buffer.put_u8(FORMAT);
+    row.encode_raw(&mut buffer);
+    buffer.freeze()
+}
+
+/// `table` names the kind of row, for the fault.
+pub(crate) fn decode<M: Message + Default>(table: &'static str, bytes: &Bytes) -> Result<M, Fault> {
+    match bytes.first() {
+        Some(&FORMAT) => {
+            M::decode(bytes.slice(1..)).map_err(|source| Fault::Undecodable { table, source })
+        }
+        format => Err(Fault::UnknownFormat {
+            table,
+            format: format.copied().unwrap_or_default(),
+        }),
+    }
+}
+
+pub(crate) fn read<M: Message + Default>(
+    view: &impl View,
+    table: &'static str,
+    key: &[u8],
+) -> Result<Option<M>, Fault> {
+    view.get(key)?
+        .map(|bytes| decode(table, &bytes))
+        .transpose()
+}

@@ -1,0 +1,4 @@
+//! What commands do to keys.
+
+pub(crate) mod delete;
+pub(crate) mod store;
