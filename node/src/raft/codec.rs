@@ -18,9 +18,7 @@ use super::types::{
     Entry, LeaderId, LogId, Membership, NodeInfo, Payload, Proposal, SnapshotMeta,
     StoredMembership, Vote,
 };
-
-/// The format of log entries that this build writes, and the newest that it reads.
-pub const ENTRY_FORMAT: u32 = 1;
+use crate::storage::log_db::ENTRY_FORMAT;
 
 /// Why a message or a record cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

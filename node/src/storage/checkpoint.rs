@@ -1,0 +1,379 @@
+//! Snapshots of the state, for peers that lag too far behind the log: a RocksDB checkpoint with a manifest that names every file, its
+//! size and its checksum. The newest is kept in `snapshots/snap-<index>/`.
+
+use std::{
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use helve_proto::peer::v1::{SnapshotChunk, SnapshotFile, SnapshotManifest};
+use prost::Message;
+use rocksdb::{DB, checkpoint::Checkpoint};
+
+use super::{
+    durable_file,
+    error::StorageError,
+    options::{self, META, ROWS},
+    snapshot_writer::SnapshotWriter,
+    state_db::{self, StateDb},
+};
+
+/// The format of manifests that this build writes, and the newest that it reads.
+pub(super) const FORMAT: u32 = 1;
+/// Names the engine and the major version that reads its files.
+pub(super) const ENGINE: &str = "rocksdb-11";
+pub(super) const MANIFEST_NAME: &str = "snapshot.pb";
+const PREFIX: &str = "snap-";
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The snapshots of one node. All calls block.
+#[derive(Debug)]
+pub struct Snapshots {
+    root: PathBuf,
+    current: Mutex<Option<SnapshotDir>>,
+    building: Mutex<()>,
+    received: AtomicU64,
+}
+
+/// A whole snapshot on this node's disk. It stays there as long as a clone of this exists, even when a newer one has replaced it.
+#[derive(Debug, Clone)]
+pub struct SnapshotDir(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    manifest: SnapshotManifest,
+    path: Mutex<PathBuf>,
+    /// It is the newest one, and outlives the process.
+    kept: AtomicBool,
+}
+
+impl Snapshots {
+    /// Opens the snapshots in `root`, creating the directory if need be. All but the newest whole one are removed.
+    ///
+    /// # Errors
+    /// If the directory cannot be read or written.
+    pub fn open(root: &Path) -> Result<Self, StorageError> {
+        fs::create_dir_all(root).map_err(StorageError::io("create", root))?;
+        let mut found = Vec::new();
+        for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
+            found.push(entry.map_err(StorageError::io("read", root))?.path());
+        }
+        // Names are padded, so that the newest comes last.
+        found.sort();
+        let mut current = None;
+        for path in found.into_iter().rev() {
+            let named = path.file_name().and_then(|name| name.to_str());
+            if current.is_none() && named.is_some_and(|name| name.starts_with(PREFIX)) {
+                match SnapshotDir::open(&path) {
+                    Ok(snapshot) => {
+                        current = Some(snapshot);
+                        continue;
+                    }
+                    // It is a copy of the state, and can be made again.
+                    Err(error) => tracing::error!(%error, "removing a snapshot that is not whole"),
+                }
+            }
+            fs::remove_dir_all(&path).map_err(StorageError::io("remove", &path))?;
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            current: Mutex::new(current),
+            building: Mutex::new(()),
+            received: AtomicU64::new(0),
+        })
+    }
+
+    /// The newest snapshot.
+    #[must_use]
+    pub fn current(&self) -> Option<SnapshotDir> {
+        lock(&self.current).clone()
+    }
+
+    /// Takes a snapshot of the state as it is, durably, and makes it the newest. Applying may go on meanwhile.
+    ///
+    /// # Errors
+    /// If the engine or the disk fails.
+    pub fn build(&self, state: &StateDb) -> Result<SnapshotDir, StorageError> {
+        let _building = lock(&self.building);
+        let path = self.root.join("tmp-build");
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(StorageError::io("remove", &path))?;
+        }
+        let generation = state.generation();
+        let db = &generation.db;
+        // First without holding anything up; what the checkpoint then flushes is what was written since.
+        let families = [state_db::family(db, ROWS), state_db::family(db, META)];
+        let flushed = db.flush_cfs_opt(
+            &[&families[0], &families[1]],
+            &rocksdb::FlushOptions::default(),
+        );
+        flushed.map_err(StorageError::engine("flush the state"))?;
+        Checkpoint::new(db)
+            .and_then(|checkpoint| checkpoint.create_checkpoint(&path))
+            .map_err(StorageError::engine("take a checkpoint"))?;
+        let manifest = describe(&path, state)?;
+        self.publish(&SnapshotDir::unfinished(manifest, path))
+    }
+
+    /// Begins to receive a snapshot that a peer describes so.
+    ///
+    /// # Errors
+    /// If this node cannot take it over, or the disk fails.
+    pub fn receive(&self, manifest: SnapshotManifest) -> Result<SnapshotWriter, StorageError> {
+        let number = self.received.fetch_add(1, Ordering::Relaxed);
+        SnapshotWriter::create(&self.root.join(format!("tmp-received-{number}")), manifest)
+    }
+
+    /// Makes a snapshot that was received, and installed, the newest.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn publish(&self, snapshot: &SnapshotDir) -> Result<SnapshotDir, StorageError> {
+        let mut current = lock(&self.current);
+        let last =
+            |snapshot: &SnapshotDir| snapshot.manifest().last_log_id.map(|log_id| log_id.index);
+        if let Some(current) = current
+            .as_ref()
+            .filter(|current| last(current) >= last(snapshot))
+        {
+            return Ok(current.clone());
+        }
+        let index = last(snapshot).unwrap_or(0);
+        let path = self.root.join(format!("{PREFIX}{index:020}"));
+        snapshot.move_to(&path)?;
+        if let Some(old) = current.replace(snapshot.clone()) {
+            old.0.kept.store(false, Ordering::Release);
+        }
+        Ok(snapshot.clone())
+    }
+}
+
+impl SnapshotDir {
+    /// A snapshot that goes with its last clone, unless it is published.
+    pub(super) fn unfinished(manifest: SnapshotManifest, path: PathBuf) -> Self {
+        Self(Arc::new(Inner {
+            manifest,
+            path: Mutex::new(path),
+            kept: AtomicBool::new(false),
+        }))
+    }
+
+    fn open(path: &Path) -> Result<Self, StorageError> {
+        let manifest_path = path.join(MANIFEST_NAME);
+        let damaged = |detail: &str| StorageError::damaged(path.display().to_string(), detail);
+        let manifest = durable_file::read_sealed(&manifest_path)?;
+        let manifest = manifest.ok_or_else(|| damaged("its manifest is missing"))?;
+        let manifest = SnapshotManifest::decode(manifest.as_slice()).map_err(|e| {
+            StorageError::damaged(manifest_path.display().to_string(), e.to_string())
+        })?;
+        for file in &manifest.files {
+            let size = fs::metadata(path.join(&file.name)).map(|metadata| metadata.len());
+            if !size.is_ok_and(|size| size == file.size_bytes) {
+                return Err(damaged("a file is missing or has another size"));
+            }
+        }
+        let snapshot = Self::unfinished(manifest, path.to_owned());
+        snapshot.0.kept.store(true, Ordering::Release);
+        Ok(snapshot)
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn manifest(&self) -> &SnapshotManifest {
+        &self.0.manifest
+    }
+
+    /// Its content in pieces of at most `chunk_bytes`, in the order in which [`SnapshotWriter`] wants them. Reading blocks.
+    #[must_use]
+    pub fn chunks(&self, chunk_bytes: usize) -> SnapshotChunks {
+        SnapshotChunks {
+            snapshot: self.clone(),
+            chunk_bytes,
+            file: 0,
+            open: None,
+        }
+    }
+
+    /// Copies the files to a new directory, durably. Those that never change are linked.
+    pub(super) fn copy_to(&self, target: &Path) -> Result<(), StorageError> {
+        if target.exists() {
+            fs::remove_dir_all(target).map_err(StorageError::io("remove", target))?;
+        }
+        fs::create_dir(target).map_err(StorageError::io("create", target))?;
+        let source = lock(&self.0.path);
+        for file in &self.0.manifest.files {
+            let (from, to) = (source.join(&file.name), target.join(&file.name));
+            if is_immutable(&file.name) {
+                fs::hard_link(&from, &to).map_err(StorageError::io("link", &to))?;
+            } else {
+                fs::copy(&from, &to).map_err(StorageError::io("copy", &to))?;
+                sync_file(&to)?;
+            }
+        }
+        durable_file::sync_dir(target)
+            .and_then(|()| durable_file::sync_parent(target))
+            .map_err(StorageError::io("sync", target))
+    }
+
+    fn move_to(&self, target: &Path) -> Result<(), StorageError> {
+        let mut path = lock(&self.0.path);
+        fs::rename(&*path, target).map_err(StorageError::io("rename", &path))?;
+        target.clone_into(&mut path);
+        self.0.kept.store(true, Ordering::Release);
+        durable_file::sync_parent(target).map_err(StorageError::io("sync", target))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.kept.load(Ordering::Acquire) {
+            return;
+        }
+        let path = lock(&self.path);
+        if let Err(error) = fs::remove_dir_all(&*path) {
+            // The next start removes it.
+            tracing::warn!(path = %path.display(), %error, "a snapshot that was replaced cannot be removed");
+        }
+    }
+}
+
+/// See [`SnapshotDir::chunks`].
+#[derive(Debug)]
+pub struct SnapshotChunks {
+    snapshot: SnapshotDir,
+    chunk_bytes: usize,
+    file: usize,
+    open: Option<File>,
+}
+
+impl SnapshotChunks {
+    fn read(&mut self) -> Result<Option<SnapshotChunk>, StorageError> {
+        while let Some(file) = self.snapshot.0.manifest.files.get(self.file) {
+            let path = lock(&self.snapshot.0.path).join(&file.name);
+            if self.open.is_none() {
+                self.open = Some(File::open(&path).map_err(StorageError::io("open", &path))?);
+            }
+            let mut data = Vec::new();
+            if let Some(open) = &mut self.open {
+                let read = open.take(self.chunk_bytes as u64).read_to_end(&mut data);
+                read.map_err(StorageError::io("read", &path))?;
+            }
+            if !data.is_empty() {
+                let file = self.file as u32;
+                return Ok(Some(SnapshotChunk {
+                    file,
+                    data: Bytes::from(data),
+                }));
+            }
+            self.open = None;
+            self.file += 1;
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for SnapshotChunks {
+    type Item = Result<SnapshotChunk, StorageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+/// Writes the manifest of a fresh checkpoint, and makes all of it durable.
+fn describe(path: &Path, state: &StateDb) -> Result<SnapshotManifest, StorageError> {
+    // What the checkpoint itself says: entries that were applied while it was taken may be in it.
+    let (last_log_id, membership) = {
+        let options = state.options();
+        let families = options::state_families(options);
+        let db =
+            DB::open_cf_descriptors_read_only(&options::state_db(options), path, families, false)
+                .map_err(StorageError::engine("open the checkpoint"))?;
+        (
+            state_db::read_applied(&db)?,
+            state_db::read_membership(&db)?,
+        )
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(StorageError::io("read", path))? {
+        let entry = entry.map_err(StorageError::io("read", path))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_content(&name) {
+            files.push(describe_file(&entry.path(), name)?);
+        } else {
+            fs::remove_file(entry.path()).map_err(StorageError::io("remove", &entry.path()))?;
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    let manifest = SnapshotManifest {
+        format: FORMAT,
+        engine: ENGINE.to_owned(),
+        last_log_id,
+        membership,
+        files,
+    };
+    write_manifest(path, &manifest)?;
+    Ok(manifest)
+}
+
+fn describe_file(path: &Path, name: String) -> Result<SnapshotFile, StorageError> {
+    let mut file = File::open(path).map_err(StorageError::io("open", path))?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let (mut size_bytes, mut crc32c) = (0, 0);
+    loop {
+        let read = file
+            .read(&mut buffer)
+            .map_err(StorageError::io("read", path))?;
+        if read == 0 {
+            break;
+        }
+        size_bytes += read as u64;
+        crc32c = crc32c::crc32c_append(crc32c, &buffer[..read]);
+    }
+    file.sync_all().map_err(StorageError::io("sync", path))?;
+    Ok(SnapshotFile {
+        name,
+        size_bytes,
+        crc32c,
+    })
+}
+
+/// Writes the manifest beside its files, and makes their directory durable.
+pub(super) fn write_manifest(path: &Path, manifest: &SnapshotManifest) -> Result<(), StorageError> {
+    let manifest_path = path.join(MANIFEST_NAME);
+    durable_file::replace_sealed(&manifest_path, &manifest.encode_to_vec())
+        .map_err(StorageError::io("write", &manifest_path))
+}
+
+fn sync_file(path: &Path) -> Result<(), StorageError> {
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(StorageError::io("sync", path))
+}
+
+/// Table files are never written again, so two databases may share one.
+fn is_immutable(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == "sst")
+}
+
+/// Belongs to the database's content, rather than to a process that had it open.
+fn is_content(name: &str) -> bool {
+    let extension = Path::new(name).extension();
+    let starts = ["MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY"];
+    is_immutable(name)
+        || extension.is_some_and(|extension| extension == "log" || extension == "blob")
+        || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Whoever panics with one of these locks leaves the content whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,400 @@
+//! The node's data directory: whose it is, and that only one process uses it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+    process,
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::durable_file;
+
+/// The layout of the directory that this build writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+const IDENTITY_NAME: &str = "node.json";
+const LOCK_NAME: &str = "LOCK";
+
+/// Why a node does not start from a directory. The messages are for whoever started it.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// Neither it nor the directory that it would be created in exists.
+    #[error("--data-dir {}: {} does not exist; create it, or correct the path", .0.display(), parent_of(.0).display())]
+    Missing(PathBuf),
+    /// It cannot be written.
+    #[error("--data-dir {}: this user may not write there; grant it, or choose another directory", .0.display())]
+    ReadOnly(PathBuf),
+    /// Another process runs on it.
+    #[error("--data-dir {}: process {pid} is running on it; stop that one, or give this node a directory of its own", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The other process, as far as it can be told.
+        pid: String,
+    },
+    /// It belongs to a node of another seat.
+    #[error("--data-dir {}: it belongs to seat {found}, and this node was started as seat {wanted}; correct --id or --data-dir", path.display())]
+    OtherSeat {
+        /// The directory.
+        path: PathBuf,
+        /// Its seat.
+        found: u64,
+        /// The seat asked for.
+        wanted: u64,
+    },
+    /// It belongs to a node of another cluster.
+    #[error("--data-dir {}: it belongs to cluster {found}, and the peers to {wanted}; correct --peers, or give this node an empty --data-dir", path.display())]
+    OtherCluster {
+        /// The directory.
+        path: PathBuf,
+        /// Its cluster.
+        found: String,
+        /// The peers' cluster.
+        wanted: String,
+    },
+    /// A newer build wrote it.
+    #[error("--data-dir {}: a newer version wrote it (format {found}, this one reads up to {FORMAT}); start that version", path.display())]
+    NewerFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// It is a directory of something else, or not a directory.
+    #[error("--data-dir {}: it is not empty, and no Helve node wrote it; choose an empty or a new directory", .0.display())]
+    NotOurs(PathBuf),
+    /// The identity cannot be understood.
+    #[error("--data-dir {}: {IDENTITY_NAME} is damaged ({detail}); restore it from a copy, or let this node join anew with an empty --data-dir", path.display())]
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The file system failed.
+    #[error("--data-dir {}: {source}; see to the disk", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's word.
+        source: io::Error,
+    },
+}
+
+/// Who a node is. It outlives the process, and never changes but by [`DataDir::assign`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeIdentity {
+    /// The layout of the directory.
+    pub format: u32,
+    /// Tells this directory from any other one, even of the same node id.
+    pub uuid: String,
+    /// The seat that it was started for.
+    pub seat: u64,
+    /// The id in the cluster; 0 while it has none.
+    pub node_id: u64,
+    /// The cluster; empty while it has none.
+    pub cluster_id: String,
+}
+
+/// A data directory that this process alone uses.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    identity: NodeIdentity,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Opens the directory for the node of a seat. A new or empty one becomes a pristine node's, with `fresh_uuid` for its uuid; its
+    /// parent must exist.
+    ///
+    /// # Errors
+    /// See [`DataDirError`]. Nothing but an empty directory or a lock file was written then.
+    pub fn open(path: &Path, seat: u64, fresh_uuid: &str) -> Result<Self, DataDirError> {
+        create(path)?;
+        let is_ours = path.join(IDENTITY_NAME).exists();
+        if !is_ours && !is_empty(path)? {
+            return Err(DataDirError::NotOurs(path.to_owned()));
+        }
+        let lock = lock(path)?;
+        // Only now: another process may have made it a node's in the meantime.
+        let identity = match read_identity(path)? {
+            Some(identity) => identity,
+            None => {
+                let identity = NodeIdentity {
+                    format: FORMAT,
+                    uuid: fresh_uuid.to_owned(),
+                    seat,
+                    node_id: 0,
+                    cluster_id: String::new(),
+                };
+                write_identity(path, &identity)?;
+                identity
+            }
+        };
+        if identity.seat != seat {
+            let path = path.to_owned();
+            return Err(DataDirError::OtherSeat {
+                path,
+                found: identity.seat,
+                wanted: seat,
+            });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+            _lock: lock,
+        })
+    }
+
+    /// Who this node is.
+    #[must_use]
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.identity
+    }
+
+    /// Makes this node a member of a cluster, durably.
+    ///
+    /// # Errors
+    /// If it belongs to another cluster already, or the disk fails.
+    pub fn assign(&mut self, node_id: u64, cluster_id: &str) -> Result<(), DataDirError> {
+        self.expect_cluster(cluster_id)?;
+        let cluster_id = cluster_id.to_owned();
+        let identity = NodeIdentity {
+            node_id,
+            cluster_id,
+            ..self.identity.clone()
+        };
+        write_identity(&self.path, &identity)?;
+        self.identity = identity;
+        Ok(())
+    }
+
+    /// Checks that this node may take part in a cluster: in its own, or in any while it has none.
+    ///
+    /// # Errors
+    /// If it belongs to another one.
+    pub fn expect_cluster(&self, cluster_id: &str) -> Result<(), DataDirError> {
+        let found = &self.identity.cluster_id;
+        if found.is_empty() || found == cluster_id {
+            return Ok(());
+        }
+        let (path, found) = (self.path.clone(), found.clone());
+        Err(DataDirError::OtherCluster {
+            path,
+            found,
+            wanted: cluster_id.to_owned(),
+        })
+    }
+
+    /// The directory itself; the state lives right in it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the log lives.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.path.join("raft")
+    }
+
+    /// Where snapshots live.
+    #[must_use]
+    pub fn snapshots_path(&self) -> PathBuf {
+        self.path.join("snapshots")
+    }
+}
+
+fn parent_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+fn failed(path: &Path, source: io::Error) -> DataDirError {
+    let path = path.to_owned();
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            DataDirError::ReadOnly(path)
+        }
+        io::ErrorKind::NotADirectory => DataDirError::NotOurs(path),
+        _ => DataDirError::Io { path, source },
+    }
+}
+
+fn create(path: &Path) -> Result<(), DataDirError> {
+    match fs::create_dir(path) {
+        Ok(()) => durable_file::sync_parent(path).map_err(|e| failed(path, e)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(DataDirError::Missing(path.to_owned()))
+        }
+        Err(e) => Err(failed(path, e)),
+    }
+}
+
+/// A lock file, or an identity that was never finished, is left from a start that failed; `lost+found` makes a fresh disk's root.
+fn is_empty(path: &Path) -> Result<bool, DataDirError> {
+    for entry in fs::read_dir(path).map_err(|e| failed(path, e))? {
+        let name = entry.map_err(|e| failed(path, e))?.file_name();
+        let left = [LOCK_NAME, "node.json.tmp", "lost+found"];
+        if !left.iter().any(|left| name == *left) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The kernel lets go of the lock when the process ends, however it ends.
+fn lock(path: &Path) -> Result<File, DataDirError> {
+    let lock_path = path.join(LOCK_NAME);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(lock_path);
+    let mut file = file.map_err(|e| failed(path, e))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut pid = String::new();
+            let pid = match file.read_to_string(&mut pid) {
+                Ok(_) if !pid.trim().is_empty() => pid.trim().to_owned(),
+                Ok(_) | Err(_) => "(unknown)".to_owned(),
+            };
+            return Err(DataDirError::InUse {
+                path: path.to_owned(),
+                pid,
+            });
+        }
+        Err(e) => return Err(failed(path, e.into())),
+    }
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", process::id()))
+        .map_err(|e| failed(path, e))?;
+    Ok(file)
+}
+
+fn read_identity(path: &Path) -> Result<Option<NodeIdentity>, DataDirError> {
+    let content = match fs::read(path.join(IDENTITY_NAME)) {
+        Ok(content) => content,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(path, e)),
+    };
+    let damaged = |e: serde_json::Error| DataDirError::Damaged {
+        path: path.to_owned(),
+        detail: e.to_string(),
+    };
+    // A newer identity may look otherwise, but it says its format.
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let Format { format: found } = serde_json::from_slice(&content).map_err(damaged)?;
+    if found > FORMAT {
+        return Err(DataDirError::NewerFormat {
+            path: path.to_owned(),
+            found,
+        });
+    }
+    serde_json::from_slice(&content).map(Some).map_err(damaged)
+}
+
+fn write_identity(path: &Path, identity: &NodeIdentity) -> Result<(), DataDirError> {
+    let content = serde_json::to_vec_pretty(identity).map_err(|e| failed(path, e.into()))?;
+    durable_file::replace(&path.join(IDENTITY_NAME), &content).map_err(|e| failed(path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path, seat: u64) -> Result<DataDir, DataDirError> {
+        DataDir::open(path, seat, "a-uuid")
+    }
+
+    #[test]
+    fn an_identity_outlives_the_process() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("node");
+        let mut directory = open(&path, 2).unwrap();
+        directory.assign(5, "a-cluster").unwrap();
+        drop(directory);
+        let directory = DataDir::open(&path, 2, "another-uuid").unwrap();
+        let identity = directory.identity();
+        assert_eq!(
+            (identity.node_id, identity.cluster_id.as_str()),
+            (5, "a-cluster")
+        );
+        assert_eq!(identity.uuid, "a-uuid");
+    }
+
+    #[test]
+    fn a_second_process_is_refused_and_told_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let _first = open(root.path(), 1).unwrap();
+        let error = open(root.path(), 1).unwrap_err();
+        assert!(
+            matches!(&error, DataDirError::InUse { pid, .. } if *pid == process::id().to_string())
+        );
+        assert!(error.to_string().contains("--data-dir"));
+    }
+
+    #[test]
+    fn a_directory_of_another_seat_or_cluster_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let mut directory = open(root.path(), 1).unwrap();
+        directory.assign(1, "a-cluster").unwrap();
+        let other = directory.assign(1, "another-cluster");
+        assert!(matches!(other, Err(DataDirError::OtherCluster { .. })));
+        drop(directory);
+        assert!(matches!(
+            open(root.path(), 2),
+            Err(DataDirError::OtherSeat { found: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn a_directory_of_something_else_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("thesis.tex"), "").unwrap();
+        assert!(matches!(
+            open(root.path(), 1),
+            Err(DataDirError::NotOurs(_))
+        ));
+        assert!(matches!(
+            open(&root.path().join("thesis.tex"), 1),
+            Err(DataDirError::NotOurs(_))
+        ));
+    }
+
+    #[test]
+    fn a_directory_without_parent_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("absent/node");
+        assert!(matches!(open(&path, 1), Err(DataDirError::Missing(_))));
+        assert!(!root.path().join("absent").exists());
+    }
+
+    #[test]
+    fn a_newer_or_damaged_identity_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(IDENTITY_NAME);
+        fs::write(&path, r#"{"format": 2, "new": true}"#).unwrap();
+        assert!(matches!(
+            open(root.path(), 1),
+            Err(DataDirError::NewerFormat { found: 2, .. })
+        ));
+        fs::write(&path, "{").unwrap();
+        assert!(matches!(
+            open(root.path(), 1),
+            Err(DataDirError::Damaged { .. })
+        ));
+    }
+}

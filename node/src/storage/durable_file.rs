@@ -1,0 +1,66 @@
+//! Small files that are replaced whole: a crash leaves the old content or the new, never a mixture.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+};
+
+use super::error::StorageError;
+
+/// Replaces the content of `path`; durable once this returns.
+pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
+    let mut file = File::create(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    sync_parent(path)
+}
+
+/// Replaces the content of `path` with a checksummed one, for [`read_sealed`].
+pub(super) fn replace_sealed(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(path, &seal(content))
+}
+
+/// Reads what [`replace_sealed`] wrote; `None` if there is no such file.
+pub(super) fn read_sealed(path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
+    let sealed = match fs::read(path) {
+        Ok(sealed) => sealed,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(StorageError::io("read", path)(e)),
+    };
+    match open(&sealed) {
+        Some(content) => Ok(Some(content.to_vec())),
+        None => Err(StorageError::damaged(
+            path.display().to_string(),
+            "its checksum differs",
+        )),
+    }
+}
+
+/// Makes the directory of `path` durable: its creation, removal or new name.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// `content` with its checksum in front.
+pub(super) fn seal(content: &[u8]) -> Vec<u8> {
+    let mut sealed = Vec::with_capacity(content.len() + 4);
+    sealed.extend_from_slice(&crc32c::crc32c(content).to_le_bytes());
+    sealed.extend_from_slice(content);
+    sealed
+}
+
+/// The content, if its checksum holds.
+pub(super) fn open(sealed: &[u8]) -> Option<&[u8]> {
+    let (checksum, content) = sealed.split_first_chunk::<4>()?;
+    (crc32c::crc32c(content) == u32::from_le_bytes(*checksum)).then_some(content)
+}

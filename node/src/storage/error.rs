@@ -1,0 +1,91 @@
+//! What can go wrong with a node's storage.
+
+use std::{io, path::Path, path::PathBuf};
+
+/// Storage failed, or holds what this node must not start from. None of it is repaired in passing: the node stops and says why.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The engine failed or refused.
+    #[error("cannot {action}: {source}")]
+    Engine {
+        /// What was attempted.
+        action: &'static str,
+        /// The engine's word.
+        source: rocksdb::Error,
+    },
+    /// The file system failed or refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The operating system's word.
+        source: io::Error,
+    },
+    /// A record is damaged.
+    #[error(
+        "{what} is damaged: {detail}; replace this node: remove its data directory and let it join anew"
+    )]
+    Damaged {
+        /// Which record.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The log or the vote lost something that was acknowledged as durable.
+    #[error(
+        "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; replace this node: remove its data directory and let it join anew"
+    )]
+    BelowSynced {
+        /// What the mark says.
+        synced: String,
+        /// What is there.
+        found: String,
+    },
+    /// Written by a newer build.
+    #[error(
+        "{what} has format {found}, newer than {known}, the newest that this build reads: upgrade this node"
+    )]
+    NewerFormat {
+        /// Which file or database.
+        what: &'static str,
+        /// Its format.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// A snapshot that cannot be taken over. The state is as it was.
+    #[error("snapshot refused: {0}")]
+    Snapshot(String),
+    /// The log writer has stopped.
+    #[error("the log writer has stopped")]
+    Stopped,
+}
+
+impl StorageError {
+    pub(super) fn engine(action: &'static str) -> impl FnOnce(rocksdb::Error) -> Self {
+        move |source| Self::Engine { action, source }
+    }
+
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn damaged(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Damaged {
+            what: what.into(),
+            detail: detail.into(),
+        }
+    }
+}
+
+impl From<StorageError> for io::Error {
+    fn from(error: StorageError) -> Self {
+        Self::other(error)
+    }
+}

@@ -1,0 +1,28 @@
+//! What a node keeps on disk. The only place that names RocksDB.
+//!
+//! ```text
+//! DIR/LOCK             held while the node runs, names its process          data_dir
+//! DIR/node.json        who this node is                                    data_dir
+//! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
+//! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db
+//! DIR/CURRENT          which state-N counts                                 state_db
+//! DIR/snapshots/       the newest checkpoint of the state                   checkpoint
+//! ```
+//!
+//! Nothing here knows consensus, gRPC or a runtime: bytes and the contract's messages go in and out, calls block, and whoever may not
+//! wait for a disk calls from another thread.
+
+pub mod checkpoint;
+pub mod data_dir;
+pub mod disk_space;
+mod durable_file;
+pub mod error;
+pub mod log_db;
+pub mod log_tail;
+pub mod log_writer;
+pub mod options;
+pub mod snapshot_writer;
+pub mod state_db;
+pub mod state_view;
+mod synced_mark;

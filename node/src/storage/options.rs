@@ -1,0 +1,101 @@
+//! How the two databases are configured: for small machines, with everything that grows bounded.
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel,
+    Options, WriteBufferManager,
+};
+
+/// How much memory the state may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateOptions {
+    /// Blocks of rows kept in memory.
+    pub block_cache_bytes: usize,
+    /// Rows that are not yet in files.
+    pub memtable_bytes: usize,
+}
+
+impl Default for StateOptions {
+    fn default() -> Self {
+        Self {
+            block_cache_bytes: 64 << 20,
+            memtable_bytes: 32 << 20,
+        }
+    }
+}
+
+/// Column families of the log database.
+pub(super) const LOG: &str = "log";
+/// What is known about the log, or about the state.
+pub(super) const META: &str = "meta";
+/// The machine's rows.
+pub(super) const ROWS: &str = "rows";
+
+/// Log entries are written once and mostly die young.
+const LOG_MEMTABLE_BYTES: usize = 16 << 20;
+const LOG_WAL_BYTES_MAX: u64 = 64 << 20;
+const META_MEMTABLE_BYTES: usize = 4 << 20;
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+
+fn common() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_paranoid_checks(true);
+    options.set_max_background_jobs(2);
+    options.set_max_open_files(256);
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(2);
+    options.set_max_log_file_size(1 << 20);
+    options.set_stats_dump_period_sec(0);
+    options
+}
+
+/// The log database: recovery keeps every synced record or fails; only an unfinished last record may be missing.
+pub(super) fn log_db() -> Options {
+    let mut options = common();
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // A recycled file could let an old record pass for a new one behind a torn tail.
+    options.set_recycle_log_file_num(0);
+    options.set_max_total_wal_size(LOG_WAL_BYTES_MAX);
+    options
+}
+
+/// The column families of the log database.
+pub(super) fn log_families() -> Vec<ColumnFamilyDescriptor> {
+    let mut log = Options::default();
+    log.set_compression_type(DBCompressionType::None);
+    log.set_write_buffer_size(LOG_MEMTABLE_BYTES);
+    log.set_max_write_buffer_number(3);
+    vec![ColumnFamilyDescriptor::new(LOG, log), meta_family()]
+}
+
+/// The state database: recovery yields all families as of one moment, maybe an earlier one; the log replays the rest.
+pub(super) fn state_db(options: &StateOptions) -> Options {
+    let mut db = common();
+    db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    db.set_max_total_wal_size(4 * options.memtable_bytes as u64);
+    let memtables = WriteBufferManager::new_write_buffer_manager(options.memtable_bytes, false);
+    db.set_write_buffer_manager(&memtables);
+    db
+}
+
+/// The column families of the state database.
+pub(super) fn state_families(options: &StateOptions) -> Vec<ColumnFamilyDescriptor> {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(&Cache::new_lru_cache(options.block_cache_bytes));
+    blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    let mut rows = Options::default();
+    rows.set_compression_type(DBCompressionType::Lz4);
+    rows.set_block_based_table_factory(&blocks);
+    rows.set_write_buffer_size(options.memtable_bytes / 2);
+    vec![ColumnFamilyDescriptor::new(ROWS, rows), meta_family()]
+}
+
+fn meta_family() -> ColumnFamilyDescriptor {
+    let mut meta = Options::default();
+    meta.set_compression_type(DBCompressionType::None);
+    meta.set_write_buffer_size(META_MEMTABLE_BYTES);
+    ColumnFamilyDescriptor::new(META, meta)
+}

@@ -1,0 +1,359 @@
+//! The state database: the machine's rows, and with them, in the same write, which entry they come from.
+//!
+//! It lives in `state-<generation>/`; the file `CURRENT` says which generation counts, and is replaced whole, so that after a crash in
+//! the middle of taking over a snapshot there is the old state or the new one. Nothing is synced as it is applied: the log replays it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use helve_proto::peer::v1::{LogId, StoredMembership};
+use prost::Message;
+use rocksdb::{DB, WriteBatch};
+
+use super::{
+    checkpoint::SnapshotDir,
+    durable_file,
+    error::StorageError,
+    options::{self, META, ROWS, StateOptions},
+    state_view::StateView,
+};
+
+/// The layout of the state database that this build writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+const FORMAT_KEY: &[u8] = b"format";
+const APPLIED_KEY: &[u8] = b"applied";
+const MEMBERSHIP_KEY: &[u8] = b"membership";
+const PREFIX: &str = "state-";
+
+/// The state of one node. All calls block.
+pub struct StateDb {
+    root: PathBuf,
+    options: StateOptions,
+    current: ArcSwap<Generation>,
+    installing: Mutex<()>,
+}
+
+/// One state, as opened from one directory.
+pub(super) struct Generation {
+    // Before `remains`: the database is closed before its directory goes.
+    pub(super) db: DB,
+    remains: Remains,
+    number: u64,
+}
+
+/// Removes the directory of a generation that was replaced, once nobody reads it any more.
+struct Remains {
+    path: PathBuf,
+    replaced: AtomicBool,
+}
+
+impl StateDb {
+    /// Opens the state under `root`, or creates an empty one. What an interrupted take-over left is removed.
+    ///
+    /// # Errors
+    /// See [`StorageError`].
+    pub fn open(root: &Path, options: StateOptions) -> Result<Self, StorageError> {
+        let number = match read_pointer(root)? {
+            Some(number) => number,
+            None if generations(root)?.is_empty() => {
+                write_pointer(root, 1)?;
+                1
+            }
+            None => {
+                let what = pointer_path(root).display().to_string();
+                return Err(StorageError::damaged(
+                    what,
+                    "it is missing, and there is state beside it",
+                ));
+            }
+        };
+        // Generation 1 starts empty; any other one was filled before it was pointed to.
+        if number > 1 && !generation_path(root, number).exists() {
+            let what = generation_path(root, number).display().to_string();
+            return Err(StorageError::damaged(what, "it is missing"));
+        }
+        for (other, path) in generations(root)? {
+            if other != number {
+                tracing::info!(path = %path.display(), "removing a state that was never switched to, or away from");
+                fs::remove_dir_all(&path).map_err(StorageError::io("remove", &path))?;
+            }
+        }
+        let generation = Generation::open(generation_path(root, number), number, &options)?;
+        durable_file::sync_dir(root).map_err(StorageError::io("sync", root))?;
+        Ok(Self {
+            root: root.to_owned(),
+            options,
+            current: ArcSwap::from_pointee(generation),
+            installing: Mutex::new(()),
+        })
+    }
+
+    /// Reads in a view: nothing that is applied meanwhile is seen. The state stays on disk as long as `read` runs, so bound that.
+    pub fn read<R>(&self, read: impl FnOnce(&StateView<'_>) -> R) -> R {
+        let generation = self.current.load_full();
+        read(&StateView::new(&generation.db))
+    }
+
+    /// Writes rows (`None` removes one) together with the entry that they come from; not synced. For one writer at a time.
+    ///
+    /// # Errors
+    /// If the engine fails. Nothing was written then.
+    pub fn write(
+        &self,
+        rows: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,
+        applied: &LogId,
+        membership: Option<&StoredMembership>,
+    ) -> Result<(), StorageError> {
+        let generation = self.current.load();
+        let db = &generation.db;
+        let (rows_family, meta_family) = (family(db, ROWS), family(db, META));
+        let mut batch = WriteBatch::default();
+        for (key, value) in rows {
+            match value {
+                Some(value) => batch.put_cf(&rows_family, key, value),
+                None => batch.delete_cf(&rows_family, key),
+            }
+        }
+        batch.put_cf(&meta_family, APPLIED_KEY, applied.encode_to_vec());
+        if let Some(membership) = membership {
+            batch.put_cf(&meta_family, MEMBERSHIP_KEY, membership.encode_to_vec());
+        }
+        db.write(batch)
+            .map_err(StorageError::engine("write the state"))
+    }
+
+    /// The last entry that was applied.
+    ///
+    /// # Errors
+    /// If the record is damaged, or the engine fails.
+    pub fn applied(&self) -> Result<Option<LogId>, StorageError> {
+        read_meta(&self.current.load().db, APPLIED_KEY)
+    }
+
+    /// The last membership that was applied.
+    ///
+    /// # Errors
+    /// If the record is damaged, or the engine fails.
+    pub fn membership(&self) -> Result<Option<StoredMembership>, StorageError> {
+        read_meta(&self.current.load().db, MEMBERSHIP_KEY)
+    }
+
+    /// Makes all that was written before this call durable.
+    ///
+    /// # Errors
+    /// If it cannot be. What is durable is unknown then, and stays so: stop the node.
+    pub fn sync(&self) -> Result<(), StorageError> {
+        self.current
+            .load_full()
+            .db
+            .flush_wal(true)
+            .map_err(StorageError::engine("sync the state"))
+    }
+
+    /// Replaces the state with a snapshot's, durably. Views that are open go on reading the old one, which is removed behind the last of
+    /// them. Nothing may be written meanwhile.
+    ///
+    /// # Errors
+    /// If the snapshot is not what its manifest says, or the disk fails. The state is as before then.
+    pub fn install(&self, snapshot: &SnapshotDir) -> Result<(), StorageError> {
+        let _installing = self
+            .installing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let number = self.current.load().number + 1;
+        let path = generation_path(&self.root, number);
+        snapshot.copy_to(&path)?;
+        // An error removes the new directory.
+        let generation = Generation::open(path, number, &self.options)?;
+        generation.remains.replaced.store(true, Ordering::Release);
+        let manifest = snapshot.manifest();
+        let applied: Option<LogId> = read_meta(&generation.db, APPLIED_KEY)?;
+        let membership: Option<StoredMembership> = read_meta(&generation.db, MEMBERSHIP_KEY)?;
+        if applied != manifest.last_log_id || membership != manifest.membership {
+            let refused = "its state is not as of the entry that its manifest names".to_owned();
+            return Err(StorageError::Snapshot(refused));
+        }
+        generation
+            .db
+            .flush_wal(true)
+            .map_err(StorageError::engine("sync the new state"))?;
+        // Once the pointer may have been written, only the next start can tell which of the two counts.
+        generation.remains.replaced.store(false, Ordering::Release);
+        write_pointer(&self.root, number)?;
+        let old = self.current.swap(Arc::new(generation));
+        old.remains.replaced.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Bytes in the files of the current state.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn used_bytes(&self) -> std::io::Result<u64> {
+        super::disk_space::used_bytes(&self.current.load_full().remains.path)
+    }
+
+    pub(super) fn generation(&self) -> Arc<Generation> {
+        self.current.load_full()
+    }
+
+    pub(super) fn options(&self) -> &StateOptions {
+        &self.options
+    }
+}
+
+impl std::fmt::Debug for StateDb {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("StateDb")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Generation {
+    fn open(path: PathBuf, number: u64, options: &StateOptions) -> Result<Self, StorageError> {
+        let families = options::state_families(options);
+        let db = DB::open_cf_descriptors(&options::state_db(options), &path, families)
+            .map_err(StorageError::engine("open the state"))?;
+        check_format(&db)?;
+        Ok(Self {
+            db,
+            remains: Remains {
+                path,
+                replaced: AtomicBool::new(false),
+            },
+            number,
+        })
+    }
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        if self.replaced.load(Ordering::Acquire)
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            // The next start removes it.
+            tracing::warn!(path = %self.path.display(), %error, "a state that was replaced cannot be removed");
+        }
+    }
+}
+
+/// Marks a new database with the format; refuses one of a newer format.
+fn check_format(db: &DB) -> Result<(), StorageError> {
+    let meta = family(db, META);
+    let format = db
+        .get_cf(&meta, FORMAT_KEY)
+        .map_err(StorageError::engine("read the state"))?;
+    let Some(format) = format else {
+        let written = db.put_cf(&meta, FORMAT_KEY, FORMAT.to_be_bytes());
+        return written.map_err(StorageError::engine("write the state"));
+    };
+    match format.try_into().map(u32::from_be_bytes) {
+        Ok(found) if found > FORMAT => Err(StorageError::NewerFormat {
+            what: "the state",
+            found,
+            known: FORMAT,
+        }),
+        Ok(_) => Ok(()),
+        Err(_) => Err(StorageError::damaged(
+            "the state's format",
+            "it is not a number",
+        )),
+    }
+}
+
+pub(super) fn read_applied(db: &DB) -> Result<Option<LogId>, StorageError> {
+    read_meta(db, APPLIED_KEY)
+}
+
+pub(super) fn read_membership(db: &DB) -> Result<Option<StoredMembership>, StorageError> {
+    read_meta(db, MEMBERSHIP_KEY)
+}
+
+fn read_meta<T: Message + Default>(db: &DB, key: &[u8]) -> Result<Option<T>, StorageError> {
+    let value = db.get_cf(&family(db, META), key);
+    decode_meta(key, value.map_err(StorageError::engine("read the state"))?)
+}
+
+fn decode_meta<T: Message + Default>(
+    key: &[u8],
+    value: Option<Vec<u8>>,
+) -> Result<Option<T>, StorageError> {
+    let decoded = value.map(|value| T::decode(value.as_slice())).transpose();
+    decoded.map_err(|e| {
+        StorageError::damaged(
+            format!("the state's `{}`", String::from_utf8_lossy(key)),
+            e.to_string(),
+        )
+    })
+}
+
+/// The applied entry as of a snapshot of the database.
+pub(super) fn decode_applied(value: Option<Vec<u8>>) -> Result<Option<LogId>, StorageError> {
+    decode_meta(APPLIED_KEY, value)
+}
+
+pub(super) const fn applied_key() -> &'static [u8] {
+    APPLIED_KEY
+}
+
+pub(super) fn family<'a>(db: &'a DB, name: &str) -> Arc<rocksdb::BoundColumnFamily<'a>> {
+    db.cf_handle(name)
+        .expect("every family is created when the database is opened")
+}
+
+fn pointer_path(root: &Path) -> PathBuf {
+    root.join("CURRENT")
+}
+
+fn generation_path(root: &Path, number: u64) -> PathBuf {
+    root.join(format!("{PREFIX}{number}"))
+}
+
+fn read_pointer(root: &Path) -> Result<Option<u64>, StorageError> {
+    let path = pointer_path(root);
+    let Some(content) = durable_file::read_sealed(&path)? else {
+        return Ok(None);
+    };
+    let number = std::str::from_utf8(&content)
+        .ok()
+        .and_then(|number| number.parse().ok());
+    match number {
+        Some(number) => Ok(Some(number)),
+        None => Err(StorageError::damaged(
+            path.display().to_string(),
+            "it holds no number",
+        )),
+    }
+}
+
+fn write_pointer(root: &Path, number: u64) -> Result<(), StorageError> {
+    let path = pointer_path(root);
+    let written = durable_file::replace_sealed(&path, number.to_string().as_bytes());
+    written.map_err(StorageError::io("write", &path))
+}
+
+/// The generations that have a directory.
+fn generations(root: &Path) -> Result<Vec<(u64, PathBuf)>, StorageError> {
+    let mut generations = Vec::new();
+    for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
+        let entry = entry.map_err(StorageError::io("read", root))?;
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
+        if let Some(number) = number {
+            generations.push((number, entry.path()));
+        }
+    }
+    Ok(generations)
+}

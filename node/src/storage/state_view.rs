@@ -1,0 +1,79 @@
+//! A consistent view of the state.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use helve_machine::{Fault, View};
+use helve_proto::peer::v1::LogId;
+use rocksdb::{BoundColumnFamily, DB, ReadOptions, SnapshotWithThreadMode};
+
+use super::{
+    error::StorageError,
+    options::{META, ROWS},
+    state_db,
+};
+
+/// The state as of one entry of the log.
+pub struct StateView<'a> {
+    snapshot: SnapshotWithThreadMode<'a, DB>,
+    rows: Arc<BoundColumnFamily<'a>>,
+    meta: Arc<BoundColumnFamily<'a>>,
+}
+
+impl<'a> StateView<'a> {
+    pub(super) fn new(db: &'a DB) -> Self {
+        Self {
+            snapshot: db.snapshot(),
+            rows: state_db::family(db, ROWS),
+            meta: state_db::family(db, META),
+        }
+    }
+
+    /// The last entry whose effects this view shows.
+    ///
+    /// # Errors
+    /// If the record is damaged, or the engine fails.
+    pub fn applied(&self) -> Result<Option<LogId>, StorageError> {
+        let value = self.snapshot.get_cf(&self.meta, state_db::applied_key());
+        state_db::decode_applied(value.map_err(StorageError::engine("read the state"))?)
+    }
+}
+
+impl View for StateView<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        let value = self
+            .snapshot
+            .get_pinned_cf(&self.rows, key)
+            .map_err(fault)?;
+        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
+        let mut found = Vec::new();
+        if from >= to {
+            return Ok(found);
+        }
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(to);
+        let mut rows = self.snapshot.raw_iterator_cf_opt(&self.rows, options);
+        rows.seek(from);
+        while found.len() < rows_max
+            && let Some((key, value)) = rows.item()
+        {
+            found.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
+            rows.next();
+        }
+        rows.status().map_err(fault)?;
+        Ok(found)
+    }
+}
+
+fn fault(error: rocksdb::Error) -> Fault {
+    Fault::View(Box::new(StorageError::engine("read the state")(error)))
+}
+
+impl std::fmt::Debug for StateView<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("StateView").finish_non_exhaustive()
+    }
+}
