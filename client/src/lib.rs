@@ -1,1 +1,28 @@
-//! Placeholder.
+//! State handles and keys for stateless MCP servers: the traits, and their stores on a Helve cluster or in this process.
+
+mod backend;
+mod client;
+mod error;
+mod handle_store;
+mod handles;
+mod keys;
+mod record;
+mod retry;
+mod state_tool;
+mod transaction;
+mod ttl;
+
+pub use backend::{Backend, Request};
+pub use client::Client;
+pub use error::{Error, ErrorKind};
+pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome};
+pub use handles::{HandleOptions, Handles};
+pub use helve_proto::{
+    Reason,
+    v1::{self, RecordInfo},
+};
+pub use keys::{KeyOptions, Keys};
+pub use record::{Listing, Record, Resolved};
+pub use state_tool::{StateTool, StoreOutcome};
+pub use transaction::{Committed, NotLive, Transacted, Transaction};
+pub use ttl::Ttl;

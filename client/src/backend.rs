@@ -1,0 +1,98 @@
+//! The narrow waist: every store stands on [`Backend`], and every host is one.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use helve_proto::v1::{
+    self, ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
+    exchange_call::Call,
+};
+
+use crate::error::Error;
+
+/// Something that answers the calls of `helve.v1`: a cluster, or the state machine in this process.
+#[async_trait]
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// Makes one call, and answers within `deadline`. A mutation without identity is given one, which every retry repeats; one
+    /// with identity keeps it, and its retries are the caller's.
+    ///
+    /// # Errors
+    /// Of any kind but [`Codec`](crate::ErrorKind::Codec).
+    async fn call(&self, call: Call, deadline: Duration) -> Result<Answer, Error>;
+
+    /// Lists handles: the parts of one stream, which is one view. `deadline` bounds the wait for the first part.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), and [`Lapsed`](crate::ErrorKind::Lapsed).
+    async fn list_handles(
+        &self,
+        request: ListRequest,
+        deadline: Duration,
+    ) -> Result<Vec<ListReply>, Error>;
+
+    /// Lists keys, as [`list_handles`](Self::list_handles) does.
+    ///
+    /// # Errors
+    /// As [`list_handles`](Self::list_handles).
+    async fn list_keys(
+        &self,
+        request: ListKeysRequest,
+        deadline: Duration,
+    ) -> Result<Vec<ListKeysReply>, Error>;
+
+    /// How long a call may take if its caller says nothing.
+    fn deadline(&self) -> Duration;
+
+    /// Ends this host's work: calls from now on answer [`Closed`](crate::ErrorKind::Closed). Those under way end in their own
+    /// time. Closing again does nothing.
+    fn close(&self);
+}
+
+/// A request of `helve.v1` that is answered by one reply.
+pub trait Request: Send + Sized {
+    /// Its reply.
+    type Reply;
+
+    /// The request as one of all.
+    fn into_call(self) -> Call;
+
+    /// The reply, if it is one to this request.
+    fn reply(answer: Answer) -> Option<Self::Reply>;
+}
+
+macro_rules! requests {
+    ($($variant:ident: $request:ident -> $reply:ident,)*) => {$(
+        impl Request for v1::$request {
+            type Reply = v1::$reply;
+
+            fn into_call(self) -> Call {
+                Call::$variant(self)
+            }
+
+            fn reply(answer: Answer) -> Option<Self::Reply> {
+                match answer {
+                    Answer::$variant(reply) => Some(reply),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+requests! {
+    Mint: MintRequest -> MintReply,
+    Put: PutRequest -> PutReply,
+    Get: GetRequest -> GetReply,
+    Take: TakeRequest -> TakeReply,
+    Renew: RenewRequest -> RenewReply,
+    Delete: DeleteRequest -> DeleteReply,
+    Count: CountRequest -> CountReply,
+    Store: StoreRequest -> StoreReply,
+    Retrieve: RetrieveRequest -> RetrieveReply,
+    DeleteKey: DeleteKeyRequest -> DeleteKeyReply,
+    Exists: ExistsRequest -> ExistsReply,
+    BatchStore: BatchStoreRequest -> BatchStoreReply,
+    BatchRetrieve: BatchRetrieveRequest -> BatchRetrieveReply,
+    Transact: TransactRequest -> TransactReply,
+    OpenSession: OpenSessionRequest -> OpenSessionReply,
+}

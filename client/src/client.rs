@@ -1,0 +1,97 @@
+//! A client of any host.
+
+use std::{sync::Arc, time::Duration};
+
+use helve_proto::v1::{ListKeysReply, ListKeysRequest, ListReply, ListRequest};
+
+use crate::{
+    backend::{Backend, Request},
+    error::Error,
+    handles::{HandleOptions, Handles},
+    keys::{KeyOptions, Keys},
+    transaction::Transaction,
+};
+
+/// A client of a cluster or of the in-memory host. Cloning is cheap, and clones share everything: connections, replay session,
+/// and [`close`](Self::close).
+#[derive(Debug, Clone)]
+pub struct Client {
+    backend: Arc<dyn Backend>,
+    deadline: Duration,
+}
+
+impl Client {
+    /// A client of this host.
+    #[must_use]
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        let deadline = backend.deadline();
+        Self { backend, deadline }
+    }
+
+    /// The same client, but its calls may take this long.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        Self {
+            backend: Arc::clone(&self.backend),
+            deadline,
+        }
+    }
+
+    /// How long each call may take, retries included.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// A store of handles. Options name it: stores of the same name on the same cluster are one.
+    #[must_use]
+    pub fn handles<T>(&self, options: HandleOptions) -> Handles<T> {
+        Handles::new(self.clone(), options)
+    }
+
+    /// The state tool: values under keys of the caller's choosing.
+    #[must_use]
+    pub fn keys(&self, options: KeyOptions) -> Keys {
+        Keys::new(self.clone(), options)
+    }
+
+    /// A transaction over handles and keys, still empty.
+    #[must_use]
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.clone())
+    }
+
+    /// Makes one call of `helve.v1` as it is. Stores and transactions do this for you.
+    ///
+    /// # Errors
+    /// As [`Backend::call`].
+    pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Error> {
+        let answer = self
+            .backend
+            .call(request.into_call(), self.deadline)
+            .await?;
+        R::reply(answer).ok_or_else(|| Error::internal("an answer to another request"))
+    }
+
+    /// Lists handles, as they are.
+    ///
+    /// # Errors
+    /// As [`Backend::list_handles`].
+    pub async fn list_handles(&self, request: ListRequest) -> Result<Vec<ListReply>, Error> {
+        self.backend.list_handles(request, self.deadline).await
+    }
+
+    /// Lists keys, as they are.
+    ///
+    /// # Errors
+    /// As [`Backend::list_keys`].
+    pub async fn list_keys(&self, request: ListKeysRequest) -> Result<Vec<ListKeysReply>, Error> {
+        self.backend.list_keys(request, self.deadline).await
+    }
+
+    /// Ends the work of this client and all its clones and stores: calls from now on answer
+    /// [`Closed`](crate::ErrorKind::Closed). Closing again does nothing.
+    pub fn close(&self) {
+        self.backend.close();
+    }
+}

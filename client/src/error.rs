@@ -1,0 +1,159 @@
+//! What can go wrong, said so that a caller knows what to do next.
+
+use std::fmt;
+
+use helve_proto::Reason;
+
+/// What went wrong. Branch on [`kind`](Self::kind); the message is for people.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    reason: Option<Reason>,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What to do about an [`Error`]. There are as many kinds as there are different things to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A condition on a revision does not hold, and nothing was written. Read again, decide again.
+    Conflict {
+        /// The record's revision, 0 if there is no such record.
+        revision: u64,
+        /// Of a transaction or batch: the operation at fault, from 0; else 0.
+        operation: u32,
+    },
+    /// The call was sent, and whether it took effect cannot be known: the deadline ended, or the replay session expired, while
+    /// it was under way. A call that bore an identity of the caller's own may be repeated under that identity. Otherwise read
+    /// the record again, and decide by what it holds; never repeat blindly what must not happen twice.
+    Ambiguous,
+    /// No node answered within the deadline, or no leader was known, and the call certainly had no effect. Try again later.
+    Unavailable,
+    /// The cluster, or this client, has too much under way; the call had no effect. Try again after a pause, with less at once.
+    Overloaded,
+    /// A quota is used up, or a disk is below its reserve; the call had no effect. Delete or take something, or call the
+    /// operator: trying again alone does not help.
+    Full,
+    /// The request breaks a limit or a rule, and had no effect. Change it: it will never succeed.
+    Invalid,
+    /// The store, or the client, was closed. Open another one.
+    Closed,
+    /// The credential is missing, or does not allow this. Get another one.
+    Denied,
+    /// The identity that the caller gave is older than what the cluster remembers, or too far ahead. The call had no effect now;
+    /// what an earlier call under that identity did is not known any more.
+    Forgotten,
+    /// A list took too long for its view. List less at once, or continue it through [`Client::list_handles`] with the resume
+    /// token.
+    ///
+    /// [`Client::list_handles`]: crate::Client::list_handles
+    Lapsed,
+    /// A value could not be encoded as JSON, or a stored one is not what this type expects. Nothing was written. A stored value
+    /// stays as it is: read it with the type that it was written with.
+    Codec,
+    /// The operating system gave no randomness. Nothing was minted or sent. Repair the machine.
+    Entropy,
+    /// Something contradicts itself: a defect of Helve, or versions that do not fit together. Report it.
+    Internal,
+}
+
+impl Error {
+    /// An error of this kind.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            reason: None,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The cluster's own reason, where it gave one.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason
+    }
+
+    /// The message, for people.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn with_reason(mut self, reason: Reason) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "this store or its client was closed")
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// What the cluster, or the machine, refused for this reason. `revision` and `operation` count for conflicts alone.
+    pub(crate) fn refused(
+        reason: Reason,
+        message: impl Into<String>,
+        revision: u64,
+        operation: u32,
+    ) -> Self {
+        let kind = match reason {
+            Reason::Conflict => ErrorKind::Conflict {
+                revision,
+                operation,
+            },
+            Reason::Ambiguous => ErrorKind::Ambiguous,
+            Reason::NoLeader | Reason::Stopping => ErrorKind::Unavailable,
+            Reason::Overloaded => ErrorKind::Overloaded,
+            Reason::Quota | Reason::DiskFull => ErrorKind::Full,
+            Reason::ReplayMismatch
+            | Reason::TooLarge
+            | Reason::BadId
+            | Reason::BadKey
+            | Reason::BadName
+            | Reason::BadLifetime
+            | Reason::BadRequest => ErrorKind::Invalid,
+            Reason::Unauthenticated | Reason::Denied => ErrorKind::Denied,
+            Reason::StaleCall
+            | Reason::TooEarly
+            | Reason::SessionExpired
+            | Reason::RequestTooOld => ErrorKind::Forgotten,
+            Reason::ListLapsed => ErrorKind::Lapsed,
+            _ => ErrorKind::Internal,
+        };
+        Self::new(kind, message).with_reason(reason)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}

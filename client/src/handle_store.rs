@@ -1,0 +1,234 @@
+//! The handle store: what an MCP server keeps between calls, under ids that it mints.
+
+use std::{convert::Infallible, future::Future, time::Duration};
+
+use async_trait::async_trait;
+use helve_proto::v1::RecordInfo;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    error::{Error, ErrorKind},
+    record::{Listing, Record, Resolved},
+    retry::Backoff,
+    ttl::Ttl,
+};
+
+/// A store of values of type `T` under opaque ids (SEP-2567 state handles), after mcpkit's `HandleStore`. Object safe: an MCP
+/// server holds an `Arc<dyn HandleStore<Cart>>`.
+///
+/// # Where it differs from mcpkit
+/// - Every method is async and can fail: the state is elsewhere.
+/// - [`put`](Self::put) and [`delete`](Self::delete) of an expired handle answer `false`, and put writes nothing.
+/// - [`len`](Self::len) counts live handles alone.
+/// - A read never deletes: it cannot race with a renewal.
+/// - Minting fails if the operating system gives no randomness; there is no predictable fallback.
+/// - After [`close`](Self::close), calls answer [`Closed`](ErrorKind::Closed).
+/// - A put with [`Ttl::Keep`] leaves the lifetime as it is, which mcpkit cannot say.
+#[async_trait]
+pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
+    /// Keeps a value under a new id: `prefix-` and 26 characters of base32, 128 bits of randomness.
+    ///
+    /// # Errors
+    /// [`Entropy`](ErrorKind::Entropy) if there is no randomness, and those of every write.
+    async fn mint(&self, value: &T, ttl: Ttl) -> Result<String, Error>;
+
+    /// Writes a value under an id of the caller's choosing. True if the handle existed and was replaced; false if it was
+    /// created, and also if it has expired or was taken and therefore nothing was written ([`resolve`](Self::resolve) and
+    /// [`put_if`](Self::put_if) tell these apart).
+    ///
+    /// # Errors
+    /// Those of every write.
+    async fn put(&self, id: &str, value: &T, ttl: Ttl) -> Result<bool, Error>;
+
+    /// Writes a value if the handle's revision is `revision`; 0: if there is no such handle.
+    ///
+    /// # Errors
+    /// Those of every write, but a conflict is an outcome here.
+    async fn put_if(
+        &self,
+        id: &str,
+        value: &T,
+        ttl: Ttl,
+        revision: u64,
+    ) -> Result<PutOutcome, Error>;
+
+    /// The value, if the handle lives. Restarts the idle time.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn get(&self, id: &str) -> Result<Option<T>, Error> {
+        Ok(self.resolve(id).await?.live().map(|record| record.value))
+    }
+
+    /// The handle with its revision and times, or what became of it. Restarts the idle time.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn resolve(&self, id: &str) -> Result<Resolved<Record<T>>, Error>;
+
+    /// Gets and deletes: of any number of callers one receives the value, the others hear `Taken`.
+    ///
+    /// # Errors
+    /// Those of every write. After [`Codec`](ErrorKind::Codec) the value is gone.
+    async fn take(&self, id: &str) -> Result<Resolved<Record<T>>, Error>;
+
+    /// Gives a live handle a new lifetime. The revision stays.
+    ///
+    /// # Errors
+    /// Those of every write.
+    async fn renew(&self, id: &str, ttl: Ttl) -> Result<Resolved<RecordInfo>, Error>;
+
+    /// Deletes a handle; true if it lived.
+    ///
+    /// # Errors
+    /// Those of every write.
+    async fn delete(&self, id: &str) -> Result<bool, Error>;
+
+    /// How many of the store's handles live, under its owner.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn len(&self) -> Result<u64, Error>;
+
+    /// Whether none of the store's handles lives.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len().await? == 0)
+    }
+
+    /// The live handles of the store under its owner, by id, without their values. Does not restart idle times.
+    ///
+    /// # Errors
+    /// Those of every read, [`Lapsed`](ErrorKind::Lapsed), and [`Invalid`](ErrorKind::Invalid) if the list is over its limit.
+    async fn list(&self) -> Result<Listing<RecordInfo>, Error>;
+
+    /// As [`list`](Self::list), with the values.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    async fn list_values(&self) -> Result<Listing<Record<T>>, Error>;
+
+    /// How long each call may take, retries included.
+    fn deadline(&self) -> Duration;
+
+    /// Ends this store object: its calls from now on answer [`Closed`](ErrorKind::Closed). The values stay, and other store
+    /// objects and the client go on. Closing again does nothing.
+    fn close(&self);
+}
+
+/// What a conditional put did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PutOutcome {
+    /// There was no such handle before.
+    Created(RecordInfo),
+    /// The value was replaced.
+    Replaced(RecordInfo),
+    /// The revision is another one, and nothing was written. Read again, decide again.
+    Conflict {
+        /// The handle's revision; 0 if there is no such handle.
+        revision: u64,
+    },
+    /// The handle has expired: nothing was written.
+    Expired,
+    /// The handle's value was taken: nothing was written.
+    Taken,
+}
+
+/// What every handle store can do besides.
+#[async_trait]
+pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
+    /// Changes a value, and loses no other caller's change: reads, calls `change`, writes if nobody wrote in between, else
+    /// begins anew. Keeps the lifetime. `change` may be called several times: it must do nothing but compute. Answers the handle
+    /// as written, or why there is none.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if others wrote first until the store's deadline ended: nothing was written.
+    /// [`Ambiguous`](ErrorKind::Ambiguous) if it ended during the write. Else those of every read and write.
+    async fn update<F>(&self, id: &str, mut change: F) -> Result<Resolved<Record<T>>, Error>
+    where
+        F: FnMut(T) -> T + Send,
+    {
+        let outcome = self
+            .try_update(id, |value| Ok::<T, Infallible>(change(value)))
+            .await?;
+        match outcome {
+            Ok(resolved) => Ok(resolved),
+            Err(never) => match never {},
+        }
+    }
+
+    /// As [`update`](Self::update), but `change` may give up: its error is answered, and nothing is written.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    async fn try_update<F, E>(
+        &self,
+        id: &str,
+        mut change: F,
+    ) -> Result<Result<Resolved<Record<T>>, E>, Error>
+    where
+        F: FnMut(T) -> Result<T, E> + Send,
+        E: Send,
+    {
+        let deadline = Instant::now() + self.deadline();
+        let mut backoff = Backoff::contention();
+        loop {
+            let Record { info, value } =
+                match within(deadline, self.resolve(id), Ended::Reading).await? {
+                    Resolved::Live(record) => record,
+                    gone => return Ok(Ok(gone)),
+                };
+            let value = match change(value) {
+                Ok(value) => value,
+                Err(error) => return Ok(Err(error)),
+            };
+            let put = self.put_if(id, &value, Ttl::Keep, info.revision);
+            let revision = match within(deadline, put, Ended::Writing).await? {
+                PutOutcome::Created(info) | PutOutcome::Replaced(info) => {
+                    return Ok(Ok(Resolved::Live(Record { info, value })));
+                }
+                PutOutcome::Expired => return Ok(Ok(Resolved::Expired)),
+                PutOutcome::Taken => return Ok(Ok(Resolved::Taken)),
+                PutOutcome::Conflict { revision } => revision,
+            };
+            let pause = async {
+                tokio::time::sleep(backoff.next()).await;
+                Ok(())
+            };
+            within(deadline, pause, Ended::Pausing { revision }).await?;
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static, S: HandleStore<T> + ?Sized> HandleStoreExt<T> for S {}
+
+/// What was under way when the deadline of an update ended.
+enum Ended {
+    Reading,
+    Writing,
+    Pausing { revision: u64 },
+}
+
+async fn within<O>(
+    deadline: Instant,
+    step: impl Future<Output = Result<O, Error>>,
+    ended: Ended,
+) -> Result<O, Error> {
+    let Ok(outcome) = timeout_at(deadline, step).await else {
+        let (kind, message) = match ended {
+            Ended::Reading => (ErrorKind::Unavailable, "the deadline ended while reading"),
+            Ended::Writing => (ErrorKind::Ambiguous, "the deadline ended while writing"),
+            Ended::Pausing { revision } => (
+                ErrorKind::Conflict {
+                    revision,
+                    operation: 0,
+                },
+                "others wrote first until the deadline ended: try again, with fewer writers at once",
+            ),
+        };
+        return Err(Error::new(kind, message));
+    };
+    outcome
+}

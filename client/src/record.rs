@@ -1,0 +1,135 @@
+//! What reads and writes answer.
+
+use bytes::Bytes;
+use helve_proto::v1::{HandleStatus, RecordInfo};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{Error, ErrorKind};
+
+/// A handle or a key, with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record<T> {
+    /// Name, owner, revision, times.
+    pub info: RecordInfo,
+    /// The value.
+    pub value: T,
+}
+
+impl<T> Record<T> {
+    /// The handle's id, or the key.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// The log index of the last change of value: the operand of `put_if` and the like, and a fencing token.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.info.revision
+    }
+
+    /// When the record expires if nobody touches it, in milliseconds since the Unix epoch on the cluster's clock; `None`: never.
+    #[must_use]
+    pub fn expires_at_ms(&self) -> Option<u64> {
+        let RecordInfo {
+            expires_at_ms,
+            idle_deadline_ms,
+            ..
+        } = &self.info;
+        expires_at_ms.iter().chain(idle_deadline_ms).min().copied()
+    }
+}
+
+/// What became of a handle. Whoever is not its owner hears `Unknown`, by construction.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resolved<L> {
+    /// It lives; of a take: it lived, and this call took it.
+    Live(L),
+    /// Its lifetime ended, less than a day ago.
+    Expired,
+    /// Its value was taken, less than a day ago.
+    Taken,
+    /// Never minted, deleted, long gone, or another owner's.
+    Unknown,
+}
+
+impl<L> Resolved<L> {
+    /// What lives, if it lives.
+    #[must_use]
+    pub fn live(self) -> Option<L> {
+        match self {
+            Self::Live(live) => Some(live),
+            Self::Expired | Self::Taken | Self::Unknown => None,
+        }
+    }
+
+    pub(crate) fn from_status(
+        status: i32,
+        live: impl FnOnce() -> Result<L, Error>,
+    ) -> Result<Self, Error> {
+        match HandleStatus::try_from(status) {
+            Ok(HandleStatus::Live) => live().map(Self::Live),
+            Ok(HandleStatus::Expired) => Ok(Self::Expired),
+            Ok(HandleStatus::Taken) => Ok(Self::Taken),
+            Ok(HandleStatus::Unknown) => Ok(Self::Unknown),
+            Ok(HandleStatus::Unspecified) | Err(_) => Err(Error::internal(
+                "a handle status that this version does not know",
+            )),
+        }
+    }
+}
+
+/// A list, all of it from one view.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing<I> {
+    /// The log index of the view: every change up to it is seen, none after it.
+    pub revision: u64,
+    /// The replicated clock of the view, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// What is listed, by name in lexicographic order of the bytes.
+    pub items: Vec<I>,
+}
+
+impl<I> Listing<I> {
+    pub(crate) fn try_map<O>(
+        self,
+        item: impl FnMut(I) -> Result<O, Error>,
+    ) -> Result<Listing<O>, Error> {
+        Ok(Listing {
+            revision: self.revision,
+            clock_ms: self.clock_ms,
+            items: self.items.into_iter().map(item).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
+    match serde_json::to_vec(value) {
+        Ok(json) => Ok(json.into()),
+        Err(error) => {
+            Err(Error::new(ErrorKind::Codec, "the value has no JSON form").with_source(error))
+        }
+    }
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(json).map_err(|error| {
+        let message = "the stored value is not the JSON that this type expects";
+        Error::new(ErrorKind::Codec, message).with_source(error)
+    })
+}
+
+/// What must stand in a reply of the cluster.
+pub(crate) fn present<P>(part: Option<P>, name: &str) -> Result<P, Error> {
+    part.ok_or_else(|| Error::internal(format!("a reply without its {name}")))
+}
+
+pub(crate) fn record<T: DeserializeOwned>(
+    info: Option<RecordInfo>,
+    json: &[u8],
+) -> Result<Record<T>, Error> {
+    Ok(Record {
+        info: present(info, "info")?,
+        value: decode(json)?,
+    })
+}

@@ -1,0 +1,48 @@
+//! How long to wait before the next try.
+
+use std::time::Duration;
+
+/// Pauses that double up to a bound, each drawn from the upper half, so that callers that collided once spread out.
+#[derive(Debug, Clone)]
+pub(crate) struct Backoff {
+    next: Duration,
+    max: Duration,
+}
+
+impl Backoff {
+    /// Between rounds of one update that others got ahead of.
+    pub(crate) fn contention() -> Self {
+        Self {
+            next: Duration::from_millis(1),
+            max: Duration::from_millis(50),
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let half = self.next / 2;
+        self.next = (self.next * 2).min(self.max);
+        half + half.mul_f64(f64::from(draw()) / f64::from(u32::MAX))
+    }
+}
+
+/// Without randomness the pauses are still right, only not spread.
+fn draw() -> u32 {
+    getrandom::u32().unwrap_or(u32::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_within_their_half_up_to_the_bound() {
+        let mut backoff = Backoff::contention();
+        for bound_ms in [1, 2, 4, 8, 16, 32, 50, 50] {
+            let (bound, pause) = (Duration::from_millis(bound_ms), backoff.next());
+            assert!(
+                bound / 2 <= pause && pause <= bound,
+                "{pause:?} of {bound:?}"
+            );
+        }
+    }
+}

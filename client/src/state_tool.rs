@@ -1,0 +1,119 @@
+//! The state tool: JSON values under keys of the caller's choosing.
+
+use async_trait::async_trait;
+use helve_proto::v1::RecordInfo;
+use serde_json::Value;
+
+use crate::{
+    error::Error,
+    record::{Listing, Record},
+    ttl::Ttl,
+};
+
+/// JSON values under keys, after Caxton's `McpStateTool`. A key is 1 to 1,024 bytes of UTF-8 without NUL; `/` has no special
+/// meaning. Object safe.
+///
+/// # Where it differs from Caxton's
+/// - [`batch_store`](Self::batch_store) is atomic, and [`batch_retrieve`](Self::batch_retrieve) reads one view.
+/// - [`list`](Self::list) is in lexicographic order of the bytes.
+/// - Keys have revisions and lifetimes: [`store_if`](Self::store_if), [`retrieve_record`](Self::retrieve_record).
+/// - Errors are `Send + Sync`.
+#[async_trait]
+pub trait StateTool: Send + Sync {
+    /// Stores a value, with the lifetime of the options.
+    ///
+    /// # Errors
+    /// Those of every write.
+    async fn store(&self, key: &str, value: &Value) -> Result<(), Error>;
+
+    /// Stores a value if the key's revision is `revision`; 0: if there is no such key.
+    ///
+    /// # Errors
+    /// Those of every write, but a conflict is an outcome here.
+    async fn store_if(
+        &self,
+        key: &str,
+        value: &Value,
+        ttl: Ttl,
+        revision: u64,
+    ) -> Result<StoreOutcome, Error>;
+
+    /// The value, if there is such a key. Restarts the idle time.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn retrieve(&self, key: &str) -> Result<Option<Value>, Error> {
+        let record = self.retrieve_record(key).await?;
+        Ok(record.map(|record| record.value))
+    }
+
+    /// The value with its revision and times, if there is such a key. Restarts the idle time.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error>;
+
+    /// Deletes a key; it need not exist.
+    ///
+    /// # Errors
+    /// Those of every write.
+    async fn delete(&self, key: &str) -> Result<(), Error>;
+
+    /// The keys that begin with these characters, in lexicographic order of their bytes; empty: all keys of the owner.
+    ///
+    /// # Errors
+    /// Those of every read, [`Lapsed`](crate::ErrorKind::Lapsed), and [`Invalid`](crate::ErrorKind::Invalid) if the list is over
+    /// its limit.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let listing = self.list_infos(prefix).await?;
+        Ok(listing.items.into_iter().map(|info| info.name).collect())
+    }
+
+    /// As [`list`](Self::list), with revisions and times.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error>;
+
+    /// As [`list_infos`](Self::list_infos), with the values.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error>;
+
+    /// Whether there is such a key.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn exists(&self, key: &str) -> Result<bool, Error>;
+
+    /// Stores all, or none. At most 128, no key twice, 4 MiB in all.
+    ///
+    /// # Errors
+    /// Those of every write.
+    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error>;
+
+    /// The values in the order asked for, all from one view. At most 128.
+    ///
+    /// # Errors
+    /// Those of every read.
+    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error>;
+
+    /// Ends this object: its calls from now on answer [`Closed`](crate::ErrorKind::Closed). The values stay. Closing again does
+    /// nothing.
+    fn close(&self);
+}
+
+/// What a conditional store did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoreOutcome {
+    /// There was no such key before, or it had expired.
+    Created(RecordInfo),
+    /// The value was replaced.
+    Replaced(RecordInfo),
+    /// The revision is another one, and nothing was written. Read again, decide again.
+    Conflict {
+        /// The key's revision; 0 if there is no such key.
+        revision: u64,
+    },
+}
