@@ -1,0 +1,116 @@
+//! How long files and functions may be.
+
+use super::{
+    Finding,
+    source::{Source, closing_brace},
+};
+
+const FILE_LINES_MAX: usize = 400;
+const FILE_LINES_MEDIAN_MAX: usize = 150;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Too long a file, or functions in it.
+pub(super) fn check_source(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lines = source.text.lines().count();
+    if lines > FILE_LINES_MAX {
+        findings.push(Finding::whole(
+            &source.path,
+            format!("{lines} lines, {FILE_LINES_MAX} at most: split it"),
+        ));
+    }
+    for (offset, name, lines) in functions(source) {
+        if lines > FUNCTION_LINES_MAX {
+            let message = format!("fn {name} has {lines} lines, {FUNCTION_LINES_MAX} at most");
+            findings.push(Finding::at(source, offset, message));
+        }
+    }
+    findings
+}
+
+/// The middle file of all must be short: a few long files are no excuse for many.
+pub(super) fn check_median(sources: &[Source]) -> Option<Finding> {
+    let mut lines: Vec<usize> = sources
+        .iter()
+        .map(|source| source.text.lines().count())
+        .collect();
+    lines.sort_unstable();
+    let median = *lines.get(lines.len() / 2)?;
+    let message = format!("the median file has {median} lines, {FILE_LINES_MEDIAN_MAX} at most");
+    (median > FILE_LINES_MEDIAN_MAX).then(|| Finding::whole(".", message))
+}
+
+/// Offset, name and lines of each function, counted from `fn` to its closing brace.
+fn functions(source: &Source) -> Vec<(usize, String, usize)> {
+    let code = &source.code;
+    let bodies = Source::find_words(code, "fn").filter_map(|offset| {
+        let name: String = code[offset + 2..]
+            .trim_start()
+            .chars()
+            .take_while(|&c| c.is_alphanumeric() || c == '_')
+            .collect();
+        // A function pointer's type has no name, a trait's declaration no body.
+        let open = offset + signature_end(&code[offset..])?;
+        if name.is_empty() || code.as_bytes()[open] == b';' {
+            return None;
+        }
+        let body = &code[offset..closing_brace(code, open)];
+        Some((offset, name, body.lines().count()))
+    });
+    bodies.collect()
+}
+
+/// Where a body begins, or the semicolon of a declaration stands; semicolons in array types are neither.
+fn signature_end(code: &str) -> Option<usize> {
+    let mut brackets = 0_usize;
+    code.find(|c| {
+        match c {
+            '[' => brackets += 1,
+            ']' => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        brackets == 0 && matches!(c, '{' | ';')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_file_is_found() {
+        let text = "//! Head.\n".repeat(FILE_LINES_MAX + 1);
+        assert_eq!(check_source(&Source::new("node/src/a.rs", &text)).len(), 1);
+        assert_eq!(
+            check_source(&Source::new("node/src/a.rs", &text[10..])).len(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_long_function_is_found() {
+        let function = |lines: usize| {
+            format!(
+                "impl A {{\n    fn a() -> [u8; 2] {{\n{}    }}\n}}\n",
+                "b();\n".repeat(lines - 2)
+            )
+        };
+        let found = check_source(&Source::new(
+            "node/src/a.rs",
+            &function(FUNCTION_LINES_MAX + 1),
+        ));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].line, 2);
+        assert_eq!(
+            check_source(&Source::new("node/src/a.rs", &function(FUNCTION_LINES_MAX))).len(),
+            0
+        );
+    }
+
+    #[test]
+    fn many_longish_files_are_found() {
+        let of_lines = |lines: usize| Source::new("node/src/a.rs", &"a\n".repeat(lines));
+        assert!(check_median(&[of_lines(1), of_lines(151), of_lines(151)]).is_some());
+        assert!(check_median(&[of_lines(1), of_lines(150), of_lines(399)]).is_none());
+    }
+}

@@ -1,0 +1,285 @@
+//! Which way imports point: between crates, and between the modules of the node.
+
+use std::process::Command;
+
+use super::{
+    Finding,
+    source::{Source, closing_brace},
+};
+
+/// The node's modules from the ground up. A module names those on its own rung and below, never above.
+const RUNGS: [&[&str]; 7] = [
+    &["config", "limits", "stamp", "metrics"],
+    &["storage"],
+    &["raft"],
+    &["propose", "forward", "read_index", "ticker"],
+    &["service"],
+    &["node"],
+    &["cli", "main"],
+];
+
+/// What of this workspace a crate may depend on. The tests crate may use all.
+const CRATES: [(&str, &[&str]); 5] = [
+    ("proto/Cargo.toml", &[]),
+    ("node/machine/Cargo.toml", &["helve-proto"]),
+    ("client/Cargo.toml", &["helve-proto", "helve-machine"]),
+    ("client/mcp/Cargo.toml", &["helve-proto", "helve-client"]),
+    (
+        "node/Cargo.toml",
+        &["helve-proto", "helve-machine", "helve-client", "helve-mcp"],
+    ),
+];
+
+/// All that the machine may depend on: nothing that has a clock, randomness or IO.
+const MACHINE_DEPENDENCIES: [&str; 5] = [
+    "bytes",
+    "data-encoding",
+    "helve-proto",
+    "prost",
+    "thiserror",
+];
+
+/// Crates that must not come along with the client.
+const NOT_IN_CLIENT: [&str; 4] = ["rocksdb", "librocksdb-sys", "rmcp", "openraft"];
+
+/// Imports of the node that point up, and the client used by the node outside its command line.
+pub(super) fn check_source(source: &Source) -> Vec<Finding> {
+    let Some(inside) = source.path.strip_prefix("node/src/") else {
+        return Vec::new();
+    };
+    let own = inside.split(['/', '.']).next().unwrap_or(inside);
+    let mut findings = Vec::new();
+    for (offset, module) in named_modules(&source.shipped, inside) {
+        if let (Some(mine), Some(other)) = (rung(own), rung(module))
+            && other > mine
+        {
+            findings.push(Finding::at(
+                source,
+                offset,
+                format!("{own} names {module}: imports point one way"),
+            ));
+        }
+    }
+    if !matches!(own, "cli" | "main") {
+        for name in ["helve_client", "helve_mcp"] {
+            let offsets = Source::find_words(&source.code, name);
+            findings.extend(
+                offsets.map(|at| Finding::at(source, at, format!("only cli/ names {name}"))),
+            );
+        }
+    }
+    findings
+}
+
+fn rung(module: &str) -> Option<usize> {
+    RUNGS.iter().position(|rung| rung.contains(&module))
+}
+
+/// Each module of the crate's root that the code names by `crate::` or by `super::`.
+fn named_modules<'a>(code: &'a str, path: &str) -> Vec<(usize, &'a str)> {
+    let mut named = Vec::new();
+    for offset in Source::find_words(code, "crate") {
+        if let Some(rest) = code[offset + "crate".len()..].strip_prefix("::") {
+            named.extend(first_names(rest).into_iter().map(|name| (offset, name)));
+        }
+    }
+    let depth = path.trim_end_matches("/mod.rs").matches('/').count() + 1;
+    let climb = format!("{}::", vec!["super"; depth].join("::"));
+    for offset in Source::find_words(code, climb.trim_end_matches("::")) {
+        let below = offset >= 2 && &code[offset - 2..offset] == "::";
+        if let (false, Some(rest)) = (below, code[offset..].strip_prefix(&climb)) {
+            named.extend(first_names(rest).into_iter().map(|name| (offset, name)));
+        }
+    }
+    named
+}
+
+/// The first name of a path, or of each path in a braced list.
+fn first_names(rest: &str) -> Vec<&str> {
+    let word = |text: &str| {
+        text.find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(text.len())
+    };
+    if !rest.starts_with('{') {
+        return vec![&rest[..word(rest)]];
+    }
+    let list = &rest[1..closing_brace(rest, 0) - 1];
+    let mut depth = 0_usize;
+    let items = list.split(move |c| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    items
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(|item| &item[..word(item)])
+        .collect()
+}
+
+/// Dependencies that the design does not allow.
+pub(super) fn check_manifest(source: &Source) -> Vec<Finding> {
+    let Some((_, allowed)) = CRATES.iter().find(|(path, _)| *path == source.path) else {
+        return Vec::new();
+    };
+    let is_allowed = |name: &str| match source.path.as_str() {
+        "node/machine/Cargo.toml" => MACHINE_DEPENDENCIES.contains(&name),
+        _ => !name.starts_with("helve-") || allowed.contains(&name),
+    };
+    let wrong = dependencies(&source.text)
+        .into_iter()
+        .filter(|name| !is_allowed(name));
+    wrong
+        .map(|name| Finding::whole(&source.path, format!("may not depend on {name}")))
+        .collect()
+}
+
+/// Names under `[dependencies]`.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let lines = manifest
+        .lines()
+        .skip_while(|line| *line != "[dependencies]")
+        .skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .collect()
+}
+
+/// What cargo says comes along with the client, with every feature on.
+pub(super) fn check_client_tree() -> Vec<Finding> {
+    let arguments = [
+        "tree",
+        "--locked",
+        "--offline",
+        "--package",
+        "helve-client",
+        "--all-features",
+    ];
+    let rest = [
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ];
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .args(rest)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let tree = String::from_utf8_lossy(&output.stdout);
+    assert!(tree.contains("helve-client"), "{tree}");
+    unwanted(&tree)
+}
+
+fn unwanted(tree: &str) -> Vec<Finding> {
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    let wrong = names.filter(|name| NOT_IN_CLIENT.contains(name));
+    wrong
+        .map(|name| Finding::whole("client/Cargo.toml", format!("brings {name} along")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> usize {
+        check_source(&Source::new(path, text)).len()
+    }
+
+    #[test]
+    fn an_import_that_points_up_is_found() {
+        assert_eq!(
+            findings("node/src/storage/log_db.rs", "use crate::raft::Raft;"),
+            1
+        );
+        assert_eq!(
+            findings(
+                "node/src/storage/log_db.rs",
+                "use crate::{limits, raft::codec};"
+            ),
+            1
+        );
+        assert_eq!(
+            findings(
+                "node/src/storage/log_db.rs",
+                "use crate::{limits::{A, B}, storage::C};"
+            ),
+            0
+        );
+        assert_eq!(
+            findings(
+                "node/src/raft/network.rs",
+                "let a = super::super::service::B;"
+            ),
+            1
+        );
+        assert_eq!(
+            findings("node/src/raft/mod.rs", "use super::service::B;"),
+            1
+        );
+        assert_eq!(
+            findings("node/src/raft/network.rs", "use super::codec::B;"),
+            0
+        );
+        assert_eq!(
+            findings("node/src/propose.rs", "use crate::service::Status;"),
+            1
+        );
+        assert_eq!(
+            findings(
+                "node/src/propose.rs",
+                "use crate::{forward::Forward, raft::Raft};"
+            ),
+            0
+        );
+        assert_eq!(findings("node/src/node.rs", "use crate::cli::Serve;"), 1);
+        assert_eq!(findings("node/src/limits.rs", "use crate::node::Node;"), 1);
+    }
+
+    #[test]
+    fn the_client_in_the_node_is_found() {
+        assert_eq!(
+            findings("node/src/node.rs", "use helve_client::Cluster;"),
+            1
+        );
+        assert_eq!(
+            findings("node/src/cli/demo.rs", "use helve_client::Cluster;"),
+            0
+        );
+    }
+
+    #[test]
+    fn a_forbidden_dependency_is_found() {
+        let manifest = |path: &str, name: &str| {
+            let text = format!(
+                "[package]\nname = \"a\"\n[dependencies]\nbytes.workspace = true\n{name} = \"1\"\n[lints]\n"
+            );
+            check_manifest(&Source::new(path, &text)).len()
+        };
+        assert_eq!(manifest("node/machine/Cargo.toml", "rand"), 1);
+        assert_eq!(manifest("node/machine/Cargo.toml", "thiserror"), 0);
+        assert_eq!(manifest("client/Cargo.toml", "helve-node"), 1);
+        assert_eq!(manifest("client/Cargo.toml", "helve-machine"), 0);
+        assert_eq!(manifest("proto/Cargo.toml", "helve-machine"), 1);
+    }
+
+    #[test]
+    fn rocksdb_in_the_client_is_found() {
+        assert_eq!(unwanted("helve-client v0.1.0\nrocksdb v0.25.0\n").len(), 1);
+        assert_eq!(unwanted("helve-client v0.1.0\nbytes v1.0.0\n").len(), 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! What clippy cannot say of the source tree: where imports may point, what a file may be called and how long it may be, which
+//! words may stand where, and whether the pages' links lead somewhere.
+//!
+//! Each rule is a function from a file to findings. Its own tests show it a planted offender and an innocent neighbour.
+
+mod budget;
+mod imports;
+mod layout;
+mod links;
+mod source;
+mod tree;
+mod words;
+
+use std::fmt;
+
+use source::Source;
+
+/// One breach of a rule.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    path: String,
+    /// From 1; 0 where the finding is about the file as a whole.
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn at(source: &Source, offset: usize, message: impl Into<String>) -> Self {
+        Self {
+            path: source.path.clone(),
+            line: source.line_of(offset),
+            message: message.into(),
+        }
+    }
+
+    fn whole(path: &str, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: 0,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// Fails with all findings, one a line.
+fn assert_clean(findings: &[Finding]) {
+    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "{} findings:\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+#[test]
+fn imports_point_one_way() {
+    let mut findings: Vec<_> = tree::rust_sources()
+        .iter()
+        .flat_map(imports::check_source)
+        .collect();
+    findings.extend(tree::manifests().iter().flat_map(imports::check_manifest));
+    assert_clean(&findings);
+}
+
+#[test]
+fn the_client_builds_without_rocksdb_rmcp_and_openraft() {
+    assert_clean(&imports::check_client_tree());
+}
+
+#[test]
+fn files_and_functions_stay_in_budget() {
+    let sources = tree::rust_sources();
+    let mut findings: Vec<_> = sources.iter().flat_map(budget::check_source).collect();
+    findings.extend(budget::check_median(&sources));
+    assert_clean(&findings);
+}
+
+#[test]
+fn no_word_stands_where_it_may_not() {
+    assert_clean(
+        &tree::rust_sources()
+            .iter()
+            .flat_map(words::check_source)
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn files_are_named_after_what_they_hold() {
+    let paths = tree::paths();
+    let mut findings: Vec<_> = paths
+        .iter()
+        .filter_map(|path| layout::check_name(path))
+        .collect();
+    findings.extend(layout::check_top_level(
+        &tree::top_level(),
+        &tree::read("README.md"),
+    ));
+    assert_clean(&findings);
+}
+
+#[test]
+fn links_in_the_pages_lead_somewhere() {
+    let paths = tree::paths();
+    let exists = |path: &str| tree::exists(path);
+    let read = |path: &str| tree::read(path);
+    let pages = paths.iter().filter(|path| path.ends_with(".md"));
+    assert_clean(
+        &pages
+            .flat_map(|page| links::check(page, &tree::read(page), exists, read))
+            .collect::<Vec<_>>(),
+    );
+}
