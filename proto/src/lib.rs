@@ -7,7 +7,7 @@
 //! Features: `messages` (default) has the messages alone, `client` and `server` add their side of the services.
 
 /// The public contract, package `helve.v1`.
-#[allow(missing_docs, clippy::all, clippy::pedantic)]
+#[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/helve.v1.rs"));
 }
@@ -15,7 +15,7 @@ pub mod v1 {
 /// What is replicated.
 pub mod command {
     /// Package `helve.command.v1`.
-    #[allow(missing_docs, clippy::all, clippy::pedantic)]
+    #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/helve.command.v1.rs"));
     }
@@ -24,7 +24,7 @@ pub mod command {
 /// Node to node.
 pub mod peer {
     /// Package `helve.peer.v1`.
-    #[allow(missing_docs, clippy::all, clippy::pedantic)]
+    #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/helve.peer.v1.rs"));
     }

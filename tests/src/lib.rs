@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Starts Helve nodes as processes of their own, breaks them, and looks at them from outside, as their users do.
+//!
+//! - [`cluster`]: some nodes with their directories; [`process`]: one of them; [`address`]: where they listen.
+//! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
+//! - [`ledger`]: what callers were told, to compare with what is there.
+//! - [`wait`]: the one way to wait. [`promise`]: the difference between a broken promise and a broken test.
+
+pub mod address;
+pub mod caller;
+pub mod cluster;
+pub mod ledger;
+pub mod process;
+pub mod promise;
+pub mod wait;
+
+/// README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -1,0 +1,172 @@
+//! One node's gRPC services as a caller sees them: no retries, no other node, a deadline on every call.
+
+use std::{net::SocketAddr, time::Duration};
+
+use helve_proto::{
+    ERROR_DOMAIN, Reason,
+    v1::{
+        BatchRetrieveReply, BatchRetrieveRequest, BatchStoreReply, BatchStoreRequest, CallIdentity,
+        CountReply, CountRequest, DeleteKeyReply, DeleteKeyRequest, DeleteReply, DeleteRequest,
+        GetReply, GetRequest, Lifetime, ListReply, ListRequest, MintReply, MintRequest,
+        OpenSessionReply, OpenSessionRequest, PutReply, PutRequest, RenewReply, RenewRequest,
+        RetrieveReply, RetrieveRequest, StatusReply, StatusRequest, StoreReply, StoreRequest,
+        TakeReply, TakeRequest, TakeSnapshotReply, TakeSnapshotRequest, TransactReply,
+        TransactRequest, TransferLeaderReply, TransferLeaderRequest, call_identity::Identity,
+        call_service_client::CallServiceClient, cluster_service_client::ClusterServiceClient,
+        handle_service_client::HandleServiceClient, lifetime::Absolute,
+        state_service_client::StateServiceClient, transact_service_client::TransactServiceClient,
+    },
+};
+use tonic::{
+    Request, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt as _;
+use uuid::Uuid;
+
+/// The deadline of a call: the node's default. A node that cannot answer says so by then.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Calls one node.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    channel: Channel,
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident: $client:ident.$method:ident($request:ty) -> $reply:ty;)*) => {
+        impl Caller {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                ///
+                /// What the node, or the connection, says.
+                pub async fn $name(&self, request: $request) -> Result<$reply, Status> {
+                    let mut client = $client::new(self.channel.clone());
+                    Ok(client.$method(with_deadline(request)).await?.into_inner())
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    /// Mints a handle.
+    mint: HandleServiceClient.mint(MintRequest) -> MintReply;
+    /// Puts a value under an id.
+    put: HandleServiceClient.put(PutRequest) -> PutReply;
+    /// Gets a handle's value.
+    get: HandleServiceClient.get(GetRequest) -> GetReply;
+    /// Takes a handle's value.
+    take: HandleServiceClient.take(TakeRequest) -> TakeReply;
+    /// Renews a handle.
+    renew: HandleServiceClient.renew(RenewRequest) -> RenewReply;
+    /// Deletes a handle.
+    delete: HandleServiceClient.delete(DeleteRequest) -> DeleteReply;
+    /// Counts live handles.
+    count: HandleServiceClient.count(CountRequest) -> CountReply;
+    /// Stores a value under a key.
+    store: StateServiceClient.store(StoreRequest) -> StoreReply;
+    /// Retrieves a key's value.
+    retrieve: StateServiceClient.retrieve(RetrieveRequest) -> RetrieveReply;
+    /// Deletes a key.
+    delete_key: StateServiceClient.delete(DeleteKeyRequest) -> DeleteKeyReply;
+    /// Stores several keys.
+    batch_store: StateServiceClient.batch_store(BatchStoreRequest) -> BatchStoreReply;
+    /// Retrieves several keys.
+    batch_retrieve: StateServiceClient.batch_retrieve(BatchRetrieveRequest) -> BatchRetrieveReply;
+    /// Commits several operations as one.
+    transact: TransactServiceClient.transact(TransactRequest) -> TransactReply;
+    /// Opens a replay session.
+    open_session: CallServiceClient.open_session(OpenSessionRequest) -> OpenSessionReply;
+    /// Hands leadership on.
+    transfer_leader: ClusterServiceClient.transfer_leader(TransferLeaderRequest) -> TransferLeaderReply;
+    /// Makes the node take a snapshot.
+    take_snapshot: ClusterServiceClient.take_snapshot(TakeSnapshotRequest) -> TakeSnapshotReply;
+}
+
+impl Caller {
+    /// Connects with the first call.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))
+            .expect("a socket address makes a URI");
+        Self {
+            channel: endpoint.connect_timeout(DEADLINE).connect_lazy(),
+        }
+    }
+
+    /// The connection, for services that have no method here.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// What the node says of itself.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub async fn status(&self) -> Result<StatusReply, Status> {
+        let mut client = ClusterServiceClient::new(self.channel.clone());
+        Ok(client
+            .status(with_deadline(StatusRequest {}))
+            .await?
+            .into_inner())
+    }
+
+    /// Lists handles: all parts of the stream.
+    ///
+    /// # Errors
+    ///
+    /// What the node, or the connection, says.
+    pub async fn list(&self, request: ListRequest) -> Result<Vec<ListReply>, Status> {
+        let mut client = HandleServiceClient::new(self.channel.clone());
+        let mut parts = client.list(with_deadline(request)).await?.into_inner();
+        let mut all = Vec::new();
+        while let Some(part) = parts.message().await? {
+            all.push(part);
+        }
+        Ok(all)
+    }
+}
+
+/// The request, to be answered within [`DEADLINE`].
+pub fn with_deadline<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+/// Why the node refused; `None` if the error is not one of Helve's.
+#[must_use]
+pub fn reason(status: &Status) -> Option<Reason> {
+    let info = status.get_details_error_info()?;
+    if info.domain == ERROR_DOMAIN {
+        Reason::parse(&info.reason)
+    } else {
+        None
+    }
+}
+
+/// An identity for one mutation and all its retries.
+#[must_use]
+pub fn new_identity() -> CallIdentity {
+    CallIdentity {
+        identity: Some(Identity::RequestId(
+            Uuid::now_v7().into_bytes().to_vec().into(),
+        )),
+    }
+}
+
+/// A lifetime of so long from the write.
+#[must_use]
+pub fn lifetime_of(time: Duration) -> Lifetime {
+    let time_ms =
+        u64::try_from(time.as_millis()).expect("tests live for less than a geological age");
+    Lifetime {
+        absolute: Some(Absolute::AfterMs(time_ms)),
+        idle_ttl_ms: None,
+    }
+}

@@ -1,0 +1,196 @@
+//! One node: a `helve serve` process with a directory and a log file of its own.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait::{Look, until};
+
+/// How much of the log is printed when a test fails.
+const LOG_TAIL_BYTES: usize = 8 * 1024;
+
+/// How to start a process: again and again, with the same arguments.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The binary.
+    pub binary: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables besides the inherited ones. `HELVE_…` variables are not inherited.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Start {
+    /// The command, ready to run.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(&self.arguments).stdin(Stdio::null());
+        let inherited = std::env::vars_os().map(|(name, _)| name);
+        for name in inherited.filter(|name| name.to_string_lossy().starts_with("HELVE_")) {
+            command.env_remove(name);
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+/// A process that may be running. Dropping it kills it.
+#[derive(Debug)]
+pub struct Process {
+    start: Start,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Not running yet. What it says is appended to the file `log`.
+    #[must_use]
+    pub fn new(start: Start, log: PathBuf) -> Self {
+        Self {
+            start,
+            log,
+            child: None,
+        }
+    }
+
+    /// The process id, while it was started and not stopped.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// If it runs already, or cannot be started.
+    pub fn start(&mut self) -> Result<()> {
+        ensure!(self.child.is_none(), "the process runs already");
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)?;
+        let mut command = self.start.command();
+        command.stdout(log.try_clone()?).stderr(log);
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.start.binary.display()))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Kills it with SIGKILL: the normal way for a node to stop in a test.
+    ///
+    /// # Errors
+    ///
+    /// If it does not run.
+    pub fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("the process does not run")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Asks it to stop with SIGTERM; [`Process::stopped`] waits until it has.
+    ///
+    /// # Errors
+    ///
+    /// If it does not run.
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Freezes it, as a long pause of the machine would.
+    ///
+    /// # Errors
+    ///
+    /// If it does not run.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a frozen process run on.
+    ///
+    /// # Errors
+    ///
+    /// If it does not run.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Waits until it has stopped by itself.
+    ///
+    /// # Errors
+    ///
+    /// If it does not run, or does not stop.
+    pub async fn stopped(&mut self) -> Result<ExitStatus> {
+        let mut child = self.child.take().context("the process does not run")?;
+        let stopped = until("a process to stop", async || match child.try_wait() {
+            Ok(Some(status)) => Look::Done(Ok(status)),
+            Ok(None) => Look::NotYet(format!("process {} runs", child.id())),
+            Err(error) => Look::Done(Err(error)),
+        });
+        match stopped.await {
+            Ok(status) => Ok(status?),
+            Err(error) => {
+                self.child = Some(child);
+                Err(error)
+            }
+        }
+    }
+
+    /// Fails if it has stopped although nobody asked for it, with the end of its log.
+    ///
+    /// # Errors
+    ///
+    /// If it was started and runs no more.
+    pub fn assert_running(&mut self) -> Result<()> {
+        if let Some(child) = &mut self.child
+            && let Some(status) = child.try_wait()?
+        {
+            bail!("the process stopped with {status}:\n{}", self.log_tail());
+        }
+        Ok(())
+    }
+
+    /// The end of what it has said.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        read_tail(&self.log).unwrap_or_else(|error| format!("{}: {error}", self.log.display()))
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let child = self.child.as_ref().context("the process does not run")?;
+        let pid = Pid::from_raw(i32::try_from(child.id())?).context("process ids are positive")?;
+        Ok(kill_process(pid, signal)?)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.is_some()
+            && let Err(error) = self.kill()
+        {
+            eprintln!("cannot kill a process of the test: {error}");
+        }
+    }
+}
+
+fn read_tail(path: &Path) -> Result<String> {
+    let skip = fs::metadata(path)?
+        .len()
+        .saturating_sub(LOG_TAIL_BYTES as u64);
+    let mut file = File::open(path)?;
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(skip))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    Ok(String::from_utf8_lossy(&tail).into_owned())
+}
