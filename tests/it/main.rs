@@ -1,3 +1,28 @@
-//! The integration tests, one binary.
+//! The integration tests, one binary. A test is named after the fact that it shows.
 
+mod bad_bytes;
+mod bad_requests;
+mod bad_starts;
+mod command_line;
+mod conformance;
+mod demo;
+mod failover;
+mod lifetimes;
+mod peer_port;
+mod planted;
+mod reads;
+mod replay;
+mod restart;
+mod snapshot;
 mod tidy;
+mod transfer;
+
+use helve_tests::cluster::Setup;
+
+/// The binary that the tests break: `helve`, with planted bugs to choose from if the feature is on.
+const BINARY: &str = env!("CARGO_BIN_EXE_helve-under-test");
+
+/// So many nodes to start.
+fn nodes(count: u64) -> Setup {
+    Setup::new(BINARY, count)
+}

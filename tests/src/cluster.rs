@@ -23,6 +23,15 @@ use crate::{
 /// Clusters that run at a time in one test binary: more would only starve each other.
 static SLOTS: Semaphore = Semaphore::const_new(2);
 
+/// Waits for a place among the clusters that run at a time, for a test that starts one by other means.
+///
+/// # Errors
+///
+/// Never: the slots stay open.
+pub async fn slot() -> Result<SemaphorePermit<'static>> {
+    SLOTS.acquire().await.context("the slots are never closed")
+}
+
 /// What kind of cluster to start.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -70,12 +79,12 @@ impl Setup {
     ///
     /// If there is no room for a directory.
     pub async fn prepare(self) -> Result<Cluster> {
-        let slot = SLOTS
-            .acquire()
-            .await
-            .context("the slots are never closed")?;
+        let slot = slot().await?;
         let directory = tempfile::Builder::new().prefix("helve-test-").tempdir()?;
         let address = next_loopback();
+        for seat in 1..=self.nodes {
+            fs::create_dir(data_directory(directory.path(), seat))?;
+        }
         let nodes = (1..=self.nodes).map(|seat| {
             let start = self.start_of(seat, address, directory.path());
             Process::new(start, directory.path().join(format!("node-{seat}.log")))
@@ -222,7 +231,8 @@ impl Cluster {
         if self.node(seat).pid().is_some() {
             self.kill(seat)?;
         }
-        Ok(fs::remove_dir_all(self.data_directory(seat))?)
+        fs::remove_dir_all(self.data_directory(seat))?;
+        Ok(fs::create_dir(self.data_directory(seat))?)
     }
 
     /// What a node says of itself.

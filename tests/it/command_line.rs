@@ -1,0 +1,173 @@
+//! The `helve` command against a cluster: what it prints, and what it exits with.
+
+use std::process::{Command, Output};
+
+use anyhow::Result;
+use helve_tests::cluster::Cluster;
+use serde_json::Value;
+
+use super::{BINARY, nodes};
+
+/// Absent or expired.
+const ABSENT: i32 = 1;
+/// Bad usage.
+const USAGE: i32 = 2;
+/// The cluster cannot answer.
+const UNAVAILABLE: i32 = 3;
+
+/// Runs `helve` with the cluster's endpoints.
+fn helve(cluster: &Cluster, arguments: &[&str]) -> Result<Output> {
+    let endpoints = cluster.endpoints().join(",");
+    Ok(Command::new(BINARY)
+        .args(arguments)
+        .args(["--endpoints", &endpoints])
+        .output()?)
+}
+
+/// What it printed, if it succeeded.
+fn printed(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn json(output: &Output) -> Result<Value> {
+    Ok(serde_json::from_str(&printed(output))?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handle_goes_its_way_on_the_command_line() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    let mint = [
+        "handle",
+        "mint",
+        "--store",
+        "cart",
+        "--id-prefix",
+        "cart",
+        "--ttl",
+        "1h",
+        "--value",
+        r#"{"items":[]}"#,
+    ];
+    let id = printed(&helve(&cluster, &mint)?);
+    assert!(id.starts_with("cart-") && id.len() == 31, "{id}");
+    let run = |verb: &str, rest: &[&str]| {
+        let arguments = [&["handle", verb, &id, "--store", "cart"], rest].concat();
+        helve(&cluster, &arguments)
+    };
+    assert_eq!(printed(&run("get", &[])?), r#"{"items":[]}"#);
+    printed(&run("put", &["--value", r#"{"items":["tea"]}"#])?);
+    printed(&run("renew", &["--ttl", "2h"])?);
+    let listed = helve(
+        &cluster,
+        &["handle", "list", "--store", "cart", "--output", "json"],
+    )?;
+    assert!(printed(&listed).contains(&id));
+    assert_eq!(printed(&run("take", &[])?), r#"{"items":["tea"]}"#);
+    assert_eq!(run("get", &[])?.status.code(), Some(ABSENT));
+    assert_eq!(run("take", &[])?.status.code(), Some(ABSENT));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_goes_its_way_on_the_command_line() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    printed(&helve(
+        &cluster,
+        &["state", "store", "logs/1", r#""hello""#],
+    )?);
+    assert_eq!(
+        printed(&helve(&cluster, &["state", "retrieve", "logs/1"])?),
+        r#""hello""#
+    );
+    assert!(printed(&helve(&cluster, &["state", "list", "logs/"])?).contains("logs/1"));
+    printed(&helve(&cluster, &["state", "exists", "logs/1"])?);
+    printed(&helve(&cluster, &["state", "delete", "logs/1"])?);
+    assert_eq!(
+        helve(&cluster, &["state", "retrieve", "logs/1"])?
+            .status
+            .code(),
+        Some(ABSENT)
+    );
+    assert_eq!(
+        helve(&cluster, &["state", "exists", "logs/1"])?
+            .status
+            .code(),
+        Some(ABSENT)
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_has_a_line_for_each_node_and_one_leader() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    cluster.leader().await?;
+    let status = json(&helve(&cluster, &["status", "--output", "json"])?)?;
+    let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+    assert_eq!(nodes.len(), 3, "{status}");
+    assert_eq!(
+        nodes.iter().filter(|node| node["role"] == "leader").count(),
+        1,
+        "{status}"
+    );
+    let table = printed(&helve(&cluster, &["status"])?);
+    assert!(
+        table.contains("leader") && table.contains("follower"),
+        "{table}"
+    );
+
+    cluster.kill(3)?;
+    let status = helve(&cluster, &["status"])?;
+    let table = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(
+        table.contains(&cluster.endpoints()[2]),
+        "the node that is away is not shown: {table}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_usage_and_a_cluster_that_is_away_have_statuses_of_their_own() -> Result<()> {
+    let mut cluster = nodes(1).start().await?;
+    assert_eq!(
+        helve(&cluster, &["handle", "mint", "--no-such-flag"])?
+            .status
+            .code(),
+        Some(USAGE)
+    );
+    assert_eq!(
+        helve(&cluster, &["state", "store", "", "1"])?.status.code(),
+        Some(USAGE)
+    );
+    cluster.kill(1)?;
+    let away = helve(&cluster, &["state", "retrieve", "a"])?;
+    assert_eq!(
+        away.status.code(),
+        Some(UNAVAILABLE),
+        "{}",
+        String::from_utf8_lossy(&away.stderr)
+    );
+    Ok(())
+}
+
+#[test]
+fn every_command_has_help() -> Result<()> {
+    let commands: [&[&str]; 9] = [
+        &[],
+        &["serve"],
+        &["dev"],
+        &["demo"],
+        &["status"],
+        &["handle", "mint"],
+        &["state", "store"],
+        &["healthcheck"],
+        &["cart"],
+    ];
+    for command in commands {
+        let output = Command::new(BINARY).args(command).arg("--help").output()?;
+        let help = printed(&output);
+        assert!(help.contains("Usage:"), "{command:?}: {help}");
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Lifetimes over a change of leader.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use helve_proto::v1::{
+    GetReply, GetRequest, HandleStatus, Lifetime, MintReply, MintRequest, RenewRequest,
+};
+use helve_tests::{
+    caller::lifetime_of,
+    cluster::Cluster,
+    promise,
+    promise::Broken,
+    wait::{Look, until},
+};
+
+use super::nodes;
+
+async fn mint(cluster: &Cluster, lifetime: Lifetime) -> Result<MintReply> {
+    let request = MintRequest {
+        store: "carts".to_owned(),
+        lifetime: Some(lifetime),
+        ..MintRequest::default()
+    };
+    Ok(cluster.caller(1).mint(request).await?)
+}
+
+async fn get(cluster: &Cluster, seat: u64, id: &str) -> Result<GetReply> {
+    let request = GetRequest {
+        store: "carts".to_owned(),
+        id: id.to_owned(),
+        ..GetRequest::default()
+    };
+    Ok(cluster.caller(seat).get(request).await?)
+}
+
+async fn kill_the_leader(cluster: &mut Cluster) -> Result<()> {
+    let leader = cluster.leader().await?;
+    cluster.kill(leader.seat)?;
+    cluster.leader().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deadline_stays_where_it_was_when_the_leader_changes() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    let minted = mint(&cluster, lifetime_of(Duration::from_secs(3600))).await?;
+    let (info, header) = (
+        minted.info.unwrap_or_default(),
+        minted.header.unwrap_or_default(),
+    );
+    promise!(
+        info.expires_at_ms == Some(header.clock_ms + 3_600_000),
+        "an hour from {header:?} is not {info:?}"
+    );
+    let before = cluster.leader().await?;
+    kill_the_leader(&mut cluster).await?;
+    promise!(
+        cluster.leader().await?.term > before.term,
+        "no new term after {before:?}"
+    );
+    for seat in cluster.running() {
+        let reply = get(&cluster, seat, &info.name).await?;
+        promise!(
+            reply.status() == HandleStatus::Live,
+            "a handle died with the leader: {reply:?}"
+        );
+        promise!(
+            reply.info.as_ref() == Some(&info),
+            "the handle changed with the leader: {reply:?}, not {info:?}"
+        );
+        let clock_ms = reply.header.unwrap_or_default().clock_ms;
+        promise!(
+            clock_ms >= header.clock_ms,
+            "the clock went back from {} to {clock_ms}",
+            header.clock_ms
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_handle_expires_under_the_next_leader_and_never_before_its_deadline() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    let info = mint(&cluster, lifetime_of(Duration::from_secs(3)))
+        .await?
+        .info
+        .unwrap_or_default();
+    let deadline_ms = info.expires_at_ms.unwrap_or_default();
+    kill_the_leader(&mut cluster).await?;
+    for seat in cluster.running() {
+        let expired = until("the handle to expire", async || {
+            let reply = match get(&cluster, seat, &info.name).await {
+                Ok(reply) => reply,
+                Err(error) => return Look::NotYet(error.to_string()),
+            };
+            match reply.status() {
+                HandleStatus::Live => Look::NotYet(format!("{reply:?}")),
+                _ => Look::Done(reply),
+            }
+        });
+        let reply = expired.await?;
+        promise!(
+            reply.status() == HandleStatus::Expired,
+            "an expired handle is {reply:?}"
+        );
+        let clock_ms = reply.header.unwrap_or_default().clock_ms;
+        promise!(
+            clock_ms >= deadline_ms,
+            "expired at {clock_ms}, before its deadline {deadline_ms}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_handle_that_is_renewed_outlives_its_idle_time_under_the_next_leader() -> Result<()>
+{
+    let mut cluster = nodes(3).start().await?;
+    let idle = Lifetime {
+        idle_ttl_ms: Some(2_000),
+        ..Lifetime::default()
+    };
+    let minted = mint(&cluster, idle).await?.info.unwrap_or_default();
+    let first_deadline_ms = minted.idle_deadline_ms.unwrap_or_default();
+    kill_the_leader(&mut cluster).await?;
+    let seat = cluster.running()[0];
+    // Each get renews, so that the handle is alive when its first idle time is over.
+    until(
+        "the clock to pass the first idle deadline",
+        async || match get(&cluster, seat, &minted.name).await {
+            Ok(reply) if reply.status() != HandleStatus::Live => Look::Done(Err(reply)),
+            Ok(reply)
+                if reply
+                    .header
+                    .as_ref()
+                    .is_some_and(|header| header.clock_ms > first_deadline_ms) =>
+            {
+                Look::Done(Ok(()))
+            }
+            Ok(reply) => Look::NotYet(format!("{reply:?}")),
+            Err(error) => Look::NotYet(error.to_string()),
+        },
+    )
+    .await?
+    .map_err(|reply| Broken::new(format!("a handle in use died idle: {reply:?}")))?;
+    // Nobody uses it any more.
+    let request = RenewRequest {
+        store: "carts".to_owned(),
+        id: minted.name.clone(),
+        lifetime: Some(lifetime_of(Duration::from_millis(1))),
+        ..RenewRequest::default()
+    };
+    cluster.caller(seat).renew(request).await?;
+    until("the handle to expire", async || {
+        match get(&cluster, seat, &minted.name).await {
+            Ok(reply) if reply.status() == HandleStatus::Expired => Look::Done(()),
+            Ok(reply) => Look::NotYet(format!("{reply:?}")),
+            Err(error) => Look::NotYet(error.to_string()),
+        }
+    })
+    .await
+}
