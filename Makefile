@@ -1,5 +1,6 @@
 # `make help` lists the targets. Everything is built in one profile, into one directory outside the checkout, so that RocksDB
-# is compiled once.
+# is compiled once. The packages that a command selects decide with which features the others are built: those chosen here give
+# the demo, the integration tests and the benchmarks the same ones, and none of them a test's.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
 # Colour and progress bars only where somebody looks.
@@ -38,14 +39,14 @@ check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "clippy, planted bugs compiled in" \
 	    $(CARGO) clippy --locked --workspace --all-targets --features helve-tests/planted -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
-	@$(STEP) "tidy" $(CARGO) test --locked --workspace --features helve-tests/planted --test it -- tidy::
+	@$(STEP) "tidy" $(CARGO) test --locked --package helve-tests --features planted --test it -- tidy::
 
 unit: tools ## Unit tests, properties, story scripts, the log store's suite, documentation tests
 	@$(STEP) "unit, properties, stories, log store" $(CARGO) test --locked --workspace --exclude helve-tests
-	@$(STEP) "README" $(CARGO) test --locked --workspace --features helve-tests/planted --doc
+	@$(STEP) "README" $(CARGO) test --locked --package helve-tests --features planted --doc
 
 integration: tools ## Conformance on every host, faults, bad input, planted bugs, the demo and the demo that must fail
-	@$(STEP) "integration" $(CARGO) test --locked --workspace --features helve-tests/planted \
+	@$(STEP) "integration" $(CARGO) test --locked --package helve-tests --features planted \
 	    --test it -- --skip tidy::
 
 fix: tools ## Format, and mend what clippy can mend
@@ -53,15 +54,15 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: build-tools ## Operations a second, latency and fsyncs of three nodes (ARGS="--seconds 10 --output json")
-	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --workspace --profile dev --bench machine
-	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --workspace --profile dev --bench cluster -- $(ARGS)
+	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench machine
+	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --package helve-tests --profile dev --bench cluster -- $(ARGS)
 
 soak: build tools ## The demo and the faults, N=10 times each
 	@for round in $$(seq 1 $(N)); do \
 	    $(STEP) "demo, round $$round of $(N)" "$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS) || exit 1; \
 	done
-	@$(CARGO) build --locked --workspace --features helve-tests/planted --tests --bins
+	@$(CARGO) test --locked --package helve-tests --features planted --no-run
 	@for round in $$(seq 1 $(N)); do \
-	    $(STEP) "faults, round $$round of $(N)" $(CARGO) test --locked --workspace --features helve-tests/planted \
+	    $(STEP) "faults, round $$round of $(N)" $(CARGO) test --locked --package helve-tests --features planted \
 	        --test it -- --skip tidy:: --skip demo:: || exit 1; \
 	done

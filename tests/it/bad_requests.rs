@@ -70,6 +70,21 @@ fn item(key: &str) -> StoreItem {
     }
 }
 
+fn batch(items: Vec<StoreItem>) -> BatchStoreRequest {
+    BatchStoreRequest {
+        items,
+        ..BatchStoreRequest::default()
+    }
+}
+
+async fn count(caller: &Caller, store: &str) -> Result<u64, Status> {
+    let store = store.to_owned();
+    Ok(caller
+        .count(CountRequest { store, owner: None })
+        .await?
+        .live)
+}
+
 fn operations(count: usize, value_bytes: usize) -> TransactRequest {
     let operation = |number| Operation {
         operation: Some(Kind::Store(StoreOperation {
@@ -161,92 +176,48 @@ async fn what_is_over_a_limit_is_too_large_and_what_is_at_it_is_not() -> Result<
     caller.transact(operations(128, 1)).await?;
     refused(caller.transact(operations(129, 1)).await.map(drop));
     refused(caller.transact(operations(5, 1 << 20)).await.map(drop));
-    let items = (0..129).map(|number| item(&number.to_string())).collect();
-    refused(
-        caller
-            .batch_store(BatchStoreRequest {
-                items,
-                ..BatchStoreRequest::default()
-            })
-            .await
-            .map(drop),
-    );
+    let items = (0..129).map(|number| item(&number.to_string()));
+    refused(caller.batch_store(batch(items.collect())).await.map(drop));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_malformed_key_id_or_name_is_refused() -> Result<()> {
+async fn a_malformed_key_or_a_key_that_stands_twice_is_refused() -> Result<()> {
+    let (_cluster, caller) = one_node().await?;
+    let refused = |answer| assert_refused::<()>(answer, Code::InvalidArgument, Reason::BadKey);
+    refused(caller.store(store("")).await.map(drop));
+    refused(caller.store(store("a\0b")).await.map(drop));
+    refused(caller.retrieve(RetrieveRequest::default()).await.map(drop));
+    let twice = batch(vec![item("twice"), item("once"), item("twice")]);
+    refused(caller.batch_store(twice).await.map(drop));
+    let mut twice = operations(2, 1);
+    twice.operations.extend(operations(1, 1).operations);
+    refused(caller.transact(twice).await.map(drop));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_malformed_id_or_name_is_refused() -> Result<()> {
     let (_cluster, caller) = one_node().await?;
     let refused = |answer, reason| assert_refused::<()>(answer, Code::InvalidArgument, reason);
-
-    refused(caller.store(store("")).await.map(drop), Reason::BadKey);
-    refused(caller.store(store("a\0b")).await.map(drop), Reason::BadKey);
-    refused(
-        caller.retrieve(RetrieveRequest::default()).await.map(drop),
-        Reason::BadKey,
-    );
-    let items = vec![item("twice"), item("once"), item("twice")];
-    refused(
-        caller
-            .batch_store(BatchStoreRequest {
-                items,
-                ..BatchStoreRequest::default()
-            })
-            .await
-            .map(drop),
-        Reason::BadKey,
-    );
-    let twice = [operations(1, 1).operations, operations(1, 1).operations].concat();
-    refused(
-        caller
-            .transact(TransactRequest {
-                identity: None,
-                operations: twice,
-            })
-            .await
-            .map(drop),
-        Reason::BadKey,
-    );
-
     refused(caller.put(put("")).await.map(drop), Reason::BadId);
     refused(caller.put(put("a\0b")).await.map(drop), Reason::BadId);
     for name in ["", "Carts", "ca rts", "cärts", "a/b", &"s".repeat(65)] {
-        refused(
-            caller
-                .mint(MintRequest {
-                    store: name.to_owned(),
-                    ..mint()
-                })
-                .await
-                .map(drop),
-            Reason::BadName,
-        );
-        let count = CountRequest {
-            store: name.to_owned(),
-            owner: None,
-        };
-        refused(caller.count(count).await.map(drop), Reason::BadName);
+        let mut mint = mint();
+        name.clone_into(&mut mint.store);
+        refused(caller.mint(mint).await.map(drop), Reason::BadName);
+        refused(count(&caller, name).await.map(drop), Reason::BadName);
     }
     for prefix in ["Cart", "a b", &"p".repeat(65)] {
-        refused(
-            caller
-                .mint(MintRequest {
-                    id_prefix: prefix.to_owned(),
-                    ..mint()
-                })
-                .await
-                .map(drop),
-            Reason::BadName,
-        );
+        let mut mint = mint();
+        prefix.clone_into(&mut mint.id_prefix);
+        refused(caller.mint(mint).await.map(drop), Reason::BadName);
     }
-    let live = caller
-        .count(CountRequest {
-            store: "carts".to_owned(),
-            owner: None,
-        })
-        .await?
-        .live;
-    assert_eq!(live, 0, "a refused request left a handle");
+    assert_eq!(
+        count(&caller, "carts").await?,
+        0,
+        "a refused request left a handle"
+    );
     Ok(())
 }
 

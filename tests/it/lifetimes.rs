@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use helve_proto::v1::{
-    GetReply, GetRequest, HandleStatus, Lifetime, MintReply, MintRequest, RenewRequest,
+    GetReply, GetRequest, HandleStatus, Lifetime, MintReply, MintRequest, RecordInfo, RenewRequest,
 };
 use helve_tests::{
     caller::lifetime_of,
@@ -39,6 +39,42 @@ async fn kill_the_leader(cluster: &mut Cluster) -> Result<()> {
     cluster.kill(leader.seat)?;
     cluster.leader().await?;
     Ok(())
+}
+
+/// A handle lives until its deadline, on every node, and no longer.
+pub(crate) async fn check_expiry(cluster: &Cluster) -> Result<()> {
+    let minted = mint(cluster, lifetime_of(Duration::from_millis(500))).await?;
+    let info = minted.info.unwrap_or_default();
+    for seat in cluster.running() {
+        expires_in_time(cluster, seat, &info).await?;
+    }
+    Ok(())
+}
+
+/// Looks at the handle until the clock has passed its deadline.
+async fn expires_in_time(cluster: &Cluster, seat: u64, info: &RecordInfo) -> Result<()> {
+    let deadline_ms = info.expires_at_ms.unwrap_or_default();
+    let passed = until("the clock to pass the deadline", async || {
+        let reply = match get(cluster, seat, &info.name).await {
+            Ok(reply) => reply,
+            Err(error) => return Look::NotYet(error.to_string()),
+        };
+        let clock_ms = reply.header.as_ref().map_or(0, |header| header.clock_ms);
+        match (reply.status(), clock_ms >= deadline_ms) {
+            (HandleStatus::Live, false) => Look::NotYet(format!("{reply:?}")),
+            (HandleStatus::Expired, true) => Look::Done(Ok(())),
+            _ => Look::Done(Err(Broken::new(format!(
+                "node {seat} answered {reply:?} for a handle with the deadline {deadline_ms}"
+            )))),
+        }
+    });
+    Ok(passed.await??)
+}
+
+#[tokio::test]
+async fn a_handle_expires_at_its_deadline_on_every_node() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    check_expiry(&cluster).await
 }
 
 #[tokio::test]
@@ -86,29 +122,9 @@ async fn a_handle_expires_under_the_next_leader_and_never_before_its_deadline() 
         .await?
         .info
         .unwrap_or_default();
-    let deadline_ms = info.expires_at_ms.unwrap_or_default();
     kill_the_leader(&mut cluster).await?;
     for seat in cluster.running() {
-        let expired = until("the handle to expire", async || {
-            let reply = match get(&cluster, seat, &info.name).await {
-                Ok(reply) => reply,
-                Err(error) => return Look::NotYet(error.to_string()),
-            };
-            match reply.status() {
-                HandleStatus::Live => Look::NotYet(format!("{reply:?}")),
-                _ => Look::Done(reply),
-            }
-        });
-        let reply = expired.await?;
-        promise!(
-            reply.status() == HandleStatus::Expired,
-            "an expired handle is {reply:?}"
-        );
-        let clock_ms = reply.header.unwrap_or_default().clock_ms;
-        promise!(
-            clock_ms >= deadline_ms,
-            "expired at {clock_ms}, before its deadline {deadline_ms}"
-        );
+        expires_in_time(&cluster, seat, &info).await?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod planted;
 mod reads;
 mod replay;
 mod restart;
+mod revisions;
 mod snapshot;
 mod tidy;
 mod transfer;

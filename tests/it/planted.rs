@@ -3,7 +3,10 @@
 use anyhow::Result;
 use helve_tests::{cluster::Cluster, promise::is_broken};
 
-use super::{nodes, reads::check_reads_after_writes, replay::check_retries};
+use super::{
+    lifetimes::check_expiry, nodes, reads::check_reads_after_writes, replay::check_retries,
+    revisions::check_updates,
+};
 
 async fn with_bug(bug: &str) -> Result<Cluster> {
     nodes(3).with("HELVE_PLANTED", bug).start().await
@@ -33,5 +36,19 @@ async fn a_cluster_that_reads_without_a_read_index_is_found() -> Result<()> {
         "read-without-read-index",
         check_reads_after_writes(&cluster).await,
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_ignores_revisions_is_found() -> Result<()> {
+    let cluster = with_bug("ignore-revision").await?;
+    assert_found("ignore-revision", check_updates(&cluster).await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_serves_expired_handles_is_found() -> Result<()> {
+    let cluster = with_bug("serve-expired").await?;
+    assert_found("serve-expired", check_expiry(&cluster).await);
     Ok(())
 }

@@ -30,13 +30,21 @@ impl<T> Look<T> {
 /// # Errors
 ///
 /// When [`PATIENCE`] is over: `what` was waited for, and what was seen last.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Look<T>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Look<T>) -> Result<T> {
+    within(PATIENCE, what, look).await
+}
+
+async fn within<T>(
+    patience: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Look<T>,
+) -> Result<T> {
+    let deadline = Instant::now() + patience;
     loop {
         match look().await {
             Look::Done(value) => return Ok(value),
             Look::NotYet(seen) if Instant::now() >= deadline => {
-                bail!("waited {PATIENCE:?} for {what}; last seen: {seen}")
+                bail!("waited {patience:?} for {what}; last seen: {seen}")
             }
             Look::NotYet(_) => sleep(PAUSE).await,
         }
@@ -47,7 +55,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Look<T>) -> Res
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_condition_is_looked_at_until_it_holds() {
         let mut looks = 0;
         let third = until("the third look", async || {
@@ -61,11 +69,13 @@ mod tests {
         assert_eq!(third.await.ok(), Some(3));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_never_holds_is_named_when_patience_ends() {
-        let error = until("the sun", async || Look::<()>::NotYet("rain".to_owned()))
-            .await
-            .expect_err("it never holds");
+        let error = within(Duration::ZERO, "the sun", async || {
+            Look::<()>::NotYet("rain".to_owned())
+        })
+        .await
+        .expect_err("it never holds");
         assert!(
             error.to_string().contains("the sun") && error.to_string().contains("rain"),
             "{error}"

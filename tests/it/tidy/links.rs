@@ -1,4 +1,5 @@
-//! Links in Markdown pages: the file that a relative link names is there, and so is the heading.
+//! Links in Markdown pages: the file that a relative link names is there, and so is the heading. Source files and tests that a
+//! page names in passing are there too.
 
 use super::Finding;
 
@@ -34,6 +35,45 @@ pub(super) fn check(
             path: page.to_owned(),
             line,
             message,
+        }));
+    }
+    findings
+}
+
+/// Every source file, and every integration test, that the page names in a code span and that is not there.
+pub(super) fn check_names(
+    page: &str,
+    text: &str,
+    paths: &[String],
+    tests: &[String],
+) -> Vec<Finding> {
+    let is_file = |name: &str| name.ends_with(".rs") || name.ends_with('/');
+    let is_test = |name: &str| {
+        name.contains("::")
+            && name
+                .split("::")
+                .last()
+                .is_some_and(|last| last.contains('_'))
+    };
+    let known_file = |name: &str| {
+        paths
+            .iter()
+            .any(|path| format!("/{path}").contains(&format!("/{name}")))
+    };
+    let known_test = |name: &str| tests.iter().any(|test| test == name);
+    let mut findings = Vec::new();
+    for (line, text) in prose(text) {
+        let spans = text.split('`').skip(1).step_by(2);
+        let unknown = spans.filter(|name| {
+            (is_file(name) && !known_file(name)) || (is_test(name) && !known_test(name))
+        });
+        findings.extend(unknown.map(|name| {
+            let message = format!("names `{name}`, which is not there");
+            Finding {
+                path: page.to_owned(),
+                line,
+                message,
+            }
         }));
     }
     findings
@@ -121,6 +161,20 @@ mod tests {
         assert_eq!(findings("see [it](gone.md)").len(), 1);
         assert_eq!(findings("[it]: gone.md").len(), 1);
         assert_eq!(findings("```\nsee [it](gone.md)\n```").len(), 0);
+    }
+
+    #[test]
+    fn a_file_or_test_that_is_gone_is_found() {
+        let paths = ["node/src/raft/mod.rs".to_owned()];
+        let tests = ["restart::all_nodes".to_owned()];
+        let findings = |text: &str| check_names("README.md", text, &paths, &tests).len();
+        assert_eq!(
+            findings("| `raft/` | `src/raft/mod.rs` | `restart::all_nodes` | `machine::query` |"),
+            0
+        );
+        assert_eq!(findings("| `roft/` |"), 1);
+        assert_eq!(findings("| `src/raft/gone.rs` |"), 1);
+        assert_eq!(findings("shown by `restart::some_nodes`"), 1);
     }
 
     #[test]

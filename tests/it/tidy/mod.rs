@@ -107,14 +107,14 @@ fn files_are_named_after_what_they_hold() {
 }
 
 #[test]
-fn links_in_the_pages_lead_somewhere() {
+fn what_the_pages_link_to_and_name_is_there() {
     let paths = tree::paths();
-    let exists = |path: &str| tree::exists(path);
-    let read = |path: &str| tree::read(path);
-    let pages = paths.iter().filter(|path| path.ends_with(".md"));
-    assert_clean(
-        &pages
-            .flat_map(|page| links::check(page, &tree::read(page), exists, read))
-            .collect::<Vec<_>>(),
-    );
+    let tests = tree::integration_tests();
+    let mut findings = Vec::new();
+    for page in paths.iter().filter(|path| path.ends_with(".md")) {
+        let text = tree::read(page);
+        findings.extend(links::check(page, &text, tree::exists, tree::read));
+        findings.extend(links::check_names(page, &text, &paths, &tests));
+    }
+    assert_clean(&findings);
 }

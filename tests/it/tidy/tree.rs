@@ -51,6 +51,23 @@ pub(super) fn manifests() -> Vec<Source> {
     of_kind("Cargo.toml")
 }
 
+/// Names of the integration tests, as `module::test`.
+pub(super) fn integration_tests() -> Vec<String> {
+    let mut tests = Vec::new();
+    for path in paths() {
+        let file = path
+            .strip_prefix("tests/it/")
+            .and_then(|file| file.strip_suffix(".rs"));
+        if let Some(module) = file {
+            let text = read(&path);
+            let functions = text.split("fn ").skip(1);
+            let names = functions.filter_map(|rest| rest.split(['(', '<']).next());
+            tests.extend(names.map(|name| format!("{module}::{name}")));
+        }
+    }
+    tests
+}
+
 fn of_kind(suffix: &str) -> Vec<Source> {
     let paths = paths().into_iter().filter(|path| path.ends_with(suffix));
     paths.map(|path| Source::new(&path, &read(&path))).collect()
