@@ -13,6 +13,7 @@ use helve_tests::{
     ledger::Ledger,
     process::{Process, Start},
 };
+use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 use super::{BINARY, nodes};
@@ -164,10 +165,12 @@ async fn a_data_directory_that_cannot_be_used_is_refused() -> Result<()> {
         .assert_refused("--data-dir")
         .await?;
     // The kernel's own directories take no files, not even from root.
-    Arguments::good()?
-        .with("--data-dir", "/proc/self")
-        .assert_refused("--data-dir")
-        .await?;
+    for read_only in ["/proc/self", "/proc/helve"] {
+        Arguments::good()?
+            .with("--data-dir", read_only)
+            .assert_refused("--data-dir")
+            .await?;
+    }
     Arguments::good()?
         .with("--data-dir", "")
         .assert_refused("--data-dir")
@@ -242,11 +245,11 @@ async fn a_data_directory_of_a_newer_format_is_refused_and_stays_whole() -> Resu
     let directory = cluster.data_directory(1);
     let aside = directory.with_extension("aside");
     copy(&directory, &aside)?;
-    let identity = directory.join("identity.json");
-    let text = fs::read_to_string(&identity)?;
-    let newer = text.replacen("\"format\": 1", "\"format\": 99", 1);
-    assert_ne!(text, newer, "the identity file names no format: {text}");
-    fs::write(&identity, newer)?;
+    let identity = directory.join("node.json");
+    let mut fields: Map<String, Value> = serde_json::from_slice(&fs::read(&identity)?)?;
+    let format = fields.insert("format".to_owned(), 99.into());
+    assert!(format.is_some(), "the identity names no format: {fields:?}");
+    fs::write(&identity, serde_json::to_vec(&fields)?)?;
     cluster.start(1)?;
     let status = cluster.node_mut(1).stopped().await?;
     let said = cluster.node(1).log_tail();

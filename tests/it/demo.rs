@@ -45,12 +45,8 @@ async fn the_demo_loses_and_doubles_nothing() -> Result<()> {
 async fn the_demo_on_a_cluster_without_replay_fails() -> Result<()> {
     let output = demo(Some("replay-off")).await?;
     let figures = figures(&output)?;
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{figures}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{figures}\n{said}");
     let wrong = figures["lost"].as_u64().unwrap_or_default()
         + figures["doubled"].as_u64().unwrap_or_default();
     assert!(wrong > 0, "it failed for another reason: {figures}");
