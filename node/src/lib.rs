@@ -1,3 +1,16 @@
 //! The Helve node: consensus, storage, the gRPC services and the command line.
 
+pub mod disk_watch;
+pub mod forward;
+pub mod leadership;
+pub mod limits;
+mod own_session;
+mod peer_channel;
+pub mod peer_links;
+pub mod propose;
+pub mod raft;
+pub mod read_index;
+pub mod runtime;
+pub mod stamp;
 pub mod storage;
+pub mod ticker;

@@ -1,0 +1,87 @@
+//! Watches the free space of the data directory's file system, so that the node stops taking writes before the disk is full.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::storage::disk_space;
+
+/// How often the file system is asked.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What is known of the disk.
+#[derive(Debug)]
+pub struct DiskWatch {
+    reserve_bytes: u64,
+    free_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+}
+
+impl DiskWatch {
+    /// Starts watching the file system of `path` on the current runtime.
+    #[must_use]
+    pub fn start(path: PathBuf, reserve_bytes: u64) -> Arc<Self> {
+        let watch = Arc::new(Self {
+            reserve_bytes,
+            free_bytes: AtomicU64::new(u64::MAX),
+            used_bytes: AtomicU64::new(0),
+        });
+        watch.look(&path);
+        let weak = Arc::downgrade(&watch);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(INTERVAL);
+            loop {
+                ticks.tick().await;
+                let Some(watch) = weak.upgrade() else { return };
+                watch.look(&path);
+            }
+        });
+        watch
+    }
+
+    /// Free space is below the reserve: only what frees space is admitted.
+    #[must_use]
+    pub fn is_low(&self) -> bool {
+        self.free_bytes() < self.reserve_bytes
+    }
+
+    /// Free bytes when last looked.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.free_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the data directory held when last looked.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    fn look(&self, path: &std::path::Path) {
+        match disk_space::free_bytes(path) {
+            Ok(free) => {
+                let before = self.free_bytes.swap(free, Ordering::Relaxed);
+                if free < self.reserve_bytes && before >= self.reserve_bytes {
+                    tracing::error!(
+                        free,
+                        reserve = self.reserve_bytes,
+                        "the disk is below its reserve"
+                    );
+                } else if free >= self.reserve_bytes && before < self.reserve_bytes {
+                    tracing::info!(free, "the disk has space again");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "free space cannot be read"),
+        }
+        match disk_space::used_bytes(path) {
+            Ok(used) => self.used_bytes.store(used, Ordering::Relaxed),
+            // Files come and go while they are counted; the next look tells.
+            Err(error) => tracing::debug!(%error, "used space cannot be read"),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Writes on their way to the leader: one persistent stream of batches to each peer, one hop.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::StreamExt;
+use helve_proto::{
+    command::v1::Command,
+    peer::v1::{
+        ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, NodeRecord, forward_answer::Answer,
+        rejected::Reason,
+    },
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::{
+    limits::{FORWARD_BATCHES_MAX, FORWARD_QUEUE_MAX},
+    peer_channel,
+    propose::{Attempt, Rejection},
+    raft::Consensus,
+};
+
+struct Sent {
+    command: Command,
+    timeout_ms: u32,
+    reply: oneshot::Sender<Attempt>,
+}
+
+/// Carries commands to the leader. Cheap to clone.
+#[derive(Clone)]
+pub struct Forwarder {
+    consensus: Consensus,
+    links: Arc<Mutex<BTreeMap<u64, Link>>>,
+}
+
+struct Link {
+    uuid: String,
+    queue: mpsc::Sender<Sent>,
+}
+
+impl Forwarder {
+    /// A forwarder that connects to peers when it first needs them.
+    #[must_use]
+    pub fn new(consensus: Consensus) -> Self {
+        Self {
+            consensus,
+            links: Arc::default(),
+        }
+    }
+
+    /// Sends commands to the node that leads, and waits for what becomes of each, in order.
+    pub async fn forward(
+        &self,
+        leader: u64,
+        commands: Vec<Command>,
+        deadline: Instant,
+    ) -> Vec<Attempt> {
+        let Some(queue) = self.link(leader) else {
+            return commands
+                .iter()
+                .map(|_| Attempt::Rejected(Rejection::NotLeading))
+                .collect();
+        };
+        let left = deadline
+            .saturating_duration_since(Instant::now())
+            .as_millis();
+        let timeout_ms = u32::try_from(left).unwrap_or(u32::MAX);
+        let mut answers = Vec::with_capacity(commands.len());
+        for command in commands {
+            let (reply, answer) = oneshot::channel();
+            let sent = queue.try_send(Sent {
+                command,
+                timeout_ms,
+                reply,
+            });
+            answers.push(sent.map(|()| answer).map_err(|_| Rejection::Overloaded));
+        }
+        let mut attempts = Vec::with_capacity(answers.len());
+        for answer in answers {
+            attempts.push(match answer {
+                Ok(answer) => answer.await.unwrap_or_else(|_| {
+                    Attempt::Unknown("the connection to the leader was lost".to_owned())
+                }),
+                Err(rejection) => Attempt::Rejected(rejection),
+            });
+        }
+        attempts
+    }
+
+    fn link(&self, leader: u64) -> Option<mpsc::Sender<Sent>> {
+        let node = self.consensus.member(leader)?;
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(&leader)
+            && link.uuid == node.uuid
+            && !link.queue.is_closed()
+        {
+            return Some(link.queue.clone());
+        }
+        let (queue, queued) = mpsc::channel(FORWARD_QUEUE_MAX);
+        tokio::spawn(run(self.consensus.clone(), leader, node.clone(), queued));
+        links.insert(
+            leader,
+            Link {
+                uuid: node.uuid,
+                queue: queue.clone(),
+            },
+        );
+        Some(queue)
+    }
+}
+
+/// Commands that were sent and not answered yet.
+type Waiting = HashMap<u64, oneshot::Sender<Attempt>>;
+
+/// One connection's life. When it ends, what was sent is unknown, and the next command makes a new one.
+async fn run(
+    consensus: Consensus,
+    leader: u64,
+    node: NodeRecord,
+    mut queued: mpsc::Receiver<Sent>,
+) {
+    let mut client = peer_channel::client(peer_channel::lazy(&node.peer_address));
+    let (batches, outgoing) = mpsc::channel::<ForwardBatch>(FORWARD_BATCHES_MAX);
+    let connecting = client.forward(ReceiverStream::new(outgoing));
+    let mut replies = match connecting.await {
+        Ok(replies) => replies.into_inner(),
+        Err(status) => {
+            tracing::debug!(leader, %status, "the leader cannot be reached");
+            reject_queued(&mut queued);
+            return;
+        }
+    };
+    let header = consensus.identity().header(leader, &node.uuid);
+    let mut waiting = Waiting::new();
+    let mut next_id = 0;
+    let mut buffer = Vec::new();
+    loop {
+        tokio::select! {
+            reply = replies.next() => match reply {
+                Some(Ok(reply)) => settle(&mut waiting, reply),
+                Some(Err(status)) => {
+                    tracing::debug!(leader, %status, "the connection to the leader broke");
+                    break;
+                }
+                None => break,
+            },
+            permit = batches.reserve(), if !buffer.is_empty() => {
+                let Ok(permit) = permit else { break };
+                let calls = number(&mut buffer, &mut next_id, &mut waiting);
+                permit.send(ForwardBatch { header: Some(header.clone()), calls });
+            }
+            received = queued.recv_many(&mut buffer, FORWARD_QUEUE_MAX), if buffer.is_empty() => {
+                if received == 0 {
+                    break;
+                }
+            }
+        }
+    }
+    queued.close();
+    // Nothing of the buffer was sent.
+    for sent in buffer {
+        let _ = sent.reply.send(Attempt::Rejected(Rejection::NotLeading));
+    }
+    reject_queued(&mut queued);
+}
+
+fn reject_queued(queued: &mut mpsc::Receiver<Sent>) {
+    queued.close();
+    while let Ok(sent) = queued.try_recv() {
+        // A caller that has gone away wants no answer.
+        let _ = sent.reply.send(Attempt::Rejected(Rejection::NotLeading));
+    }
+}
+
+fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> Vec<ForwardCall> {
+    let number = |sent: Sent| {
+        *next_id += 1;
+        waiting.insert(*next_id, sent.reply);
+        ForwardCall {
+            correlation_id: *next_id,
+            timeout_ms: sent.timeout_ms,
+            command: Some(sent.command),
+        }
+    };
+    buffer.drain(..).map(number).collect()
+}
+
+fn settle(waiting: &mut Waiting, reply: ForwardReply) {
+    for ForwardAnswer {
+        correlation_id,
+        answer,
+    } in reply.answers
+    {
+        let Some(reply) = waiting.remove(&correlation_id) else {
+            tracing::warn!(correlation_id, "an answer to no call");
+            continue;
+        };
+        let attempt = match answer {
+            Some(Answer::Outcome(outcome)) => Attempt::Outcome(Box::new(outcome)),
+            Some(Answer::Rejected(rejected)) => Attempt::Rejected(rejection(rejected.reason())),
+            Some(Answer::Unknown(why)) => Attempt::Unknown(why),
+            None => Attempt::Unknown("an answer that this version does not know".to_owned()),
+        };
+        // A caller that has gone away wants no answer.
+        let _ = reply.send(attempt);
+    }
+}
+
+fn rejection(reason: Reason) -> Rejection {
+    match reason {
+        Reason::Overloaded => Rejection::Overloaded,
+        Reason::DiskFull => Rejection::DiskFull,
+        // The leader is going: another one will take the command.
+        Reason::Stopping | Reason::NotLeader | Reason::Unspecified => Rejection::NotLeading,
+    }
+}

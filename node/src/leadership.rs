@@ -1,0 +1,175 @@
+//! Who leads, how far everyone has come, and whether this node may serve.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use helve_proto::v1::{Member, NodeStatus, Role as RoleName, StatusReply};
+
+use crate::{
+    disk_watch::DiskWatch,
+    raft::{
+        Consensus, Stopped,
+        log_store::LogStore,
+        membership::{MembershipError, Overview, Role},
+    },
+};
+
+/// A follower further behind than this many entries is not ready.
+const LAG_READY_MAX: u64 = 10_000;
+
+/// How long a leader is given to hand over.
+const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
+
+/// How long a snapshot may take.
+const SNAPSHOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// What this node knows of itself and its cluster.
+#[derive(Clone)]
+pub struct Leadership {
+    consensus: Consensus,
+    log: LogStore,
+    disk: Arc<DiskWatch>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Leadership {
+    /// Looks at this node's consensus, log and disk.
+    #[must_use]
+    pub fn new(consensus: Consensus, log: LogStore, disk: Arc<DiskWatch>) -> Self {
+        Self {
+            consensus,
+            log,
+            disk,
+            stopping: Arc::default(),
+        }
+    }
+
+    /// The leader's advertised client address; empty if unknown.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let leader = self.consensus.leading().leader;
+        leader
+            .and_then(|id| self.consensus.member(id))
+            .map(|n| n.client_address)
+            .unwrap_or_default()
+    }
+
+    /// Whether this node should get requests.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ready(&self) -> Result<(), String> {
+        self.readiness(&self.consensus.overview())
+    }
+
+    /// From now on this node is not ready.
+    pub fn stop_serving(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    fn readiness(&self, overview: &Overview) -> Result<(), String> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err("this node is stopping".to_owned());
+        }
+        if let Some(why) = &overview.stopped {
+            return Err(format!("consensus stopped here: {why}"));
+        }
+        if overview.leader_id == 0 {
+            return Err("no leader is known: check that a majority of the nodes runs".to_owned());
+        }
+        let lag = overview.committed.saturating_sub(overview.applied);
+        if lag > LAG_READY_MAX {
+            return Err(format!("{lag} committed entries are not applied yet"));
+        }
+        Ok(())
+    }
+
+    /// What an operator wants to see of this node and its cluster.
+    #[must_use]
+    pub fn status(&self) -> StatusReply {
+        let overview = self.consensus.overview();
+        let identity = self.consensus.identity();
+        let readiness = self.readiness(&overview);
+        let warning = match &readiness {
+            Err(why) => why.clone(),
+            Ok(()) if self.disk.is_low() => "the disk is below its reserve".to_owned(),
+            Ok(()) => String::new(),
+        };
+        let log = self.log.stats();
+        let node = NodeStatus {
+            id: identity.node_id(),
+            seat: identity.record().seat,
+            role: role_name(overview.role).into(),
+            term: overview.term,
+            leader_id: overview.leader_id,
+            last_log_index: overview.last_log,
+            committed_index: overview.committed,
+            applied_index: overview.applied,
+            snapshot_index: overview.snapshot,
+            purged_index: overview.purged,
+            clock_ms: self.consensus.applied().borrow().clock_ms,
+            disk_used_bytes: self.disk.used_bytes(),
+            disk_free_bytes: self.disk.free_bytes(),
+            ready: readiness.is_ok(),
+            warning,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            feature_level: helve_machine::limits::FEATURE_LEVEL,
+            client_address: identity.record().client_address.clone(),
+            peer_address: identity.record().peer_address.clone(),
+            log_syncs: log.syncs.load(Ordering::Relaxed),
+            log_entries: log.entries.load(Ordering::Relaxed),
+            log_bytes: log.bytes.load(Ordering::Relaxed),
+            pid: std::process::id(),
+        };
+        StatusReply {
+            node: Some(node),
+            members: members(&overview),
+            cluster_id: identity.cluster_id().as_ref().clone(),
+        }
+    }
+
+    /// Hands leadership to `to`, or to the voter that has come furthest. Returns the new leader.
+    ///
+    /// # Errors
+    /// See [`MembershipError`].
+    pub async fn transfer(&self, to: Option<u64>) -> Result<u64, MembershipError> {
+        self.consensus.transfer_leader(to, TRANSFER_LIMIT).await
+    }
+
+    /// Takes a snapshot, and returns the last index in it.
+    ///
+    /// # Errors
+    /// If consensus stopped, or it takes too long.
+    pub async fn snapshot(&self) -> Result<u64, Stopped> {
+        self.consensus.take_snapshot(SNAPSHOT_LIMIT).await
+    }
+}
+
+fn members(overview: &Overview) -> Vec<Member> {
+    let member = |m: &crate::raft::membership::MemberProgress| Member {
+        id: m.id,
+        seat: m.record.seat,
+        voter: m.voter,
+        client_address: m.record.client_address.clone(),
+        peer_address: m.record.peer_address.clone(),
+        lag_entries: m
+            .matched
+            .map(|matched| overview.last_log.saturating_sub(matched)),
+    };
+    overview.members.iter().map(member).collect()
+}
+
+fn role_name(role: Role) -> RoleName {
+    match role {
+        Role::Leader => RoleName::Leader,
+        Role::Follower => RoleName::Follower,
+        Role::Candidate => RoleName::Candidate,
+        Role::Learner => RoleName::Learner,
+        Role::Stopping => RoleName::Stopping,
+    }
+}

@@ -1,0 +1,141 @@
+//! Every bound of the node in one place. What the machine bounds (ids, keys, values, transactions) stands in `helve_machine::limits`.
+
+use std::time::Duration;
+
+/// The one consensus group, until there are many.
+pub const GROUP_ID: u32 = 1;
+
+/// The tenant and principal of callers without a credential.
+pub const TENANT: &str = "default";
+/// See [`TENANT`].
+pub const PRINCIPAL: &str = "anonymous";
+
+/// A message between nodes, in bytes: above what one append or one snapshot chunk can hold.
+pub const PEER_MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// A chunk of a snapshot on the wire, in bytes.
+pub const SNAPSHOT_CHUNK_BYTES: usize = 1 << 20;
+
+/// Chunks of a snapshot that may wait to be sent or written.
+pub const SNAPSHOT_CHUNKS_QUEUED_MAX: usize = 8;
+
+/// Commands that may wait to be proposed on one node; over it, callers hear OVERLOADED.
+pub const PROPOSE_QUEUE_MAX: usize = 16_384;
+
+/// Commands that are proposed or forwarded together.
+pub const PROPOSE_BATCH_COMMANDS_MAX: usize = 512;
+
+/// Batches that may be under way at once: measured, four hide a round trip and more do not help.
+pub const PROPOSE_BATCHES_MAX: usize = 4;
+
+/// Commands that may wait for the connection to the leader.
+pub const FORWARD_QUEUE_MAX: usize = 4_096;
+
+/// Batches that may wait in the connection to the leader.
+pub const FORWARD_BATCHES_MAX: usize = 8;
+
+/// Reads that may wait for a round on one node; over it, callers hear OVERLOADED.
+pub const READ_QUEUE_MAX: usize = 16_384;
+
+/// Rounds of ReadIndex under way at once on one node.
+pub const READ_ROUNDS_MAX: usize = 4;
+
+/// Rows that one Tick removes: bounds how long its apply takes.
+pub const TICK_ROWS_MAX: u32 = 512;
+
+/// The least time between two Ticks that find nothing more to do: many deadlines close together are met by one.
+pub const TICK_SPACING: Duration = Duration::from_millis(25);
+
+/// How often a node that does not lead asks for the leader's stamp, to vouch for time when it must lead itself.
+pub const STAMP_POLL: Duration = Duration::from_secs(1);
+
+/// Entries that are applied in one write.
+pub const APPLY_ENTRIES_MAX: usize = 4_096;
+
+/// Bytes of commands that are applied in one write.
+pub const APPLY_BYTES_MAX: usize = 2 << 20;
+
+/// The time that a call has if its caller names none.
+pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// The longest time that a caller may ask for; more is cut to this.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
+
+/// How much earlier than the caller's deadline, at most, the node answers, so that its own error arrives and not a bare timeout.
+/// A twentieth of short deadlines.
+pub const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(20);
+
+/// The size of one gRPC message in bytes, in and out; above all limits of the contract, so that an error about size is ours.
+pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Calls under way on one node, unary and exchanged together; more are refused as OVERLOADED.
+pub const CALLS_IN_FLIGHT_MAX: usize = 4_096;
+
+/// Bytes of the requests that are under way on one node; more are refused as OVERLOADED.
+pub const CALL_BYTES_IN_FLIGHT_MAX: usize = 256 << 20;
+
+/// How long a caller that was refused as OVERLOADED is asked to wait.
+pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Calls under way on one Exchange stream; at the bound the node stops reading from the stream.
+pub const EXCHANGE_CALLS_IN_FLIGHT_MAX: usize = 1_024;
+
+/// Calls in one batch of Exchange; a larger batch ends the stream.
+pub const EXCHANGE_BATCH_CALLS_MAX: usize = 1_024;
+
+/// Answers in one batch of Exchange.
+pub const EXCHANGE_BATCH_ANSWERS_MAX: usize = 256;
+
+/// Bytes of answers after which a batch of Exchange is sent; one answer more may stand in it.
+pub const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// How long a caller of Exchange may leave answers unread; then its stream ends, and what it had under way is AMBIGUOUS.
+pub const EXCHANGE_STALL_MAX: Duration = Duration::from_secs(10);
+
+/// Lists under way on one node; more are refused as OVERLOADED.
+pub const LISTS_IN_FLIGHT_MAX: usize = 64;
+
+/// Rows in one part of a list.
+pub const LIST_PAGE_ROWS_MAX: usize = 1_000;
+
+/// Bytes of rows in one part of a list; a single larger row stands alone.
+pub const LIST_PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Parts of a list that wait for the caller to read them.
+pub const LIST_PAGES_BUFFERED_MAX: usize = 2;
+
+/// How long one list may hold its view; then it ends with LIST_LAPSED and a resume token.
+pub const LIST_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long the caller of a list may read nothing; then it ends with LIST_LAPSED and a resume token.
+pub const LIST_STALL_MAX: Duration = Duration::from_secs(5);
+
+/// How often a health watch looks whether the answer changed.
+pub const HEALTH_WATCH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Health watches under way on one node; more are refused as OVERLOADED.
+pub const HEALTH_WATCHES_MAX: usize = 256;
+
+/// Streams that one client connection may have open at once.
+pub const CONNECTION_STREAMS_MAX: u32 = 1_024;
+
+/// A client connection without traffic for this long is probed, and closed if the probe is not answered in as long again.
+pub const CONNECTION_KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Bytes that one stream may send ahead of the node's reading.
+pub const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+
+/// Bytes that one connection may send ahead of the node's reading.
+pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+
+/// Seats of one cluster.
+pub const SEATS_MAX: usize = 15;
+
+/// Bytes that must stay free on the file system of the data directory, if `--disk-reserve` does not say otherwise.
+pub const DISK_RESERVE_DEFAULT_BYTES: u64 = 256 << 20;
+
+/// How long one question for a read index may take before it is asked again.
+pub const READ_INDEX_LIMIT: Duration = Duration::from_secs(1);
+
+/// The newest entries that stay in memory, in bytes, so that neither apply nor replication reads the disk.
+pub const LOG_TAIL_BYTES: usize = 32 << 20;

@@ -1,0 +1,396 @@
+//! The way of every write: through the leader's log, in batches, until its outcome is known or the deadline ends.
+//!
+//! Every command bears an identity, so a command whose fate is unknown is proposed again under the same one, here or through
+//! another leader, and takes effect at most once. Only a rejection before append, or an outcome, says "not done".
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use helve_proto::command::v1::{
+    Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
+};
+use prost::Message;
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    disk_watch::DiskWatch,
+    forward::Forwarder,
+    limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX},
+    own_session::OwnSessions,
+    raft::{Answer, Consensus},
+    stamp::{self, Stamper},
+};
+
+/// Why a command has no outcome.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ProposeError {
+    /// No leader within the deadline. Nothing happened.
+    #[error("no leader within the deadline: check that a majority of the nodes runs and can talk")]
+    NoLeader,
+    /// Too many commands are under way. Nothing happened.
+    #[error("too many writes are under way: retry after a pause")]
+    Overloaded,
+    /// The disk is below its reserve. Nothing happened.
+    #[error(
+        "the disk is below its reserve: free space or delete handles; deletes and takes still work"
+    )]
+    DiskFull,
+    /// The node is stopping. Nothing happened.
+    #[error("this node is stopping: use another one")]
+    Stopping,
+    /// The outcome is not known.
+    #[error("the outcome is not known: retry under the same identity ({0})")]
+    Unknown(String),
+    /// Entropy failed, so the node could not open a replay session of its own. Nothing happened.
+    #[error(transparent)]
+    Entropy(#[from] Arc<stamp::EntropyError>),
+}
+
+/// What became of one attempt to have a command executed.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It was executed, now or before.
+    Outcome(Box<Outcome>),
+    /// It was rejected before it was appended.
+    Rejected(Rejection),
+    /// It may or may not take effect.
+    Unknown(String),
+}
+
+/// Why a command was not appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The node does not lead, or no leader is known.
+    NotLeading,
+    /// Too many commands are under way.
+    Overloaded,
+    /// The leader's disk is below its reserve.
+    DiskFull,
+    /// The node is stopping.
+    Stopping,
+}
+
+struct Queued {
+    command: Command,
+    deadline: Instant,
+    claim: Claim,
+    reply: oneshot::Sender<Attempt>,
+}
+
+/// Decides, once, whether a command was sent or given up: what never left the queue certainly did not happen.
+#[derive(Clone, Default)]
+struct Claim(Arc<AtomicBool>);
+
+impl Claim {
+    /// True for whoever comes first.
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// Proposes commands. Cheap to clone.
+#[derive(Clone)]
+pub struct Proposer {
+    queue: mpsc::Sender<Queued>,
+    core: Arc<Core>,
+}
+
+struct Core {
+    consensus: Consensus,
+    forwarder: Forwarder,
+    stamper: Arc<Stamper>,
+    disk: Arc<DiskWatch>,
+    sessions: OwnSessions,
+}
+
+impl Proposer {
+    /// Starts the proposer on the current runtime.
+    #[must_use]
+    pub fn start(
+        consensus: Consensus,
+        forwarder: Forwarder,
+        stamper: Arc<Stamper>,
+        disk: Arc<DiskWatch>,
+    ) -> Self {
+        let (queue, queued) = mpsc::channel(PROPOSE_QUEUE_MAX);
+        let sessions = OwnSessions::default();
+        let core = Arc::new(Core {
+            consensus,
+            forwarder,
+            stamper,
+            disk,
+            sessions,
+        });
+        tokio::spawn(batches(Arc::clone(&core), queued));
+        Self { queue, core }
+    }
+
+    /// Has a command executed, and waits for its outcome. A command without identity gets one of this node's own.
+    ///
+    /// # Errors
+    /// See [`ProposeError`]; only `Unknown` leaves open whether the command took effect.
+    pub async fn propose(
+        &self,
+        mut command: Command,
+        deadline: Instant,
+    ) -> Result<Outcome, ProposeError> {
+        if command.identity.is_some() || repeats_harmlessly(&command) {
+            return self.attempts(&command, deadline).await;
+        }
+        loop {
+            let call = self.core.sessions.call(self, &command, deadline).await?;
+            command.identity = Some(call.identity());
+            let outcome = self.attempts(&command, deadline).await?;
+            if !call.must_renew(&outcome) {
+                return Ok(outcome);
+            }
+            // Nothing was executed, and this identity was never anybody else's: another one is safe.
+            self.core.sessions.forget(&command);
+        }
+    }
+
+    async fn attempts(
+        &self,
+        command: &Command,
+        deadline: Instant,
+    ) -> Result<Outcome, ProposeError> {
+        let mut unknown: Option<String> = None;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            match self.attempt(command.clone(), deadline).await {
+                Attempt::Outcome(outcome) => return settle(*outcome, unknown),
+                Attempt::Rejected(rejection) => {
+                    if unknown.is_none() {
+                        if let Some(error) = final_rejection(rejection) {
+                            return Err(error);
+                        }
+                    }
+                }
+                Attempt::Unknown(why) => unknown = Some(why),
+            }
+            if Instant::now() + pause >= deadline {
+                return Err(unknown.map_or(ProposeError::NoLeader, ProposeError::Unknown));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    async fn attempt(&self, command: Command, deadline: Instant) -> Attempt {
+        let (reply, answer) = oneshot::channel();
+        let claim = Claim::default();
+        match self.queue.try_send(Queued {
+            command,
+            deadline,
+            claim: claim.clone(),
+            reply,
+        }) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                return Attempt::Rejected(Rejection::Overloaded);
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                return Attempt::Rejected(Rejection::Stopping);
+            }
+        }
+        match timeout_at(deadline, answer).await {
+            Ok(Ok(attempt)) => attempt,
+            Ok(Err(_)) => Attempt::Unknown("the node stopped".to_owned()),
+            Err(_) if claim.take() => Attempt::Rejected(Rejection::NotLeading),
+            Err(_) => Attempt::Unknown("no answer within the deadline".to_owned()),
+        }
+    }
+
+    /// Executes commands that another node forwarded, if this node leads. It never forwards them again.
+    pub async fn execute_here(&self, commands: Vec<Command>) -> Vec<Attempt> {
+        self.core.execute(commands).await
+    }
+}
+
+fn repeats_harmlessly(command: &Command) -> bool {
+    matches!(
+        command.operation,
+        Some(
+            Operation::Tick(_)
+                | Operation::Touch(_)
+                | Operation::AllocateNodeId(_)
+                | Operation::SetClusterId(_)
+        )
+    )
+}
+
+/// A call that may have been executed under a session that is now gone can never be known.
+fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcome, ProposeError> {
+    match (&outcome.outcome, unknown) {
+        (Some(Kind::Refused(Refused { refusal, .. })), Some(why))
+            if *refusal == i32::from(Refusal::SessionExpired) =>
+        {
+            Err(ProposeError::Unknown(why))
+        }
+        _ => Ok(outcome),
+    }
+}
+
+fn final_rejection(rejection: Rejection) -> Option<ProposeError> {
+    match rejection {
+        Rejection::NotLeading => None,
+        Rejection::Overloaded => Some(ProposeError::Overloaded),
+        Rejection::DiskFull => Some(ProposeError::DiskFull),
+        Rejection::Stopping => Some(ProposeError::Stopping),
+    }
+}
+
+/// Takes what is queued, without lingering, in a few batches at a time.
+async fn batches(core: Arc<Core>, mut queued: mpsc::Receiver<Queued>) {
+    let slots = Arc::new(Semaphore::new(PROPOSE_BATCHES_MAX));
+    let mut batch = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
+    loop {
+        let slot = Arc::clone(&slots)
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        if queued
+            .recv_many(&mut batch, PROPOSE_BATCH_COMMANDS_MAX)
+            .await
+            == 0
+        {
+            return;
+        }
+        let batch = std::mem::take(&mut batch);
+        let core = Arc::clone(&core);
+        tokio::spawn(async move {
+            core.route(batch).await;
+            drop(slot);
+        });
+    }
+}
+
+impl Core {
+    async fn route(&self, mut batch: Vec<Queued>) {
+        let leading = self.consensus.leading();
+        let Some(leader) = leading.leader else {
+            for queued in batch {
+                // A caller that has gone away wants no answer.
+                let _ = queued.reply.send(Attempt::Rejected(Rejection::NotLeading));
+            }
+            return;
+        };
+        batch.retain(|queued| queued.claim.take());
+        let Some(deadline) = batch.iter().map(|q| q.deadline).max() else {
+            return;
+        };
+        let (commands, replies): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|q| (q.command, q.reply)).unzip();
+        // A leader that was cut off may answer only when it is connected again.
+        let attempts = timeout_at(deadline, async {
+            if leading.here {
+                self.execute(commands).await
+            } else {
+                self.forward(leader, commands, deadline).await
+            }
+        });
+        let Ok(attempts) = attempts.await else { return };
+        for (reply, attempt) in replies.into_iter().zip(attempts) {
+            // A caller that has gone away wants no answer.
+            let _ = reply.send(attempt);
+        }
+    }
+
+    /// Forwards, but does not wait for a leader that has lost its office: a hung one may never answer.
+    async fn forward(
+        &self,
+        leader: u64,
+        commands: Vec<Command>,
+        deadline: Instant,
+    ) -> Vec<Attempt> {
+        let count = commands.len();
+        tokio::select! {
+            attempts = self.forwarder.forward(leader, commands, deadline) => attempts,
+            _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => {
+                std::iter::repeat_with(|| Attempt::Unknown("the leader changed".to_owned()))
+                    .take(count)
+                    .collect()
+            }
+        }
+    }
+
+    async fn execute(&self, commands: Vec<Command>) -> Vec<Attempt> {
+        let count = commands.len();
+        let leading = self.consensus.leading();
+        if !leading.here {
+            return std::iter::repeat_with(|| Attempt::Rejected(Rejection::NotLeading))
+                .take(count)
+                .collect();
+        }
+        let disk_full = self.disk.is_low();
+        let mut attempts: Vec<Option<Attempt>> = Vec::with_capacity(count);
+        let mut encoded = Vec::with_capacity(count);
+        for command in commands {
+            if disk_full && !frees_space(&command) {
+                attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));
+            } else {
+                attempts.push(None);
+                encoded.push(self.stamped(command, leading.term));
+            }
+        }
+        let mut answers = self.append(encoded).await.into_iter();
+        let lost = || Attempt::Unknown("consensus stopped".to_owned());
+        attempts
+            .into_iter()
+            .map(|a| a.or_else(|| answers.next()).unwrap_or_else(lost))
+            .collect()
+    }
+
+    fn stamped(&self, mut command: Command, term: u64) -> Bytes {
+        let clock_ms = self.consensus.applied().borrow().clock_ms;
+        command.proposed_at_ms = self.stamper.stamp(term, clock_ms);
+        Bytes::from(command.encode_to_vec())
+    }
+
+    async fn append(&self, encoded: Vec<Bytes>) -> Vec<Attempt> {
+        let count = encoded.len();
+        match self.consensus.write_many(encoded).await {
+            Ok(answers) => answers.map(attempt).collect().await,
+            Err(stopped) => {
+                tracing::debug!(error = %stopped, "a batch was rejected");
+                std::iter::repeat_with(|| Attempt::Rejected(Rejection::Stopping))
+                    .take(count)
+                    .collect()
+            }
+        }
+    }
+}
+
+fn attempt(answer: Answer) -> Attempt {
+    match answer {
+        Answer::Outcome(outcome) => Attempt::Outcome(outcome),
+        Answer::NotLeading => Attempt::Rejected(Rejection::NotLeading),
+        Answer::Unknown(why) => Attempt::Unknown(why),
+    }
+}
+
+/// What is admitted while the disk is below its reserve.
+fn frees_space(command: &Command) -> bool {
+    matches!(
+        command.operation,
+        Some(
+            Operation::Delete(_)
+                | Operation::DeleteKey(_)
+                | Operation::Take(_)
+                | Operation::Tick(_)
+                | Operation::OpenSession(_)
+                | Operation::AllocateNodeId(_)
+                | Operation::SetClusterId(_)
+        )
+    )
+}

@@ -1,0 +1,290 @@
+//! How a node comes to its id, without a manual step.
+//!
+//! A node that was a member before goes on under its id. A pristine one asks every listed peer who it is:
+//!
+//! - every listed peer is pristine too: the lowest seat initialises the cluster with all of them, each under its seat as its id; the
+//!   others wait to be contacted;
+//! - somebody is initialised and knows this node's uuid: it will be contacted, and starts under its seat;
+//! - somebody is initialised and does not know it: it joins under a new id and takes its seat over, once the seat's former node is
+//!   silent. So a wiped node never answers for the votes that it has forgotten;
+//! - anything else: it waits, and says for whom.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use helve_proto::peer::v1::{HelloReply, HelloRequest, JoinRequest, NodeRecord, join_reply};
+use tokio::time::timeout;
+
+use super::identity::Identity;
+use crate::peer_channel;
+
+/// How long a peer may take to say who it is.
+const HELLO_LIMIT: Duration = Duration::from_secs(1);
+
+/// Between two rounds of questions.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How a pristine node begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beginning {
+    /// It initialises the cluster with these members, itself among them.
+    Initialise(BTreeMap<u64, NodeRecord>),
+    /// It will be contacted under its seat as its id.
+    Await,
+    /// It was given this id in this cluster, and is to be made a member there.
+    Joined {
+        /// The new id.
+        node_id: u64,
+        /// The cluster.
+        cluster_id: String,
+    },
+}
+
+/// Whether the operator vouches that unreachable peers hold nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// Every listed peer must answer.
+    No,
+    /// Those that answer are the cluster.
+    Bootstrap,
+}
+
+/// Asks until it is clear how this pristine node begins. `peers` are the listed seats and their peer addresses.
+pub async fn begin(identity: &Identity, peers: &BTreeMap<u64, String>, force: Force) -> Beginning {
+    let mut said = String::new();
+    loop {
+        let replies = hello_all(identity, peers).await;
+        let waiting = match decide(identity.record(), peers, &replies, force) {
+            Decision::Begin(beginning) => return beginning,
+            Decision::Join(address) => match join(identity, 0, &address).await {
+                Ok((node_id, cluster_id)) => {
+                    return Beginning::Joined {
+                        node_id,
+                        cluster_id,
+                    };
+                }
+                Err(why) => why,
+            },
+            Decision::Wait(why) => why,
+        };
+        if waiting != said {
+            tracing::info!("not started yet: {waiting}");
+            said = waiting;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+enum Decision {
+    Begin(Beginning),
+    Join(String),
+    Wait(String),
+}
+
+fn decide(
+    own: &NodeRecord,
+    peers: &BTreeMap<u64, String>,
+    replies: &BTreeMap<u64, HelloReply>,
+    force: Force,
+) -> Decision {
+    if let Some(member) = replies.values().find(|r| !r.pristine) {
+        if replies.values().any(|r| r.knows_you) {
+            return Decision::Begin(Beginning::Await);
+        }
+        if member.leader_peer_address.is_empty() {
+            return Decision::Wait("the cluster has no leader to join through".to_owned());
+        }
+        return Decision::Join(member.leader_peer_address.clone());
+    }
+    let silent: Vec<u64> = peers
+        .keys()
+        .copied()
+        .filter(|s| *s != own.seat && !replies.contains_key(s))
+        .collect();
+    if !silent.is_empty() && force == Force::No {
+        return Decision::Wait(format!(
+            "no answer from seats {silent:?}; a new cluster is made once every listed peer has answered \
+             (if they are lost for good: --force-bootstrap)"
+        ));
+    }
+    let lowest = replies
+        .keys()
+        .copied()
+        .chain([own.seat])
+        .min()
+        .unwrap_or(own.seat);
+    if lowest != own.seat {
+        return Decision::Wait(format!("seat {lowest} makes the cluster"));
+    }
+    let mut members: BTreeMap<u64, NodeRecord> = replies
+        .iter()
+        .filter_map(|(seat, reply)| Some((*seat, record(reply, peers.get(seat)?))))
+        .collect();
+    members.insert(own.seat, own.clone());
+    Decision::Begin(Beginning::Initialise(members))
+}
+
+fn record(reply: &HelloReply, peer_address: &str) -> NodeRecord {
+    NodeRecord {
+        uuid: reply.uuid.clone(),
+        seat: reply.seat,
+        peer_address: peer_address.to_owned(),
+        client_address: reply.client_address.clone(),
+        feature_level: reply.feature_level,
+    }
+}
+
+async fn hello_all(
+    identity: &Identity,
+    peers: &BTreeMap<u64, String>,
+) -> BTreeMap<u64, HelloReply> {
+    let own = identity.record();
+    let others = peers.iter().filter(|(seat, _)| **seat != own.seat);
+    let asked = others.map(|(seat, address)| async move {
+        let request = HelloRequest {
+            seat: own.seat,
+            uuid: own.uuid.clone(),
+        };
+        let mut client = peer_channel::client(peer_channel::lazy(address));
+        let reply = timeout(HELLO_LIMIT, client.hello(request))
+            .await
+            .ok()?
+            .ok()?
+            .into_inner();
+        if reply.seat != *seat {
+            tracing::error!(
+                address,
+                listed = seat,
+                answered = reply.seat,
+                "--peers lists another seat there"
+            );
+            return None;
+        }
+        Some((*seat, reply))
+    });
+    futures::future::join_all(asked)
+        .await
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Asks the leader for a seat; `node_id` is what an earlier answer gave, 0 for none.
+///
+/// # Errors
+/// Why not now.
+pub async fn join(
+    identity: &Identity,
+    node_id: u64,
+    leader_peer_address: &str,
+) -> Result<(u64, String), String> {
+    let mut client = peer_channel::client(peer_channel::lazy(leader_peer_address));
+    let request = JoinRequest {
+        node_id,
+        node: Some(identity.record().clone()),
+    };
+    let reply = timeout(HELLO_LIMIT * 5, client.join(request)).await;
+    let reply = reply.map_err(|_| "the leader does not answer".to_owned())?;
+    match reply
+        .map_err(|status| status.message().to_owned())?
+        .into_inner()
+        .result
+    {
+        Some(join_reply::Result::Joined(joined)) => Ok((joined.node_id, joined.cluster_id)),
+        Some(join_reply::Result::Refused(why)) => Err(why),
+        Some(join_reply::Result::LeaderPeerAddress(_)) | None => {
+            Err("the leader changed".to_owned())
+        }
+    }
+}
+
+/// Finds the leader's peer address through any listed peer.
+pub async fn find_leader(identity: &Identity, peers: &BTreeMap<u64, String>) -> Option<String> {
+    let replies = hello_all(identity, peers).await;
+    replies
+        .into_values()
+        .map(|r| r.leader_peer_address)
+        .find(|address| !address.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(seat: u64) -> NodeRecord {
+        NodeRecord {
+            uuid: format!("u-{seat}"),
+            seat,
+            ..NodeRecord::default()
+        }
+    }
+
+    fn pristine(seat: u64) -> (u64, HelloReply) {
+        let reply = HelloReply {
+            seat,
+            uuid: format!("u-{seat}"),
+            pristine: true,
+            ..HelloReply::default()
+        };
+        (seat, reply)
+    }
+
+    fn peers() -> BTreeMap<u64, String> {
+        (1..=3).map(|seat| (seat, format!("h:{seat}"))).collect()
+    }
+
+    #[test]
+    fn the_lowest_seat_makes_the_cluster_once_every_listed_peer_answered_pristine() {
+        let all = [pristine(2), pristine(3)].into();
+        let Decision::Begin(Beginning::Initialise(members)) =
+            decide(&node(1), &peers(), &all, Force::No)
+        else {
+            panic!("must initialise");
+        };
+        assert_eq!(members.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(members[&3].peer_address, "h:3");
+        let some = [pristine(2)].into();
+        assert!(matches!(
+            decide(&node(1), &peers(), &some, Force::No),
+            Decision::Wait(_)
+        ));
+        let others = [pristine(1), pristine(3)].into();
+        assert!(matches!(
+            decide(&node(2), &peers(), &others, Force::No),
+            Decision::Wait(_)
+        ));
+    }
+
+    #[test]
+    fn the_operator_may_vouch_for_peers_that_are_lost() {
+        let some = [pristine(2)].into();
+        let decision = decide(&node(1), &peers(), &some, Force::Bootstrap);
+        let Decision::Begin(Beginning::Initialise(members)) = decision else {
+            panic!("must initialise");
+        };
+        assert_eq!(members.len(), 2);
+    }
+
+    #[test]
+    fn a_pristine_node_never_makes_a_second_cluster() {
+        let member = HelloReply {
+            seat: 2,
+            leader_peer_address: "h:2".to_owned(),
+            ..HelloReply::default()
+        };
+        let replies = BTreeMap::from([(2, member.clone()), pristine(3)]);
+        for force in [Force::No, Force::Bootstrap] {
+            let decision = decide(&node(1), &peers(), &replies, force);
+            assert!(matches!(decision, Decision::Join(address) if address == "h:2"));
+        }
+        let known = [(
+            2,
+            HelloReply {
+                knows_you: true,
+                ..member
+            },
+        )]
+        .into();
+        let decision = decide(&node(1), &peers(), &known, Force::No);
+        assert!(matches!(decision, Decision::Begin(Beginning::Await)));
+    }
+}

@@ -1,0 +1,162 @@
+//! Who this node is to its peers, and which peer messages are meant for it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use arc_swap::ArcSwap;
+use helve_proto::peer::v1::{NodeRecord, PeerHeader};
+
+use crate::limits::GROUP_ID;
+
+/// A peer message that this node must not act on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeerRefusal {
+    /// The sender belongs to another cluster.
+    #[error("this node belongs to cluster {ours}, the sender to {theirs}: check --peers on both")]
+    WrongCluster {
+        /// This node's cluster.
+        ours: String,
+        /// The sender's.
+        theirs: String,
+    },
+    /// The message was meant for another node, or for this seat's former node.
+    #[error("this is node {ours}, the message was meant for {theirs}: check --peers on the sender")]
+    WrongNode {
+        /// This node's id and uuid.
+        ours: String,
+        /// Whom the sender meant.
+        theirs: String,
+    },
+    /// The message is for a consensus group that this node does not serve.
+    #[error("this node serves group {GROUP_ID} only, not {0}")]
+    WrongGroup(u32),
+    /// A message without a header.
+    #[error("a peer message without a header")]
+    NoHeader,
+}
+
+/// This node, as its peers know it.
+#[derive(Debug)]
+pub struct Identity {
+    record: NodeRecord,
+    node_id: AtomicU64,
+    cluster_id: ArcSwap<String>,
+}
+
+impl Identity {
+    /// A node with this record; `node_id` 0 and an empty cluster id mean that it has none yet.
+    #[must_use]
+    pub fn new(record: NodeRecord, node_id: u64, cluster_id: String) -> Self {
+        Self {
+            record,
+            node_id: AtomicU64::new(node_id),
+            cluster_id: ArcSwap::new(Arc::new(cluster_id)),
+        }
+    }
+
+    /// What the membership records of this node.
+    #[must_use]
+    pub fn record(&self) -> &NodeRecord {
+        &self.record
+    }
+
+    /// This node's id; 0 while it has none.
+    #[must_use]
+    pub fn node_id(&self) -> u64 {
+        self.node_id.load(Ordering::Acquire)
+    }
+
+    /// Takes the id that this node was given.
+    pub fn set_node_id(&self, id: u64) {
+        self.node_id.store(id, Ordering::Release);
+    }
+
+    /// The cluster's id; empty before it is named.
+    #[must_use]
+    pub fn cluster_id(&self) -> Arc<String> {
+        self.cluster_id.load_full()
+    }
+
+    /// Takes the name of the cluster.
+    pub fn set_cluster_id(&self, id: String) {
+        self.cluster_id.store(Arc::new(id));
+    }
+
+    /// The header of a message to this peer.
+    #[must_use]
+    pub fn header(&self, to: u64, to_uuid: &str) -> PeerHeader {
+        PeerHeader {
+            cluster_id: self.cluster_id().as_ref().clone(),
+            from: self.node_id(),
+            to,
+            group_id: GROUP_ID,
+            from_uuid: self.record.uuid.clone(),
+            to_uuid: to_uuid.to_owned(),
+        }
+    }
+
+    /// Whether a message was meant for this node.
+    ///
+    /// # Errors
+    /// If it was not; the message must be dropped.
+    pub fn check(&self, header: Option<&PeerHeader>) -> Result<(), PeerRefusal> {
+        let header = header.ok_or(PeerRefusal::NoHeader)?;
+        if header.group_id != GROUP_ID {
+            return Err(PeerRefusal::WrongGroup(header.group_id));
+        }
+        let cluster_id = self.cluster_id();
+        if !cluster_id.is_empty()
+            && !header.cluster_id.is_empty()
+            && header.cluster_id != *cluster_id
+        {
+            return Err(PeerRefusal::WrongCluster {
+                ours: cluster_id.as_ref().clone(),
+                theirs: header.cluster_id.clone(),
+            });
+        }
+        if header.to != self.node_id() || header.to_uuid != self.record.uuid {
+            return Err(PeerRefusal::WrongNode {
+                ours: format!("{} ({})", self.node_id(), self.record.uuid),
+                theirs: format!("{} ({})", header.to, header.to_uuid),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(uuid: &str, node_id: u64, cluster_id: &str) -> Identity {
+        let record = NodeRecord {
+            uuid: uuid.to_owned(),
+            ..NodeRecord::default()
+        };
+        Identity::new(record, node_id, cluster_id.to_owned())
+    }
+
+    #[test]
+    fn a_node_acts_only_on_messages_that_were_meant_for_it() {
+        let us = identity("u-2", 2, "c");
+        let them = identity("u-1", 1, "c");
+        assert_eq!(us.check(Some(&them.header(2, "u-2"))), Ok(()));
+        assert_eq!(us.check(None), Err(PeerRefusal::NoHeader));
+        let wiped = us.check(Some(&them.header(2, "u-former")));
+        assert!(matches!(wiped, Err(PeerRefusal::WrongNode { .. })));
+        let other = us.check(Some(&them.header(3, "u-2")));
+        assert!(matches!(other, Err(PeerRefusal::WrongNode { .. })));
+        let stranger = identity("u-9", 1, "d");
+        let foreign = us.check(Some(&stranger.header(2, "u-2")));
+        assert!(matches!(foreign, Err(PeerRefusal::WrongCluster { .. })));
+    }
+
+    #[test]
+    fn a_cluster_without_a_name_yet_is_nobody_elses() {
+        let us = identity("u-2", 2, "");
+        let them = identity("u-1", 1, "c");
+        assert_eq!(us.check(Some(&them.header(2, "u-2"))), Ok(()));
+    }
+}

@@ -1,0 +1,313 @@
+//! Who the members are and how far they have come, and how one takes another's seat.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use helve_proto::peer::v1::NodeRecord;
+use openraft::{
+    ChangeMembers, Instant as _, ServerState, async_runtime::watch::WatchReceiver as _,
+};
+
+use super::{Consensus, Stopped, types::NodeInfo};
+
+/// This node's state in consensus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It leads.
+    Leader,
+    /// It follows a leader and votes.
+    Follower,
+    /// It asks to lead.
+    Candidate,
+    /// It receives entries, but does not vote.
+    Learner,
+    /// It stops.
+    Stopping,
+}
+
+/// A member, as this node knows it.
+#[derive(Debug, Clone)]
+pub struct MemberProgress {
+    /// Its id.
+    pub id: u64,
+    /// What the membership records of it.
+    pub record: NodeRecord,
+    /// It votes.
+    pub voter: bool,
+    /// The last entry it is known to hold; on the leader only.
+    pub matched: Option<u64>,
+    /// Time since it last answered; on the leader only.
+    pub silent_for: Option<Duration>,
+}
+
+/// This node's progress, and what it knows of the others.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// This node's state.
+    pub role: Role,
+    /// The current term.
+    pub term: u64,
+    /// The leader; 0 if unknown.
+    pub leader_id: u64,
+    /// Indexes: the last entry, the last committed, the last applied, the last in a snapshot, the last purged.
+    pub last_log: u64,
+    /// See `last_log`.
+    pub committed: u64,
+    /// See `last_log`.
+    pub applied: u64,
+    /// See `last_log`.
+    pub snapshot: u64,
+    /// See `last_log`.
+    pub purged: u64,
+    /// All members, this node included.
+    pub members: Vec<MemberProgress>,
+    /// Why consensus stopped here; `None` while it runs.
+    pub stopped: Option<String>,
+}
+
+/// Why a member was not replaced or leadership not handed over.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum MembershipError {
+    /// This node does not lead.
+    #[error("this node does not lead")]
+    NotLeading,
+    /// There is no such voter, or none that has caught up.
+    #[error("no caught-up voter to hand leadership to")]
+    NoSuccessor,
+    /// The seat's member still answers.
+    #[error("seat {0} is taken by a live node: stop it first, or use a free seat")]
+    SeatTaken(u64),
+    /// The change was not committed.
+    #[error("the membership change was not committed: {0}")]
+    NotCommitted(String),
+    /// Consensus stopped here.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl Consensus {
+    /// What the membership records of this member.
+    #[must_use]
+    pub fn member(&self, id: u64) -> Option<NodeRecord> {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        metrics
+            .membership_config
+            .get_node(&id)
+            .map(|node| node.0.clone())
+    }
+
+    /// The member with this uuid, and whether it votes.
+    #[must_use]
+    pub fn member_by_uuid(&self, uuid: &str) -> Option<(u64, bool)> {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        let members = &metrics.membership_config;
+        let id = members
+            .nodes()
+            .find(|(_, node)| node.0.uuid == uuid)
+            .map(|(id, _)| *id)?;
+        Some((id, members.voter_ids().any(|voter| voter == id)))
+    }
+
+    /// This node has been a member of a cluster.
+    ///
+    /// # Errors
+    /// If consensus stopped.
+    pub async fn is_initialized(&self) -> Result<bool, Stopped> {
+        self.raft
+            .is_initialized()
+            .await
+            .map_err(|e| Stopped(e.to_string()))
+    }
+
+    /// An id below the highest one that is no member was removed: ids are given out in order and never again.
+    pub(super) fn was_removed(&self, id: u64) -> bool {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        let members = &metrics.membership_config;
+        let highest = members.nodes().map(|(id, _)| *id).max().unwrap_or(0);
+        id < highest && members.get_node(&id).is_none()
+    }
+
+    /// This node's progress, and what it knows of the others.
+    #[must_use]
+    pub fn overview(&self) -> Overview {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched().clone();
+        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+        let member = |(id, node): (&u64, &NodeInfo)| MemberProgress {
+            id: *id,
+            record: node.0.clone(),
+            voter: voters.contains(id),
+            matched: metrics.replication.as_ref().and_then(|r| {
+                r.get(id)
+                    .map(|log_id| log_id.as_ref().map_or(0, |l| l.index))
+            }),
+            silent_for: metrics
+                .heartbeat
+                .as_ref()
+                .and_then(|h| h.get(id).and_then(|at| at.as_ref().map(|at| at.elapsed()))),
+        };
+        Overview {
+            role: role(metrics.state),
+            term: metrics.vote.leader_id.term,
+            leader_id: metrics.current_leader.unwrap_or(0),
+            last_log: metrics.last_log_index.unwrap_or(0),
+            committed: metrics.local_committed.as_ref().map_or(0, |id| id.index),
+            applied: metrics.last_applied.as_ref().map_or(0, |id| id.index),
+            snapshot: metrics.snapshot.as_ref().map_or(0, |id| id.index),
+            purged: metrics.purged.as_ref().map_or(0, |id| id.index),
+            members: metrics.membership_config.nodes().map(member).collect(),
+            stopped: metrics
+                .running_state
+                .as_ref()
+                .err()
+                .map(ToString::to_string),
+        }
+    }
+
+    /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads.
+    ///
+    /// # Errors
+    /// If this node does not lead, nobody can take over, or nobody did within `limit`.
+    pub async fn transfer_leader(
+        &self,
+        to: Option<u64>,
+        limit: Duration,
+    ) -> Result<u64, MembershipError> {
+        let overview = self.overview();
+        let me = self.identity.node_id();
+        if overview.leader_id != me {
+            return Err(MembershipError::NotLeading);
+        }
+        let successor = overview
+            .members
+            .iter()
+            .filter(|m| m.voter && m.id != me && to.is_none_or(|to| to == m.id))
+            .filter(|m| {
+                m.silent_for
+                    .is_some_and(|silent| silent < Duration::from_secs(1))
+            })
+            .max_by_key(|m| m.matched)
+            .ok_or(MembershipError::NoSuccessor)?
+            .id;
+        let asked = self.raft.trigger().transfer_leader(successor).await;
+        asked.map_err(|e| Stopped(e.to_string()))?;
+        let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
+        match tokio::time::timeout(limit, changed).await {
+            Ok(leading) => Ok(leading?.leader.unwrap_or(successor)),
+            Err(_) => Err(MembershipError::NoSuccessor),
+        }
+    }
+
+    /// Gives a new node, which must be running under `id`, its seat: first as a learner, then, once it has caught up, in place of the
+    /// seat's former member in one joint change.
+    ///
+    /// # Errors
+    /// See [`MembershipError`].
+    pub async fn seat(&self, id: u64, record: NodeRecord) -> Result<(), MembershipError> {
+        let seat = record.seat;
+        let former: BTreeSet<u64> = self.former_members(id, seat)?;
+        let not_committed =
+            |e: &dyn std::fmt::Display| MembershipError::NotCommitted(e.to_string());
+        let added = self.raft.add_learner(id, NodeInfo(record), true).await;
+        added.map_err(|e| not_committed(&e))?;
+        let mut voters: BTreeSet<u64> = {
+            let metrics = self.raft.server_metrics();
+            let metrics = metrics.borrow_watched();
+            metrics.membership_config.voter_ids().collect()
+        };
+        voters.retain(|voter| !former.contains(voter));
+        voters.insert(id);
+        let change = ChangeMembers::ReplaceAllVoters(voters);
+        let changed = self.raft.change_membership(change, false).await;
+        changed.map_err(|e| not_committed(&e))?;
+        tracing::info!(id, seat, ?former, "a node took its seat");
+        Ok(())
+    }
+
+    /// The members that hold a seat, all silent.
+    fn former_members(&self, id: u64, seat: u64) -> Result<BTreeSet<u64>, MembershipError> {
+        let overview = self.overview();
+        if overview.leader_id != self.identity.node_id() {
+            return Err(MembershipError::NotLeading);
+        }
+        let holders = overview
+            .members
+            .iter()
+            .filter(|m| m.record.seat == seat && m.id != id);
+        let silent = Duration::from_secs(2);
+        holders
+            .map(|m| {
+                let gone = m.silent_for.is_none_or(|for_| for_ > silent);
+                if gone {
+                    Ok(m.id)
+                } else {
+                    Err(MembershipError::SeatTaken(seat))
+                }
+            })
+            .collect()
+    }
+
+    /// Whether a new node may ask for this seat.
+    ///
+    /// # Errors
+    /// If its member still answers, or this node does not lead.
+    pub fn seat_is_free(&self, seat: u64) -> Result<(), MembershipError> {
+        self.former_members(0, seat).map(|_| ())
+    }
+
+    /// The highest node id that the membership knows.
+    #[must_use]
+    pub fn highest_member(&self) -> u64 {
+        self.overview()
+            .members
+            .iter()
+            .map(|m| m.id)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Takes a snapshot of what is applied now, and waits for it.
+    ///
+    /// # Errors
+    /// If consensus stopped, or the snapshot is not there within `limit`.
+    pub async fn take_snapshot(&self, limit: Duration) -> Result<u64, Stopped> {
+        let wanted = self.applied.borrow().index;
+        self.raft
+            .trigger()
+            .snapshot()
+            .await
+            .map_err(|e| Stopped(e.to_string()))?;
+        let mut metrics = self.raft.metrics();
+        let taken = async {
+            loop {
+                let snapshot = metrics
+                    .borrow_watched()
+                    .snapshot
+                    .as_ref()
+                    .map_or(0, |id| id.index);
+                if snapshot >= wanted {
+                    return Ok(snapshot);
+                }
+                metrics
+                    .changed()
+                    .await
+                    .map_err(|_| Stopped("stopped".to_owned()))?;
+            }
+        };
+        tokio::time::timeout(limit, taken)
+            .await
+            .unwrap_or_else(|_| Err(Stopped("the snapshot is not ready yet".to_owned())))
+    }
+}
+
+fn role(state: ServerState) -> Role {
+    match state {
+        ServerState::Leader => Role::Leader,
+        ServerState::Follower => Role::Follower,
+        ServerState::Candidate => Role::Candidate,
+        ServerState::Learner => Role::Learner,
+        ServerState::Shutdown => Role::Stopping,
+    }
+}

@@ -1,0 +1,272 @@
+//! Consensus: the one place that knows openraft. It offers replication, read index and leadership in the node's own types.
+//!
+//! ```text
+//! propose.rs ── write_many ──► openraft ── append ──► log_store ──► storage/log_writer (group fsync)
+//! read_index.rs ─ read_index ─►    │    ── network ──► peers
+//!                                  └──── apply ────► state_machine ──► machine::apply ──► storage/state_db (one write)
+//! ```
+
+pub mod bootstrap;
+pub mod codec;
+pub mod identity;
+pub mod log_store;
+pub mod membership;
+mod network;
+pub mod receive;
+pub mod snapshot;
+pub mod state_machine;
+pub mod types;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream::BoxStream};
+use helve_proto::{command::v1::Outcome, peer::v1::NodeRecord};
+use openraft::{
+    ReadPolicy, ServerState, SnapshotPolicy,
+    async_runtime::watch::WatchReceiver as _,
+    errors::{ClientWriteError, InitializeError, RaftError},
+};
+use tokio::sync::watch;
+
+use self::{
+    identity::Identity,
+    log_store::LogStore,
+    state_machine::{Progress, StateMachine},
+    types::{NodeInfo, Proposal, TypeConfig},
+};
+
+type Raft = openraft::Raft<TypeConfig, StateMachine>;
+
+/// Consensus stopped on this node, because it was asked to or because its storage failed. Nothing can be answered any more.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("consensus stopped on this node: {0}")]
+pub struct Stopped(pub String);
+
+/// What became of one proposed command.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// It was committed and applied.
+    Outcome(Box<Outcome>),
+    /// It was rejected before it was appended: nothing happened.
+    NotLeading,
+    /// It may or may not take effect.
+    Unknown(String),
+}
+
+/// Who leads, as this node knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leading {
+    /// The current term.
+    pub term: u64,
+    /// The leader of that term; `None` if unknown.
+    pub leader: Option<u64>,
+    /// This node leads.
+    pub here: bool,
+}
+
+/// How consensus is timed and bounded. Durations in milliseconds.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Between heartbeats.
+    pub heartbeat_ms: u64,
+    /// The shortest time without a leader before an election.
+    pub election_ms_min: u64,
+    /// The longest.
+    pub election_ms_max: u64,
+    /// A snapshot is taken after this many entries.
+    pub snapshot_entries: u64,
+    /// Entries kept in the log behind a snapshot.
+    pub log_keep_entries: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            heartbeat_ms: 60,
+            election_ms_min: 300,
+            election_ms_max: 600,
+            snapshot_entries: 100_000,
+            log_keep_entries: 50_000,
+        }
+    }
+}
+
+impl Settings {
+    fn config(&self) -> Result<openraft::Config, Stopped> {
+        openraft::Config {
+            cluster_name: "helve".to_owned(),
+            heartbeat_interval: self.heartbeat_ms,
+            heartbeat_min_interval: Some(self.heartbeat_ms / 2),
+            election_timeout_min: self.election_ms_min,
+            election_timeout_max: self.election_ms_max,
+            install_snapshot_timeout: 60_000,
+            max_payload_entries: 1024,
+            max_append_entries: Some(4096),
+            replication_lag_threshold: self.snapshot_entries.max(self.log_keep_entries) * 2,
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
+            max_in_snapshot_log_to_keep: self.log_keep_entries,
+            purge_batch_size: (self.log_keep_entries / 5).clamp(1, 10_000),
+            enable_pre_vote: Some(true),
+            // State is applied unsynced, so a leader must not resume its office over a state that fell behind.
+            enable_leader_restore: Some(false),
+            quorum_loss_probe_interval: Some(self.election_ms_max * 3),
+            allow_log_reversion: None,
+            backoff: format!("{}ms", self.heartbeat_ms),
+            ..openraft::Config::default()
+        }
+        .validate()
+        .map_err(|e| Stopped(e.to_string()))
+    }
+}
+
+/// This node's part in consensus. Cheap to clone.
+#[derive(Clone)]
+pub struct Consensus {
+    raft: Raft,
+    identity: Arc<Identity>,
+    applied: watch::Receiver<Progress>,
+}
+
+impl Consensus {
+    /// Starts consensus under the identity's node id, on the current tokio runtime, from what storage holds.
+    ///
+    /// # Errors
+    /// If the settings contradict each other or storage fails.
+    pub async fn start(
+        identity: Arc<Identity>,
+        settings: &Settings,
+        log: LogStore,
+        state: StateMachine,
+    ) -> Result<Self, Stopped> {
+        let applied = state.applied();
+        let network = network::Network::new(Arc::clone(&identity));
+        let config = Arc::new(settings.config()?);
+        let raft = Raft::new(identity.node_id(), config, network, log, state)
+            .await
+            .map_err(|e| Stopped(e.to_string()))?;
+        Ok(Self {
+            raft,
+            identity,
+            applied,
+        })
+    }
+
+    /// This node, as its peers know it.
+    #[must_use]
+    pub fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// What has been applied here; changes with every applied batch.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<Progress> {
+        self.applied.clone()
+    }
+
+    /// Proposes encoded commands, in order. The stream answers each, in the same order.
+    ///
+    /// # Errors
+    /// If consensus stopped before the commands reached it: nothing happened.
+    pub async fn write_many(
+        &self,
+        commands: Vec<Bytes>,
+    ) -> Result<BoxStream<'static, Answer>, Stopped> {
+        let proposals = commands.into_iter().map(|command| Proposal { command });
+        let answers = self.raft.client_write_many(proposals).await;
+        let answers = answers.map_err(|e| Stopped(e.to_string()))?;
+        Ok(answers.map(answer).boxed())
+    }
+
+    /// The index up to which a read that arrived before this call must see, confirmed by a quorum that was asked after it.
+    ///
+    /// # Errors
+    /// `None` if this node does not lead, or cannot reach a quorum.
+    pub async fn read_index(&self) -> Option<u64> {
+        let linearizer = self
+            .raft
+            .get_read_linearizer(ReadPolicy::ReadIndex)
+            .await
+            .ok()?;
+        Some(linearizer.read_log_id().index())
+    }
+
+    /// Who leads now, as this node knows.
+    #[must_use]
+    pub fn leading(&self) -> Leading {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        Leading {
+            term: metrics.vote.leader_id.term,
+            leader: metrics.current_leader,
+            here: metrics.state == ServerState::Leader
+                && metrics.current_leader == Some(metrics.id),
+        }
+    }
+
+    /// Waits until this condition on leadership holds.
+    ///
+    /// # Errors
+    /// If consensus stops first.
+    pub async fn wait_leading(
+        &self,
+        condition: impl Fn(&Leading) -> bool + Send,
+    ) -> Result<Leading, Stopped> {
+        let mut metrics = self.raft.server_metrics();
+        loop {
+            let leading = self.leading();
+            if condition(&leading) {
+                return Ok(leading);
+            }
+            metrics
+                .changed()
+                .await
+                .map_err(|_| Stopped("stopped".to_owned()))?;
+        }
+    }
+
+    /// Waits until this node has applied what it had committed before a restart.
+    ///
+    /// # Errors
+    /// If that takes longer than `limit`, or consensus stops.
+    pub async fn wait_for_recovery(&self, limit: Duration) -> Result<(), Stopped> {
+        self.raft
+            .wait_for_recovery(Some(limit))
+            .await
+            .map(|_| ())
+            .map_err(|e| Stopped(e.to_string()))
+    }
+
+    /// Initialises the cluster with these voters, once. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// If consensus stopped.
+    pub async fn initialize(&self, voters: BTreeMap<u64, NodeRecord>) -> Result<(), Stopped> {
+        let voters: BTreeMap<_, _> = voters
+            .into_iter()
+            .map(|(id, node)| (id, NodeInfo(node)))
+            .collect();
+        match self.raft.initialize(voters).await {
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(e) => Err(Stopped(e.to_string())),
+        }
+    }
+
+    /// Stops consensus on this node.
+    pub async fn shutdown(&self) {
+        if let Err(e) = self.raft.shutdown().await {
+            tracing::error!(error = %e, "consensus did not stop cleanly");
+        }
+    }
+}
+
+fn answer(
+    result: Result<openraft::raft::WriteResult<TypeConfig>, openraft::errors::Fatal<TypeConfig>>,
+) -> Answer {
+    match result {
+        Ok(Ok(response)) => Answer::Outcome(Box::new(response.response.0)),
+        Ok(Err(ClientWriteError::ForwardToLeader(_))) => Answer::NotLeading,
+        Ok(Err(e)) => Answer::Unknown(e.to_string()),
+        Err(fatal) => Answer::Unknown(fatal.to_string()),
+    }
+}

@@ -1,0 +1,204 @@
+//! Consensus messages to peers: replication, heartbeats and snapshots each on a channel of their own.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt};
+use helve_proto::peer::v1::{PeerHeader, peer_service_client::PeerServiceClient};
+use openraft::{
+    OptionalSend,
+    alias::{SnapshotOf, VoteOf},
+    base::{BoxFuture, BoxStream},
+    errors::{RPCError, ReplicationClosed, StreamingError, Unreachable},
+    network::{RPCOption, RaftNetworkFactory, RaftNetworkV2, stream_append_sequential},
+    raft::{
+        AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
+        TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+    },
+};
+use tonic::{Request, Status, transport::Channel};
+
+use super::{
+    codec,
+    identity::Identity,
+    snapshot,
+    types::{NodeInfo, TypeConfig},
+};
+use crate::{peer_channel, storage::checkpoint::SnapshotDir};
+
+type Error = RPCError<TypeConfig>;
+
+/// Makes the connections to peers, as the membership names them.
+#[derive(Debug, Clone)]
+pub(super) struct Network {
+    identity: Arc<Identity>,
+}
+
+impl Network {
+    pub(super) fn new(identity: Arc<Identity>) -> Self {
+        Self { identity }
+    }
+
+    fn connect(&self, target: u64, node: &NodeInfo, purpose: Purpose) -> Connection {
+        Connection {
+            client: peer_channel::client(peer_channel::lazy(&node.0.peer_address)),
+            identity: Arc::clone(&self.identity),
+            target,
+            uuid: node.0.uuid.clone(),
+            purpose,
+        }
+    }
+}
+
+impl RaftNetworkFactory<TypeConfig> for Network {
+    type Network = Connection;
+
+    async fn new_client(&mut self, target: u64, node: &NodeInfo) -> Connection {
+        self.connect(target, node, Purpose::Replication)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, node: &NodeInfo) -> Connection {
+        self.connect(target, node, Purpose::Heartbeat)
+    }
+
+    async fn new_snapshot_client(&mut self, target: u64, node: &NodeInfo) -> Connection {
+        self.connect(target, node, Purpose::Snapshot)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Replication,
+    Heartbeat,
+    Snapshot,
+}
+
+/// A connection to one peer for one purpose.
+#[derive(Debug)]
+pub(super) struct Connection {
+    client: PeerServiceClient<Channel>,
+    identity: Arc<Identity>,
+    target: u64,
+    uuid: String,
+    purpose: Purpose,
+}
+
+impl Connection {
+    fn header(&self) -> PeerHeader {
+        self.identity.header(self.target, &self.uuid)
+    }
+}
+
+fn unreachable(status: &Status) -> Error {
+    RPCError::Unreachable(Unreachable::new(status))
+}
+
+fn malformed(error: &codec::CodecError) -> Error {
+    RPCError::Unreachable(Unreachable::new(error))
+}
+
+fn within<T>(message: T, limit: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(limit);
+    request
+}
+
+impl RaftNetworkV2<TypeConfig> for Connection {
+    type SnapshotData = SnapshotDir;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
+        let request = codec::append_to_proto(self.header(), rpc);
+        let reply = self
+            .client
+            .heartbeat(within(request, option.hard_ttl()))
+            .await
+            .map_err(|status| unreachable(&status))?;
+        codec::append_reply_from_proto(reply.into_inner()).map_err(|e| malformed(&e))
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        option: RPCOption,
+    ) -> BoxFuture<'s, Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, Error>>, Error>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
+    {
+        if self.purpose == Purpose::Heartbeat {
+            return stream_append_sequential(self, input, option);
+        }
+        Box::pin(async move {
+            let header = self.header();
+            let requests = input.map(move |rpc| codec::append_to_proto(header.clone(), rpc));
+            let replies = tokio::time::timeout(option.hard_ttl(), self.client.append(requests))
+                .await
+                .map_err(|_| unreachable(&Status::deadline_exceeded("no answer to append")))?
+                .map_err(|status| unreachable(&status))?
+                .into_inner();
+            let replies = replies.map(|reply| {
+                let reply = reply.map_err(|status| unreachable(&status))?;
+                codec::stream_reply_from_proto(reply).map_err(|e| malformed(&e))
+            });
+            Ok(Box::pin(replies) as BoxStream<'s, _>)
+        })
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, Error> {
+        let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::Vote);
+        let reply = self.client.vote(within(request, option.hard_ttl())).await;
+        let reply = reply.map_err(|status| unreachable(&status))?.into_inner();
+        codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
+    }
+
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, Error> {
+        let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::PreVote);
+        let reply = self.client.vote(within(request, option.hard_ttl())).await;
+        let reply = reply.map_err(|status| unreachable(&status))?.into_inner();
+        codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: VoteOf<TypeConfig>,
+        snapshot: SnapshotOf<TypeConfig, SnapshotDir>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let parts = snapshot::parts(self.header(), &vote, snapshot.snapshot);
+        let sent = self.client.install_snapshot(parts);
+        let reply = tokio::select! {
+            closed = cancel => return Err(StreamingError::Closed(closed)),
+            reply = sent => reply,
+        };
+        let reply = reply
+            .map_err(|status| Unreachable::new(&status))?
+            .into_inner();
+        let vote = codec::required_vote(reply.vote).map_err(|e| Unreachable::new(&e))?;
+        Ok(SnapshotResponse::new(vote))
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        rpc: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<TypeConfig>, Error> {
+        let request = codec::transfer_to_proto(self.header(), &rpc);
+        let reply = self
+            .client
+            .transfer_leader(within(request, option.hard_ttl()))
+            .await;
+        let reply = reply.map_err(|status| unreachable(&status))?.into_inner();
+        Ok(codec::transfer_reply_from_proto(&reply, &rpc))
+    }
+}

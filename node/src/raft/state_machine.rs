@@ -1,0 +1,341 @@
+//! Committed entries become rows: in batches, each one write, never ahead of the durable log.
+//!
+//! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError, mpsc as blocking},
+    thread,
+};
+
+use bytes::Bytes;
+use futures::{FutureExt, Stream, StreamExt};
+use helve_machine::{Batch, Context, Fault, View};
+use helve_proto::{
+    command::v1::{Command, Outcome, outcome::Outcome as Kind},
+    peer::v1 as proto,
+};
+use openraft::{
+    OptionalSend,
+    alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
+    storage::{ApplyResponder, EntryResponder, RaftStateMachine},
+};
+use prost::Message;
+use tokio::sync::{oneshot, watch};
+
+use super::{
+    codec,
+    identity::Identity,
+    log_store::{LogStore, PurgeGate},
+    snapshot::SnapshotBuilder,
+    types::{Applied, Payload, TypeConfig},
+};
+use crate::{
+    limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX, GROUP_ID},
+    storage::{
+        checkpoint::{SnapshotDir, Snapshots},
+        data_dir::DataDir,
+        state_db::StateDb,
+    },
+};
+
+/// How far this node's rows have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The last applied entry; 0 for none.
+    pub index: u64,
+    /// The replicated clock, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// When the next row is due.
+    pub next_deadline_ms: Option<u64>,
+}
+
+type Responder = Option<ApplyResponder<TypeConfig>>;
+
+#[derive(Default)]
+struct Chunk {
+    commands: Vec<(u64, Bytes)>,
+    last: Option<proto::LogId>,
+    membership: Option<proto::StoredMembership>,
+    bytes: usize,
+    entries: usize,
+}
+
+struct Work {
+    chunk: Chunk,
+    done: oneshot::Sender<io::Result<(Vec<Outcome>, Progress)>>,
+}
+
+/// The rows, as openraft sees them.
+pub struct StateMachine {
+    rows: Arc<Rows>,
+    snapshots: Arc<Snapshots>,
+    log: LogStore,
+    gate: PurgeGate,
+    applier: blocking::Sender<Work>,
+    applied: watch::Sender<Progress>,
+}
+
+/// What the apply thread works on.
+struct Rows {
+    state: Arc<StateDb>,
+    identity: Arc<Identity>,
+    data_dir: Arc<Mutex<DataDir>>,
+}
+
+impl StateMachine {
+    /// Takes up the rows where they are, and tells the log how far they are durable, which is how far it may be purged.
+    ///
+    /// # Errors
+    /// If the rows cannot be read, or no thread can be had.
+    pub fn start(
+        state: Arc<StateDb>,
+        snapshots: Arc<Snapshots>,
+        identity: Arc<Identity>,
+        data_dir: Arc<Mutex<DataDir>>,
+        log: LogStore,
+        gate: PurgeGate,
+    ) -> io::Result<Self> {
+        state.sync().map_err(io::Error::other)?;
+        let rows = Arc::new(Rows {
+            state,
+            identity,
+            data_dir,
+        });
+        let progress = rows.progress()?;
+        gate.advance(progress.index);
+        let (applier, work) = blocking::channel::<Work>();
+        let worker = Arc::clone(&rows);
+        thread::Builder::new()
+            .name("helve-apply".to_owned())
+            .spawn(move || {
+                while let Ok(Work { chunk, done }) = work.recv() {
+                    // Nobody waits for it only when consensus has stopped.
+                    let _ = done.send(worker.apply(chunk));
+                }
+            })?;
+        let applied = watch::Sender::new(progress);
+        Ok(Self {
+            rows,
+            snapshots,
+            log,
+            gate,
+            applier,
+            applied,
+        })
+    }
+
+    /// What has been applied; changes with every batch.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<Progress> {
+        self.applied.subscribe()
+    }
+
+    async fn apply_chunk(&mut self, chunk: Chunk, responders: Vec<Responder>) -> io::Result<()> {
+        let Some(last) = chunk.last.as_ref().map(|id| id.index) else {
+            return Ok(());
+        };
+        // Rows that are ahead of the durable log could survive a crash that the entries do not.
+        self.log.durable(last).await.map_err(io::Error::other)?;
+        let (done, outcomes) = oneshot::channel();
+        let gone = || io::Error::other("the apply thread stopped");
+        self.applier
+            .send(Work { chunk, done })
+            .map_err(|_| gone())?;
+        let (outcomes, progress) = outcomes.await.map_err(|_| gone())??;
+        self.applied.send_replace(progress);
+        for (responder, outcome) in responders.into_iter().zip(outcomes) {
+            if let Some(responder) = responder {
+                responder.send(Applied(outcome));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    fn progress(&self) -> io::Result<Progress> {
+        self.state.read(|view| {
+            let applied = view.applied().map_err(io::Error::other)?;
+            progress(applied.map_or(0, |id| id.index), view).map_err(io::Error::other)
+        })
+    }
+
+    /// One chunk, one write. Outcomes are one for each entry; those without a command have the default one.
+    fn apply(&self, chunk: Chunk) -> io::Result<(Vec<Outcome>, Progress)> {
+        let Some(last) = chunk.last else {
+            return Ok((Vec::new(), self.progress()?));
+        };
+        let mut outcomes = Vec::with_capacity(chunk.entries);
+        let (rows, progress) = self.state.read(|view| -> io::Result<_> {
+            let mut batch = Batch::new(view);
+            for (index, command) in chunk.commands {
+                if command.is_empty() {
+                    outcomes.push(Outcome::default());
+                    continue;
+                }
+                let command = Command::decode(command).map_err(io::Error::other)?;
+                let context = Context {
+                    group_id: GROUP_ID,
+                    index,
+                };
+                let outcome = helve_machine::apply(&context, &command, &mut batch);
+                let outcome = outcome.map_err(io::Error::other)?;
+                self.note(&outcome)?;
+                outcomes.push(outcome);
+            }
+            let progress = progress(last.index, &batch).map_err(io::Error::other)?;
+            Ok((batch.finish().map_err(io::Error::other)?, progress))
+        })?;
+        let written = self.state.write(rows, &last, chunk.membership.as_ref());
+        written.map_err(io::Error::other)?;
+        Ok((outcomes, progress))
+    }
+
+    /// The cluster's name is also kept where a start finds it before any row.
+    fn note(&self, outcome: &Outcome) -> io::Result<()> {
+        if let Some(Kind::SetClusterId(set)) = &outcome.outcome
+            && *self.identity.cluster_id() != set.cluster_id
+        {
+            self.name_cluster(set.cluster_id.clone())?;
+        }
+        Ok(())
+    }
+
+    fn name_cluster(&self, cluster_id: String) -> io::Result<()> {
+        let mut data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
+        let assigned = data_dir.assign(self.identity.node_id(), &cluster_id);
+        assigned.map_err(io::Error::other)?;
+        self.identity.set_cluster_id(cluster_id);
+        Ok(())
+    }
+}
+
+fn progress(index: u64, view: &impl View) -> Result<Progress, Fault> {
+    Ok(Progress {
+        index,
+        clock_ms: helve_machine::clock(view, GROUP_ID)?,
+        next_deadline_ms: helve_machine::next_deadline(view, GROUP_ID)?,
+    })
+}
+
+impl Chunk {
+    fn is_full(&self) -> bool {
+        self.entries >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
+    }
+
+    fn push(&mut self, entry: super::types::Entry) {
+        self.entries += 1;
+        let log_id = codec::log_id_to_proto(&entry.log_id);
+        let index = log_id.index;
+        let command = match entry.payload {
+            Payload::Normal(proposal) => proposal.command,
+            Payload::Blank => Bytes::new(),
+            Payload::Membership(membership) => {
+                self.membership = Some(proto::StoredMembership {
+                    log_id: Some(log_id),
+                    membership: Some(codec::membership_to_proto(&membership)),
+                });
+                Bytes::new()
+            }
+        };
+        self.bytes += command.len();
+        self.commands.push((index, command));
+        self.last = Some(log_id);
+    }
+}
+
+impl RaftStateMachine<TypeConfig> for StateMachine {
+    type SnapshotData = SnapshotDir;
+    type SnapshotBuilder = SnapshotBuilder;
+
+    async fn applied_state(
+        &mut self,
+    ) -> io::Result<(Option<LogIdOf<TypeConfig>>, StoredMembershipOf<TypeConfig>)> {
+        let last = self.rows.state.applied().map_err(io::Error::other)?;
+        let membership = self.rows.state.membership().map_err(io::Error::other)?;
+        let membership = codec::stored_membership_from_proto(membership.unwrap_or_default());
+        Ok((
+            last.as_ref().map(codec::log_id_from_proto),
+            membership.map_err(io::Error::other)?,
+        ))
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
+    {
+        let mut chunk = Chunk::default();
+        let mut responders = Vec::new();
+        while let Some(next) = entries.next().await {
+            let (entry, responder) = next?;
+            chunk.push(entry);
+            responders.push(responder);
+            // Whatever is ready belongs to the same write; nothing lingers for more.
+            while !chunk.is_full() {
+                let Some(Some(next)) = entries.next().now_or_never() else {
+                    break;
+                };
+                let (entry, responder) = next?;
+                chunk.push(entry);
+                responders.push(responder);
+            }
+            let full = std::mem::take(&mut chunk);
+            self.apply_chunk(full, std::mem::take(&mut responders))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
+        SnapshotBuilder::new(
+            Arc::clone(&self.rows.state),
+            Arc::clone(&self.snapshots),
+            self.gate.clone(),
+        )
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMetaOf<TypeConfig>,
+        snapshot: SnapshotDir,
+    ) -> io::Result<()> {
+        // Whatever was appended before must not reach the disk after the switch.
+        self.log.barrier().await.map_err(io::Error::other)?;
+        let rows = Arc::clone(&self.rows);
+        let snapshots = Arc::clone(&self.snapshots);
+        let installed = tokio::task::spawn_blocking(move || -> io::Result<Progress> {
+            rows.state.install(&snapshot).map_err(io::Error::other)?;
+            snapshots.publish(&snapshot).map_err(io::Error::other)?;
+            let name = rows
+                .state
+                .read(|view| helve_machine::cluster_id(view, GROUP_ID));
+            if let Some(cluster_id) = name.map_err(io::Error::other)? {
+                rows.name_cluster(cluster_id)?;
+            }
+            rows.progress()
+        });
+        let progress = installed.await.map_err(io::Error::other)??;
+        if Some(progress.index) != meta.last_log_id.as_ref().map(|id| id.index) {
+            return Err(io::Error::other(
+                "the snapshot does not hold what its manifest says",
+            ));
+        }
+        self.gate.advance(progress.index);
+        self.applied.send_replace(progress);
+        Ok(())
+    }
+
+    async fn get_current_snapshot(
+        &mut self,
+    ) -> io::Result<Option<SnapshotOf<TypeConfig, SnapshotDir>>> {
+        let Some(snapshot) = self.snapshots.current() else {
+            return Ok(None);
+        };
+        let meta = codec::snapshot_meta(snapshot.manifest()).map_err(io::Error::other)?;
+        Ok(Some(SnapshotOf::<TypeConfig, SnapshotDir> {
+            meta,
+            snapshot,
+        }))
+    }
+}

@@ -1,0 +1,297 @@
+//! The way of every read: one quorum round for all that wait, then a view that has applied what the round answered.
+//!
+//! A read joins only a round that starts after it arrived, so what it sees is at least as new as everything acknowledged before it
+//! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
+
+use std::{sync::Arc, time::Duration};
+
+use helve_machine::{
+    Fault,
+    planted::{self, Plant},
+    query::Read,
+};
+use helve_proto::{
+    command::v1::{Command, Tick, Touch, command::Operation},
+    peer::v1::ReadIndexRequest,
+};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    time::{Instant, timeout, timeout_at},
+};
+
+use crate::{
+    limits::{READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUNDS_MAX, TICK_ROWS_MAX},
+    peer_links::PeerLinks,
+    propose::{ProposeError, Proposer},
+    raft::Consensus,
+    stamp::Stamper,
+    storage::{error::StorageError, state_db::StateDb, state_view::StateView},
+};
+
+/// Why a read has no answer. A read may always be repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// No leader within the deadline.
+    #[error("no leader within the deadline: check that a majority of the nodes runs and can talk")]
+    NoLeader,
+    /// Too many reads are under way.
+    #[error("too many reads are under way: retry after a pause")]
+    Overloaded,
+    /// The node is stopping.
+    #[error("this node is stopping: use another one")]
+    Stopping,
+    /// Time had to pass through the log first, and could not.
+    #[error(transparent)]
+    Propose(#[from] ProposeError),
+    /// The values asked for do not fit one reply.
+    #[error("the values asked for do not fit one reply: ask for fewer keys at a time")]
+    TooLarge,
+    /// What is stored cannot be read.
+    #[error("this node's rows cannot be read: {0}")]
+    Fault(#[from] Fault),
+}
+
+/// What a round of ReadIndex answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Ticket {
+    /// A view must have applied this entry.
+    pub index: u64,
+    /// The leader's stamp at the time of the answer.
+    pub stamp_ms: u64,
+}
+
+/// A linearizable view.
+#[derive(Debug)]
+pub struct ReadView<'a> {
+    /// The rows.
+    pub view: &'a StateView<'a>,
+    /// The last entry that they hold.
+    pub index: u64,
+    /// The leader's stamp of the round that this view follows.
+    pub stamp_ms: u64,
+}
+
+type Waiter = oneshot::Sender<Ticket>;
+
+/// Serves linearizable reads on this node, whoever leads. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    waiters: mpsc::Sender<Waiter>,
+    core: Arc<Core>,
+    proposer: Proposer,
+}
+
+struct Core {
+    consensus: Consensus,
+    peers: PeerLinks,
+    stamper: Arc<Stamper>,
+    state: Arc<StateDb>,
+}
+
+impl Reader {
+    /// Starts the reader on the current runtime.
+    #[must_use]
+    pub fn start(
+        consensus: Consensus,
+        peers: PeerLinks,
+        stamper: Arc<Stamper>,
+        state: Arc<StateDb>,
+        proposer: Proposer,
+    ) -> Self {
+        let (waiters, waiting) = mpsc::channel(READ_QUEUE_MAX);
+        let core = Arc::new(Core {
+            consensus,
+            peers,
+            stamper,
+            state,
+        });
+        tokio::spawn(rounds(Arc::clone(&core), waiting));
+        Self {
+            waiters,
+            core,
+            proposer,
+        }
+    }
+
+    /// Waits until this node's rows are as new as everything that was acknowledged anywhere before this call.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn ticket(&self, deadline: Instant) -> Result<Ticket, ReadError> {
+        if planted::is(Plant::ReadWithoutReadIndex) {
+            let stamp_ms = self.core.consensus.applied().borrow().clock_ms;
+            return Ok(Ticket { index: 0, stamp_ms });
+        }
+        let (reply, answer) = oneshot::channel();
+        match self.waiters.try_send(reply) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => return Err(ReadError::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(ReadError::Stopping),
+        }
+        match timeout_at(deadline, answer).await {
+            Ok(Ok(ticket)) => Ok(ticket),
+            Ok(Err(_)) => Err(ReadError::Stopping),
+            Err(_) => Err(ReadError::NoLeader),
+        }
+    }
+
+    /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
+    /// done, and the query asked again.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read<T>(
+        &self,
+        tenant: &str,
+        deadline: Instant,
+        query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
+    ) -> Result<T, ReadError> {
+        loop {
+            let ticket = self.ticket(deadline).await?;
+            match self.query(ticket, &query)? {
+                Read::Answer(answer) => return Ok(answer),
+                Read::Lapsed => self.tick(deadline).await?,
+                Read::Renew(touch) => self.touch(tenant, touch, deadline).await?,
+                Read::TooLarge => return Err(ReadError::TooLarge),
+            }
+        }
+    }
+
+    /// Asks a query of the current view, which must follow the ticket.
+    ///
+    /// # Errors
+    /// If the rows cannot be read.
+    pub fn query<T>(
+        &self,
+        ticket: Ticket,
+        query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
+    ) -> Result<Read<T>, Fault> {
+        self.core.state.read(|view| {
+            let applied = view.applied().map_err(unreadable)?;
+            let index = applied.map_or(0, |id| id.index);
+            query(&ReadView {
+                view,
+                index,
+                stamp_ms: ticket.stamp_ms,
+            })
+        })
+    }
+
+    /// Lets time pass through the log.
+    ///
+    /// # Errors
+    /// If that cannot be committed within the deadline.
+    pub async fn tick(&self, deadline: Instant) -> Result<(), ReadError> {
+        let operation = Operation::Tick(Tick {
+            rows_max: TICK_ROWS_MAX,
+        });
+        self.proposer
+            .propose(own_command(operation), deadline)
+            .await?;
+        Ok(())
+    }
+
+    async fn touch(&self, tenant: &str, touch: Touch, deadline: Instant) -> Result<(), ReadError> {
+        let mut command = own_command(Operation::Touch(touch));
+        tenant.clone_into(&mut command.tenant);
+        self.proposer.propose(command, deadline).await?;
+        Ok(())
+    }
+}
+
+fn unreadable(error: StorageError) -> Fault {
+    Fault::View(Box::new(error))
+}
+
+/// A command of the node's own making.
+#[must_use]
+pub fn own_command(operation: Operation) -> Command {
+    Command {
+        feature_level: helve_machine::limits::FEATURE_LEVEL,
+        operation: Some(operation),
+        ..Command::default()
+    }
+}
+
+/// Each round serves all that arrived before it started.
+async fn rounds(core: Arc<Core>, mut waiting: mpsc::Receiver<Waiter>) {
+    let slots = Arc::new(Semaphore::new(READ_ROUNDS_MAX));
+    let mut round = Vec::new();
+    loop {
+        let slot = Arc::clone(&slots)
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        if waiting.recv_many(&mut round, READ_QUEUE_MAX).await == 0 {
+            return;
+        }
+        let round = std::mem::take(&mut round);
+        let core = Arc::clone(&core);
+        tokio::spawn(async move {
+            let ticket = core.round(&round).await;
+            drop(slot);
+            let Some(ticket) = ticket else { return };
+            if core.applied(ticket.index).await {
+                for waiter in round {
+                    // A reader that has gone away wants no answer.
+                    let _ = waiter.send(ticket);
+                }
+            }
+        });
+    }
+}
+
+impl Core {
+    /// Asks until a leader answers, or nobody waits any more.
+    async fn round(&self, round: &[Waiter]) -> Option<Ticket> {
+        let mut pause = Duration::from_millis(2);
+        loop {
+            if let Some(ticket) = self.ask().await {
+                return Some(ticket);
+            }
+            if round.iter().all(oneshot::Sender::is_closed) {
+                return None;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    async fn ask(&self) -> Option<Ticket> {
+        let leading = self.consensus.leading();
+        let leader = leading.leader?;
+        if leading.here {
+            let index = self.consensus.read_index().await?;
+            let clock_ms = self.consensus.applied().borrow().clock_ms;
+            return Some(Ticket {
+                index,
+                stamp_ms: self.stamper.stamp(leading.term, clock_ms),
+            });
+        }
+        let (mut client, header) = self.peers.client(leader)?;
+        let request = ReadIndexRequest {
+            header: Some(header),
+        };
+        let reply = tokio::select! {
+            reply = timeout(READ_INDEX_LIMIT, client.read_index(request)) => reply.ok()?.ok()?.into_inner(),
+            // A leader that hangs may never answer; its successor will.
+            _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => return None,
+        };
+        if !reply.leading {
+            return None;
+        }
+        self.stamper.note(reply.stamp_ms);
+        Some(Ticket {
+            index: reply.index,
+            stamp_ms: reply.stamp_ms,
+        })
+    }
+
+    async fn applied(&self, index: u64) -> bool {
+        self.consensus
+            .applied()
+            .wait_for(|progress| progress.index >= index)
+            .await
+            .is_ok()
+    }
+}

@@ -1,0 +1,262 @@
+//! What varies between replicas and is therefore stamped into a command before it is proposed: time, and minted ids.
+//!
+//! This is the only place of the node that reads the wall clock or entropy.
+//!
+//! The leader's stamp is an anchor plus monotonic time. The anchor is the wall clock, clamped to what the cluster can vouch for:
+//! never below the replicated clock, and never above this node's estimate of the leader's time plus [`SKEW_MAX`]. So one node's
+//! wild clock cannot expire the world. Only when nobody can vouch (all nodes were down) is the wall trusted, and said so.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use data_encoding::BASE32_NOPAD;
+
+/// How far, at most, a new leader's stamp may jump ahead of the cluster's own estimate of time.
+pub const SKEW_MAX: Duration = Duration::from_secs(10);
+
+/// Beyond this distance between wall and replicated clock, a wall that has to be trusted is reported.
+const OUTLIER: Duration = Duration::from_secs(24 * 3600);
+
+/// A stamp approaches the wall by at most one part in this many of the time that passes: slewed, never stepped.
+const SLEW_PARTS: u64 = 2_000;
+
+/// The operating system gave no entropy, so no id can be minted.
+#[derive(Debug, thiserror::Error)]
+#[error("the operating system gave no entropy: {0}")]
+pub struct EntropyError(getrandom::Error);
+
+/// Mints an id: 16 bytes of the operating system's CSPRNG in RFC 4648 base32 without padding, 26 characters.
+///
+/// # Errors
+/// If entropy fails. There is no fallback: a guessable id would be worse than none.
+pub fn mint_id() -> Result<String, EntropyError> {
+    random_bytes().map(|bytes| BASE32_NOPAD.encode(&bytes))
+}
+
+/// 16 bytes of the operating system's CSPRNG.
+///
+/// # Errors
+/// If entropy fails.
+pub fn random_bytes() -> Result<[u8; 16], EntropyError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(EntropyError)?;
+    Ok(bytes)
+}
+
+/// A random (version 4) UUID in its usual text form.
+///
+/// # Errors
+/// If entropy fails.
+pub fn mint_uuid() -> Result<String, EntropyError> {
+    random_bytes().map(|bytes| {
+        uuid::Builder::from_random_bytes(bytes)
+            .into_uuid()
+            .to_string()
+    })
+}
+
+/// The wall clock in milliseconds since the Unix epoch; 0 before it.
+fn wall_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time in milliseconds, and when it was true.
+#[derive(Debug, Clone, Copy)]
+struct Sighting {
+    at: Instant,
+    time_ms: u64,
+}
+
+impl Sighting {
+    fn extrapolated(self, now: Instant) -> u64 {
+        self.time_ms
+            .saturating_add(ms(now.saturating_duration_since(self.at)))
+    }
+}
+
+#[derive(Debug)]
+struct Office {
+    term: u64,
+    anchor: Sighting,
+    slewed_at: Instant,
+    last_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The latest evidence of the leader's time: an applied clock, or a stamp that came with a read index.
+    seen: Option<Sighting>,
+    office: Option<Office>,
+}
+
+/// Gives out the leader's stamps, and estimates them on other nodes.
+#[derive(Debug, Default)]
+pub struct Stamper {
+    state: Mutex<State>,
+}
+
+impl Stamper {
+    /// Notes evidence of the leader's time: a clock that was just applied, or a stamp that a leader just sent.
+    pub fn note(&self, time_ms: u64) {
+        let at = Instant::now();
+        let mut state = self.lock();
+        if state
+            .seen
+            .is_none_or(|seen| seen.extrapolated(at) <= time_ms || seen.time_ms < time_ms)
+        {
+            state.seen = Some(Sighting { at, time_ms });
+        }
+    }
+
+    /// The stamp for a command that this node, leading in `term`, is about to propose. Never below `clock_ms`, never falling.
+    pub fn stamp(&self, term: u64, clock_ms: u64) -> u64 {
+        self.stamp_at(term, clock_ms, Instant::now(), wall_ms())
+    }
+
+    fn stamp_at(&self, term: u64, clock_ms: u64, now: Instant, wall_ms: u64) -> u64 {
+        let mut state = self.lock();
+        let seen = state.seen;
+        let office = match &mut state.office {
+            Some(office) if office.term == term => office,
+            slot => slot.insert(Office {
+                term,
+                anchor: Sighting {
+                    at: now,
+                    time_ms: anchor(seen, clock_ms, now, wall_ms),
+                },
+                slewed_at: now,
+                last_ms: 0,
+            }),
+        };
+        slew(office, now, wall_ms);
+        let stamp = office
+            .anchor
+            .extrapolated(now)
+            .max(clock_ms)
+            .max(office.last_ms);
+        office.last_ms = stamp;
+        stamp
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the office's time starts.
+fn anchor(seen: Option<Sighting>, clock_ms: u64, now: Instant, wall_ms: u64) -> u64 {
+    if let Some(seen) = seen {
+        let ceiling = seen
+            .extrapolated(now)
+            .max(clock_ms)
+            .saturating_add(ms(SKEW_MAX));
+        return wall_ms.clamp(clock_ms, ceiling);
+    }
+    if clock_ms > 0 && wall_ms.abs_diff(clock_ms) > ms(OUTLIER) {
+        tracing::error!(
+            wall_ms,
+            clock_ms,
+            "no node can vouch for the time, and this wall clock is far from the replicated clock: check it"
+        );
+    }
+    wall_ms.max(clock_ms)
+}
+
+/// Lets the anchor approach a wall that is near. One that is further off than the allowed skew is not followed.
+fn slew(office: &mut Office, now: Instant, wall_ms: u64) {
+    let budget = ms(now.saturating_duration_since(office.slewed_at)) / SLEW_PARTS;
+    if budget == 0 {
+        return;
+    }
+    office.slewed_at = now;
+    let current = office.anchor.extrapolated(now);
+    let distance = wall_ms.abs_diff(current);
+    if distance > ms(SKEW_MAX) {
+        tracing::warn!(
+            distance_ms = distance,
+            "this leader's wall clock is off: check it"
+        );
+    } else if wall_ms > current {
+        office.anchor.time_ms += distance.min(budget);
+    } else {
+        office.anchor.time_ms -= distance.min(budget);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL: u64 = 1_900_000_000_000;
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_wild_wall_moves_a_new_office_by_at_most_the_allowed_skew() {
+        let start = Instant::now();
+        let seen = Some(Sighting {
+            at: start,
+            time_ms: WALL,
+        });
+        let year = 365 * 24 * 3600 * 1000;
+        assert_eq!(
+            anchor(seen, WALL, after(start, 2), WALL + year),
+            WALL + 2_000 + 10_000
+        );
+        assert_eq!(anchor(seen, WALL, after(start, 2), WALL - year), WALL);
+        assert_eq!(
+            anchor(seen, WALL, after(start, 2), WALL + 2_500),
+            WALL + 2_500
+        );
+    }
+
+    #[test]
+    fn the_wall_is_trusted_only_when_nobody_can_vouch_and_never_below_the_clock() {
+        let now = Instant::now();
+        assert_eq!(anchor(None, WALL, now, WALL + 3_600_000), WALL + 3_600_000);
+        assert_eq!(anchor(None, WALL, now, WALL - 3_600_000), WALL);
+    }
+
+    #[test]
+    fn stamps_follow_monotonic_time_not_a_stepping_wall() {
+        let stamper = Stamper::default();
+        let start = Instant::now();
+        assert_eq!(stamper.stamp_at(1, WALL, start, WALL), WALL);
+        assert_eq!(
+            stamper.stamp_at(1, WALL, after(start, 1), WALL + 9_000_000),
+            WALL + 1_000
+        );
+        assert_eq!(stamper.stamp_at(1, WALL, after(start, 2), 0), WALL + 2_000);
+    }
+
+    #[test]
+    fn a_near_wall_is_approached_slowly() {
+        let stamper = Stamper::default();
+        let start = Instant::now();
+        stamper.stamp_at(1, WALL, start, WALL);
+        let later = stamper.stamp_at(1, WALL, after(start, 20), WALL + 20_000 + 5_000);
+        assert_eq!(later, WALL + 20_000 + 10);
+    }
+
+    #[test]
+    fn a_minted_id_is_26_characters_of_base32() {
+        let id = mint_id().unwrap();
+        assert_eq!(id.len(), 26);
+        assert!(
+            id.bytes()
+                .all(|b| b.is_ascii_uppercase() || (b'2'..=b'7').contains(&b))
+        );
+        assert!(b"AEIMQUY4".contains(&id.as_bytes()[25]));
+    }
+}

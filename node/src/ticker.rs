@@ -1,0 +1,76 @@
+//! Lets time pass through the log: the leader proposes a Tick at the next deadline, and again without pause while due rows remain.
+//! While nothing is due, an idle cluster writes nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use helve_proto::command::v1::{Tick, command::Operation, outcome::Outcome as Kind};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    limits::{STAMP_POLL, TICK_ROWS_MAX, TICK_SPACING},
+    propose::Proposer,
+    raft::Consensus,
+    read_index::{Reader, own_command},
+    stamp::Stamper,
+};
+
+/// Runs until consensus stops.
+pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer) {
+    let mut applied = consensus.applied();
+    loop {
+        let Ok(leading) = consensus.wait_leading(|l| l.here).await else {
+            return;
+        };
+        let (clock_ms, next) = {
+            let progress = applied.borrow_and_update();
+            (progress.clock_ms, progress.next_deadline_ms)
+        };
+        let stamp_ms = stamper.stamp(leading.term, clock_ms);
+        let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
+        if wait == Some(Duration::ZERO) {
+            if !tick(&proposer).await {
+                sleep(TICK_SPACING).await;
+            }
+            continue;
+        }
+        tokio::select! {
+            () = sleep(wait.unwrap_or(Duration::MAX)) => {}
+            changed = applied.changed() => if changed.is_err() { return },
+            stopped = consensus.wait_leading(|l| !l.here) => if stopped.is_err() { return },
+        }
+    }
+}
+
+/// Returns whether due rows remain.
+async fn tick(proposer: &Proposer) -> bool {
+    let command = own_command(Operation::Tick(Tick {
+        rows_max: TICK_ROWS_MAX,
+    }));
+    match proposer
+        .propose(command, Instant::now() + Duration::from_secs(5))
+        .await
+    {
+        Ok(outcome) => matches!(outcome.outcome, Some(Kind::Tick(ticked)) if ticked.more),
+        Err(error) => {
+            tracing::debug!(%error, "a tick was not committed");
+            false
+        }
+    }
+}
+
+/// Keeps this node's estimate of the leader's time fresh, for the day it must lead. Runs until the reader stops.
+pub async fn watch_stamps(consensus: Consensus, reader: Reader) {
+    let mut ticks = tokio::time::interval(STAMP_POLL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if consensus.leading().here {
+            continue;
+        }
+        match reader.ticket(Instant::now() + STAMP_POLL).await {
+            Ok(_) | Err(crate::read_index::ReadError::NoLeader) => {}
+            Err(crate::read_index::ReadError::Stopping) => return,
+            Err(error) => tracing::debug!(%error, "the leader's stamp is not known"),
+        }
+    }
+}
