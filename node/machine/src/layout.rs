@@ -22,6 +22,12 @@ use bytes::Bytes;
 
 use crate::fault::Fault;
 
+mod due;
+mod target;
+
+pub(crate) use due::{Due, DueRow, Place};
+pub(crate) use target::{Kind, Target, Unfit, owner_path, push_owner, split_owner, store_path};
+
 const CLOCK: u8 = 1;
 const DEADLINES: u8 = 2;
 const NODE_IDS: u8 = 3;
@@ -39,141 +45,6 @@ const USAGE_TENANT: u8 = 32;
 const USAGE_STORE: u8 = 33;
 const USAGE_OWNER: u8 = 34;
 const USAGE_SESSIONS: u8 = 35;
-
-/// Handle or key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Handle,
-    Key,
-}
-
-/// Which record: its kind, and its own part of the key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) kind: Kind,
-    pub(crate) path: Bytes,
-}
-
-/// A name does not fit a key. Checked commands never have one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Unfit;
-
-impl Target {
-    pub(crate) fn handle(store: &str, owner: &str, id: &str) -> Result<Self, Unfit> {
-        let mut path = store_path(store)?;
-        push_owner(&mut path, owner)?;
-        path.extend_from_slice(id.as_bytes());
-        Ok(Self {
-            kind: Kind::Handle,
-            path: path.into(),
-        })
-    }
-
-    pub(crate) fn key(owner: &str, key: &str) -> Result<Self, Unfit> {
-        let mut path = owner_path(owner)?;
-        path.extend_from_slice(key.as_bytes());
-        Ok(Self {
-            kind: Kind::Key,
-            path: path.into(),
-        })
-    }
-
-    /// The parts of a handle's path that name its store, and its store and owner.
-    pub(crate) fn store_and_owner(&self) -> Result<(&[u8], &[u8]), Fault> {
-        let (store_end, owner_end) =
-            ends(&self.path).ok_or(Fault::Corrupt("a handle's key is too short"))?;
-        Ok((&self.path[..store_end], &self.path[..owner_end]))
-    }
-}
-
-/// A store's part of a handle's path.
-pub(crate) fn store_path(store: &str) -> Result<Vec<u8>, Unfit> {
-    let mut path = Vec::with_capacity(store.len() + 64);
-    path.push(u8::try_from(store.len()).map_err(|_| Unfit)?);
-    path.extend_from_slice(store.as_bytes());
-    Ok(path)
-}
-
-/// An owner's part of a key's path.
-pub(crate) fn owner_path(owner: &str) -> Result<Vec<u8>, Unfit> {
-    let mut path = Vec::with_capacity(owner.len() + 64);
-    push_owner(&mut path, owner)?;
-    Ok(path)
-}
-
-pub(crate) fn push_owner(path: &mut Vec<u8>, owner: &str) -> Result<(), Unfit> {
-    let length = u16::try_from(owner.len()).map_err(|_| Unfit)?;
-    path.extend_from_slice(&length.to_be_bytes());
-    path.extend_from_slice(owner.as_bytes());
-    Ok(())
-}
-
-/// Splits a part of a path that begins with an owner: the owner, and the rest.
-pub(crate) fn split_owner(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = path.split_first_chunk::<2>()?;
-    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
-}
-
-/// Where store and owner of a handle's path end.
-fn ends(path: &[u8]) -> Option<(usize, usize)> {
-    let store_end = 1 + usize::from(*path.first()?);
-    let (owner, _) = split_owner(path.get(store_end..)?)?;
-    Some((store_end, store_end + 2 + owner.len()))
-}
-
-/// What a deadline row is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Due {
-    Record(Target),
-    Session(Bytes),
-    /// The tenant's oldest tombstone.
-    Tombstones,
-    /// The tenant's oldest request outcome.
-    Requests,
-}
-
-impl Due {
-    fn parts(&self) -> (u8, &[u8]) {
-        match self {
-            Self::Record(Target {
-                kind: Kind::Handle,
-                path,
-            }) => (1, path),
-            Self::Record(Target {
-                kind: Kind::Key,
-                path,
-            }) => (2, path),
-            Self::Session(id) => (3, id),
-            Self::Tombstones => (4, &[]),
-            Self::Requests => (5, &[]),
-        }
-    }
-
-    fn from_parts(kind: u8, path: Bytes) -> Option<Self> {
-        Some(match kind {
-            1 => Self::Record(Target {
-                kind: Kind::Handle,
-                path,
-            }),
-            2 => Self::Record(Target {
-                kind: Kind::Key,
-                path,
-            }),
-            3 => Self::Session(path),
-            4 => Self::Tombstones,
-            5 => Self::Requests,
-            _ => return None,
-        })
-    }
-}
-
-/// A deadline row, read back.
-#[derive(Debug)]
-pub(crate) struct DueRow {
-    pub(crate) at_ms: u64,
-    pub(crate) tenant: String,
-    pub(crate) due: Due,
-}
 
 /// The rows of a group itself.
 #[derive(Debug, Clone, Copy)]
@@ -225,6 +96,42 @@ impl Group {
         (from, to)
     }
 
+    /// All rows of the group, its tenants' included.
+    pub(crate) fn all(self) -> Span {
+        Span::of_prefix(self.0.to_be_bytes().to_vec())
+    }
+
+    /// Whose row a key names, and which; `None` if it is no key of this group.
+    pub(crate) fn parse(self, key: &Bytes) -> Option<(&str, Place)> {
+        let rest = key.strip_prefix(&self.0.to_be_bytes())?;
+        let (&length, rest) = rest.split_first()?;
+        let (tenant, rest) = rest.split_at_checked(usize::from(length))?;
+        let (&table, path) = rest.split_first()?;
+        let path = key.slice_ref(path);
+        let place = match table {
+            CLOCK | NODE_IDS | CLUSTER => Place::Other,
+            DEADLINES => Place::Deadline,
+            HANDLES => Place::Record(Target {
+                kind: Kind::Handle,
+                path,
+            }),
+            KEYS => Place::Record(Target {
+                kind: Kind::Key,
+                path,
+            }),
+            TOMBSTONES => Place::Tombstone(path),
+            TOMBSTONE_ORDER => Place::TombstoneOrder,
+            TOMBSTONE_SUMMARY => Place::TombstoneSummary,
+            SESSIONS => Place::Session(path),
+            SESSION_OUTCOMES => Place::SessionOutcome,
+            REQUEST_OUTCOMES => Place::RequestOutcome(path),
+            REQUEST_SUMMARY => Place::RequestSummary,
+            USAGE_TENANT | USAGE_STORE | USAGE_OWNER | USAGE_SESSIONS => Place::Usage,
+            _ => return None,
+        };
+        Some((std::str::from_utf8(tenant).ok()?, place))
+    }
+
     pub(crate) fn parse_deadline(self, key: &Bytes) -> Result<DueRow, Fault> {
         let start = self.table(DEADLINES).len();
         self.parse_deadline_at(key, start)
@@ -244,7 +151,7 @@ impl Group {
 }
 
 fn push_tenant(key: &mut Vec<u8>, tenant: &str) {
-    let length = u8::try_from(tenant.len()).expect("apply and queries refuse longer tenants");
+    let length = u8::try_from(tenant.len()).expect("apply and every query refuse longer ones");
     key.push(length);
     key.extend_from_slice(tenant.as_bytes());
 }
@@ -365,7 +272,7 @@ pub(crate) struct Span {
 impl Span {
     fn of_prefix(prefix: Vec<u8>) -> Self {
         let mut end = prefix.clone();
-        // The table's number stands in every prefix and is below 255, so something is left to raise.
+        // What can be raised is raised: below a tenant stands its table's number, which is never 255.
         while let Some(last) = end.pop() {
             if last < u8::MAX {
                 end.push(last + 1);

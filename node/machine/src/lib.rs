@@ -5,12 +5,13 @@
 //! the command before it was proposed, so every replica that applies the same log holds the same rows.
 //!
 //! A host gives it a [`View`] of its rows, applies commands to one [`Batch`], and writes what [`Batch::finish`] yields as one.
-//! [`query`] answers reads from a view. [`check`] says whether a request is within the limits, before it is proposed.
+//! [`query`] answers reads from a view. [`check()`] says whether a command is within the limits, before it is proposed.
 //!
 //! - A refusal (conflict, expired, stale call) is an outcome, replicated like a success. A [`Fault`] means that this replica stops.
 //! - A record's revision is the log index of its last change of value.
 //! - Time is the largest stamp so far. A record whose deadline has come is expired, whether its row is still there or not.
 
+mod audit;
 mod batch;
 pub mod check;
 mod context;
@@ -36,6 +37,7 @@ use helve_proto::command::v1::{
 };
 
 pub use crate::{
+    audit::audit,
     batch::{Batch, View},
     check::{Violation, check},
     context::Context,

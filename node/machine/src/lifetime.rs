@@ -24,6 +24,9 @@ pub(crate) fn set(
     row.expires_at_ms = match absolute {
         None | Some(Absolute::Default(_) | Absolute::Never(_)) => None,
         Some(Absolute::AfterMs(0)) => return Err(too_far()),
+        Some(Absolute::AfterMs(ttl_ms)) if planted::is(Plant::EarlyExpiry) => {
+            Some(clock_ms.checked_add(ttl_ms / 2).ok_or_else(too_far)?)
+        }
         Some(Absolute::AfterMs(ttl_ms)) => Some(clock_ms.checked_add(ttl_ms).ok_or_else(too_far)?),
         Some(Absolute::Keep(_)) => {
             kept_idle_ms = present.and_then(|row| row.idle_ttl_ms);

@@ -43,6 +43,8 @@ plants! {
     IgnoreRevision = 2 => "ignore-revision",
     /// The machine serves records after their deadline.
     ServeExpired = 3 => "serve-expired",
+    /// The machine lets records expire after half their time.
+    EarlyExpiry = 7 => "early-expiry",
     /// The log writer acknowledges without fsync.
     SkipFsync = 4 => "skip-fsync",
     /// Reads skip the read index: they may be stale.

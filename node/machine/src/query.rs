@@ -11,7 +11,7 @@ use crate::{
     expiry,
     fault::Fault,
     layout::{Due, DueRow, Kind, Space},
-    limits::SCAN_INDEX_ROWS,
+    limits::{NAME_BYTES_MAX, SCAN_INDEX_ROWS},
     usage,
 };
 
@@ -69,12 +69,22 @@ pub struct Usage {
 /// # Errors
 /// A fault if the row cannot be read.
 pub fn tenant_usage(view: &impl View, group_id: u32, tenant: &str) -> Result<Usage, Fault> {
-    let row = usage::stored(view, &Space { group_id, tenant }.usage_tenant())?;
+    let row = usage::stored(view, &space(group_id, tenant)?.usage_tenant())?;
     Ok(Usage {
         rows: row.rows,
         bytes: row.bytes,
     })
 }
+
+fn space(group_id: u32, tenant: &str) -> Result<Space<'_>, Fault> {
+    if tenant.len() > NAME_BYTES_MAX {
+        return Err(UNCHECKED);
+    }
+    Ok(Space { group_id, tenant })
+}
+
+/// A name does not fit a key: the host read without [`check`](mod@crate::check).
+const UNCHECKED: Fault = Fault::Corrupt("a read was not checked: a name is too long");
 
 /// A view at its own clock, for one read.
 struct Reading<'a, V> {
@@ -88,10 +98,7 @@ impl<'a, V: View> Reading<'a, V> {
     fn new(view: &'a V, scope: &Scope<'a>) -> Result<Self, Fault> {
         Ok(Self {
             view,
-            space: Space {
-                group_id: scope.group_id,
-                tenant: scope.tenant,
-            },
+            space: space(scope.group_id, scope.tenant)?,
             clock_ms: expiry::clock(view, scope.group_id)?,
             stamp_ms: scope.stamp_ms,
         })

@@ -32,6 +32,8 @@ pub(crate) struct Stored {
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) status: HandleStatus,
+    /// When time alone changes the status.
+    pub(crate) turns_at_ms: Option<u64>,
     pub(crate) stored: Option<Stored>,
     pub(crate) tombstone: Option<TombstoneRow>,
 }
@@ -62,15 +64,14 @@ pub(crate) fn see(
         return see_tombstone(view, space, target, clock_ms);
     };
     let row = decode(&bytes)?;
-    let status = match lifetime::expired_at(&row, clock_ms) {
-        None => HandleStatus::Live,
-        Some(at_ms) if target.kind == Kind::Handle && is_told(at_ms, clock_ms) => {
-            HandleStatus::Expired
-        }
-        Some(_) => HandleStatus::Unknown,
+    let (status, turns_at_ms) = match lifetime::expired_at(&row, clock_ms) {
+        None => (HandleStatus::Live, lifetime::deadline(&row)),
+        Some(at_ms) if target.kind == Kind::Handle => told(HandleStatus::Expired, at_ms, clock_ms),
+        Some(_) => (HandleStatus::Unknown, None),
     };
     Ok(Seen {
         status,
+        turns_at_ms,
         stored: Some(Stored {
             row,
             bytes: bytes.len(),
@@ -89,15 +90,26 @@ fn see_tombstone(
         Kind::Handle => tombstone::read(view, space, &target.path)?,
         Kind::Key => None,
     };
-    let status = match &tombstone {
-        Some(row) if is_told(row.at_ms, clock_ms) => row.status(),
-        _ => HandleStatus::Unknown,
+    let (status, turns_at_ms) = match &tombstone {
+        Some(row) => told(row.status(), row.at_ms, clock_ms),
+        None => (HandleStatus::Unknown, None),
     };
     Ok(Seen {
         status,
+        turns_at_ms,
         stored: None,
         tombstone,
     })
+}
+
+/// What the owner hears of a handle that ended at a time, and until when.
+fn told(ended: HandleStatus, ended_ms: u64, clock_ms: u64) -> (HandleStatus, Option<u64>) {
+    let until_ms = ended_ms.saturating_add(TOMBSTONE_TTL_MS);
+    if clock_ms < until_ms {
+        (ended, Some(until_ms))
+    } else {
+        (HandleStatus::Unknown, None)
+    }
 }
 
 /// Whether the owner of a handle that ended at a time still hears how.

@@ -6,7 +6,7 @@ use helve_proto::{
     v1::{CountReply, CountRequest, GetReply, GetRequest, ListReply, ListRequest, ListedHandle},
 };
 
-use super::{Page, Read, Reading, Scope};
+use super::{Page, Read, Reading, Scope, UNCHECKED};
 use crate::{
     batch::View,
     fault::Fault,
@@ -15,8 +15,6 @@ use crate::{
     query::scan::{self, Part},
     record, usage,
 };
-
-const UNFIT: Fault = Fault::Corrupt("a read was not checked: a name is too long");
 
 /// One handle: what became of it, and its value if it lives.
 ///
@@ -29,19 +27,19 @@ pub fn get<V: View>(
 ) -> Result<Read<GetReply>, Fault> {
     let reading = Reading::new(view, scope)?;
     let target =
-        Target::handle(&request.store, &request.owner, &request.id).map_err(|Unfit| UNFIT)?;
+        Target::handle(&request.store, &request.owner, &request.id).map_err(|Unfit| UNCHECKED)?;
     let seen = record::see(view, reading.space, &target, reading.clock_ms)?;
     let mut reply = GetReply {
         header: Some(reading.header()),
         status: seen.status.into(),
         ..GetReply::default()
     };
+    if reading.is_lapsed(seen.turns_at_ms) {
+        return Ok(Read::Lapsed);
+    }
     let Some(row) = seen.live() else {
         return Ok(Read::Answer(reply));
     };
-    if reading.is_lapsed(lifetime::deadline(row)) {
-        return Ok(Read::Lapsed);
-    }
     if lifetime::needs_renewal(row, scope.stamp_ms) {
         let handle = TouchHandle {
             store: request.store.clone(),
@@ -140,5 +138,5 @@ fn path_prefix(store: &str, owner: Option<&str>) -> Result<Vec<u8>, Fault> {
         }
         Ok(path)
     };
-    build().map_err(|Unfit| UNFIT)
+    build().map_err(|Unfit| UNCHECKED)
 }

@@ -9,7 +9,7 @@ use helve_proto::{
     },
 };
 
-use super::{Page, Read, Reading, Scope};
+use super::{Page, Read, Reading, Scope, UNCHECKED};
 use crate::{
     batch::View,
     fault::Fault,
@@ -19,8 +19,6 @@ use crate::{
     query::scan::{self, Part},
     record,
 };
-
-const UNFIT: Fault = Fault::Corrupt("a read was not checked: a name is too long");
 
 /// One key's record, if there is one.
 ///
@@ -84,9 +82,9 @@ pub fn exists<V: View>(
     request: &ExistsRequest,
 ) -> Result<Read<ExistsReply>, Fault> {
     let reading = Reading::new(view, scope)?;
-    let target = Target::key(&request.owner, &request.key).map_err(|Unfit| UNFIT)?;
+    let target = Target::key(&request.owner, &request.key).map_err(|Unfit| UNCHECKED)?;
     let seen = record::see(view, reading.space, &target, reading.clock_ms)?;
-    if reading.is_lapsed(seen.live().and_then(lifetime::deadline)) {
+    if reading.is_lapsed(seen.turns_at_ms) {
         return Ok(Read::Lapsed);
     }
     Ok(Read::Answer(ExistsReply {
@@ -107,7 +105,7 @@ pub fn list_keys<V: View>(
     page: Page,
 ) -> Result<Read<ListKeysReply>, Fault> {
     let reading = Reading::new(view, scope)?;
-    let mut path = owner_path(&request.owner).map_err(|Unfit| UNFIT)?;
+    let mut path = owner_path(&request.owner).map_err(|Unfit| UNCHECKED)?;
     path.extend_from_slice(request.prefix.as_bytes());
     if reading.has_lapsed(Kind::Key, &path)? {
         return Ok(Read::Lapsed);
@@ -138,14 +136,14 @@ fn one<V: View>(
     owner: &str,
     key: &str,
 ) -> Result<Read<Option<KeyRecord>>, Fault> {
-    let target = Target::key(owner, key).map_err(|Unfit| UNFIT)?;
+    let target = Target::key(owner, key).map_err(|Unfit| UNCHECKED)?;
     let seen = record::see(reading.view, reading.space, &target, reading.clock_ms)?;
+    if reading.is_lapsed(seen.turns_at_ms) {
+        return Ok(Read::Lapsed);
+    }
     let Some(row) = seen.live() else {
         return Ok(Read::Answer(None));
     };
-    if reading.is_lapsed(lifetime::deadline(row)) {
-        return Ok(Read::Lapsed);
-    }
     if lifetime::needs_renewal(row, reading.stamp_ms) {
         let key = TouchKey {
             owner: owner.to_owned(),

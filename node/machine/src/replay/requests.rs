@@ -112,7 +112,7 @@ fn floor(summary: &RequestsRow, clock_ms: u64) -> u64 {
 }
 
 /// The first time at which an id is below the floor.
-fn due(sent_ms: u64) -> u64 {
+pub(crate) fn due(sent_ms: u64) -> u64 {
     sent_ms + REQUEST_TTL_MS + 1
 }
 

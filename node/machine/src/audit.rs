@@ -1,0 +1,200 @@
+//! Looks whether rows that are derived from others agree with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use helve_proto::command::v1::{
+    RecordRow, RequestsRow, SessionRow, TombstoneRow, TombstonesRow, UsageRow,
+};
+
+use crate::{
+    batch::View,
+    fault::Fault,
+    layout::{Due, Group, Kind, Place, Space, Target},
+    lifetime,
+    limits::{SCAN_ROWS, TOMBSTONE_TTL_MS},
+    replay::requests,
+    row,
+};
+
+/// Reads all rows of a group, and works out its deadline index, its usage rows and its summaries anew. For tests and for operators
+/// who doubt a disk: it holds an entry for each row in memory.
+///
+/// # Errors
+/// [`Fault::Corrupt`], naming the first thing that does not agree, and any other fault of reading.
+pub fn audit(view: &impl View, group_id: u32) -> Result<(), Fault> {
+    let span = Group(group_id).all();
+    let mut audit = Audit::new(group_id);
+    let mut from = span.prefix;
+    loop {
+        let rows = view.range(&from, &span.end, SCAN_ROWS)?;
+        for (key, value) in &rows {
+            audit.row(key, value)?;
+        }
+        match rows.last() {
+            Some((last, _)) if rows.len() == SCAN_ROWS => from = [last, &[0][..]].concat(),
+            _ => return audit.verdict(),
+        }
+    }
+}
+
+/// What the rows say, and what follows from them.
+#[derive(Default)]
+struct Audit {
+    group_id: u32,
+    deadlines: BTreeSet<Bytes>,
+    deadlines_due: BTreeSet<Bytes>,
+    usage: BTreeMap<Bytes, UsageRow>,
+    usage_due: BTreeMap<Bytes, UsageRow>,
+    orders: BTreeSet<Bytes>,
+    orders_due: BTreeSet<Bytes>,
+    summaries: BTreeMap<Bytes, Summary>,
+    summaries_due: BTreeMap<Bytes, Summary>,
+}
+
+/// How many rows of a kind a tenant has, and when the first is due.
+#[derive(Clone, Copy, Default)]
+struct Summary {
+    rows: u64,
+    due_ms: Option<u64>,
+}
+
+impl Summary {
+    fn add(&mut self, due_ms: u64) {
+        self.rows += 1;
+        self.due_ms = Some(
+            self.due_ms
+                .map_or(due_ms, |earlier_ms| earlier_ms.min(due_ms)),
+        );
+    }
+}
+
+impl Audit {
+    fn new(group_id: u32) -> Self {
+        Self {
+            group_id,
+            ..Self::default()
+        }
+    }
+
+    fn row(&mut self, key: &Bytes, value: &Bytes) -> Result<(), Fault> {
+        let (tenant, place) = Group(self.group_id)
+            .parse(key)
+            .ok_or(Fault::Corrupt("a key is malformed"))?;
+        let space = Space {
+            group_id: self.group_id,
+            tenant,
+        };
+        match place {
+            Place::Record(target) => self.record(space, &target, value)?,
+            Place::Deadline => {
+                self.deadlines.insert(key.clone());
+            }
+            Place::Tombstone(path) => {
+                let row: TombstoneRow = row::decode("tombstones", value)?;
+                self.orders_due
+                    .insert(space.tombstone_order(row.at_ms, &path));
+                let due_ms = row.at_ms.saturating_add(TOMBSTONE_TTL_MS);
+                self.summaries_due
+                    .entry(space.tombstone_summary())
+                    .or_default()
+                    .add(due_ms);
+            }
+            Place::TombstoneOrder => {
+                self.orders.insert(key.clone());
+            }
+            Place::TombstoneSummary => {
+                let TombstonesRow { rows, due_ms } = row::decode("tombstone summaries", value)?;
+                self.summary(space, key, &Due::Tombstones, Summary { rows, due_ms });
+            }
+            Place::Session(session_id) => {
+                let row: SessionRow = row::decode("sessions", value)?;
+                self.deadline(space, row.deadline_ms, &Due::Session(session_id));
+                self.count(space.usage_sessions(), 1, 0);
+            }
+            Place::SessionOutcome => self.count(space.usage_tenant(), 0, key.len() + value.len()),
+            Place::RequestOutcome(request_id) => {
+                self.count(space.usage_tenant(), 0, key.len() + value.len());
+                let sent_ms = requests::sent_at(&request_id)
+                    .ok_or(Fault::Corrupt("a request id is malformed"))?;
+                self.summaries_due
+                    .entry(space.request_summary())
+                    .or_default()
+                    .add(requests::due(sent_ms));
+            }
+            Place::RequestSummary => {
+                let RequestsRow { rows, due_ms, .. } = row::decode("request summaries", value)?;
+                self.summary(space, key, &Due::Requests, Summary { rows, due_ms });
+            }
+            Place::Usage => {
+                self.usage.insert(key.clone(), row::decode("usage", value)?);
+            }
+            Place::Other => {}
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, space: Space<'_>, target: &Target, value: &Bytes) -> Result<(), Fault> {
+        let row: RecordRow = row::decode("records", value)?;
+        if let Some(at_ms) = lifetime::deadline(&row) {
+            self.deadline(space, at_ms, &Due::Record(target.clone()));
+        }
+        let bytes = target.path.len() + value.len();
+        self.count(space.usage_tenant(), 1, bytes);
+        if target.kind == Kind::Handle {
+            let (store, owner) = target.store_and_owner()?;
+            self.count(space.usage_store(store), 1, bytes);
+            self.count(space.usage_owner(owner), 1, bytes);
+        }
+        Ok(())
+    }
+
+    fn summary(&mut self, space: Space<'_>, key: &Bytes, due: &Due, summary: Summary) {
+        if let Some(at_ms) = summary.due_ms {
+            self.deadline(space, at_ms, due);
+        }
+        self.summaries.insert(key.clone(), summary);
+    }
+
+    fn deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
+        let key = space.group().deadline(at_ms, space.tenant, due);
+        self.deadlines_due.insert(key);
+    }
+
+    fn count(&mut self, key: Bytes, rows: u64, bytes: usize) {
+        let sum = self.usage_due.entry(key).or_default();
+        sum.rows += rows;
+        sum.bytes += bytes as u64;
+    }
+
+    fn verdict(&self) -> Result<(), Fault> {
+        if self.deadlines != self.deadlines_due {
+            return Err(Fault::Corrupt(
+                "the deadline index differs from the records' deadlines",
+            ));
+        }
+        if self.usage != self.usage_due {
+            return Err(Fault::Corrupt("the usage rows differ from what is in use"));
+        }
+        if self.orders != self.orders_due {
+            return Err(Fault::Corrupt(
+                "the tombstones' order differs from the tombstones",
+            ));
+        }
+        for (key, due) in &self.summaries_due {
+            let stored = self.summaries.get(key).copied().unwrap_or_default();
+            // A summary may say an earlier time: then the sweep finds nothing due, and moves it.
+            if stored.rows != due.rows || stored.due_ms.is_none() || stored.due_ms > due.due_ms {
+                return Err(Fault::Corrupt(
+                    "a summary differs from the rows that it sums up",
+                ));
+            }
+        }
+        for (key, stored) in &self.summaries {
+            if !self.summaries_due.contains_key(key) && stored.rows > 0 {
+                return Err(Fault::Corrupt("a summary counts rows that are not there"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! The machine over rows in memory: stories, properties, and planted bugs.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "these are tests; the lint knows test functions alone"
+)]
+
+mod host;
+mod story;
+
+// A planted bug is seen by the whole process, so with the feature nothing else runs beside it.
+#[cfg(feature = "planted")]
+mod planted;
+
+#[cfg(not(feature = "planted"))]
+mod checks;
+#[cfg(not(feature = "planted"))]
+mod properties;
+#[cfg(not(feature = "planted"))]
+mod replay;
+#[cfg(not(feature = "planted"))]
+mod stories;

@@ -1,0 +1,44 @@
+//! Planted bugs must be noticed: a story that holds without a bug must fail with it.
+
+use helve_machine::planted::{Plant, choose, clear};
+
+use crate::story::{Story, Sweep};
+
+#[test]
+fn each_bug_of_the_machine_is_noticed_by_its_story() {
+    let fails = |story: &str| {
+        std::panic::catch_unwind(|| {
+            let mut teller = Story::new(Sweep::Late);
+            story.lines().for_each(|line| teller.line(line, "planted"));
+        })
+        .is_err()
+    };
+    let stories = [
+        (
+            Plant::ReplayOff,
+            "session s -> open\nmint cart session=s seq=1 -> minted\nagain -> minted\ncount cart -> 1",
+        ),
+        (
+            Plant::ReplayOff,
+            "put cart a value=1 request=r -> created\nput cart a value=2 -> replaced\nput cart a value=1 request=r -> created\nget cart a -> live 2",
+        ),
+        (
+            Plant::IgnoreRevision,
+            "put cart a value=1 -> created\nput cart a value=2 if=7 -> conflict 1 at 0",
+        ),
+        (
+            Plant::ServeExpired,
+            "put cart a ttl=1s -> created\nadvance 1s\nget cart a -> expired",
+        ),
+        (
+            Plant::EarlyExpiry,
+            "put cart a ttl=10s value=v -> created\nadvance 9s\nget cart a -> live v",
+        ),
+    ];
+    for (plant, story) in stories {
+        assert!(!fails(story), "without a bug: {story}");
+        choose(plant);
+        assert!(fails(story), "{plant:?} went unseen: {story}");
+        clear();
+    }
+}

@@ -1,0 +1,103 @@
+//! What comes of a call, in the words of the stories.
+
+use bytes::Bytes;
+use helve_proto::{
+    command::v1::{Outcome, Refusal, outcome},
+    v1::{HandleStatus, RecordInfo, TransactReply, WriteStatus, transact_reply},
+};
+
+use crate::host::START_MS;
+
+pub(super) fn text(value: &Bytes) -> String {
+    String::from_utf8(value.to_vec()).unwrap()
+}
+
+pub(super) fn handle_status(status: HandleStatus) -> String {
+    status
+        .as_str_name()
+        .trim_start_matches("HANDLE_STATUS_")
+        .to_lowercase()
+}
+
+fn write_status(status: WriteStatus) -> String {
+    status
+        .as_str_name()
+        .trim_start_matches("WRITE_STATUS_")
+        .to_lowercase()
+}
+
+/// Times are told from the story's start.
+pub(super) fn describe_info(info: &RecordInfo) -> String {
+    let since = |ms: u64| format!("{}s", (ms - START_MS) / 1000);
+    let mut words = vec![
+        format!("revision={}", info.revision),
+        format!("created={}", since(info.created_at_ms)),
+        format!("updated={}", since(info.updated_at_ms)),
+    ];
+    words.extend(
+        info.expires_at_ms
+            .map(|ms| format!("expires={}", since(ms))),
+    );
+    words.extend(info.idle_ttl_ms.map(|ms| format!("idle={}s", ms / 1000)));
+    words.extend(
+        info.idle_deadline_ms
+            .map(|ms| format!("idles_until={}", since(ms))),
+    );
+    words.push(format!("bytes={}", info.value_bytes));
+    words.join(" ")
+}
+
+pub(super) fn describe(outcome: &Outcome) -> String {
+    use outcome::Outcome as Kind;
+
+    match outcome.outcome.as_ref().unwrap() {
+        Kind::Refused(refused) => {
+            let reason = refused
+                .refusal()
+                .as_str_name()
+                .trim_start_matches("REFUSAL_")
+                .to_lowercase();
+            match refused.refusal() {
+                Refusal::Conflict => {
+                    format!("{reason} {} at {}", refused.revision, refused.operation)
+                }
+                _ => reason,
+            }
+        }
+        Kind::Mint(_) => "minted".to_owned(),
+        Kind::Put(reply) => write_status(reply.status()),
+        Kind::Take(reply) => format!("{} {}", handle_status(reply.status()), text(&reply.value))
+            .trim()
+            .to_owned(),
+        Kind::Renew(reply) => handle_status(reply.status()),
+        Kind::Delete(reply) => handle_status(reply.status()),
+        Kind::Store(reply) => write_status(reply.status()),
+        Kind::DeleteKey(reply) => if reply.existed { "existed" } else { "absent" }.to_owned(),
+        Kind::BatchStore(reply) => format!("stored {}", reply.infos.len()),
+        Kind::Transact(reply) => describe_transact(reply),
+        Kind::OpenSession(_) => "open".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn describe_transact(reply: &TransactReply) -> String {
+    match reply.result.as_ref().unwrap() {
+        transact_reply::Result::Committed(committed) => {
+            let values = committed
+                .replies
+                .iter()
+                .map(|reply| text(&reply.value))
+                .filter(|value| !value.is_empty());
+            format!("committed {}", values.collect::<Vec<_>>().join(" "))
+                .trim()
+                .to_owned()
+        }
+        transact_reply::Result::Aborted(aborted) => {
+            format!(
+                "aborted {} at {}",
+                handle_status(aborted.status()),
+                aborted.operation
+            )
+        }
+    }
+}
