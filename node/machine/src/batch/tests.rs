@@ -1,3 +1,5 @@
+//! Tests of the batch.
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
