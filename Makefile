@@ -54,7 +54,7 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: build-tools ## Operations a second, latency and fsyncs of three nodes (ARGS="--seconds 10 --output json")
-	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench machine
+	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
 	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --package helve-tests --profile dev --bench cluster -- $(ARGS)
 
 soak: build tools ## The demo and the faults, N=10 times each
