@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use helve_proto::command::v1::{
-    RecordRow, RequestsRow, SessionRow, TombstoneRow, TombstonesRow, UsageRow,
+    NumberRow, RecordRow, RequestsRow, SessionRow, TombstoneRow, TombstonesRow, UsageRow,
 };
 
 use crate::{
@@ -44,6 +44,8 @@ struct Audit {
     group_id: u32,
     deadlines: BTreeSet<Bytes>,
     deadlines_due: BTreeSet<Bytes>,
+    deadlines_from_ms: u64,
+    earliest_ms: Option<u64>,
     usage: BTreeMap<Bytes, UsageRow>,
     usage_due: BTreeMap<Bytes, UsageRow>,
     orders: BTreeSet<Bytes>,
@@ -89,6 +91,9 @@ impl Audit {
             Place::Record(target) => self.record(space, &target, value)?,
             Place::Deadline => {
                 self.deadlines.insert(key.clone());
+            }
+            Place::DeadlinesFrom => {
+                self.deadlines_from_ms = row::decode::<NumberRow>("deadline bounds", value)?.value;
             }
             Place::Tombstone(path) => {
                 let row: TombstoneRow = row::decode("tombstones", value)?;
@@ -159,6 +164,10 @@ impl Audit {
     fn deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
         let key = space.group().deadline(at_ms, space.tenant, due);
         self.deadlines_due.insert(key);
+        self.earliest_ms = Some(
+            self.earliest_ms
+                .map_or(at_ms, |earlier_ms| earlier_ms.min(at_ms)),
+        );
     }
 
     fn count(&mut self, key: Bytes, rows: u64, bytes: usize) {
@@ -171,6 +180,14 @@ impl Audit {
         if self.deadlines != self.deadlines_due {
             return Err(Fault::Corrupt(
                 "the deadline index differs from the records' deadlines",
+            ));
+        }
+        if self
+            .earliest_ms
+            .is_some_and(|at_ms| at_ms < self.deadlines_from_ms)
+        {
+            return Err(Fault::Corrupt(
+                "a deadline stands before the time that the index begins at",
             ));
         }
         if self.usage != self.usage_due {

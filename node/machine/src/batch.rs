@@ -6,14 +6,18 @@ use std::{
 };
 
 use bytes::Bytes;
+use helve_proto::command::v1::NumberRow;
 
 use crate::{
+    expiry,
     fault::Fault,
-    layout::{Due, Space},
+    layout::{Due, Group, Space},
+    row,
     usage::{self, Delta},
 };
 
-const PAGE_ROWS_MIN: usize = 64;
+/// Rows that a page makes up for.
+const SKIPPED_ROWS_MAX: usize = 64;
 
 /// A consistent, ordered picture of all rows.
 pub trait View {
@@ -47,7 +51,7 @@ pub struct Batch<V> {
     view: V,
     writes: BTreeMap<Bytes, Option<Bytes>>,
     usage: BTreeMap<Bytes, Delta>,
-    /// No row of this group's deadline index lies before this time. Spares a scan for each command.
+    /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
 }
 
@@ -91,24 +95,34 @@ impl<V: View> Batch<V> {
         self.usage.get(key).copied().unwrap_or_default()
     }
 
-    /// A time before which the group has no deadline row; `None` if it is not known yet.
-    pub(crate) fn deadlines_from(&self, group_id: u32) -> Option<u64> {
-        self.deadlines_from
-            .filter(|(group, _)| *group == group_id)
-            .map(|(_, from_ms)| from_ms)
+    /// A time before which the group has no deadline row.
+    pub(crate) fn deadlines_from(&mut self, group: Group) -> Result<u64, Fault> {
+        match self.deadlines_from {
+            Some((group_id, from_ms)) if group_id == group.0 => Ok(from_ms),
+            _ => {
+                let from_ms = expiry::deadlines_from(self, group)?;
+                self.deadlines_from = Some((group.0, from_ms));
+                Ok(from_ms)
+            }
+        }
     }
 
-    pub(crate) fn set_deadlines_from(&mut self, group_id: u32, from_ms: u64) {
-        self.deadlines_from = Some((group_id, from_ms));
+    pub(crate) fn set_deadlines_from(&mut self, group: Group, from_ms: u64) -> Result<(), Fault> {
+        if self.deadlines_from(group)? != from_ms {
+            self.deadlines_from = Some((group.0, from_ms));
+            let row = NumberRow { value: from_ms };
+            self.put(group.deadlines_from(), row::encode(&row));
+        }
+        Ok(())
     }
 
     /// Writes a row of the group's deadline index.
-    pub(crate) fn put_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
-        if let Some(from_ms) = self.deadlines_from(space.group_id) {
-            self.set_deadlines_from(space.group_id, from_ms.min(at_ms));
-        }
-        let key = space.group().deadline(at_ms, space.tenant, due);
-        self.put(key, Bytes::new());
+    fn put_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) -> Result<(), Fault> {
+        let group = space.group();
+        let from_ms = self.deadlines_from(group)?;
+        self.set_deadlines_from(group, from_ms.min(at_ms))?;
+        self.put(group.deadline(at_ms, space.tenant, due), Bytes::new());
+        Ok(())
     }
 
     pub(crate) fn delete_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
@@ -122,15 +136,16 @@ impl<V: View> Batch<V> {
         due: &Due,
         old: Option<u64>,
         new: Option<u64>,
-    ) {
+    ) -> Result<(), Fault> {
         if old == new {
-            return;
+            return Ok(());
         }
         if let Some(at_ms) = old {
             self.delete_deadline(space, at_ms, due);
         }
-        if let Some(at_ms) = new {
-            self.put_deadline(space, at_ms, due);
+        match new {
+            Some(at_ms) => self.put_deadline(space, at_ms, due),
+            None => Ok(()),
         }
     }
 }
@@ -152,8 +167,9 @@ impl<V: View> View for Batch<V> {
         if written.peek().is_none() {
             return self.view.range(from, to, rows_max);
         }
-        // Rows that the batch deleted are skipped, so a page is never so small that skipping takes many.
-        let page_rows = rows_max.max(PAGE_ROWS_MIN);
+        // Rows that the batch deleted are skipped: a page makes up for them, lest skipping take many pages.
+        let first = self.writes.range::<[u8], _>(bounds).take(SKIPPED_ROWS_MAX);
+        let page_rows = rows_max + first.filter(|(_, value)| value.is_none()).count();
         let mut merged = Vec::new();
         let mut start = from.to_vec();
         loop {

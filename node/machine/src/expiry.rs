@@ -35,11 +35,17 @@ pub fn clock(view: &impl View, group_id: u32) -> Result<u64, Fault> {
 /// A fault if the deadline index cannot be read.
 pub fn next_deadline(view: &impl View, group_id: u32) -> Result<Option<u64>, Fault> {
     let group = Group(group_id);
-    let (from, to) = group.deadlines(0, u64::MAX);
+    let (from, to) = group.deadlines(deadlines_from(view, group)?, u64::MAX);
     match view.range(&from, &to, 1)?.first() {
         Some((key, _)) => Ok(Some(group.parse_deadline(key)?.at_ms)),
         None => Ok(None),
     }
+}
+
+/// A time before which the group has no deadline row.
+pub(crate) fn deadlines_from(view: &impl View, group: Group) -> Result<u64, Fault> {
+    let row: Option<NumberRow> = row::read(view, "deadline bounds", &group.deadlines_from())?;
+    Ok(row.map_or(0, |row| row.value))
 }
 
 /// Takes a stamp into the clock, which never falls, and answers the clock.
@@ -107,18 +113,18 @@ pub(crate) fn sweep<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<u3
 /// The earliest rows that are due, at most `rows_max`.
 fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow>, Fault> {
     let group = call.space.group();
-    let known_from = call.batch.deadlines_from(group.0);
-    if known_from.is_some_and(|from_ms| from_ms > call.clock_ms) {
+    let from_ms = call.batch.deadlines_from(group)?;
+    if from_ms > call.clock_ms {
         return Ok(Vec::new());
     }
-    let (from, to) = group.deadlines(known_from.unwrap_or(0), u64::MAX);
+    let (from, to) = group.deadlines(from_ms, u64::MAX);
     let rows = call.batch.range(&from, &to, rows_max as usize)?;
     let mut due = Vec::with_capacity(rows.len());
     for (key, _) in &rows {
         due.push(group.parse_deadline(key)?);
     }
     let first_ms = due.first().map_or(u64::MAX, |row| row.at_ms);
-    call.batch.set_deadlines_from(group.0, first_ms);
+    call.batch.set_deadlines_from(group, first_ms)?;
     due.retain(|row| row.at_ms <= call.clock_ms);
     Ok(due)
 }

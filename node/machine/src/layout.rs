@@ -7,6 +7,7 @@
 //! | table | own part | value |
 //! |---|---|---|
 //! | clock, node ids, cluster | - | `NumberRow`, `NumberRow`, `ClusterRow` |
+//! | deadlines from | - | `NumberRow` |
 //! | deadlines | time u64, kind u8, tenant (length u8), target | empty |
 //! | handles, tombstones | store (length u8), owner (length u16), id | `RecordRow`, `TombstoneRow` |
 //! | keys | owner (length u16), key | `RecordRow` |
@@ -32,6 +33,7 @@ const CLOCK: u8 = 1;
 const DEADLINES: u8 = 2;
 const NODE_IDS: u8 = 3;
 const CLUSTER: u8 = 4;
+const DEADLINES_FROM: u8 = 5;
 const HANDLES: u8 = 16;
 const KEYS: u8 = 17;
 const TOMBSTONES: u8 = 18;
@@ -69,6 +71,12 @@ impl Group {
 
     pub(crate) fn cluster(self) -> Bytes {
         self.table(CLUSTER).into()
+    }
+
+    /// The row that says a time before which no deadline row stands: whoever looks for due rows need not step over those that
+    /// were removed, which a log-structured store keeps for a while.
+    pub(crate) fn deadlines_from(self) -> Bytes {
+        self.table(DEADLINES_FROM).into()
     }
 
     pub(crate) fn deadline(self, at_ms: u64, tenant: &str, due: &Due) -> Bytes {
@@ -110,6 +118,7 @@ impl Group {
         let path = key.slice_ref(path);
         let place = match table {
             CLOCK | NODE_IDS | CLUSTER => Place::Other,
+            DEADLINES_FROM => Place::DeadlinesFrom,
             DEADLINES => Place::Deadline,
             HANDLES => Place::Record(Target {
                 kind: Kind::Handle,

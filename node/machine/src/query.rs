@@ -139,7 +139,8 @@ impl<'a, V: View> Reading<'a, V> {
 
     /// How many records of this kind, whose path begins so, are expired but not removed yet.
     fn count_due(&self, kind: Kind, path_prefix: &[u8]) -> Result<u64, Fault> {
-        let (mut from, to) = self.space.group().deadlines(0, self.clock_ms);
+        let first_ms = expiry::deadlines_from(self.view, self.space.group())?;
+        let (mut from, to) = self.space.group().deadlines(first_ms, self.clock_ms);
         let mut count = 0;
         loop {
             let rows = self.view.range(&from, &to, SCAN_INDEX_ROWS)?;

@@ -255,7 +255,7 @@ pub(crate) fn write<V: View>(
         &Due::Record(target.clone()),
         old_deadline,
         lifetime::deadline(row),
-    );
+    )?;
     count(
         batch,
         space,
@@ -280,7 +280,7 @@ pub(crate) fn remove<V: View>(
         &Due::Record(target.clone()),
         lifetime::deadline(&stored.row),
         None,
-    );
+    )?;
     count(batch, space, target, Some(stored.bytes), None)?;
     batch.delete(space.record(target));
     Ok(())

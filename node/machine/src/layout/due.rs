@@ -55,6 +55,7 @@ impl Due {
 pub(crate) enum Place {
     Record(Target),
     Deadline,
+    DeadlinesFrom,
     Tombstone(Bytes),
     TombstoneOrder,
     TombstoneSummary,

@@ -54,25 +54,25 @@ pub(super) fn keep<V: View>(
     row: &OutcomeRow,
 ) -> Result<(), Fault> {
     let (space, batch) = (call.space, &mut *call.batch);
+    let sent_ms = sent_at(request_id).ok_or(Fault::Corrupt("a request id was not checked"))?;
     let old = summary(batch, space)?;
     let mut new = old;
+    new.due_ms = Some(
+        new.due_ms
+            .map_or(due(sent_ms), |due_ms| due_ms.min(due(sent_ms))),
+    );
     put_outcome(batch, space, space.request_outcome(request_id), row);
     new.rows += 1;
     if new.rows > REQUESTS_MAX {
-        let (oldest_ms, key, value) = oldest(batch, space)?.ok_or(Fault::Corrupt(
+        let (oldest_ms, key, value) = oldest(batch, space, new.due_ms)?.ok_or(Fault::Corrupt(
             "request outcomes are counted, but not there",
         ))?;
         delete_outcome(batch, space, key, &value);
         new.rows -= 1;
         new.floor_ms = new.floor_ms.max(oldest_ms + 1);
+        new.due_ms = Some(due(oldest_ms));
     }
-    let sent_ms = sent_at(request_id).ok_or(Fault::Corrupt("a request id was not checked"))?;
-    new.due_ms = Some(
-        new.due_ms
-            .map_or(due(sent_ms), |due_ms| due_ms.min(due(sent_ms))),
-    );
-    set_summary(batch, space, &old, &new);
-    Ok(())
+    set_summary(batch, space, &old, &new)
 }
 
 /// Removes outcomes that are due, at most `rows_max`; says how many. Then the oldest that is left is the next to be due.
@@ -87,20 +87,21 @@ pub(crate) fn sweep<V: View>(
     new.floor_ms = floor(&old, clock_ms);
     let mut removed = 0;
     new.due_ms = loop {
-        let Some((sent_ms, key, value)) = oldest(batch, space)? else {
+        let Some((sent_ms, key, value)) = oldest(batch, space, new.due_ms)? else {
             break None;
         };
         if sent_ms >= new.floor_ms || removed == rows_max {
             break Some(due(sent_ms));
         }
         delete_outcome(batch, space, key, &value);
+        new.due_ms = Some(due(sent_ms));
         new.rows = new
             .rows
             .checked_sub(1)
             .ok_or(Fault::Corrupt("a request outcome was not counted"))?;
         removed += 1;
     };
-    set_summary(batch, space, &old, &new);
+    set_summary(batch, space, &old, &new)?;
     Ok(removed)
 }
 
@@ -116,9 +117,18 @@ pub(crate) fn due(sent_ms: u64) -> u64 {
     sent_ms + REQUEST_TTL_MS + 1
 }
 
-fn oldest(view: &impl View, space: Space<'_>) -> Result<Option<(u64, Bytes, Bytes)>, Fault> {
+/// The oldest outcome: when its call was sent, its key and its value. That none is due before `due_ms` spares the look at those
+/// long removed.
+fn oldest(
+    view: &impl View,
+    space: Space<'_>,
+    due_ms: Option<u64>,
+) -> Result<Option<(u64, Bytes, Bytes)>, Fault> {
     let span = space.request_outcomes();
-    let Some((key, value)) = view.range(&span.prefix, &span.end, 1)?.pop() else {
+    let from_ms = due_ms.map_or(0, |due_ms| due_ms.saturating_sub(due(0)));
+    // An id begins with its time, six bytes of it.
+    let from = space.request_outcome(&from_ms.to_be_bytes()[2..]);
+    let Some((key, value)) = view.range(&from, &span.end, 1)?.pop() else {
         return Ok(None);
     };
     let sent_ms = sent_at(&key[span.prefix.len()..])
@@ -135,10 +145,11 @@ fn set_summary<V: View>(
     space: Space<'_>,
     old: &RequestsRow,
     new: &RequestsRow,
-) {
+) -> Result<(), Fault> {
     if old == new {
-        return;
+        return Ok(());
     }
-    batch.move_deadline(space, &Due::Requests, old.due_ms, new.due_ms);
+    batch.move_deadline(space, &Due::Requests, old.due_ms, new.due_ms)?;
     batch.put(space.request_summary(), row::encode(new));
+    Ok(())
 }

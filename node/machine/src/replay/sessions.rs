@@ -41,7 +41,7 @@ pub(crate) fn open<V: View>(
             }
             let mut new = old.clone();
             extend(&mut new, call.clock_ms)?;
-            put(call, session_id, Some(&old), &new);
+            put(call, session_id, Some(&old), &new)?;
         }
         stale => {
             // An expired session is gone, whether it has been removed already or not.
@@ -63,7 +63,7 @@ pub(crate) fn open<V: View>(
                 deadline_ms: 0,
             };
             extend(&mut new, call.clock_ms)?;
-            put(call, session_id, None, &new);
+            put(call, session_id, None, &new)?;
         }
     }
     Ok(OpenSessionReply {
@@ -87,7 +87,7 @@ pub(super) fn admit<V: View>(
     extend(&mut new, call.clock_ms)?;
     new.floor = old.floor.max(session_call.first_incomplete);
     forget(call, session_id, old.floor, new.floor)?;
-    put(call, session_id, Some(&old), &new);
+    put(call, session_id, Some(&old), &new)?;
 
     let seq = session_call.seq;
     if seq < new.floor {
@@ -165,18 +165,19 @@ fn put<V: View>(
     session_id: &Bytes,
     old: Option<&SessionRow>,
     new: &SessionRow,
-) {
+) -> Result<(), Fault> {
     if old == Some(new) {
-        return;
+        return Ok(());
     }
     let old_deadline = old.map(|old| old.deadline_ms);
     let due = Due::Session(session_id.clone());
     call.batch
-        .move_deadline(call.space, &due, old_deadline, Some(new.deadline_ms));
+        .move_deadline(call.space, &due, old_deadline, Some(new.deadline_ms))?;
     if old.is_none() {
         let delta = Delta { rows: 1, bytes: 0 };
         call.batch.add_usage(call.space.usage_sessions(), delta);
     }
     call.batch
         .put(call.space.session(session_id), row::encode(new));
+    Ok(())
 }
