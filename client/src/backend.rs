@@ -4,8 +4,8 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use helve_proto::v1::{
-    self, ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
-    exchange_call::Call,
+    self, CallIdentity, ListKeysReply, ListKeysRequest, ListReply, ListRequest,
+    exchange_answer::Answer, exchange_call::Call,
 };
 
 use crate::error::Error;
@@ -95,4 +95,49 @@ requests! {
     BatchRetrieve: BatchRetrieveRequest -> BatchRetrieveReply,
     Transact: TransactRequest -> TransactReply,
     OpenSession: OpenSessionRequest -> OpenSessionReply,
+}
+
+/// Where a mutation bears its identity; `None` for reads, and for the opening of a session, which is its own identity.
+#[cfg(any(feature = "cluster", feature = "memory"))]
+pub(crate) fn identity_mut(call: &mut Call) -> Option<&mut Option<CallIdentity>> {
+    match call {
+        Call::Mint(request) => Some(&mut request.identity),
+        Call::Put(request) => Some(&mut request.identity),
+        Call::Take(request) => Some(&mut request.identity),
+        Call::Renew(request) => Some(&mut request.identity),
+        Call::Delete(request) => Some(&mut request.identity),
+        Call::Store(request) => Some(&mut request.identity),
+        Call::DeleteKey(request) => Some(&mut request.identity),
+        Call::BatchStore(request) => Some(&mut request.identity),
+        Call::Transact(request) => Some(&mut request.identity),
+        Call::Get(_)
+        | Call::Count(_)
+        | Call::Retrieve(_)
+        | Call::Exists(_)
+        | Call::BatchRetrieve(_)
+        | Call::OpenSession(_) => None,
+    }
+}
+
+/// What a reply says of the view it was answered from.
+#[cfg(feature = "cluster")]
+pub(crate) fn header(answer: &Answer) -> Option<&v1::ReplyHeader> {
+    match answer {
+        Answer::Error(_) => None,
+        Answer::Mint(reply) => reply.header.as_ref(),
+        Answer::Put(reply) => reply.header.as_ref(),
+        Answer::Get(reply) => reply.header.as_ref(),
+        Answer::Take(reply) => reply.header.as_ref(),
+        Answer::Renew(reply) => reply.header.as_ref(),
+        Answer::Delete(reply) => reply.header.as_ref(),
+        Answer::Count(reply) => reply.header.as_ref(),
+        Answer::Store(reply) => reply.header.as_ref(),
+        Answer::Retrieve(reply) => reply.header.as_ref(),
+        Answer::DeleteKey(reply) => reply.header.as_ref(),
+        Answer::Exists(reply) => reply.header.as_ref(),
+        Answer::BatchStore(reply) => reply.header.as_ref(),
+        Answer::BatchRetrieve(reply) => reply.header.as_ref(),
+        Answer::Transact(reply) => reply.header.as_ref(),
+        Answer::OpenSession(reply) => reply.header.as_ref(),
+    }
 }

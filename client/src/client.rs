@@ -56,7 +56,6 @@ impl Client {
     }
 
     /// A transaction over handles and keys, still empty.
-    #[must_use]
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.clone())
     }

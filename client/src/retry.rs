@@ -10,6 +10,15 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
+    /// Between tries of one call, on different nodes.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn unavailable() -> Self {
+        Self {
+            next: Duration::from_millis(5),
+            max: Duration::from_millis(200),
+        }
+    }
+
     /// Between rounds of one update that others got ahead of.
     pub(crate) fn contention() -> Self {
         Self {

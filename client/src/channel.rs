@@ -1,0 +1,235 @@
+//! The endpoints of a cluster, and which of them to try next.
+
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use helve_proto::Reason;
+use tokio::time::Instant;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{
+    error::Error,
+    limits::{KEEP_ALIVE, LEARNED_ENDPOINTS_MAX, SUSPECT},
+};
+
+/// Which endpoints a leader hint may point to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hints {
+    /// To those that the caller gave.
+    Known,
+    /// To others too.
+    Learn,
+}
+
+/// The nodes that a client may talk to.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    nodes: RwLock<Vec<Arc<Node>>>,
+    /// Where the next call goes first.
+    preferred: AtomicUsize,
+    hints: Hints,
+    connect_timeout: Duration,
+    learned_max: usize,
+}
+
+/// One node, as its endpoint.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Its place in the pool.
+    index: usize,
+    /// `host:port`, as the node advertises it.
+    authority: String,
+    endpoint: Endpoint,
+    /// Made by the first call, because it needs a runtime; connected, and connected again, when needed.
+    channel: OnceLock<Channel>,
+    suspect_until: Mutex<Option<Instant>>,
+}
+
+impl Pool {
+    /// Connects to nothing yet.
+    pub(crate) fn new(
+        addresses: &[String],
+        hints: Hints,
+        connect_timeout: Duration,
+    ) -> Result<Self, Error> {
+        if addresses.is_empty() {
+            let message = "a cluster needs at least one endpoint, as HOST:PORT";
+            return Err(Error::refused(Reason::BadRequest, message, 0, 0));
+        }
+        let node = |(index, address): (usize, &String)| {
+            Node::new(index, address, connect_timeout).map(Arc::new)
+        };
+        let nodes = addresses.iter().enumerate().map(node);
+        Ok(Self {
+            nodes: RwLock::new(nodes.collect::<Result<_, _>>()?),
+            preferred: AtomicUsize::new(0),
+            hints,
+            connect_timeout,
+            learned_max: addresses.len() + LEARNED_ENDPOINTS_MAX,
+        })
+    }
+
+    /// The node for the first try of a call.
+    pub(crate) fn preferred(&self) -> Arc<Node> {
+        let nodes = self.nodes();
+        Arc::clone(&nodes[self.preferred.load(Ordering::Relaxed) % nodes.len()])
+    }
+
+    /// The node to try after this one: the next that is not suspect, or the next.
+    pub(crate) fn after(&self, node: &Node) -> Arc<Node> {
+        let nodes = self.nodes();
+        let around = (1..=nodes.len()).map(|step| &nodes[(node.index + step) % nodes.len()]);
+        let sound = around.clone().find(|node| !node.is_suspect());
+        Arc::clone(sound.unwrap_or(&nodes[(node.index + 1) % nodes.len()]))
+    }
+
+    /// A node did not answer: other calls shall not begin with it.
+    pub(crate) fn suspect(&self, node: &Node) {
+        node.set_suspect_until(Some(Instant::now() + SUSPECT));
+        let next = self.after(node).index;
+        // A call that began before the others moved away must not move them again.
+        let _moved_already =
+            self.preferred
+                .compare_exchange(node.index, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// A node answered, and named the leader; empty: it knows none.
+    pub(crate) fn answered(&self, node: &Node, leader: &str) {
+        node.set_suspect_until(None);
+        if leader.is_empty() {
+            return;
+        }
+        let known = self
+            .nodes()
+            .iter()
+            .find(|node| node.authority == leader)
+            .cloned();
+        if let Some(leader) = known.or_else(|| self.learn(leader))
+            && !leader.is_suspect()
+        {
+            self.preferred.store(leader.index, Ordering::Relaxed);
+        }
+    }
+
+    fn learn(&self, address: &str) -> Option<Arc<Node>> {
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        if self.hints == Hints::Known || nodes.len() >= self.learned_max {
+            return None;
+        }
+        if let Some(node) = nodes.iter().find(|node| node.authority == address) {
+            return Some(Arc::clone(node));
+        }
+        // A hint that is no address is a hint not to be followed.
+        let node = Node::new(nodes.len(), address, self.connect_timeout).ok()?;
+        nodes.push(Arc::new(node));
+        nodes.last().cloned()
+    }
+
+    fn nodes(&self) -> std::sync::RwLockReadGuard<'_, Vec<Arc<Node>>> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    fn new(index: usize, address: &str, connect_timeout: Duration) -> Result<Self, Error> {
+        let authority = address.strip_prefix("http://").unwrap_or(address);
+        let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| {
+            let message = format!("'{address}' is no endpoint: give HOST:PORT");
+            Error::refused(Reason::BadRequest, message, 0, 0).with_source(error)
+        })?;
+        Ok(Self {
+            index,
+            authority: authority.trim_end_matches('/').to_owned(),
+            endpoint: endpoint
+                .connect_timeout(connect_timeout)
+                .tcp_nodelay(true)
+                .http2_keep_alive_interval(KEEP_ALIVE)
+                .keep_alive_timeout(KEEP_ALIVE)
+                .keep_alive_while_idle(true),
+            channel: OnceLock::new(),
+            suspect_until: Mutex::new(None),
+        })
+    }
+
+    /// Needs a tokio runtime around it.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel
+            .get_or_init(|| self.endpoint.connect_lazy())
+            .clone()
+    }
+
+    fn is_suspect(&self) -> bool {
+        let until = *self
+            .suspect_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn set_suspect_until(&self, until: Option<Instant>) {
+        *self
+            .suspect_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = until;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(hints: Hints) -> Pool {
+        let addresses = ["a:1", "http://b:1", "c:1"].map(str::to_owned);
+        Pool::new(&addresses, hints, Duration::from_secs(1)).unwrap()
+    }
+
+    #[test]
+    fn a_silent_node_is_passed_over_until_it_answers() {
+        let pool = pool(Hints::Known);
+        let first = pool.preferred();
+        pool.suspect(&first);
+        let second = pool.preferred();
+        assert_eq!(second.authority, "b:1");
+        pool.answered(&second, "a:1");
+        assert_eq!(
+            pool.preferred().authority,
+            "b:1",
+            "the hint names a suspect"
+        );
+        pool.answered(&first, "a:1");
+        assert_eq!(pool.preferred().authority, "a:1");
+    }
+
+    #[test]
+    fn if_all_are_silent_they_are_tried_in_turn() {
+        let pool = pool(Hints::Known);
+        let mut node = pool.preferred();
+        for expected in ["b:1", "c:1", "a:1", "b:1"] {
+            pool.suspect(&node);
+            node = pool.after(&node);
+            assert_eq!(node.authority, expected);
+        }
+    }
+
+    #[test]
+    fn a_leader_that_nobody_named_is_followed_only_if_asked_for() {
+        let (known, learn) = (pool(Hints::Known), pool(Hints::Learn));
+        for (pool, expected) in [(known, "a:1"), (learn, "d:1")] {
+            pool.answered(&pool.preferred(), "d:1");
+            assert_eq!(pool.preferred().authority, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused() {
+        for addresses in [vec![], vec!["no endpoint".to_owned()]] {
+            let refused = Pool::new(&addresses, Hints::Known, Duration::from_secs(1));
+            assert_eq!(refused.unwrap_err().reason(), Some(Reason::BadRequest));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The cluster as a host.
+
+mod list;
+mod tries;
+mod unary;
+mod verdict;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use helve_proto::{
+    Reason,
+    v1::{
+        ListKeysReply, ListKeysRequest, ListReply, ListRequest, OpenSessionRequest,
+        exchange_answer::Answer, exchange_call::Call,
+    },
+};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    backend::{Backend, header, identity_mut},
+    channel::{Hints, Pool},
+    client::Client,
+    cluster::tries::{Effect, Tries},
+    error::{Error, ErrorKind},
+    limits,
+    session::{Number, Session},
+};
+
+/// How to reach a cluster.
+#[derive(Debug, Clone)]
+#[must_use = "call build()"]
+pub struct ClusterBuilder {
+    endpoints: Vec<String>,
+    deadline: Duration,
+    attempt_timeout: Duration,
+    connect_timeout: Duration,
+    hints: Hints,
+}
+
+impl ClusterBuilder {
+    /// These nodes, each as `HOST:PORT`. One suffices; with several the client goes on when one is gone.
+    pub fn new<I>(endpoints: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        Self {
+            endpoints: endpoints.into_iter().map(Into::into).collect(),
+            deadline: limits::DEADLINE,
+            attempt_timeout: limits::ATTEMPT_TIMEOUT,
+            connect_timeout: limits::CONNECT_TIMEOUT,
+            hints: Hints::Known,
+        }
+    }
+
+    /// How long each call may take, retries included; 5 s by default.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How long the first try of a call waits for its node before it turns to another; 1 s by default. Each further try waits
+    /// twice as long.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = timeout;
+        self
+    }
+
+    /// How long a connection may take to be made; 500 ms by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Goes to the leader that nodes name even where it is none of the endpoints given. By default it goes to the leader only if
+    /// that is one of them.
+    pub fn follow_leader(mut self) -> Self {
+        self.hints = Hints::Learn;
+        self
+    }
+
+    /// A client. Connects to nothing before its first call, which must be made within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if there is no endpoint, or one is not `HOST:PORT`.
+    pub fn build(self) -> Result<Client, Error> {
+        Ok(Client::new(Arc::new(Cluster {
+            pool: Pool::new(&self.endpoints, self.hints, self.connect_timeout)?,
+            deadline: self.deadline,
+            attempt_timeout: self.attempt_timeout,
+            session: Mutex::new(None),
+            closed: AtomicBool::new(false),
+        })))
+    }
+}
+
+struct Cluster {
+    pool: Pool,
+    deadline: Duration,
+    attempt_timeout: Duration,
+    /// Opened by the first mutation; locked while it is being opened, so that callers wait for one session.
+    session: Mutex<Option<Arc<Session>>>,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Backend for Cluster {
+    async fn call(&self, mut call: Call, deadline: Duration) -> Result<Answer, Error> {
+        self.check_open()?;
+        let until = Instant::now() + deadline;
+        match identity_mut(&mut call) {
+            None => self.answer(call, None, Effect::Harmless, until).await,
+            Some(None) => self.mutate(call, until).await,
+            Some(Some(_)) => self.answer(call, None, Effect::Lasting, until).await,
+        }
+    }
+
+    async fn list_handles(
+        &self,
+        request: ListRequest,
+        deadline: Duration,
+    ) -> Result<Vec<ListReply>, Error> {
+        self.check_open()?;
+        let until = Instant::now() + deadline;
+        list::collect(
+            &self.pool,
+            until,
+            self.attempt_timeout,
+            |channel, timeout| {
+                let request = unary::timed(request.clone(), timeout);
+                Box::pin(async move { unary::handles(channel).list(request).await })
+            },
+        )
+        .await
+    }
+
+    async fn list_keys(
+        &self,
+        request: ListKeysRequest,
+        deadline: Duration,
+    ) -> Result<Vec<ListKeysReply>, Error> {
+        self.check_open()?;
+        let until = Instant::now() + deadline;
+        list::collect(
+            &self.pool,
+            until,
+            self.attempt_timeout,
+            |channel, timeout| {
+                let request = unary::timed(request.clone(), timeout);
+                Box::pin(async move { unary::keys(channel).list(request).await })
+            },
+        )
+        .await
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+impl Cluster {
+    fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::closed());
+        }
+        Ok(())
+    }
+
+    /// Gives a mutation its number. One that meets an expired session before any try may have had an effect gets another number
+    /// in a new session; one that was in doubt never does.
+    async fn mutate(&self, call: Call, until: Instant) -> Result<Answer, Error> {
+        loop {
+            let session = self.session(until).await?;
+            let Ok(number) = timeout_at(until, session.begin()).await else {
+                let message = "too many calls of this client are under way";
+                return Err(Error::new(ErrorKind::Overloaded, message));
+            };
+            let answer = self
+                .answer(call.clone(), Some(number), Effect::Lasting, until)
+                .await;
+            match answer {
+                Err(error) if error.reason() == Some(Reason::SessionExpired) => {
+                    self.forget(&session).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        call: Call,
+        number: Option<Number>,
+        effect: Effect,
+        until: Instant,
+    ) -> Result<Answer, Error> {
+        let attempt = |channel, timeout| -> futures::future::BoxFuture<'static, _> {
+            let mut call = call.clone();
+            if let (Some(identity), Some(number)) = (identity_mut(&mut call), &number) {
+                *identity = Some(number.identity());
+            }
+            Box::pin(unary::send(channel, call, timeout))
+        };
+        let tries = Tries::new(&self.pool, effect, until, self.attempt_timeout);
+        let (node, answer) = tries.run(attempt).await?;
+        let leader = header(&answer).map_or("", |header| &header.leader_hint);
+        self.pool.answered(&node, leader);
+        Ok(answer)
+    }
+
+    async fn session(&self, until: Instant) -> Result<Arc<Session>, Error> {
+        let Ok(mut session) = timeout_at(until, self.session.lock()).await else {
+            let message = "no replay session could be opened within the deadline";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        };
+        if let Some(session) = &*session {
+            return Ok(Arc::clone(session));
+        }
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| {
+            let message = "no randomness for the id of a replay session";
+            Error::new(ErrorKind::Entropy, message).with_source(error)
+        })?;
+        let call = Call::OpenSession(OpenSessionRequest {
+            session_id: id.to_vec().into(),
+        });
+        let answer = self.answer(call, None, Effect::Harmless, until).await?;
+        let Answer::OpenSession(reply) = answer else {
+            return Err(Error::internal("an answer to another request"));
+        };
+        let opened = Arc::new(Session::new(id, reply.window_calls_max));
+        *session = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    async fn forget(&self, expired: &Arc<Session>) {
+        let mut session = self.session.lock().await;
+        if session
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, expired))
+        {
+            *session = None;
+        }
+    }
+}

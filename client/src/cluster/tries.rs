@@ -1,0 +1,136 @@
+//! The tries of one call.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use helve_proto::Reason;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Status, transport::Channel};
+
+use crate::{
+    channel::{Node, Pool},
+    cluster::verdict::{Health, Verdict},
+    error::{Error, ErrorKind},
+    retry::Backoff,
+};
+
+/// Whether a try that had no answer may have changed something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It reads, or what it does may be done twice.
+    Harmless,
+    /// It may have: the call must be repeated under its identity, and if that fails its outcome is ambiguous.
+    Lasting,
+}
+
+/// Tries a call on one node after the other, until it is answered, refused, or out of time.
+pub(crate) struct Tries<'a> {
+    pool: &'a Pool,
+    effect: Effect,
+    until: Instant,
+    attempt_timeout: Duration,
+    backoff: Backoff,
+    /// A try had no answer that says it was not done.
+    in_doubt: bool,
+}
+
+impl<'a> Tries<'a> {
+    pub(crate) fn new(
+        pool: &'a Pool,
+        effect: Effect,
+        until: Instant,
+        attempt_timeout: Duration,
+    ) -> Self {
+        Self {
+            pool,
+            effect,
+            until,
+            attempt_timeout,
+            backoff: Backoff::unavailable(),
+            in_doubt: false,
+        }
+    }
+
+    /// `attempt` is given a connection and how long it may take.
+    pub(crate) async fn run<A>(
+        mut self,
+        attempt: impl Fn(Channel, Duration) -> BoxFuture<'static, Result<A, Status>> + Send,
+    ) -> Result<(Arc<Node>, A), Error> {
+        let mut node = self.pool.preferred();
+        let mut last = Error::new(ErrorKind::Unavailable, "no time was left to send the call");
+        loop {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.out_of_time(last));
+            }
+            let attempt_left = left.min(self.attempt_timeout);
+            self.attempt_timeout *= 2;
+            let tried = timeout(attempt_left, attempt(node.channel(), attempt_left)).await;
+            let verdict = match tried {
+                Ok(Ok(answer)) => return Ok((node, answer)),
+                Ok(Err(status)) => Verdict::of(status),
+                Err(_elapsed) => Verdict::silence(),
+            };
+            let (error, pause) = self.weigh(&node, verdict)?;
+            last = error;
+            if Instant::now() + pause >= self.until {
+                return Err(self.out_of_time(last));
+            }
+            sleep(pause).await;
+            node = self.pool.after(&node);
+        }
+    }
+
+    /// The error to remember and the pause before the next try, or the error that ends the call.
+    fn weigh(&mut self, node: &Node, verdict: Verdict) -> Result<(Error, Duration), Error> {
+        let (error, pause, health) = match verdict {
+            Verdict::Refused(error) => return Err(self.refused(error)),
+            Verdict::NotDone { error, pause, node } => (error, pause, node),
+            Verdict::Unknown { error, node } => {
+                self.in_doubt = true;
+                (error, None, node)
+            }
+        };
+        if health == Health::Suspect {
+            self.pool.suspect(node);
+        }
+        let pause = self.backoff.next().max(pause.unwrap_or_default());
+        tracing::debug!(%error, ?pause, "trying again on another node");
+        Ok((error, pause))
+    }
+
+    /// A refusal stands if no earlier try is in doubt, or if it is the replicated outcome, which every retry is given alike, or
+    /// depends on the request alone, so that the earlier tries were refused as well.
+    fn refused(&self, error: Error) -> Error {
+        let is_outcome = matches!(
+            error.kind(),
+            ErrorKind::Conflict { .. } | ErrorKind::Invalid
+        ) || error.reason() == Some(Reason::Quota);
+        if is_outcome || !self.is_ambiguous() {
+            return error;
+        }
+        ambiguous(error)
+    }
+
+    fn out_of_time(&self, last: Error) -> Error {
+        if self.is_ambiguous() {
+            return ambiguous(last);
+        }
+        if last.kind() == ErrorKind::Overloaded {
+            return last;
+        }
+        let message = format!("no node answered within the deadline; the last try: {last}");
+        Error::new(ErrorKind::Unavailable, message).with_source(last)
+    }
+
+    fn is_ambiguous(&self) -> bool {
+        self.in_doubt && self.effect == Effect::Lasting
+    }
+}
+
+fn ambiguous(last: Error) -> Error {
+    let message = format!("the call was sent, and its outcome is not known; the last try: {last}");
+    Error::new(ErrorKind::Ambiguous, message)
+        .with_reason(Reason::Ambiguous)
+        .with_source(last)
+}

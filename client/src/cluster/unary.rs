@@ -1,0 +1,111 @@
+//! One try of one call, over one connection.
+
+use std::time::Duration;
+
+use helve_proto::v1::{
+    call_service_client::CallServiceClient, exchange_answer::Answer, exchange_call::Call,
+    handle_service_client::HandleServiceClient, state_service_client::StateServiceClient,
+    transact_service_client::TransactServiceClient,
+};
+use tonic::{Request, Status, transport::Channel};
+
+use crate::limits::MESSAGE_BYTES_MAX;
+
+/// Sends the call, and tells the node how long it will be waited for.
+pub(crate) async fn send(
+    channel: Channel,
+    call: Call,
+    timeout: Duration,
+) -> Result<Answer, Status> {
+    Ok(match call {
+        Call::Mint(call) => {
+            let reply = handles(channel).mint(timed(call, timeout)).await?;
+            Answer::Mint(reply.into_inner())
+        }
+        Call::Put(call) => {
+            let reply = handles(channel).put(timed(call, timeout)).await?;
+            Answer::Put(reply.into_inner())
+        }
+        Call::Get(call) => {
+            let reply = handles(channel).get(timed(call, timeout)).await?;
+            Answer::Get(reply.into_inner())
+        }
+        Call::Take(call) => {
+            let reply = handles(channel).take(timed(call, timeout)).await?;
+            Answer::Take(reply.into_inner())
+        }
+        Call::Renew(call) => {
+            let reply = handles(channel).renew(timed(call, timeout)).await?;
+            Answer::Renew(reply.into_inner())
+        }
+        Call::Delete(call) => {
+            let reply = handles(channel).delete(timed(call, timeout)).await?;
+            Answer::Delete(reply.into_inner())
+        }
+        Call::Count(call) => {
+            let reply = handles(channel).count(timed(call, timeout)).await?;
+            Answer::Count(reply.into_inner())
+        }
+        Call::Store(call) => {
+            let reply = keys(channel).store(timed(call, timeout)).await?;
+            Answer::Store(reply.into_inner())
+        }
+        Call::Retrieve(call) => {
+            let reply = keys(channel).retrieve(timed(call, timeout)).await?;
+            Answer::Retrieve(reply.into_inner())
+        }
+        Call::DeleteKey(call) => {
+            let reply = keys(channel).delete(timed(call, timeout)).await?;
+            Answer::DeleteKey(reply.into_inner())
+        }
+        Call::Exists(call) => {
+            let reply = keys(channel).exists(timed(call, timeout)).await?;
+            Answer::Exists(reply.into_inner())
+        }
+        Call::BatchStore(call) => {
+            let reply = keys(channel).batch_store(timed(call, timeout)).await?;
+            Answer::BatchStore(reply.into_inner())
+        }
+        Call::BatchRetrieve(call) => {
+            let reply = keys(channel).batch_retrieve(timed(call, timeout)).await?;
+            Answer::BatchRetrieve(reply.into_inner())
+        }
+        Call::Transact(call) => {
+            let reply = transactions(channel).transact(timed(call, timeout)).await?;
+            Answer::Transact(reply.into_inner())
+        }
+        Call::OpenSession(call) => {
+            let reply = calls(channel).open_session(timed(call, timeout)).await?;
+            Answer::OpenSession(reply.into_inner())
+        }
+    })
+}
+
+/// A request that says how long it will be waited for.
+pub(crate) fn timed<M>(message: M, timeout: Duration) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(timeout);
+    request
+}
+
+pub(crate) fn handles(channel: Channel) -> HandleServiceClient<Channel> {
+    HandleServiceClient::new(channel)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+pub(crate) fn keys(channel: Channel) -> StateServiceClient<Channel> {
+    StateServiceClient::new(channel)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+fn transactions(channel: Channel) -> TransactServiceClient<Channel> {
+    TransactServiceClient::new(channel)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+fn calls(channel: Channel) -> CallServiceClient<Channel> {
+    CallServiceClient::new(channel)
+}

@@ -1,0 +1,192 @@
+//! What a failed try says of the call.
+
+use std::{error::Error as _, time::Duration};
+
+use helve_proto::{ERROR_DOMAIN, Reason};
+use tonic::{Code, ConnectError, Status};
+use tonic_types::StatusExt;
+
+use crate::error::{Error, ErrorKind};
+
+/// What a failed try says of the call.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// The call itself was refused: trying again changes nothing.
+    Refused(Error),
+    /// This try had no effect; another one may.
+    NotDone {
+        error: Error,
+        /// How long the node asks to be left alone.
+        pause: Option<Duration>,
+        node: Health,
+    },
+    /// This try may have had an effect.
+    Unknown { error: Error, node: Health },
+}
+
+/// What a failed try says of its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It answered.
+    Sound,
+    /// It did not, or is about to stop.
+    Suspect,
+}
+
+impl Verdict {
+    /// The try ended without any answer.
+    pub(crate) fn silence() -> Self {
+        Self::Unknown {
+            error: Error::new(ErrorKind::Unavailable, "the node did not answer in time"),
+            node: Health::Suspect,
+        }
+    }
+
+    pub(crate) fn of(status: Status) -> Self {
+        match reason(&status) {
+            Some((reason, refusal)) => Self::of_reason(reason, refusal, &status),
+            None => Self::of_code(status),
+        }
+    }
+
+    fn of_reason(reason: Reason, error: Error, status: &Status) -> Self {
+        match reason {
+            Reason::Overloaded => Self::NotDone {
+                error,
+                pause: status
+                    .get_details_retry_info()
+                    .and_then(|info| info.retry_delay),
+                node: Health::Sound,
+            },
+            Reason::NoLeader => Self::NotDone {
+                error,
+                pause: None,
+                node: Health::Sound,
+            },
+            Reason::Ambiguous => Self::Unknown {
+                error,
+                node: Health::Sound,
+            },
+            Reason::Stopping => Self::Unknown {
+                error,
+                node: Health::Suspect,
+            },
+            _ => Self::Refused(error),
+        }
+    }
+
+    /// Without a reason the status is the transport's own, or of something between.
+    fn of_code(status: Status) -> Self {
+        let unconnected = is_unconnected(&status);
+        let message = format!("{}: {}", status.code().description(), status.message());
+        let error = |kind| Error::new(kind, message);
+        match status.code() {
+            Code::Unauthenticated | Code::PermissionDenied => {
+                Self::Refused(error(ErrorKind::Denied).with_source(status))
+            }
+            Code::InvalidArgument | Code::OutOfRange => {
+                Self::Refused(error(ErrorKind::Invalid).with_source(status))
+            }
+            Code::Unimplemented => Self::Refused(error(ErrorKind::Internal).with_source(status)),
+            _ if unconnected => Self::NotDone {
+                error: error(ErrorKind::Unavailable).with_source(status),
+                pause: None,
+                node: Health::Suspect,
+            },
+            _ => Self::Unknown {
+                error: error(ErrorKind::Unavailable).with_source(status),
+                node: Health::Suspect,
+            },
+        }
+    }
+}
+
+/// Helve's own reason, and the error that it makes.
+fn reason(status: &Status) -> Option<(Reason, Error)> {
+    let info = status
+        .get_details_error_info()
+        .filter(|info| info.domain == ERROR_DOMAIN)?;
+    let reason = Reason::parse(&info.reason)?;
+    let number = |name: &str| info.metadata.get(name).and_then(|text| text.parse().ok());
+    let operation = number("operation").and_then(|number: u64| u32::try_from(number).ok());
+    let error = Error::refused(
+        reason,
+        status.message(),
+        number("revision").unwrap_or(0),
+        operation.unwrap_or(0),
+    );
+    Some((reason, error))
+}
+
+/// Whether there was no connection to send anything over.
+fn is_unconnected(status: &Status) -> bool {
+    let mut source = status.source();
+    while let Some(error) = source {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    fn status(code: Code, reason: Reason) -> Status {
+        let metadata = [("revision", "7"), ("operation", "2")];
+        let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let metadata = HashMap::from(metadata);
+        let mut details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata);
+        details.set_retry_info(Some(Duration::from_millis(40)));
+        Status::with_error_details(code, "what to do", details)
+    }
+
+    #[test]
+    fn only_a_rejection_before_append_says_not_done() {
+        let overloaded = Verdict::of(status(Code::ResourceExhausted, Reason::Overloaded));
+        let pause = Some(Duration::from_millis(40));
+        assert!(matches!(overloaded, Verdict::NotDone { pause: said, .. } if said == pause));
+        let leaderless = Verdict::of(status(Code::Unavailable, Reason::NoLeader));
+        assert!(matches!(leaderless, Verdict::NotDone { .. }));
+        for reason in [Reason::Ambiguous, Reason::Stopping] {
+            let unknown = Verdict::of(status(Code::Unavailable, reason));
+            assert!(matches!(unknown, Verdict::Unknown { .. }), "{reason}");
+        }
+        for code in [
+            Code::Unavailable,
+            Code::Cancelled,
+            Code::Internal,
+            Code::Unknown,
+        ] {
+            let unknown = Verdict::of(Status::new(code, "broken pipe"));
+            assert!(matches!(unknown, Verdict::Unknown { .. }), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_names_revision_and_operation() {
+        let verdict = Verdict::of(status(Code::FailedPrecondition, Reason::Conflict));
+        let Verdict::Refused(error) = verdict else {
+            panic!("{verdict:?}");
+        };
+        let (revision, operation) = (7, 2);
+        let conflict = ErrorKind::Conflict {
+            revision,
+            operation,
+        };
+        assert_eq!(error.kind(), conflict);
+    }
+
+    #[test]
+    fn a_reason_of_another_domain_is_not_ours() {
+        let details = ErrorDetails::with_error_info("CONFLICT", "elsewhere", HashMap::new());
+        let verdict = Verdict::of(Status::with_error_details(Code::Unavailable, "", details));
+        assert!(matches!(verdict, Verdict::Unknown { .. }));
+    }
+}

@@ -1,0 +1,34 @@
+//! Every bound of the client.
+
+use std::time::Duration;
+
+/// How long a call may take, retries included, if nobody says otherwise.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long the first try of a call waits for its node, and the first part of a list; each further try waits twice as long.
+#[cfg(feature = "cluster")]
+pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a connection may take to be made.
+#[cfg(feature = "cluster")]
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// A connection without traffic is probed this often, and given up when the probe gets no answer for as long again.
+#[cfg(feature = "cluster")]
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// A node that did not answer is not preferred for this long.
+#[cfg(feature = "cluster")]
+pub(crate) const SUSPECT: Duration = Duration::from_secs(2);
+/// Endpoints that are learned from leader hints.
+#[cfg(feature = "cluster")]
+pub(crate) const LEARNED_ENDPOINTS_MAX: usize = 16;
+/// Bytes of a gRPC message.
+#[cfg(feature = "cluster")]
+pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// How long a list may take from its first part to its last.
+#[cfg(feature = "cluster")]
+pub(crate) const LIST: Duration = Duration::from_secs(60);
+/// How long a list may stall between two parts.
+#[cfg(feature = "cluster")]
+pub(crate) const LIST_STALL: Duration = Duration::from_secs(5);
+/// Bytes of a whole list, as encoded.
+pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
