@@ -1,9 +1,11 @@
 //! The Helve node: consensus, storage, the gRPC services and the command line.
 
+pub mod config;
 pub mod disk_watch;
 pub mod forward;
 pub mod leadership;
 pub mod limits;
+pub mod metrics;
 mod own_session;
 mod peer_channel;
 pub mod peer_links;
@@ -11,6 +13,7 @@ pub mod propose;
 pub mod raft;
 pub mod read_index;
 pub mod runtime;
+pub mod service;
 pub mod stamp;
 pub mod storage;
 pub mod ticker;

@@ -1,0 +1,199 @@
+//! The node's configuration, checked: a [`Config`] that exists is one that a node may start with.
+
+mod peers;
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
+
+pub use refusal::Refusal;
+
+/// What an operator said, as said. [`Config::check`] makes a configuration of it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `--id`: the seat that this node takes.
+    pub seat: u64,
+    /// `--data-dir`.
+    pub data_dir: PathBuf,
+    /// `--listen`: `HOST:PORT` for clients.
+    pub listen: String,
+    /// `--peer-listen`: `HOST:PORT` for the other nodes.
+    pub peer_listen: String,
+    /// `--http-listen`: `HOST:PORT` for probes and metrics.
+    pub http_listen: String,
+    /// `--peers`: `SEAT=HOST:PORT` of every seat, this node's own included.
+    pub peers: Vec<String>,
+    /// `--advertise`: where clients reach this node.
+    pub advertise: Option<String>,
+    /// `--disk-reserve`, in bytes.
+    pub disk_reserve_bytes: u64,
+    /// `--insecure`.
+    pub exposure: Exposure,
+    /// `--force-bootstrap`.
+    pub bootstrap: Bootstrap,
+}
+
+/// Who may reach the listeners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// This machine only. Any listener beyond loopback is refused.
+    Loopback,
+    /// Anyone whom the network lets through, without TLS and tokens: the operator vouches for the network.
+    Insecure,
+}
+
+/// When the lowest seat founds a new cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bootstrap {
+    /// Once every listed peer answered that it has never been in a cluster.
+    WhenAllPristine,
+    /// At once. For an operator who knows that no cluster of these peers lives anywhere.
+    Forced,
+}
+
+/// The checked configuration of a node.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The seat that this node takes. At least 1.
+    pub seat: u64,
+    /// Where the node keeps everything.
+    pub data_dir: PathBuf,
+    /// Where clients are served. Port 0: any free port.
+    pub listen: SocketAddr,
+    /// Where the other nodes are served.
+    pub peer_listen: SocketAddr,
+    /// Where probes and metrics are served. Port 0: any free port.
+    pub http_listen: SocketAddr,
+    /// `HOST:PORT` of every seat, this node's own included. Hosts are resolved anew at every connect.
+    pub peers: BTreeMap<u64, String>,
+    /// `HOST:PORT` at which clients reach this node; absent: the address that `listen` turned out to be.
+    pub advertise: Option<String>,
+    /// Bytes that must stay free on the data directory's file system.
+    pub disk_reserve_bytes: u64,
+    /// When the lowest seat founds a cluster.
+    pub bootstrap: Bootstrap,
+}
+
+impl Config {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// The first [`Refusal`]: it names the flag, what is wrong, and the remedy.
+    pub fn check(settings: &Settings) -> Result<Self, Refusal> {
+        let listen = resolve("--listen", &settings.listen)?;
+        let peer_listen = resolve("--peer-listen", &settings.peer_listen)?;
+        let http_listen = resolve("--http-listen", &settings.http_listen)?;
+        let listeners = [
+            ("--listen", listen),
+            ("--peer-listen", peer_listen),
+            ("--http-listen", http_listen),
+        ];
+        check_ports(&listeners)?;
+        if settings.exposure == Exposure::Loopback {
+            listeners
+                .iter()
+                .try_for_each(|&(flag, address)| check_loopback(flag, address))?;
+        }
+        let peers = peers::parse(&settings.peers)?;
+        peers::check_own_seat(&peers, settings.seat, listen, peer_listen)?;
+        check_advertise(settings.advertise.as_deref(), listen)?;
+        if settings.data_dir.as_os_str().is_empty() {
+            return Err(Refusal::new(
+                "--data-dir",
+                "it is empty",
+                "name a directory",
+            ));
+        }
+        Ok(Self {
+            seat: settings.seat,
+            data_dir: settings.data_dir.clone(),
+            listen,
+            peer_listen,
+            http_listen,
+            peers,
+            advertise: settings.advertise.clone(),
+            disk_reserve_bytes: settings.disk_reserve_bytes,
+            bootstrap: settings.bootstrap,
+        })
+    }
+}
+
+fn resolve(flag: &'static str, address: &str) -> Result<SocketAddr, Refusal> {
+    let remedy = "give HOST:PORT with a host that resolves on this machine, such as 127.0.0.1:7400";
+    let mut found = address.to_socket_addrs().map_err(|error| {
+        Refusal::new(flag, format!("`{address}` is no address: {error}"), remedy)
+    })?;
+    found
+        .next()
+        .ok_or_else(|| Refusal::new(flag, format!("`{address}` resolves to nothing"), remedy))
+}
+
+/// Two listeners collide on the same port if their addresses are the same, or if one of them is every address.
+fn check_ports(listeners: &[(&'static str, SocketAddr)]) -> Result<(), Refusal> {
+    for (i, &(flag, address)) in listeners.iter().enumerate() {
+        let taken = listeners[..i].iter().find(|(_, other)| {
+            let overlap = other.ip() == address.ip()
+                || other.ip().is_unspecified()
+                || address.ip().is_unspecified();
+            address.port() != 0 && other.port() == address.port() && overlap
+        });
+        if let Some((other, _)) = taken {
+            let problem = format!("{address} is the port of {other} too");
+            return Err(Refusal::new(
+                flag,
+                problem,
+                "give each listener a port of its own",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_loopback(flag: &'static str, address: SocketAddr) -> Result<(), Refusal> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        flag,
+        format!(
+            "{address} is reachable from beyond this machine, and without TLS and tokens whoever reaches it owns the data"
+        ),
+        "listen on 127.0.0.1, or pass --insecure if you vouch for the network",
+    ))
+}
+
+fn check_advertise(advertise: Option<&str>, listen: SocketAddr) -> Result<(), Refusal> {
+    let Some(advertise) = advertise else {
+        if !listen.ip().is_unspecified() {
+            return Ok(());
+        }
+        let problem =
+            format!("clients cannot be told to connect to {listen}, which --listen names");
+        return Err(Refusal::new(
+            "--advertise",
+            problem,
+            "pass --advertise HOST:PORT as clients see this node",
+        ));
+    };
+    let (host, _) = peers::host_and_port(advertise).map_err(|problem| {
+        Refusal::new(
+            "--advertise",
+            problem,
+            "give HOST:PORT as clients see this node",
+        )
+    })?;
+    if host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+        let problem = format!("`{advertise}` is no address that a client can connect to");
+        return Err(Refusal::new(
+            "--advertise",
+            problem,
+            "give HOST:PORT as clients see this node",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! What a call must pass before it is carried out: who calls, until when, and whether there is room for it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use tonic::metadata::MetadataMap;
+
+use super::failure::Failure;
+use crate::limits;
+
+/// Who calls. Everyone is the same until credentials are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller {
+    /// Whose records these are.
+    pub(crate) tenant: &'static str,
+    /// The caller that the credential names.
+    pub(crate) principal: &'static str,
+}
+
+const ANYONE: Caller = Caller {
+    tenant: limits::TENANT,
+    principal: limits::PRINCIPAL,
+};
+
+/// A call that may be carried out. Its room is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// Who calls.
+    pub(crate) caller: Caller,
+    /// When the answer must be on its way.
+    pub(crate) deadline: Instant,
+    _call: OwnedSemaphorePermit,
+    _bytes: OwnedSemaphorePermit,
+}
+
+/// Room for a stream. Given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamRoom {
+    /// Who calls.
+    pub(crate) caller: Caller,
+    _stream: OwnedSemaphorePermit,
+}
+
+/// Bounds what is under way on this node.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    calls: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let room = |permits| Arc::new(Semaphore::new(permits));
+        Self {
+            calls: room(limits::CALLS_IN_FLIGHT_MAX),
+            bytes: room(limits::CALL_BYTES_IN_FLIGHT_MAX),
+            lists: room(limits::LISTS_IN_FLIGHT_MAX),
+            watches: room(limits::HEALTH_WATCHES_MAX),
+        }
+    }
+}
+
+impl Gate {
+    /// Admits a call of this many bytes, or refuses it as overloaded. It never waits: a queue in front of a busy node only adds
+    /// calls that nobody waits for any more.
+    pub(crate) fn admit(&self, bytes: usize, deadline: Instant) -> Result<Admitted, Failure> {
+        let bytes = u32::try_from(bytes).map_err(|_| Failure::Overloaded)?;
+        Ok(Admitted {
+            caller: ANYONE,
+            deadline,
+            _call: take(&self.calls, 1)?,
+            _bytes: take(&self.bytes, bytes)?,
+        })
+    }
+
+    /// Admits a list.
+    pub(crate) fn admit_list(&self) -> Result<StreamRoom, Failure> {
+        Ok(StreamRoom {
+            caller: ANYONE,
+            _stream: take(&self.lists, 1)?,
+        })
+    }
+
+    /// Admits a health watch.
+    pub(crate) fn admit_watch(&self) -> Result<StreamRoom, Failure> {
+        Ok(StreamRoom {
+            caller: ANYONE,
+            _stream: take(&self.watches, 1)?,
+        })
+    }
+}
+
+fn take(room: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Failure> {
+    Arc::clone(room)
+        .try_acquire_many_owned(permits)
+        .map_err(|_| Failure::Overloaded)
+}
+
+/// When a call that came just now must be answered, by its `grpc-timeout`.
+pub(crate) fn deadline(metadata: &MetadataMap, now: Instant) -> Result<Instant, Failure> {
+    let Some(text) = metadata.get("grpc-timeout") else {
+        return Ok(within(limits::DEADLINE_DEFAULT, now));
+    };
+    let timeout = text.to_str().ok().and_then(parse_timeout);
+    let timeout = timeout.ok_or_else(|| {
+        Failure::Malformed(
+            "`grpc-timeout` is at most 8 digits and one of the units H, M, S, m, u, n".into(),
+        )
+    })?;
+    Ok(within(timeout, now))
+}
+
+/// When a call that Exchange carried must be answered; 0 is the default.
+pub(crate) fn deadline_after(timeout_ms: u32, now: Instant) -> Instant {
+    match timeout_ms {
+        0 => within(limits::DEADLINE_DEFAULT, now),
+        ms => within(Duration::from_millis(ms.into()), now),
+    }
+}
+
+fn within(timeout: Duration, now: Instant) -> Instant {
+    let timeout = timeout.min(limits::DEADLINE_MAX);
+    now + timeout.saturating_sub((timeout / 20).min(limits::DEADLINE_MARGIN_MAX))
+}
+
+/// The value of a `grpc-timeout` header.
+fn parse_timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let count: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 3_600)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grpc_timeout_is_digits_and_a_unit() {
+        let table = [
+            ("2H", Some(7_200_000_000_000)),
+            ("3M", Some(180_000_000_000)),
+            ("5S", Some(5_000_000_000)),
+            ("250m", Some(250_000_000)),
+            ("7u", Some(7_000)),
+            ("99999999n", Some(99_999_999)),
+            ("", None),
+            ("S", None),
+            ("5", None),
+            ("5s", None),
+            ("-5S", None),
+            ("+5S", None),
+            ("123456789S", None),
+            ("5\u{e9}", None),
+        ];
+        for (text, nanos) in table {
+            assert_eq!(
+                parse_timeout(text),
+                nanos.map(Duration::from_nanos),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_deadline_has_a_default_a_cap_and_a_margin() {
+        let now = Instant::now();
+        let of = |timeout: &'static str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", timeout.parse().unwrap());
+            deadline(&metadata, now).unwrap() - now
+        };
+        let margin = limits::DEADLINE_MARGIN_MAX;
+        let default = deadline(&MetadataMap::new(), now).unwrap();
+        assert_eq!(default - now, limits::DEADLINE_DEFAULT - margin);
+        assert_eq!(default, deadline_after(0, now));
+        assert_eq!(of("9H"), limits::DEADLINE_MAX - margin);
+        assert_eq!(of("100m"), Duration::from_millis(95));
+        assert_eq!(deadline_after(100, now) - now, Duration::from_millis(95));
+    }
+
+    #[test]
+    fn a_malformed_timeout_is_refused_not_ignored() {
+        let mut metadata = MetadataMap::new();
+        metadata.insert("grpc-timeout", "soon".parse().unwrap());
+        assert!(matches!(
+            deadline(&metadata, Instant::now()),
+            Err(Failure::Malformed(_))
+        ));
+    }
+
+    #[test]
+    fn room_is_bounded_and_given_back() {
+        let gate = Gate::default();
+        let now = Instant::now();
+        let all: Vec<_> = (0..limits::CALLS_IN_FLIGHT_MAX)
+            .map(|_| gate.admit(1, now))
+            .collect();
+        assert!(all.iter().all(Result::is_ok));
+        assert!(matches!(gate.admit(1, now), Err(Failure::Overloaded)));
+        drop(all);
+        let large = gate.admit(limits::CALL_BYTES_IN_FLIGHT_MAX, now);
+        assert!(large.is_ok());
+        assert!(matches!(gate.admit(1, now), Err(Failure::Overloaded)));
+        drop(large);
+        assert!(gate.admit(1, now).is_ok());
+    }
+}

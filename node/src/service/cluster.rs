@@ -1,0 +1,115 @@
+//! `helve.v1.ClusterService`.
+
+use std::{future::Future, sync::Arc};
+
+use helve_machine::{
+    Fault,
+    query::{Read, Usage, tenant_usage},
+};
+use helve_proto::v1::{
+    StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply,
+    TransferLeaderRequest, cluster_service_server::ClusterService,
+};
+use tokio::time::{Instant, timeout_at};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{
+    Services, admit,
+    failure::{Failure, Lateness},
+    status::Problem,
+};
+use crate::{
+    limits,
+    raft::membership::MembershipError,
+    read_index::{ReadView, Ticket},
+};
+/// Serves operators.
+pub(crate) struct Cluster(pub(crate) Arc<Services>);
+
+#[async_trait]
+impl ClusterService for Cluster {
+    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
+        let mut timer = self.0.metrics.call("Status");
+        let status = self.0.status();
+        timer.answered("OK");
+        Ok(Response::new(status))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<TransferLeaderRequest>,
+    ) -> Result<Response<TransferLeaderReply>, Status> {
+        let to = request.get_ref().to;
+        let transfer = async {
+            let leader_id = self.0.leadership.transfer((to != 0).then_some(to)).await?;
+            let node = self.0.leadership.status().node.unwrap_or_default();
+            Ok::<_, MembershipError>(TransferLeaderReply {
+                leader_id,
+                term: node.term,
+            })
+        };
+        self.0.operate("TransferLeader", &request, transfer).await
+    }
+
+    async fn take_snapshot(
+        &self,
+        request: Request<TakeSnapshotRequest>,
+    ) -> Result<Response<TakeSnapshotReply>, Status> {
+        let snapshot = self.0.leadership.snapshot();
+        let snapshot = async { snapshot.await.map(|index| TakeSnapshotReply { index }) };
+        self.0.operate("TakeSnapshot", &request, snapshot).await
+    }
+}
+
+impl Services {
+    /// The node's status, as it is said everywhere: gRPC, metrics, probes.
+    pub(crate) fn status(&self) -> StatusReply {
+        let mut status = self.leadership.status();
+        if let (Some(node), Err(why)) = (&mut status.node, self.readiness()) {
+            node.ready = false;
+            if node.warning.is_empty() {
+                node.warning = why;
+            }
+        }
+        status
+    }
+
+    /// What is in use, as this node has applied.
+    pub(crate) fn usage(&self) -> Result<Usage, Fault> {
+        let now = Ticket {
+            index: 0,
+            stamp_ms: 0,
+        };
+        let usage = |view: &ReadView<'_>| {
+            tenant_usage(view.view, limits::GROUP_ID, limits::TENANT).map(Read::Answer)
+        };
+        match self.reader.query(now, usage)? {
+            Read::Answer(usage) => Ok(usage),
+            Read::Lapsed | Read::Renew(_) | Read::TooLarge => Ok(Usage::default()),
+        }
+    }
+
+    /// Does what an operator asked for, until its deadline.
+    async fn operate<Q, R, E: Into<Failure>>(
+        &self,
+        rpc: &'static str,
+        request: &Request<Q>,
+        work: impl Future<Output = Result<R, E>>,
+    ) -> Result<Response<R>, Status> {
+        let mut timer = self.metrics.call(rpc);
+        let deadline = admit::deadline(request.metadata(), Instant::now())?;
+        let done = match timeout_at(deadline, work).await {
+            Ok(done) => done.map_err(Into::into),
+            Err(_) => Err(Failure::Ambiguous {
+                detail: "it was not finished within the deadline; look at `helve status`".into(),
+                late: Lateness::DeadlinePassed,
+            }),
+        };
+        let done = done.map_err(Problem::from);
+        timer.answered(
+            done.as_ref()
+                .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
+        );
+        done.map(Response::new).map_err(Problem::into_status)
+    }
+}

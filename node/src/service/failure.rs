@@ -1,0 +1,153 @@
+//! Why a call of the public services was not answered with a reply. `status.rs` maps it to gRPC.
+
+use bytes::Bytes;
+use helve_machine::{Fault, Violation};
+use helve_proto::command::v1::Refused;
+use tokio::time::Instant;
+
+use crate::{
+    propose::ProposeError,
+    raft::{Stopped, membership::MembershipError},
+    read_index::ReadError,
+    stamp::EntropyError,
+};
+
+/// A call that failed, by what its caller does next.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The request is wrong in itself.
+    #[error("the request breaks a rule: {0}")]
+    Invalid(Violation),
+    /// The message around the request is wrong: its headers, or its batch.
+    #[error("{0}")]
+    Malformed(String),
+    /// The values asked for do not fit one reply.
+    #[error("the values asked for do not fit one reply")]
+    TooMuch,
+    /// The machine refused the command, and says so to every retry.
+    #[error("refused")]
+    Refused(Refused),
+    /// The command may or may not take effect.
+    #[error("the outcome is not known: {detail}")]
+    Ambiguous {
+        /// What happened.
+        detail: String,
+        /// Whether the caller's deadline ran out.
+        late: Lateness,
+    },
+    /// Not executed: no leader answered in time.
+    #[error("no leader answered within the deadline")]
+    NoLeader,
+    /// Not executed: too much is under way.
+    #[error("too much is under way")]
+    Overloaded,
+    /// Not executed: a disk is below its reserve.
+    #[error("a disk is below its reserve")]
+    DiskFull,
+    /// Not executed: the node stops, or cannot go on.
+    #[error("this node does not serve: {0}")]
+    Stopping(String),
+    /// The list took too long.
+    #[error("the list lapsed")]
+    Lapsed {
+        /// Where to go on.
+        resume: Bytes,
+    },
+    /// Not executed: what an operator asked for is not possible now.
+    #[error("{0}")]
+    NotNow(String),
+}
+
+/// Whether a deadline ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lateness {
+    /// It did.
+    DeadlinePassed,
+    /// It did not.
+    InTime,
+}
+
+impl Failure {
+    /// What a proposer's error means to the caller whose deadline is this.
+    pub(crate) fn of_propose(error: ProposeError, deadline: Instant) -> Self {
+        match error {
+            ProposeError::NoLeader => Self::NoLeader,
+            ProposeError::Overloaded => Self::Overloaded,
+            ProposeError::DiskFull => Self::DiskFull,
+            ProposeError::Stopping => Self::Stopping("it is shutting down".into()),
+            ProposeError::Entropy(error) => Self::Stopping(error.to_string()),
+            ProposeError::Unknown(detail) => {
+                let passed = Instant::now() >= deadline;
+                let late = if passed {
+                    Lateness::DeadlinePassed
+                } else {
+                    Lateness::InTime
+                };
+                Self::Ambiguous { detail, late }
+            }
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            // A read has no effect, so one that time had to pass for, in vain, was simply not executed.
+            ReadError::NoLeader
+            | ReadError::Propose(ProposeError::Unknown(_) | ProposeError::NoLeader) => {
+                Self::NoLeader
+            }
+            ReadError::Overloaded | ReadError::Propose(ProposeError::Overloaded) => {
+                Self::Overloaded
+            }
+            ReadError::Propose(ProposeError::DiskFull) => Self::DiskFull,
+            ReadError::Stopping | ReadError::Propose(ProposeError::Stopping) => {
+                Self::Stopping("it is shutting down".into())
+            }
+            ReadError::Propose(ProposeError::Entropy(error)) => Self::Stopping(error.to_string()),
+            ReadError::TooLarge => Self::TooMuch,
+            ReadError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Stopping(format!("its rows cannot be read: {fault}"))
+    }
+}
+
+impl From<Violation> for Failure {
+    fn from(violation: Violation) -> Self {
+        Self::Invalid(violation)
+    }
+}
+
+impl From<EntropyError> for Failure {
+    fn from(error: EntropyError) -> Self {
+        Self::Stopping(error.to_string())
+    }
+}
+
+impl From<MembershipError> for Failure {
+    fn from(error: MembershipError) -> Self {
+        match error {
+            MembershipError::NotLeading => Self::NotNow(
+                "this node does not lead, and only the leader does this: ask the node in `leader_hint`".into(),
+            ),
+            MembershipError::NoSuccessor | MembershipError::SeatTaken(_) => {
+                Self::NotNow(error.to_string())
+            }
+            MembershipError::NotCommitted(detail) => {
+                Self::Ambiguous { detail, late: Lateness::InTime }
+            }
+            MembershipError::Stopped(stopped) => stopped.into(),
+        }
+    }
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopping(stopped.to_string())
+    }
+}

@@ -1,0 +1,90 @@
+//! `grpc.health.v1.Health`: `liveness` says that this process answers; `readiness`, and the empty name, that the node should get
+//! traffic.
+
+use std::sync::Arc;
+
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::{Request, Response, Status, async_trait};
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_server,
+};
+
+use super::Services;
+use crate::limits;
+
+/// Serves health.
+pub(crate) struct Health {
+    services: Arc<Services>,
+}
+
+impl Health {
+    /// Health of these services.
+    pub(crate) fn new(services: Arc<Services>) -> Self {
+        Self { services }
+    }
+}
+
+/// The health of a named service; `None` if there is no such name.
+fn health(services: &Services, name: &str) -> Option<ServingStatus> {
+    match name {
+        "liveness" => Some(ServingStatus::Serving),
+        "" | "readiness" => Some(match services.readiness() {
+            Ok(()) => ServingStatus::Serving,
+            Err(_) => ServingStatus::NotServing,
+        }),
+        _ => None,
+    }
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse {
+        status: status.into(),
+    }
+}
+
+#[async_trait]
+impl health_server::Health for Health {
+    type WatchStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let name = &request.get_ref().service;
+        let status = health(&self.services, name).ok_or_else(|| {
+            Status::not_found(format!(
+                "`{name}` is no service here: ask for readiness or liveness"
+            ))
+        })?;
+        Ok(Response::new(response(status)))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let room = self.services.gate.admit_watch()?;
+        let services = Arc::clone(&self.services);
+        let name = request.into_inner().service;
+        let mut ticks = interval(limits::HEALTH_WATCH_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let stopping = services.stopping.clone().cancelled_owned();
+        let changes = stream::unfold((ticks, None, room), move |(mut ticks, last, room)| {
+            let (services, name) = (Arc::clone(&services), name.clone());
+            async move {
+                loop {
+                    ticks.tick().await;
+                    let now = health(&services, &name).unwrap_or(ServingStatus::ServiceUnknown);
+                    if last != Some(now) {
+                        return Some((Ok(response(now)), (ticks, Some(now), room)));
+                    }
+                }
+            }
+        });
+        Ok(Response::new(changes.take_until(stopping).boxed()))
+    }
+}

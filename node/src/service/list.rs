@@ -1,0 +1,235 @@
+//! Lists: one server stream from one view.
+//!
+//! ```text
+//! produce (blocking, holds the view) ── pages ──► pump (watches the clock) ── pages ──► gRPC stream
+//! ```
+//!
+//! A view pins disk space, so a list ends after a while, or when its caller stops reading. It then says `LIST_LAPSED` with a token that
+//! continues after the last part sent, on a newer view.
+
+use std::{future, sync::Arc};
+
+use bytes::Bytes;
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use helve_machine::{
+    Fault, Violation,
+    query::{Page, Read, Scope},
+};
+use tokio::{
+    sync::mpsc,
+    task,
+    time::{Instant, timeout_at},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{Request, Response, Status};
+
+use super::{
+    Headed, Services,
+    admit::{self, StreamRoom},
+    failure::Failure,
+    query::{scope, stamped},
+    status::Problem,
+};
+use crate::{
+    limits,
+    read_index::{ReadView, Ticket},
+    storage::state_view::StateView,
+};
+
+const PAGE: Page = Page {
+    rows_max: limits::LIST_PAGE_ROWS_MAX,
+    bytes_max: limits::LIST_PAGE_BYTES_MAX,
+};
+
+/// The answer to a list.
+pub(crate) type Parts<P> = BoxStream<'static, Result<P, Status>>;
+
+/// A request that lists.
+pub(crate) trait Listing: Clone + Send + Sync + 'static {
+    /// Its name in the metrics.
+    const RPC: &'static str;
+    /// One part of the answer.
+    type Part: Headed;
+
+    /// Refuses what no view could answer.
+    fn check(&self) -> Result<(), Violation>;
+
+    /// The token after which to go on; empty at the start.
+    fn resume_token(&self) -> &Bytes;
+
+    /// The same list, from this token on.
+    fn resumed(self, token: Bytes) -> Self;
+
+    /// The next part from a view.
+    fn part(
+        &self,
+        view: &StateView<'_>,
+        scope: &Scope<'_>,
+        page: Page,
+    ) -> Result<Read<Self::Part>, Fault>;
+
+    /// The token after a part; empty if it is the last.
+    fn token_after(part: &Self::Part) -> &Bytes;
+}
+
+/// Why no more parts are sent.
+enum End {
+    /// The list is complete, or its caller has gone.
+    Done,
+    Failed(Failure),
+}
+
+impl Services {
+    /// Starts a list. Failures end the stream.
+    pub(crate) fn list<L: Listing>(
+        self: &Arc<Self>,
+        request: Request<L>,
+    ) -> Result<Response<Parts<L::Part>>, Status> {
+        let deadline = admit::deadline(request.metadata(), Instant::now())?;
+        let listing = request.into_inner();
+        listing.check().map_err(Failure::from)?;
+        let room = self.gate.admit_list()?;
+        let (out, parts) = mpsc::channel(1);
+        let pump = pump(Arc::clone(self), listing, room, deadline, out);
+        let end = stream::once(AbortOnDropHandle::new(tokio::spawn(pump)));
+        let end = end.filter_map(|joined| {
+            future::ready(match joined {
+                Ok(problem) => problem.map(|problem| Err(problem.into_status())),
+                Err(error) => Some(Err(
+                    Failure::Stopping(format!("a list broke: {error}")).into()
+                )),
+            })
+        });
+        Ok(Response::new(
+            ReceiverStream::new(parts).map(Ok).chain(end).boxed(),
+        ))
+    }
+}
+
+/// Runs a list to its end, and counts it.
+async fn pump<L: Listing>(
+    services: Arc<Services>,
+    listing: L,
+    room: StreamRoom,
+    deadline: Instant,
+    out: mpsc::Sender<L::Part>,
+) -> Option<Problem> {
+    let mut timer = services.metrics.call(L::RPC);
+    let end = run(&services, listing, &room, deadline, &out).await;
+    let problem = match end {
+        End::Done => None,
+        End::Failed(failure) => Some(Problem::from(failure)),
+    };
+    timer.answered(
+        problem
+            .as_ref()
+            .map_or("OK", |problem| problem.reason().as_str()),
+    );
+    problem
+}
+
+/// Lists from a view on which nothing is due. Where something is, time passes through the log first.
+async fn run<L: Listing>(
+    services: &Arc<Services>,
+    listing: L,
+    room: &StreamRoom,
+    deadline: Instant,
+    out: &mpsc::Sender<L::Part>,
+) -> End {
+    let lapse = Instant::now() + limits::LIST_TIME_MAX;
+    loop {
+        let ticket = match services.reader.ticket(deadline).await {
+            Ok(ticket) => ticket,
+            Err(error) => return End::Failed(error.into()),
+        };
+        let (made, mut pages) = mpsc::channel(limits::LIST_PAGES_BUFFERED_MAX);
+        let producer = Producer {
+            services: Arc::clone(services),
+            listing: listing.clone(),
+            tenant: room.caller.tenant,
+        };
+        let producing = task::spawn_blocking(move || producer.produce(ticket, &made));
+        if let Err(end) = forward(&listing, &mut pages, out, lapse).await {
+            return end;
+        }
+        match producing.await {
+            Ok(Ok(Read::Answer(()))) => return End::Done,
+            Ok(Ok(Read::Lapsed | Read::Renew(_))) => {}
+            Ok(Ok(Read::TooLarge)) => return End::Failed(Failure::TooMuch),
+            Ok(Err(fault)) => return End::Failed(fault.into()),
+            Err(error) => return End::Failed(Failure::Stopping(format!("a list broke: {error}"))),
+        }
+        if let Err(error) = services.reader.tick(deadline).await {
+            return End::Failed(error.into());
+        }
+    }
+}
+
+/// Passes parts on until there are no more, and gives up on a caller that does not read.
+async fn forward<L: Listing>(
+    listing: &L,
+    pages: &mut mpsc::Receiver<L::Part>,
+    out: &mpsc::Sender<L::Part>,
+    lapse: Instant,
+) -> Result<(), End> {
+    let mut resume = listing.resume_token().clone();
+    loop {
+        let page = match timeout_at(lapse, pages.recv()).await {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
+        };
+        let stall = lapse.min(Instant::now() + limits::LIST_STALL_MAX);
+        match timeout_at(stall, out.reserve()).await {
+            Ok(Ok(room)) => {
+                resume = L::token_after(&page).clone();
+                room.send(page);
+            }
+            Ok(Err(_)) => return Err(End::Done),
+            Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
+        }
+    }
+}
+
+/// Makes the parts of a list, on a thread of the blocking pool: it reads much, and waits for its reader.
+struct Producer<L> {
+    services: Arc<Services>,
+    listing: L,
+    tenant: &'static str,
+}
+
+impl<L: Listing> Producer<L> {
+    fn produce(&self, ticket: Ticket, made: &mpsc::Sender<L::Part>) -> Result<Read<()>, Fault> {
+        self.services
+            .reader
+            .query(ticket, |view| self.produce_from(view, made))
+    }
+
+    fn produce_from(
+        &self,
+        view: &ReadView<'_>,
+        made: &mpsc::Sender<L::Part>,
+    ) -> Result<Read<()>, Fault> {
+        let scope = scope(view, self.tenant);
+        let mut listing = self.listing.clone();
+        loop {
+            let mut part = match stamped(listing.part(view.view, &scope, PAGE)?, view.index) {
+                Read::Answer(part) => part,
+                Read::Lapsed => return Ok(Read::Lapsed),
+                Read::Renew(touch) => return Ok(Read::Renew(touch)),
+                Read::TooLarge => return Ok(Read::TooLarge),
+            };
+            part.header_mut().leader_hint = self.services.leadership.hint();
+            let token = L::token_after(&part).clone();
+            // Nobody takes it: the list lapsed, or its caller has gone.
+            if made.blocking_send(part).is_err() || token.is_empty() {
+                return Ok(Read::Answer(()));
+            }
+            listing = listing.resumed(token);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The public face of a node: gRPC for clients, HTTP for probes and scrapes.
+//!
+//! ```text
+//! handles / state / transact / call ── Call ──► admit ──► mutation ──► propose.rs
+//!        (unary, and Exchange alike)                  └─► query ─────► read_index.rs
+//!                                         list ──────────► one view, page by page
+//! ```
+//!
+//! A handler checks, calls and maps; every failure becomes gRPC in `status.rs` and nowhere else.
+
+mod admit;
+mod call;
+mod cluster;
+mod exchange;
+mod failure;
+mod handles;
+mod health;
+pub mod http;
+mod list;
+mod mutation;
+mod query;
+mod state;
+mod status;
+mod transact;
+
+use std::{future::Future, io, sync::Arc};
+
+use helve_proto::{
+    DESCRIPTORS,
+    v1::{
+        call_service_server::CallServiceServer, cluster_service_server::ClusterServiceServer,
+        handle_service_server::HandleServiceServer, state_service_server::StateServiceServer,
+        transact_service_server::TransactServiceServer,
+    },
+};
+use tokio::{net::TcpListener, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Request, Response, Status,
+    service::Routes,
+    transport::{Server, server::TcpIncoming},
+};
+use tonic_health::pb::health_server::HealthServer;
+
+use self::{
+    admit::{Admitted, Gate},
+    failure::Failure,
+    status::Problem,
+};
+use crate::{
+    leadership::Leadership, limits, metrics::Metrics, propose::Proposer, read_index::Reader,
+};
+
+/// The services that reflection names. Peers talk in their own service, on a port of its own.
+const PUBLIC_SERVICES: [&str; 8] = [
+    "helve.v1.HandleService",
+    "helve.v1.StateService",
+    "helve.v1.TransactService",
+    "helve.v1.CallService",
+    "helve.v1.ClusterService",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+];
+
+/// What the services stand on.
+pub struct Services {
+    proposer: Arc<Proposer>,
+    reader: Arc<Reader>,
+    leadership: Arc<Leadership>,
+    metrics: Arc<Metrics>,
+    gate: Gate,
+    stopping: CancellationToken,
+}
+
+impl Services {
+    /// Services over these parts of a node.
+    #[must_use]
+    pub fn new(
+        proposer: Arc<Proposer>,
+        reader: Arc<Reader>,
+        leadership: Arc<Leadership>,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let gate = Gate::default();
+        let stopping = CancellationToken::new();
+        Arc::new(Self {
+            proposer,
+            reader,
+            leadership,
+            metrics,
+            gate,
+            stopping,
+        })
+    }
+
+    /// Begins to drain: readiness turns off, and streams that would live on (Exchange, health watches) finish what is under way and
+    /// end. Unary calls are still served until the listener closes.
+    pub fn drain(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Why the node should get no traffic now; `Ok` if it should.
+    fn readiness(&self) -> Result<(), String> {
+        if self.stopping.is_cancelled() {
+            return Err("this node is stopping".into());
+        }
+        self.leadership.ready()
+    }
+
+    /// Answers a unary call.
+    async fn unary<C: Call>(&self, request: Request<C>) -> Result<Response<C::Reply>, Status> {
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let answer = self.answer(request.into_inner(), deadline).await;
+        answer.map(Response::new).map_err(Problem::into_status)
+    }
+
+    /// Answers a call, whichever way it came, and counts it.
+    async fn answer<C: Call>(
+        &self,
+        call: C,
+        deadline: Result<Instant, Failure>,
+    ) -> Result<C::Reply, Problem> {
+        let mut timer = self.metrics.call(C::RPC);
+        let answer = self.attempt(call, deadline).await.map_err(Problem::from);
+        timer.answered(
+            answer
+                .as_ref()
+                .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
+        );
+        answer
+    }
+
+    async fn attempt<C: Call>(
+        &self,
+        call: C,
+        deadline: Result<Instant, Failure>,
+    ) -> Result<C::Reply, Failure> {
+        let admitted = self.gate.admit(call.encoded_len(), deadline?)?;
+        let mut reply = call.run(self, &admitted).await?;
+        reply.header_mut().leader_hint = self.leadership.hint();
+        Ok(reply)
+    }
+}
+
+/// A call that one message answers: the same over unary gRPC and over Exchange.
+pub(crate) trait Call: prost::Message + Send + 'static {
+    /// Its name in the metrics.
+    const RPC: &'static str;
+    /// What answers it.
+    type Reply: Headed;
+
+    /// Carries the call out.
+    fn run(
+        self,
+        services: &Services,
+        admitted: &Admitted,
+    ) -> impl Future<Output = Result<Self::Reply, Failure>> + Send;
+}
+
+/// A reply with the header that every reply has.
+pub(crate) trait Headed: prost::Message + Send + 'static {
+    /// The header, made if it is not there yet.
+    fn header_mut(&mut self) -> &mut helve_proto::v1::ReplyHeader;
+}
+
+/// All replies have their header under the same name.
+macro_rules! headed {
+    ($($reply:ty),* $(,)?) => {
+        $(impl crate::service::Headed for $reply {
+            fn header_mut(&mut self) -> &mut helve_proto::v1::ReplyHeader {
+                self.header.get_or_insert_default()
+            }
+        })*
+    };
+}
+use headed;
+
+/// All services of the client port, with the message limits set.
+#[must_use]
+pub fn routes(services: &Arc<Services>) -> Routes {
+    /// Each generated server has the same limits, but no trait that says so.
+    macro_rules! limited {
+        ($server:ident, $service:expr) => {
+            $server::new($service)
+                .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(limits::MESSAGE_BYTES_MAX)
+        };
+    }
+    let mut routes = Routes::builder();
+    routes
+        .add_service(limited!(
+            HandleServiceServer,
+            handles::Handles(Arc::clone(services))
+        ))
+        .add_service(limited!(
+            StateServiceServer,
+            state::State(Arc::clone(services))
+        ))
+        .add_service(limited!(
+            TransactServiceServer,
+            transact::Transact(Arc::clone(services))
+        ))
+        .add_service(limited!(
+            CallServiceServer,
+            call::Calls(Arc::clone(services))
+        ))
+        .add_service(limited!(
+            ClusterServiceServer,
+            cluster::Cluster(Arc::clone(services))
+        ))
+        .add_service(HealthServer::new(health::Health::new(Arc::clone(services))))
+        .add_service(
+            reflection()
+                .build_v1()
+                .expect("the descriptors were checked when built"),
+        )
+        .add_service(
+            reflection()
+                .build_v1alpha()
+                .expect("the descriptors were checked when built"),
+        );
+    routes.routes().prepare()
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    PUBLIC_SERVICES.into_iter().fold(
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET),
+        tonic_reflection::server::Builder::with_service_name,
+    )
+}
+
+/// Serves the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or streams hold it up.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    routes: Routes,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    Server::builder()
+        .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
+        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
+        .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
+        .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
+        .await
+        .map_err(io::Error::other)
+}

@@ -1,0 +1,177 @@
+//! The way of a mutation: its request becomes a command, the command an outcome, the outcome a reply.
+
+use bytes::Bytes;
+use helve_machine::limits::{FEATURE_LEVEL, FINGERPRINT_BYTES, IDENTITY_BYTES};
+use helve_proto::{
+    command::v1::{Command, Refused, command::Operation, outcome::Outcome as Kind},
+    v1::{CallIdentity, SessionCall, call_identity::Identity},
+};
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Headed, Services,
+    admit::{Admitted, Caller},
+    failure::Failure,
+};
+use crate::stamp;
+
+/// A request that changes something.
+pub(crate) trait Mutation: Sized + Send {
+    /// What answers it.
+    type Reply: Headed;
+
+    /// Takes the identity out: it stands in the command, not in the request within.
+    fn take_identity(&mut self) -> Option<CallIdentity>;
+
+    /// How many handles it may mint.
+    fn mints(&self) -> usize {
+        0
+    }
+
+    /// The request as what a command does.
+    fn into_operation(self) -> Operation;
+
+    /// The reply in this outcome; `None` if it is another operation's outcome.
+    fn reply(outcome: Kind) -> Option<Self::Reply>;
+}
+
+impl Services {
+    /// Has a mutation carried out.
+    pub(crate) async fn mutate<M: Mutation>(
+        &self,
+        request: M,
+        admitted: &Admitted,
+    ) -> Result<M::Reply, Failure> {
+        let command = command(request, admitted.caller)?;
+        let outcome = self.proposer.propose(command, admitted.deadline).await;
+        match outcome
+            .map_err(|error| Failure::of_propose(error, admitted.deadline))?
+            .outcome
+        {
+            Some(Kind::Refused(refused)) => Err(Failure::Refused(refused)),
+            // The fingerprint covers the operation, so another operation's outcome comes only of a version that this one predates.
+            other => other
+                .and_then(M::reply)
+                .ok_or(Failure::Refused(Refused::default())),
+        }
+    }
+}
+
+/// The command of a request, ready to be proposed.
+fn command<M: Mutation>(mut request: M, caller: Caller) -> Result<Command, Failure> {
+    let identity = request.take_identity();
+    let minted_ids = (0..request.mints())
+        .map(|_| stamp::mint_id())
+        .collect::<Result<Vec<_>, _>>()?;
+    let bare = Command {
+        tenant: caller.tenant.to_owned(),
+        principal: caller.principal.to_owned(),
+        operation: Some(request.into_operation()),
+        ..Default::default()
+    };
+    let fingerprint = fingerprint(&bare);
+    // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone.
+    let command = Command {
+        feature_level: FEATURE_LEVEL,
+        identity: identity.clone().or_else(|| Some(stand_in())),
+        fingerprint,
+        minted_ids,
+        ..bare
+    };
+    helve_machine::check(&command)?;
+    Ok(Command {
+        identity,
+        ..command
+    })
+}
+
+fn stand_in() -> CallIdentity {
+    let session_id = Bytes::from_static(&[0; IDENTITY_BYTES]);
+    let call = SessionCall {
+        session_id,
+        seq: 1,
+        first_incomplete: 1,
+    };
+    CallIdentity {
+        identity: Some(Identity::Session(call)),
+    }
+}
+
+/// What makes a request the same request: tenant, principal, operation and the request itself, in their canonical encoding, and
+/// nothing that a retry stamps anew.
+fn fingerprint(bare: &Command) -> Bytes {
+    let digest = Sha256::digest(bare.encode_to_vec());
+    Bytes::copy_from_slice(&digest[..FINGERPRINT_BYTES])
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_proto::v1::MintRequest;
+
+    use super::*;
+
+    const ONE: Caller = Caller {
+        tenant: "default",
+        principal: "one",
+    };
+
+    fn mint(value: &'static str, request_id: Option<u8>) -> MintRequest {
+        let identity = request_id
+            .map(|byte| Identity::RequestId(Bytes::copy_from_slice(&[byte; 16])))
+            .map(|identity| CallIdentity {
+                identity: Some(identity),
+            });
+        MintRequest {
+            identity,
+            store: "carts".into(),
+            value: value.into(),
+            ..Default::default()
+        }
+    }
+
+    fn fingerprint_of(request: MintRequest, caller: Caller) -> Bytes {
+        command(request, caller).unwrap().fingerprint
+    }
+
+    #[test]
+    fn a_fingerprint_is_of_the_request_and_its_caller_not_of_the_attempt() {
+        let first = fingerprint_of(mint("a", None), ONE);
+        assert_eq!(first.len(), FINGERPRINT_BYTES);
+        assert_eq!(first, fingerprint_of(mint("a", None), ONE));
+        assert_ne!(first, fingerprint_of(mint("b", None), ONE));
+        let two = Caller {
+            principal: "two",
+            ..ONE
+        };
+        assert_ne!(first, fingerprint_of(mint("a", None), two));
+        let other = Caller {
+            tenant: "other",
+            ..ONE
+        };
+        assert_ne!(first, fingerprint_of(mint("a", None), other));
+    }
+
+    #[test]
+    fn the_identity_moves_from_the_request_into_the_command() {
+        let identity = Identity::Session(SessionCall {
+            session_id: Bytes::from_static(&[7; 16]),
+            seq: 1,
+            first_incomplete: 1,
+        });
+        let identity = CallIdentity {
+            identity: Some(identity),
+        };
+        let request = MintRequest {
+            identity: Some(identity.clone()),
+            ..mint("a", None)
+        };
+        let command = command(request, ONE).unwrap();
+        assert_eq!(command.identity, Some(identity));
+        assert_eq!(command.minted_ids.len(), 1);
+        let Some(Operation::Mint(request)) = command.operation else {
+            panic!("not a mint")
+        };
+        assert_eq!(request.identity, None);
+    }
+}

@@ -1,0 +1,55 @@
+//! The way of a read that one message answers: a linearizable view, and a pure query over it.
+
+use helve_machine::{
+    Fault, Violation,
+    query::{Read, Scope},
+};
+
+use super::{Headed, Services, admit::Admitted, failure::Failure};
+use crate::{limits, read_index::ReadView, storage::state_view::StateView};
+
+/// A request that reads.
+pub(crate) trait Query: Send + Sync {
+    /// What answers it.
+    type Reply: Headed;
+
+    /// Refuses what no view could answer.
+    fn check(&self) -> Result<(), Violation>;
+
+    /// Answers from a view.
+    fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<Self::Reply>, Fault>;
+}
+
+impl Services {
+    /// Has a query answered from a linearizable view.
+    pub(crate) async fn query<Q: Query>(
+        &self,
+        query: Q,
+        admitted: &Admitted,
+    ) -> Result<Q::Reply, Failure> {
+        query.check()?;
+        let tenant = admitted.caller.tenant;
+        let answer = |view: &ReadView<'_>| {
+            let read = query.answer(view.view, &scope(view, tenant))?;
+            Ok(stamped(read, view.index))
+        };
+        Ok(self.reader.read(tenant, admitted.deadline, answer).await?)
+    }
+}
+
+/// What a query over this view may see.
+pub(crate) fn scope<'a>(view: &ReadView<'_>, tenant: &'a str) -> Scope<'a> {
+    Scope {
+        group_id: limits::GROUP_ID,
+        tenant,
+        stamp_ms: view.stamp_ms,
+    }
+}
+
+/// The same, with the view's index in the header.
+pub(crate) fn stamped<R: Headed>(mut read: Read<R>, index: u64) -> Read<R> {
+    if let Read::Answer(reply) = &mut read {
+        reply.header_mut().index = index;
+    }
+    read
+}

@@ -1,0 +1,227 @@
+//! The one map from failures to gRPC: a code, a reason, metadata, and a message that says what to do. Unary calls and Exchange
+//! answer from the same [`Problem`].
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, collections::HashMap};
+
+use data_encoding::BASE64;
+use helve_proto::{
+    ERROR_DOMAIN, Reason,
+    command::v1::{Refusal, Refused},
+    v1::ErrorReply,
+};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use super::failure::{Failure, Lateness};
+use crate::limits;
+
+/// A failure in the words of the public contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    code: Code,
+    reason: Reason,
+    message: String,
+    metadata: BTreeMap<String, String>,
+}
+
+impl Problem {
+    fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            code: code(reason),
+            reason,
+            message: message.into(),
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    fn with(mut self, key: &str, value: String) -> Self {
+        self.metadata.insert(key.to_owned(), value);
+        self
+    }
+
+    /// The reason, for the metrics.
+    pub(crate) fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The answer to a unary call, or the end of a stream.
+    pub(crate) fn into_status(self) -> Status {
+        let mut details = ErrorDetails::with_error_info(
+            self.reason.as_str(),
+            ERROR_DOMAIN,
+            HashMap::from_iter(self.metadata),
+        );
+        if self.reason == Reason::Overloaded {
+            details.set_retry_info(Some(limits::OVERLOADED_RETRY_AFTER));
+        }
+        Status::with_error_details(self.code, self.message, details)
+    }
+
+    /// The answer to a call that Exchange carried.
+    pub(crate) fn into_reply(self) -> ErrorReply {
+        ErrorReply {
+            code: self.code as i32,
+            reason: self.reason.as_str().to_owned(),
+            message: self.message,
+            metadata: self.metadata,
+        }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Invalid(violation) => {
+                let problem = Self::new(violation.reason, violation.message);
+                match violation.operation {
+                    Some(operation) => problem.with("operation", operation.to_string()),
+                    None => problem,
+                }
+            }
+            Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
+            Failure::TooMuch => Self::new(
+                Reason::TooLarge,
+                "the values asked for do not fit one reply: ask for fewer keys at a time",
+            ),
+            Failure::Refused(refused) => refused_problem(&refused),
+            Failure::Ambiguous { detail, late } => ambiguous(&detail, late),
+            Failure::NoLeader => Self::new(
+                Reason::NoLeader,
+                "no leader answered within the deadline, and the call was not executed: retry, or look at `helve status`",
+            ),
+            Failure::Overloaded => Self::new(
+                Reason::Overloaded,
+                "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
+            )
+            .with("retry_after_ms", limits::OVERLOADED_RETRY_AFTER.as_millis().to_string(),),
+            Failure::DiskFull => Self::new(
+                Reason::DiskFull,
+                "a disk is below its reserve, and the call was not executed: delete or take records, or free disk space",
+            ),
+            Failure::Stopping(why) => Self::new(
+                Reason::Stopping,
+                format!("this node does not serve, and the call was not executed: {why}; try another node"),
+            ),
+            Failure::Lapsed { resume } => Self::new(
+                Reason::ListLapsed,
+                "the list took too long: continue with `resume_token`, which reads a newer view",
+            )
+            .with("resume_token", BASE64.encode(&resume)),
+            Failure::NotNow(why) => {
+                Self { code: Code::FailedPrecondition, ..Self::new(Reason::BadRequest, why) }
+            }
+        }
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        Problem::from(failure).into_status()
+    }
+}
+
+/// A status of the peer service, where the code does not follow from the reason alone.
+pub(crate) fn status(code: Code, reason: Reason, message: &str) -> Status {
+    Problem {
+        code,
+        ..Problem::new(reason, message)
+    }
+    .into_status()
+}
+
+/// The code that goes with a reason.
+fn code(reason: Reason) -> Code {
+    match reason {
+        Reason::ReplayMismatch
+        | Reason::TooLarge
+        | Reason::BadId
+        | Reason::BadKey
+        | Reason::BadName
+        | Reason::BadLifetime
+        | Reason::BadRequest => Code::InvalidArgument,
+        Reason::Conflict
+        | Reason::StaleCall
+        | Reason::TooEarly
+        | Reason::SessionExpired
+        | Reason::RequestTooOld
+        | Reason::WrongCluster
+        | Reason::WrongNode
+        | Reason::FormatNewer => Code::FailedPrecondition,
+        Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
+        Reason::NoLeader | Reason::Stopping | Reason::Ambiguous => Code::Unavailable,
+        Reason::ListLapsed => Code::Aborted,
+        Reason::Unauthenticated => Code::Unauthenticated,
+        Reason::Denied => Code::PermissionDenied,
+        // `Reason` may grow; a test fails for one that has no line here.
+        _ => Code::Unknown,
+    }
+}
+
+fn ambiguous(detail: &str, late: Lateness) -> Problem {
+    let message =
+        format!("the call may or may not take effect: {detail}; retry under the same identity");
+    let problem = Problem::new(Reason::Ambiguous, message);
+    match late {
+        Lateness::DeadlinePassed => Problem {
+            code: Code::DeadlineExceeded,
+            ..problem
+        },
+        Lateness::InTime => problem,
+    }
+}
+
+/// What a refusal of the machine means.
+fn refused_problem(refused: &Refused) -> Problem {
+    match refused.refusal() {
+        Refusal::Conflict => Problem::new(
+            Reason::Conflict,
+            "`if_revision` does not hold, and nothing was written: read again, decide again",
+        )
+        .with("revision", refused.revision.to_string())
+        .with("operation", refused.operation.to_string()),
+        Refusal::ReplayMismatch => Problem::new(
+            Reason::ReplayMismatch,
+            "the identity was used for another request, and this one was not executed: never reuse an identity",
+        ),
+        Refusal::StaleCall => Problem::new(
+            Reason::StaleCall,
+            "the call's number is below the session's floor, so its outcome is forgotten; it was not executed now",
+        ),
+        Refusal::TooEarly => Problem::new(
+            Reason::TooEarly,
+            "the call's number is beyond the session's window, or its request id is from the future; it was not executed: finish earlier calls first, or check the clock",
+        ),
+        Refusal::SessionExpired => Problem::new(
+            Reason::SessionExpired,
+            "the replay session is gone: open a new one; if this call was sent before, its outcome cannot be known",
+        ),
+        Refusal::RequestTooOld => Problem::new(
+            Reason::RequestTooOld,
+            "the request id is older than the outcomes that are kept; it was not executed now",
+        ),
+        Refusal::Quota => Problem::new(
+            Reason::Quota,
+            "the tenant's quota is used up, and nothing was written: delete or take records",
+        ),
+        Refusal::BadLifetime => Problem::new(
+            Reason::BadLifetime,
+            "the deadline does not fit 64 bits of milliseconds, and nothing was written: ask for a shorter lifetime",
+        ),
+        Refusal::TooLarge => Problem::new(
+            Reason::TooLarge,
+            "the values that the transaction would take do not fit one reply, and nothing was taken: take fewer at a time",
+        )
+        .with("operation", refused.operation.to_string()),
+        Refusal::Malformed => Problem::new(
+            Reason::BadRequest,
+            "the command is malformed, and nothing was written: the node that took it let it pass, so report this",
+        ),
+        Refusal::Unspecified => Problem::new(
+            Reason::FormatNewer,
+            "the cluster refused in a way that this node does not know: upgrade this node",
+        ),
+    }
+}
