@@ -48,6 +48,8 @@ struct Audit {
     earliest_ms: Option<u64>,
     usage: BTreeMap<Bytes, UsageRow>,
     usage_due: BTreeMap<Bytes, UsageRow>,
+    /// Where each session's outcomes may begin.
+    floors: BTreeSet<Bytes>,
     orders: BTreeSet<Bytes>,
     orders_due: BTreeSet<Bytes>,
     summaries: BTreeMap<Bytes, Summary>,
@@ -114,10 +116,22 @@ impl Audit {
             }
             Place::Session(session_id) => {
                 let row: SessionRow = row::decode("sessions", value)?;
+                self.floors
+                    .insert(space.session_outcome(&session_id, row.floor));
                 self.deadline(space, row.deadline_ms, &Due::Session(session_id));
                 self.count(space.usage_sessions(), 1, 0);
             }
-            Place::SessionOutcome => self.count(space.usage_tenant(), 0, key.len() + value.len()),
+            Place::SessionOutcome => {
+                // A session's floor sorts before its outcomes, and after those of the session before.
+                let session = key.len().saturating_sub(size_of::<u64>());
+                let floor = self.floors.range(..=key.clone()).next_back();
+                if floor.is_none_or(|floor| floor[..session.min(floor.len())] != key[..session]) {
+                    return Err(Fault::Corrupt(
+                        "an outcome is kept below its session's floor",
+                    ));
+                }
+                self.count(space.usage_tenant(), 0, key.len() + value.len());
+            }
             Place::RequestOutcome(request_id) => {
                 self.count(space.usage_tenant(), 0, key.len() + value.len());
                 let sent_ms = requests::sent_at(&request_id)
