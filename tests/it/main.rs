@@ -10,6 +10,7 @@ mod failover;
 mod lifetimes;
 mod peer_port;
 mod planted;
+mod probes;
 mod reads;
 mod replay;
 mod restart;

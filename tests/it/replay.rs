@@ -10,15 +10,20 @@ use helve_tests::{caller::new_identity, cluster::Cluster, promise};
 
 use super::nodes;
 
-/// Sends a mint and a take to the first node, and retries each on every node.
-pub(crate) async fn check_retries(cluster: &Cluster, store: &str) -> Result<()> {
-    let seats = cluster.running();
-    let mint = MintRequest {
+/// A mint into a store, to be retried.
+pub(crate) fn mint_of(store: &str) -> MintRequest {
+    MintRequest {
         identity: Some(new_identity()),
         store: store.to_owned(),
         value: "beans".into(),
         ..MintRequest::default()
-    };
+    }
+}
+
+/// Sends a mint and a take to the first node, and retries each on every node.
+pub(crate) async fn check_retries(cluster: &Cluster, store: &str) -> Result<()> {
+    let seats = cluster.running();
+    let mint = mint_of(store);
     let minted = cluster.caller(seats[0]).mint(mint.clone()).await?.info;
     for &seat in &seats {
         let again = cluster.caller(seat).mint(mint.clone()).await?.info;
@@ -110,11 +115,7 @@ async fn a_retry_after_a_leader_change_is_answered_with_the_first_outcome() -> R
 #[tokio::test]
 async fn a_retry_after_all_nodes_were_killed_is_answered_with_the_first_outcome() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
-    let mint = MintRequest {
-        identity: Some(new_identity()),
-        store: "carts".to_owned(),
-        ..MintRequest::default()
-    };
+    let mint = mint_of("carts");
     let first = cluster.caller(1).mint(mint.clone()).await?.info;
     for seat in cluster.seats() {
         cluster.kill(seat)?;
