@@ -1,7 +1,8 @@
 //! A node that was away for so long that the leader has no log for it any more.
 
 use anyhow::{Context as _, Result};
-use helve_proto::v1::NodeStatus;
+use futures::future::try_join;
+use helve_proto::v1::{Member, NodeStatus};
 use helve_tests::{
     cluster::Cluster,
     ledger::Ledger,
@@ -42,6 +43,24 @@ async fn purge_beyond(cluster: &Cluster, ledger: &Ledger, index: u64) -> Result<
     .await?
 }
 
+/// Waits until the leader counts a node, under the id that it has now, among the voters.
+async fn votes(cluster: &Cluster, leader: u64, seat: u64) -> Result<()> {
+    until("the node to become a voter", async || {
+        let (leader, node) =
+            match try_join(cluster.status(leader), node_status(cluster, seat)).await {
+                Ok(both) => both,
+                Err(error) => return Look::NotYet(error.to_string()),
+            };
+        let votes = |member: &Member| member.voter && (member.seat, member.id) == (seat, node.id);
+        if leader.members.iter().any(votes) {
+            Look::Done(())
+        } else {
+            Look::NotYet(format!("{node:?} among {:?}", leader.members))
+        }
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_node_that_lags_behind_the_purged_log_installs_a_snapshot_and_loses_nothing() -> Result<()>
 {
@@ -61,12 +80,12 @@ async fn a_node_that_lags_behind_the_purged_log_installs_a_snapshot_and_loses_no
 
     cluster.start(lagging)?;
     cluster.ready(lagging).await?;
+    ledger.check(&cluster).await?;
     let status = node_status(&cluster, lagging).await?;
     promise!(
         status.snapshot_index > last,
         "the node caught up without a snapshot: {status:?}"
     );
-    ledger.check(&cluster).await?;
 
     // What was installed is on the disk.
     cluster.kill(lagging)?;
@@ -86,7 +105,7 @@ async fn a_node_whose_disk_was_lost_gets_everything_back_from_the_others() -> Re
     let lost = cluster.others(leader)[0];
     cluster.wipe(lost)?;
     cluster.start(lost)?;
-    cluster.ready(lost).await?;
+    votes(&cluster, leader, lost).await?;
     ledger.check(&cluster).await?;
     // It votes again: with the old leader gone, it is needed for a majority.
     cluster.kill(leader)?;

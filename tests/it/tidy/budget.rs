@@ -40,7 +40,7 @@ pub(super) fn check_median(sources: &[Source]) -> Option<Finding> {
     (median > FILE_LINES_MEDIAN_MAX).then(|| Finding::whole(".", message))
 }
 
-/// Offset, name and lines of each function, counted from `fn` to its closing brace.
+/// Offset, name and lines of code of each function, from `fn` to its closing brace, without blank lines and comments.
 fn functions(source: &Source) -> Vec<(usize, String, usize)> {
     let code = &source.code;
     let bodies = Source::find_words(code, "fn").filter_map(|offset| {
@@ -55,7 +55,8 @@ fn functions(source: &Source) -> Vec<(usize, String, usize)> {
             return None;
         }
         let body = &code[offset..closing_brace(code, open)];
-        Some((offset, name, body.lines().count()))
+        let lines = body.lines().filter(|line| !line.trim().is_empty());
+        Some((offset, name, lines.count()))
     });
     bodies.collect()
 }
