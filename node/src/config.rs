@@ -36,6 +36,8 @@ pub struct Settings {
     pub exposure: Exposure,
     /// `--force-bootstrap`.
     pub bootstrap: Bootstrap,
+    /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
+    pub tuning: Tuning,
 }
 
 /// Who may reach the listeners.
@@ -77,6 +79,29 @@ pub struct Config {
     pub disk_reserve_bytes: u64,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
+    /// What an operator seldom touches.
+    pub tuning: Tuning,
+}
+
+/// What an operator seldom touches.
+#[derive(Debug, Clone)]
+pub struct Tuning {
+    /// How consensus is timed and bounded.
+    pub consensus: crate::raft::Settings,
+    /// Threads for consensus and peer traffic; 1: one that does everything, which is the fastest on two cores.
+    pub raft_threads: usize,
+    /// Threads for client service; 1: one that does everything, which is the fastest on two cores.
+    pub service_threads: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            consensus: crate::raft::Settings::default(),
+            raft_threads: 1,
+            service_threads: 1,
+        }
+    }
 }
 
 impl Config {
@@ -119,6 +144,7 @@ impl Config {
             advertise: settings.advertise.clone(),
             disk_reserve_bytes: settings.disk_reserve_bytes,
             bootstrap: settings.bootstrap,
+            tuning: settings.tuning.clone(),
         })
     }
 }

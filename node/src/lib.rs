@@ -6,6 +6,7 @@ pub mod forward;
 pub mod leadership;
 pub mod limits;
 pub mod metrics;
+pub mod node;
 mod own_session;
 mod peer_channel;
 pub mod peer_links;

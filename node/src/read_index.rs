@@ -146,14 +146,16 @@ impl Reader {
         deadline: Instant,
         query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
     ) -> Result<T, ReadError> {
+        let mut ticket = self.ticket(deadline).await?;
         loop {
-            let ticket = self.ticket(deadline).await?;
             match self.query(ticket, &query)? {
                 Read::Answer(answer) => return Ok(answer),
                 Read::Lapsed => self.tick(deadline).await?,
                 Read::Renew(touch) => self.touch(tenant, touch, deadline).await?,
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
+            // A newer view, but the same time: a stamp that ran on could meet the next deadline for ever.
+            ticket.index = self.ticket(deadline).await?.index;
         }
     }
 

@@ -18,6 +18,7 @@ fn settings() -> Settings {
         disk_reserve_bytes: 0,
         exposure: Exposure::Loopback,
         bootstrap: Bootstrap::WhenAllPristine,
+        tuning: Tuning::default(),
     }
 }
 

@@ -1,0 +1,413 @@
+//! How a node starts.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use helve_proto::peer::v1::{NodeRecord, peer_service_server::PeerServiceServer};
+use tokio::{runtime::Handle, sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Server, server::TcpIncoming};
+
+use super::{Addresses, Node, name_cluster, take_seat};
+use crate::{
+    config::{Bootstrap, Config},
+    disk_watch::DiskWatch,
+    forward::Forwarder,
+    leadership::Leadership,
+    limits::{GROUP_ID, LOG_TAIL_BYTES, PEER_MESSAGE_BYTES_MAX},
+    metrics::Metrics,
+    peer_links::PeerLinks,
+    propose::Proposer,
+    raft::{
+        Consensus, Stopped,
+        bootstrap::{self, Beginning, Force},
+        identity::Identity,
+        log_store::{LogStore, PurgeGate},
+        state_machine::StateMachine,
+    },
+    read_index::Reader,
+    runtime::OwnRuntime,
+    service::{
+        self, Services, http,
+        peer::{PeerServer, Running},
+    },
+    stamp::{self, EntropyError, Stamper},
+    storage::{
+        checkpoint::Snapshots,
+        data_dir::{DataDir, DataDirError, NodeIdentity},
+        error::StorageError,
+        options::StateOptions,
+        state_db::StateDb,
+    },
+    ticker,
+};
+
+/// Why a node did not start. Nothing was changed that a later start could not go on from.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// What the data directory holds cannot be used.
+    #[error("--data-dir: {0}")]
+    Storage(#[from] StorageError),
+    /// The log of a member is gone: what it voted and stored is forgotten.
+    #[error(
+        "--data-dir {}: it belongs to a member of a cluster, but its log is gone; \
+         empty the directory, and the node joins anew", .0.display()
+    )]
+    LogGone(PathBuf),
+    /// A port cannot be had.
+    #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
+    Listen {
+        /// The flag that asked for it.
+        flag: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The operating system refused a thread or a file.
+    #[error("the operating system refused: {0}")]
+    Io(#[from] io::Error),
+    /// The operating system gave no entropy.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+    /// Consensus could not start from what the data directory holds.
+    #[error("--data-dir: {0}")]
+    Consensus(#[from] Stopped),
+}
+
+struct Listeners {
+    client: TcpListener,
+    peer: TcpListener,
+    http: TcpListener,
+}
+
+fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind(address);
+    let listener = listener.map_err(|error| StartError::Listen {
+        flag,
+        address,
+        error,
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Listeners {
+    fn bind(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            client: bind("--listen", config.listen)?,
+            peer: bind("--peer-listen", config.peer_listen)?,
+            http: bind("--http-listen", config.http_listen)?,
+        })
+    }
+
+    fn addresses(&self) -> io::Result<Addresses> {
+        Ok(Addresses {
+            client: self.client.local_addr()?,
+            peer: self.peer.local_addr()?,
+            http: self.http.local_addr()?,
+        })
+    }
+}
+
+/// What a node has on disk.
+struct Storage {
+    path: PathBuf,
+    known: NodeIdentity,
+    data_dir: Arc<Mutex<DataDir>>,
+    log: LogStore,
+    gate: PurgeGate,
+    state: Arc<StateDb>,
+    snapshots: Arc<Snapshots>,
+}
+
+impl Storage {
+    fn open(config: &Config) -> Result<Self, StartError> {
+        let data_dir = DataDir::open(&config.data_dir, config.seat, &stamp::mint_uuid()?)?;
+        let gate = PurgeGate::default();
+        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
+        let known = data_dir.identity().clone();
+        if log.is_pristine() && !known.cluster_id.is_empty() {
+            return Err(StartError::LogGone(config.data_dir.clone()));
+        }
+        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        Ok(Self {
+            path: data_dir.path().to_owned(),
+            known,
+            log,
+            gate,
+            state: Arc::new(state),
+            snapshots: Arc::new(Snapshots::open(&data_dir.snapshots_path())?),
+            data_dir: Arc::new(Mutex::new(data_dir)),
+        })
+    }
+}
+
+pub(super) async fn start(config: Config) -> Result<Node, StartError> {
+    let opening = config.clone();
+    let opened = tokio::task::spawn_blocking(move || Storage::open(&opening)).await;
+    let storage = opened.map_err(io::Error::other)??;
+    let listeners = Listeners::bind(&config)?;
+    let addresses = listeners.addresses()?;
+    let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
+    let service_runtime = OwnRuntime::start("helve-service", config.tuning.service_threads)?;
+    let identity = Arc::new(identify(&config, &storage.known, &addresses));
+    let peers_stop = CancellationToken::new();
+    let (running, running_now) = watch::channel(None);
+    let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
+    let serving = serve_peers(listeners.peer, peer_server, peers_stop.clone());
+    let mut peer_tasks = JoinSet::new();
+    peer_tasks.spawn_on(serving, raft_runtime.handle());
+    let beginning = begin(&config, &storage, &identity).await?;
+    let parts = Parts {
+        config,
+        storage,
+        identity,
+        stamper: Arc::default(),
+    };
+    let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
+    let core = parts.core(&consensus, service_runtime.handle());
+    running.send_replace(Some(core.running.clone()));
+    parts.background(&core, service_runtime.handle());
+    let clients_stop = CancellationToken::new();
+    let client_tasks = serve_clients(
+        listeners.client,
+        listeners.http,
+        &core.services,
+        &clients_stop,
+        &service_runtime,
+    )?;
+    Ok(Node {
+        addresses,
+        leadership: core.leadership,
+        consensus,
+        services: core.services,
+        log: parts.storage.log,
+        state: parts.storage.state,
+        clients_stop,
+        peers_stop,
+        client_tasks,
+        peer_tasks,
+        _running: running,
+        _service_runtime: service_runtime,
+        _raft_runtime: raft_runtime,
+    })
+}
+
+fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Identity {
+    let peer_address = config.peers.get(&config.seat).cloned();
+    let record = NodeRecord {
+        uuid: known.uuid.clone(),
+        seat: config.seat,
+        peer_address: peer_address.unwrap_or_else(|| addresses.peer.to_string()),
+        client_address: config
+            .advertise
+            .clone()
+            .unwrap_or_else(|| addresses.client.to_string()),
+        feature_level: helve_machine::limits::FEATURE_LEVEL,
+    };
+    Identity::new(record, known.node_id, known.cluster_id.clone())
+}
+
+/// How this node begins; `None` if it has been a member before.
+async fn begin(
+    config: &Config,
+    storage: &Storage,
+    identity: &Identity,
+) -> Result<Option<Beginning>, StartError> {
+    if identity.node_id() != 0 {
+        return Ok(None);
+    }
+    // A vote or an entry under the seat's own id: it stopped before it was told the cluster's name.
+    if !storage.log.is_pristine() {
+        identity.set_node_id(config.seat);
+        return Ok(None);
+    }
+    let force = match config.bootstrap {
+        Bootstrap::WhenAllPristine => Force::No,
+        Bootstrap::Forced => Force::Bootstrap,
+    };
+    let beginning = bootstrap::begin(identity, &config.peers, force).await;
+    if let Beginning::Joined {
+        node_id,
+        cluster_id,
+    } = &beginning
+    {
+        // Written before anything is voted or stored under the id, which is nobody else's.
+        let mut data_dir = storage
+            .data_dir
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        data_dir.assign(*node_id, "")?;
+        identity.set_node_id(*node_id);
+        identity.set_cluster_id(cluster_id.clone());
+    } else {
+        identity.set_node_id(config.seat);
+    }
+    Ok(Some(beginning))
+}
+
+/// What the running parts are made of.
+struct Parts {
+    config: Config,
+    storage: Storage,
+    identity: Arc<Identity>,
+    stamper: Arc<Stamper>,
+}
+
+/// The running parts.
+struct Core {
+    consensus: Consensus,
+    proposer: Proposer,
+    reader: Reader,
+    leadership: Leadership,
+    services: Arc<Services>,
+    running: Running,
+}
+
+impl Parts {
+    async fn consensus(
+        &self,
+        runtime: &Handle,
+        beginning: Option<Beginning>,
+    ) -> Result<Consensus, StartError> {
+        let log = self.storage.log.clone();
+        let state = StateMachine::start(
+            Arc::clone(&self.storage.state),
+            Arc::clone(&self.storage.snapshots),
+            Arc::clone(&self.identity),
+            Arc::clone(&self.storage.data_dir),
+            log.clone(),
+            self.storage.gate.clone(),
+        )?;
+        let identity = Arc::clone(&self.identity);
+        let settings = self.config.tuning.consensus.clone();
+        let starting = runtime.spawn(async move {
+            let consensus = Consensus::start(identity, &settings, log, state).await?;
+            if let Some(Beginning::Initialise(members)) = beginning {
+                consensus.initialize(members).await?;
+            }
+            Ok::<_, Stopped>(consensus)
+        });
+        Ok(starting.await.map_err(io::Error::other)??)
+    }
+
+    fn core(&self, consensus: &Consensus, runtime: &Handle) -> Core {
+        let _in_runtime = runtime.enter();
+        let data_dir = self.storage.path.clone();
+        let disk = DiskWatch::start(data_dir, self.config.disk_reserve_bytes);
+        let stamper = Arc::clone(&self.stamper);
+        let proposer = Proposer::start(
+            consensus.clone(),
+            Forwarder::new(consensus.clone()),
+            Arc::clone(&stamper),
+            Arc::clone(&disk),
+        );
+        let reader = Reader::start(
+            consensus.clone(),
+            PeerLinks::new(consensus.clone()),
+            Arc::clone(&stamper),
+            Arc::clone(&self.storage.state),
+            proposer.clone(),
+        );
+        let log = self.storage.log.clone();
+        let leadership = Leadership::new(consensus.clone(), log, disk);
+        let services = Services::new(
+            Arc::new(proposer.clone()),
+            Arc::new(reader.clone()),
+            Arc::new(leadership.clone()),
+            Arc::new(Metrics::default()),
+        );
+        let running = Running {
+            consensus: consensus.clone(),
+            proposer: proposer.clone(),
+            stamper,
+            snapshots: Arc::clone(&self.storage.snapshots),
+        };
+        Core {
+            consensus: consensus.clone(),
+            proposer,
+            reader,
+            leadership,
+            services,
+            running,
+        }
+    }
+
+    /// What runs beside the services; it ends with the runtime.
+    fn background(&self, core: &Core, runtime: &Handle) {
+        let Core {
+            consensus,
+            proposer,
+            reader,
+            ..
+        } = core;
+        runtime.spawn(ticker::run(
+            consensus.clone(),
+            Arc::clone(&self.stamper),
+            proposer.clone(),
+        ));
+        runtime.spawn(ticker::watch_stamps(consensus.clone(), reader.clone()));
+        runtime.spawn(name_cluster(consensus.clone(), proposer.clone()));
+        runtime.spawn(take_seat(consensus.clone(), self.config.peers.clone()));
+    }
+}
+
+async fn serve_peers(listener: TcpListener, server: PeerServer, stop: CancellationToken) {
+    let service = PeerServiceServer::new(server)
+        .max_decoding_message_size(PEER_MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(PEER_MESSAGE_BYTES_MAX);
+    let served = async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        Server::builder()
+            .initial_stream_window_size(4 << 20)
+            .initial_connection_window_size(8 << 20)
+            .http2_keepalive_interval(Some(Duration::from_secs(2)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(2)))
+            .add_service(service)
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                stop.cancelled(),
+            )
+            .await
+            .map_err(io::Error::other)
+    };
+    if let Err(error) = served.await {
+        tracing::error!(%error, "the peer port is not served any more");
+    }
+}
+
+fn serve_clients(
+    client: TcpListener,
+    http: TcpListener,
+    services: &Arc<Services>,
+    stop: &CancellationToken,
+    runtime: &OwnRuntime,
+) -> io::Result<JoinSet<()>> {
+    let _in_runtime = runtime.handle().enter();
+    let client = tokio::net::TcpListener::from_std(client)?;
+    let http = tokio::net::TcpListener::from_std(http)?;
+    let mut tasks = JoinSet::new();
+    let routes = service::routes(services);
+    let stopped = stop.clone().cancelled_owned();
+    tasks.spawn(async move {
+        if let Err(error) = service::serve(client, routes, stopped).await {
+            tracing::error!(%error, "the client port is not served any more");
+        }
+    });
+    let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
+    tasks.spawn(async move {
+        if let Err(error) = http::serve(http, services, stopped).await {
+            tracing::error!(%error, "the HTTP port is not served any more");
+        }
+    });
+    Ok(tasks)
+}

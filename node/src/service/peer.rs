@@ -1,0 +1,367 @@
+//! What nodes ask of each other. Every message is checked to be meant for this node before anything acts on it.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt};
+use helve_proto::{
+    Reason,
+    command::v1::{AllocateNodeId, Command, command::Operation, outcome::Outcome as Kind},
+    peer::v1::{
+        AppendReply, AppendRequest, ForwardAnswer, ForwardBatch, ForwardReply, HelloReply,
+        HelloRequest, JoinReply, JoinRequest, Joined, NodeRecord, PeerHeader, ReadIndexReply,
+        ReadIndexRequest, Rejected, SnapshotPart, SnapshotReply, TransferReply, TransferRequest,
+        VoteReply, VoteRequest, forward_answer::Answer, join_reply,
+        peer_service_server::PeerService, rejected::Reason as RejectReason,
+    },
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{
+    limits::FORWARD_BATCHES_MAX,
+    propose::{Attempt, Proposer, Rejection},
+    raft::{
+        Consensus,
+        identity::{Identity, PeerRefusal},
+        membership::MembershipError,
+        receive::ReceiveError,
+    },
+    read_index::own_command,
+    service::{snapshot_intake, status},
+    stamp::Stamper,
+    storage::checkpoint::Snapshots,
+};
+
+type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// What a node has once it runs; before that it can only say who it is.
+#[derive(Clone)]
+pub struct Running {
+    /// Its part in consensus.
+    pub consensus: Consensus,
+    /// Where forwarded commands go.
+    pub proposer: Proposer,
+    /// The leader's stamps.
+    pub stamper: Arc<Stamper>,
+    /// Where received snapshots are put together.
+    pub snapshots: Arc<Snapshots>,
+}
+
+/// Serves the peer port.
+pub struct PeerServer {
+    identity: Arc<Identity>,
+    running: watch::Receiver<Option<Running>>,
+}
+
+impl PeerServer {
+    /// Serves for this node; `running` is set once it has an id.
+    #[must_use]
+    pub fn new(identity: Arc<Identity>, running: watch::Receiver<Option<Running>>) -> Self {
+        Self { identity, running }
+    }
+
+    fn running(&self) -> Result<Running, Status> {
+        self.running.borrow().clone().ok_or_else(|| {
+            status::status(
+                tonic::Code::Unavailable,
+                Reason::NoLeader,
+                "this node has no id yet",
+            )
+        })
+    }
+
+    fn checked(&self, header: Option<&PeerHeader>) -> Result<Running, Status> {
+        check(&self.identity, header)?;
+        self.running()
+    }
+}
+
+fn check(identity: &Identity, header: Option<&PeerHeader>) -> Result<(), Status> {
+    identity.check(header).map_err(|refusal| {
+        tracing::warn!(%refusal, "a peer message was refused");
+        let reason = match refusal {
+            PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
+            PeerRefusal::WrongNode { .. } | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
+            PeerRefusal::NoHeader => Reason::BadRequest,
+        };
+        status::status(
+            tonic::Code::FailedPrecondition,
+            reason,
+            &refusal.to_string(),
+        )
+    })
+}
+
+fn refused(error: &ReceiveError) -> Status {
+    let (code, reason) = match error {
+        ReceiveError::Malformed(_) => (tonic::Code::InvalidArgument, Reason::BadRequest),
+        ReceiveError::Stopped(_) => (tonic::Code::Unavailable, Reason::Stopping),
+        ReceiveError::Removed(_) => (tonic::Code::FailedPrecondition, Reason::WrongNode),
+    };
+    status::status(code, reason, &error.to_string())
+}
+
+/// Passes on messages while they are meant for this node, and none after one that is not.
+fn while_meant<T: Send + 'static>(
+    identity: Arc<Identity>,
+    messages: Streaming<T>,
+    header: fn(&T) -> Option<&PeerHeader>,
+) -> impl Stream<Item = T> + Send + 'static {
+    messages
+        .scan((), |(), message| std::future::ready(message.ok()))
+        .take_while(move |message| std::future::ready(check(&identity, header(message)).is_ok()))
+}
+
+#[tonic::async_trait]
+impl PeerService for PeerServer {
+    async fn hello(&self, request: Request<HelloRequest>) -> Result<Response<HelloReply>, Status> {
+        let asker = request.into_inner();
+        let record = self.identity.record();
+        let mut reply = HelloReply {
+            seat: record.seat,
+            uuid: record.uuid.clone(),
+            node_id: self.identity.node_id(),
+            pristine: true,
+            cluster_id: self.identity.cluster_id().as_ref().clone(),
+            feature_level: record.feature_level,
+            client_address: record.client_address.clone(),
+            ..HelloReply::default()
+        };
+        let running = self.running.borrow().clone();
+        if let Some(Running { consensus, .. }) = running {
+            let initialized = consensus.is_initialized().await;
+            reply.pristine = !initialized.map_err(|e| refused(&ReceiveError::Stopped(e)))?;
+            reply.leader_id = consensus.leading().leader.unwrap_or(0);
+            reply.leader_peer_address = consensus
+                .member(reply.leader_id)
+                .map(|n| n.peer_address)
+                .unwrap_or_default();
+            reply.knows_you = consensus.member_by_uuid(&asker.uuid).is_some();
+        }
+        Ok(Response::new(reply))
+    }
+
+    type AppendStream = Replies<AppendReply>;
+
+    async fn append(
+        &self,
+        request: Request<Streaming<AppendRequest>>,
+    ) -> Result<Response<Self::AppendStream>, Status> {
+        let consensus = self.running()?.consensus;
+        let requests = while_meant(Arc::clone(&self.identity), request.into_inner(), |m| {
+            m.header.as_ref()
+        });
+        let replies = consensus.append_stream(requests);
+        Ok(Response::new(
+            replies.map(|r| r.map_err(|e| refused(&e))).boxed(),
+        ))
+    }
+
+    async fn heartbeat(
+        &self,
+        request: Request<AppendRequest>,
+    ) -> Result<Response<AppendReply>, Status> {
+        let request = request.into_inner();
+        let consensus = self.checked(request.header.as_ref())?.consensus;
+        consensus
+            .append(request)
+            .await
+            .map(Response::new)
+            .map_err(|e| refused(&e))
+    }
+
+    async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
+        let request = request.into_inner();
+        let consensus = self.checked(request.header.as_ref())?.consensus;
+        consensus
+            .vote(request)
+            .await
+            .map(Response::new)
+            .map_err(|e| refused(&e))
+    }
+
+    async fn install_snapshot(
+        &self,
+        request: Request<Streaming<SnapshotPart>>,
+    ) -> Result<Response<SnapshotReply>, Status> {
+        let running = self.running()?;
+        let identity = Arc::clone(&self.identity);
+        let meant = move |header: Option<&PeerHeader>| check(&identity, header);
+        let received = snapshot_intake::receive(&running.snapshots, request.into_inner(), meant);
+        let (vote, snapshot) = received.await?;
+        let installed = running.consensus.install(vote, snapshot).await;
+        installed.map(Response::new).map_err(|e| refused(&e))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<TransferRequest>,
+    ) -> Result<Response<TransferReply>, Status> {
+        let request = request.into_inner();
+        let consensus = self.checked(request.header.as_ref())?.consensus;
+        consensus
+            .transfer(request)
+            .await
+            .map(Response::new)
+            .map_err(|e| refused(&e))
+    }
+
+    type ForwardStream = Replies<ForwardReply>;
+
+    async fn forward(
+        &self,
+        request: Request<Streaming<ForwardBatch>>,
+    ) -> Result<Response<Self::ForwardStream>, Status> {
+        let proposer = self.running()?.proposer;
+        let batches = while_meant(Arc::clone(&self.identity), request.into_inner(), |m| {
+            m.header.as_ref()
+        });
+        let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
+        tokio::spawn(async move {
+            let executed = batches.map(|batch| execute(proposer.clone(), batch));
+            let mut executed = executed.buffered(FORWARD_BATCHES_MAX);
+            while let Some(reply) = executed.next().await {
+                if replies.send(Ok(reply)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(outgoing).boxed()))
+    }
+
+    async fn read_index(
+        &self,
+        request: Request<ReadIndexRequest>,
+    ) -> Result<Response<ReadIndexReply>, Status> {
+        let running = self.checked(request.into_inner().header.as_ref())?;
+        let leading = running.consensus.leading();
+        let leader_id = leading.leader.unwrap_or(0);
+        let index = if leading.here {
+            running.consensus.read_index().await
+        } else {
+            None
+        };
+        let Some(index) = index else {
+            return Ok(Response::new(ReadIndexReply {
+                leader_id,
+                ..ReadIndexReply::default()
+            }));
+        };
+        let clock_ms = running.consensus.applied().borrow().clock_ms;
+        let stamp_ms = running.stamper.stamp(leading.term, clock_ms);
+        Ok(Response::new(ReadIndexReply {
+            leading: true,
+            index,
+            stamp_ms,
+            leader_id,
+        }))
+    }
+
+    async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
+        let JoinRequest { node_id, node } = request.into_inner();
+        let running = self.running()?;
+        let node = node.ok_or_else(|| {
+            status::status(
+                tonic::Code::InvalidArgument,
+                Reason::BadRequest,
+                "join without a node",
+            )
+        })?;
+        let result = match join(&running, &self.identity, node_id, node).await {
+            Ok(joined) => join_reply::Result::Joined(joined),
+            Err(MembershipError::NotLeading) => {
+                let leader = running.consensus.leading().leader.unwrap_or(0);
+                let address = running.consensus.member(leader).map(|n| n.peer_address);
+                join_reply::Result::LeaderPeerAddress(address.unwrap_or_default())
+            }
+            Err(error) => join_reply::Result::Refused(error.to_string()),
+        };
+        Ok(Response::new(JoinReply {
+            result: Some(result),
+        }))
+    }
+}
+
+/// A node without an id gets one; a node that runs under its id is made a member.
+async fn join(
+    running: &Running,
+    identity: &Identity,
+    node_id: u64,
+    node: NodeRecord,
+) -> Result<Joined, MembershipError> {
+    if !running.consensus.leading().here {
+        return Err(MembershipError::NotLeading);
+    }
+    let cluster_id = identity.cluster_id().as_ref().clone();
+    if node_id != 0 {
+        running.consensus.seat(node_id, node).await?;
+        return Ok(Joined {
+            node_id,
+            cluster_id,
+        });
+    }
+    running.consensus.seat_is_free(node.seat)?;
+    let taken_max = running.consensus.highest_member();
+    let command: Command = own_command(Operation::AllocateNodeId(AllocateNodeId { taken_max }));
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let outcome = running.proposer.propose(command, deadline).await;
+    match outcome
+        .map_err(|e| MembershipError::NotCommitted(e.to_string()))?
+        .outcome
+    {
+        Some(Kind::AllocateNodeId(allocated)) => Ok(Joined {
+            node_id: allocated.id,
+            cluster_id,
+        }),
+        other => Err(MembershipError::NotCommitted(format!(
+            "unexpected outcome {other:?}"
+        ))),
+    }
+}
+
+async fn execute(proposer: Proposer, batch: ForwardBatch) -> ForwardReply {
+    let (ids, commands): (Vec<u64>, Vec<Option<Command>>) = batch
+        .calls
+        .into_iter()
+        .map(|call| (call.correlation_id, call.command))
+        .unzip();
+    // A call without a command gets the default one, which the machine refuses.
+    let commands = commands
+        .into_iter()
+        .map(Option::unwrap_or_default)
+        .collect();
+    let attempts = proposer.execute_here(commands).await;
+    let answers = ids
+        .into_iter()
+        .zip(attempts)
+        .map(|(correlation_id, attempt)| {
+            let answer = Some(match attempt {
+                Attempt::Outcome(outcome) => Answer::Outcome(*outcome),
+                Attempt::Rejected(rejection) => Answer::Rejected(Rejected {
+                    reason: reject_reason(rejection).into(),
+                    leader_id: 0,
+                }),
+                Attempt::Unknown(why) => Answer::Unknown(why),
+            });
+            ForwardAnswer {
+                correlation_id,
+                answer,
+            }
+        });
+    ForwardReply {
+        answers: answers.collect(),
+    }
+}
+
+fn reject_reason(rejection: Rejection) -> RejectReason {
+    match rejection {
+        Rejection::NotLeading => RejectReason::NotLeader,
+        Rejection::Overloaded => RejectReason::Overloaded,
+        Rejection::DiskFull => RejectReason::DiskFull,
+        Rejection::Stopping => RejectReason::Stopping,
+    }
+}

@@ -1,0 +1,57 @@
+//! A snapshot from the leader: received whole and checked beside the state that is served, before anything changes.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt};
+use helve_proto::peer::v1::{PeerHeader, SnapshotChunk, SnapshotPart, Vote, snapshot_part::Part};
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use crate::{
+    limits::SNAPSHOT_CHUNKS_QUEUED_MAX,
+    storage::checkpoint::{SnapshotDir, Snapshots},
+};
+
+/// Receives a snapshot whole, checked against its manifest, beside the state that is served.
+///
+/// # Errors
+/// What the check of the header says; INVALID_ARGUMENT if parts are missing or damaged; INTERNAL if it cannot be written.
+pub async fn receive(
+    snapshots: &Arc<Snapshots>,
+    mut parts: impl Stream<Item = Result<SnapshotPart, Status>> + Unpin,
+    check: impl Fn(Option<&PeerHeader>) -> Result<(), Status>,
+) -> Result<(Option<Vote>, SnapshotDir), Status> {
+    let malformed = |what: &str| Status::invalid_argument(format!("a snapshot {what}"));
+    let first = parts
+        .next()
+        .await
+        .ok_or_else(|| malformed("without parts"))??;
+    let Some(Part::Start(start)) = first.part else {
+        return Err(malformed("without a start"));
+    };
+    check(start.header.as_ref())?;
+    let manifest = start
+        .manifest
+        .ok_or_else(|| malformed("without a manifest"))?;
+    let (send, mut chunks) = mpsc::channel::<SnapshotChunk>(SNAPSHOT_CHUNKS_QUEUED_MAX);
+    let snapshots = Arc::clone(snapshots);
+    let written = tokio::task::spawn_blocking(move || {
+        let mut writer = snapshots.receive(manifest)?;
+        while let Some(chunk) = chunks.blocking_recv() {
+            writer.write(&chunk)?;
+        }
+        writer.finish()
+    });
+    while let Some(part) = parts.next().await {
+        let Some(Part::Chunk(chunk)) = part?.part else {
+            return Err(malformed("with two starts"));
+        };
+        if send.send(chunk).await.is_err() {
+            break;
+        }
+    }
+    drop(send);
+    let written = written.await.map_err(|e| Status::internal(e.to_string()))?;
+    let snapshot = written.map_err(|e| Status::invalid_argument(e.to_string()))?;
+    Ok((start.vote, snapshot))
+}
