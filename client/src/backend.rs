@@ -119,25 +119,25 @@ pub(crate) fn identity_mut(call: &mut Call) -> Option<&mut Option<CallIdentity>>
     }
 }
 
-/// What a reply says of the view it was answered from.
-#[cfg(feature = "cluster")]
-pub(crate) fn header(answer: &Answer) -> Option<&v1::ReplyHeader> {
+/// Where a reply says of which view it is; `None` for an error.
+#[cfg(any(feature = "cluster", feature = "memory"))]
+pub(crate) fn header_mut(answer: &mut Answer) -> Option<&mut Option<v1::ReplyHeader>> {
     match answer {
         Answer::Error(_) => None,
-        Answer::Mint(reply) => reply.header.as_ref(),
-        Answer::Put(reply) => reply.header.as_ref(),
-        Answer::Get(reply) => reply.header.as_ref(),
-        Answer::Take(reply) => reply.header.as_ref(),
-        Answer::Renew(reply) => reply.header.as_ref(),
-        Answer::Delete(reply) => reply.header.as_ref(),
-        Answer::Count(reply) => reply.header.as_ref(),
-        Answer::Store(reply) => reply.header.as_ref(),
-        Answer::Retrieve(reply) => reply.header.as_ref(),
-        Answer::DeleteKey(reply) => reply.header.as_ref(),
-        Answer::Exists(reply) => reply.header.as_ref(),
-        Answer::BatchStore(reply) => reply.header.as_ref(),
-        Answer::BatchRetrieve(reply) => reply.header.as_ref(),
-        Answer::Transact(reply) => reply.header.as_ref(),
-        Answer::OpenSession(reply) => reply.header.as_ref(),
+        Answer::Mint(reply) => Some(&mut reply.header),
+        Answer::Put(reply) => Some(&mut reply.header),
+        Answer::Get(reply) => Some(&mut reply.header),
+        Answer::Take(reply) => Some(&mut reply.header),
+        Answer::Renew(reply) => Some(&mut reply.header),
+        Answer::Delete(reply) => Some(&mut reply.header),
+        Answer::Count(reply) => Some(&mut reply.header),
+        Answer::Store(reply) => Some(&mut reply.header),
+        Answer::Retrieve(reply) => Some(&mut reply.header),
+        Answer::DeleteKey(reply) => Some(&mut reply.header),
+        Answer::Exists(reply) => Some(&mut reply.header),
+        Answer::BatchStore(reply) => Some(&mut reply.header),
+        Answer::BatchRetrieve(reply) => Some(&mut reply.header),
+        Answer::Transact(reply) => Some(&mut reply.header),
+        Answer::OpenSession(reply) => Some(&mut reply.header),
     }
 }

@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use crate::{
-    backend::{Backend, header, identity_mut},
+    backend::{Backend, header_mut, identity_mut},
     channel::{Hints, Pool},
     client::Client,
     cluster::tries::{Effect, Tries},
@@ -225,8 +225,9 @@ impl Cluster {
             Box::pin(unary::send(channel, call, timeout))
         };
         let tries = Tries::new(&self.pool, effect, until, self.attempt_timeout);
-        let (node, answer) = tries.run(attempt).await?;
-        let leader = header(&answer).map_or("", |header| &header.leader_hint);
+        let (node, mut answer) = tries.run(attempt).await?;
+        let header = header_mut(&mut answer).and_then(|header| header.as_ref());
+        let leader = header.map_or("", |header| &header.leader_hint);
         self.pool.answered(&node, leader);
         Ok(answer)
     }

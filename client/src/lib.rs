@@ -11,6 +11,8 @@ mod handle_store;
 mod handles;
 mod keys;
 mod limits;
+#[cfg(feature = "memory")]
+mod memory;
 mod record;
 mod retry;
 #[cfg(feature = "cluster")]
@@ -31,6 +33,8 @@ pub use helve_proto::{
     v1::{self, RecordInfo},
 };
 pub use keys::{KeyOptions, Keys};
+#[cfg(feature = "memory")]
+pub use memory::MemoryBuilder;
 pub use record::{Listing, Record, Resolved};
 pub use state_tool::{StateTool, StoreOutcome};
 pub use transaction::{Committed, NotLive, Transacted, Transaction};

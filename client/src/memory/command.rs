@@ -1,0 +1,94 @@
+//! Between calls and what the machine takes and gives.
+
+use helve_proto::{
+    Reason,
+    command::v1::{Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind},
+    v1::{Operation as Part, exchange_answer::Answer, exchange_call::Call, operation},
+};
+
+use crate::error::Error;
+
+/// A call as the machine takes it: a mutation through its log, or a read from its rows.
+pub(super) enum Taken {
+    Mutation(Operation),
+    Read(Call),
+}
+
+pub(super) fn take(call: Call) -> Taken {
+    Taken::Mutation(match call {
+        Call::Mint(request) => Operation::Mint(request),
+        Call::Put(request) => Operation::Put(request),
+        Call::Take(request) => Operation::Take(request),
+        Call::Renew(request) => Operation::Renew(request),
+        Call::Delete(request) => Operation::Delete(request),
+        Call::Store(request) => Operation::Store(request),
+        Call::DeleteKey(request) => Operation::DeleteKey(request),
+        Call::BatchStore(request) => Operation::BatchStore(request),
+        Call::Transact(request) => Operation::Transact(request),
+        Call::OpenSession(request) => Operation::OpenSession(request),
+        read => return Taken::Read(read),
+    })
+}
+
+/// How many ids the operation needs minted.
+pub(super) fn mints(operation: &Operation) -> usize {
+    let is_mint = |part: &&Part| matches!(part.operation, Some(operation::Operation::Mint(_)));
+    match operation {
+        Operation::Mint(_) => 1,
+        Operation::Transact(request) => request.operations.iter().filter(is_mint).count(),
+        _ => 0,
+    }
+}
+
+pub(super) fn answer(outcome: Outcome) -> Result<Answer, Error> {
+    Ok(match outcome.outcome {
+        Some(Kind::Refused(refused)) => return Err(refusal(&refused)),
+        Some(Kind::Mint(reply)) => Answer::Mint(reply),
+        Some(Kind::Put(reply)) => Answer::Put(reply),
+        Some(Kind::Take(reply)) => Answer::Take(reply),
+        Some(Kind::Renew(reply)) => Answer::Renew(reply),
+        Some(Kind::Delete(reply)) => Answer::Delete(reply),
+        Some(Kind::Store(reply)) => Answer::Store(reply),
+        Some(Kind::DeleteKey(reply)) => Answer::DeleteKey(reply),
+        Some(Kind::BatchStore(reply)) => Answer::BatchStore(reply),
+        Some(Kind::Transact(reply)) => Answer::Transact(reply),
+        Some(Kind::OpenSession(reply)) => Answer::OpenSession(reply),
+        _ => return Err(Error::internal("the outcome of another command")),
+    })
+}
+
+fn refusal(refused: &Refused) -> Error {
+    let (reason, message) = match refused.refusal() {
+        Refusal::Conflict => (
+            Reason::Conflict,
+            "the record's revision is another one: read again, decide again",
+        ),
+        Refusal::ReplayMismatch => (
+            Reason::ReplayMismatch,
+            "the identity was used for another request: never reuse one",
+        ),
+        Refusal::StaleCall => (
+            Reason::StaleCall,
+            "the call's number is below its session's floor: its outcome is forgotten",
+        ),
+        Refusal::TooEarly => (
+            Reason::TooEarly,
+            "the call's number or time is too far ahead: send what is incomplete first",
+        ),
+        Refusal::SessionExpired => (
+            Reason::SessionExpired,
+            "there is no such replay session: open a new one",
+        ),
+        Refusal::RequestTooOld => (
+            Reason::RequestTooOld,
+            "the request id is older than the outcomes that are kept: its outcome is forgotten",
+        ),
+        Refusal::Quota => (Reason::Quota, "a quota is used up: delete something"),
+        Refusal::BadLifetime => (Reason::BadLifetime, "the lifetime does not fit: use never"),
+        Refusal::TooLarge => (Reason::TooLarge, "the values are too large for one call"),
+        Refusal::Malformed | Refusal::Unspecified => {
+            (Reason::BadRequest, "the request is malformed")
+        }
+    };
+    Error::refused(reason, message, refused.revision, refused.operation)
+}
