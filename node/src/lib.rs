@@ -1,5 +1,6 @@
 //! The Helve node: consensus, storage, the gRPC services and the command line.
 
+pub mod cli;
 pub mod config;
 pub mod disk_watch;
 pub mod forward;

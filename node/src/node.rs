@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     leadership::Leadership,
     propose::Proposer,
-    raft::{Consensus, Stopped, bootstrap, log_store::LogStore},
+    raft::{Consensus, bootstrap, log_store::LogStore},
     read_index::own_command,
     runtime::OwnRuntime,
     service::{Services, peer::Running},
@@ -79,16 +79,13 @@ impl Node {
         &self.leadership
     }
 
-    /// Waits until consensus stops by itself.
-    ///
-    /// # Errors
-    /// Always, once it returns: only a failing storage makes consensus stop.
-    pub async fn wait(&self) -> Result<(), Stopped> {
-        self.consensus
-            .wait_leading(|_| false)
-            .await
-            .map(|_| ())
-            .map_err(|stopped| self.consensus.overview().stopped.map_or(stopped, Stopped))
+    /// Waits until consensus stops by itself, which only a failing storage makes it do. Returns why.
+    pub async fn wait(&self) -> String {
+        let stopped = match self.consensus.wait_leading(|_| false).await {
+            Ok(_) => "consensus stopped".to_owned(),
+            Err(stopped) => stopped.to_string(),
+        };
+        self.consensus.overview().stopped.unwrap_or(stopped)
     }
 
     /// Stops in good order: no new requests, leadership to another node, calls under way to their end, then everything else.

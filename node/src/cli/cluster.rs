@@ -1,0 +1,96 @@
+//! How commands reach a cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use helve_client::{Client, ClusterBuilder, ErrorKind};
+use tonic::{
+    Code, Request, Status,
+    transport::{Channel, Endpoint},
+};
+
+use super::{duration, ending::Ending};
+
+/// The flags of everything that talks to a cluster.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ClusterArgs {
+    /// Where the nodes serve clients, as HOST:PORT,HOST:PORT,...; any one of them is enough, several survive its loss
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7400",
+        env = "HELVE_ENDPOINTS",
+        value_name = "HOST:PORT,..."
+    )]
+    pub endpoints: Vec<String>,
+
+    /// How long to try, such as 500ms or 10s
+    #[arg(long, default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
+    pub timeout: Duration,
+}
+
+/// A channel to one endpoint, connected when it is first used.
+///
+/// # Errors
+/// If the address is none.
+pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channel> {
+    let address = address.trim().trim_end_matches('/');
+    let uri = if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    let endpoint = Endpoint::from_shared(uri)
+        .with_context(|| format!("`{address}` is no address: give HOST:PORT"))?;
+    Ok(endpoint
+        .connect_timeout(timeout)
+        .tcp_nodelay(true)
+        .connect_lazy())
+}
+
+/// A client of the cluster.
+///
+/// # Errors
+/// If an endpoint is none.
+pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
+    let builder = ClusterBuilder::new(args.endpoints.clone()).deadline(args.timeout);
+    builder
+        .build()
+        .map_err(|error| Ending::Refused(anyhow!("--endpoints: {error}")))
+}
+
+/// How a command ends after this error of the client.
+#[must_use]
+pub(crate) fn failed(error: helve_client::Error) -> Ending {
+    match error.kind() {
+        ErrorKind::Conflict { revision, .. } => {
+            Ending::Absent(anyhow!("{error} (its revision is {revision})"))
+        }
+        ErrorKind::Invalid | ErrorKind::Denied | ErrorKind::Codec | ErrorKind::Full => {
+            Ending::Refused(error.into())
+        }
+        _ => Ending::Unanswered(error.into()),
+    }
+}
+
+/// A request with a deadline.
+pub(crate) fn request<T>(message: T, timeout: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(timeout);
+    request
+}
+
+/// How a command ends after this answer of a node.
+#[must_use]
+pub(crate) fn ending(status: &Status) -> Ending {
+    let error = anyhow!("{}", status.message());
+    match status.code() {
+        Code::NotFound => Ending::Absent(error),
+        Code::InvalidArgument
+        | Code::FailedPrecondition
+        | Code::PermissionDenied
+        | Code::Unauthenticated => Ending::Refused(error),
+        _ => Ending::Unanswered(error),
+    }
+}

@@ -1,0 +1,108 @@
+//! `helve healthcheck`: is this node ready?
+
+use anyhow::{Context, anyhow, bail};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use super::{
+    cluster::{ClusterArgs, channel, request},
+    ending::{Ending, Outcome},
+};
+
+/// More than this of an HTTP answer is not read.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
+/// Exit with status 0 if a node is ready, else 1
+///
+/// Asks `grpc.health.v1` of the first endpoint, or with --http the HTTP port. Meant for container and service health checks. A node is
+/// ready if it knows a leader and has applied what is committed.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve healthcheck
+  helve healthcheck --endpoints 127.0.0.1:7410 --timeout 1s
+  helve healthcheck --http 127.0.0.1:7402
+  helve healthcheck --liveness
+
+Exit status: 0 ready, 1 not ready or not reachable, 2 bad usage.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// Ask the HTTP port at HOST:PORT instead of gRPC
+    #[arg(long, env = "HELVE_HEALTHCHECK_HTTP", value_name = "HOST:PORT")]
+    http: Option<String>,
+
+    /// Ask only whether the process answers, not whether it is ready
+    #[arg(long, env = "HELVE_HEALTHCHECK_LIVENESS")]
+    liveness: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// See [`Ending`].
+pub(crate) async fn run(args: &Args) -> Outcome {
+    let check = async {
+        match &args.http {
+            Some(address) => check_http(args, address).await,
+            None => check_grpc(args).await,
+        }
+    };
+    timeout(args.cluster.timeout, check)
+        .await
+        .unwrap_or_else(|_| Err(anyhow!("no answer within --timeout")))
+        .map_err(Ending::Absent)
+}
+
+async fn check_grpc(args: &Args) -> anyhow::Result<()> {
+    let address = args
+        .cluster
+        .endpoints
+        .first()
+        .context("--endpoints is empty")?;
+    let service = if args.liveness {
+        "liveness"
+    } else {
+        "readiness"
+    };
+    let mut client = HealthClient::new(channel(address, args.cluster.timeout)?);
+    let message = HealthCheckRequest {
+        service: service.into(),
+    };
+    let answer = client.check(request(message, args.cluster.timeout)).await;
+    let answer =
+        answer.map_err(|status| anyhow!("{address} gives no answer: {}", status.message()))?;
+    match answer.into_inner().status() {
+        ServingStatus::Serving => Ok(()),
+        _ => bail!("{address} is not ready: look at `helve status --endpoints {address}`"),
+    }
+}
+
+async fn check_http(args: &Args, address: &str) -> anyhow::Result<()> {
+    let page = if args.liveness { "/livez" } else { "/readyz" };
+    let mut stream = TcpStream::connect(address)
+        .await
+        .with_context(|| format!("{address} is not reachable"))?;
+    let question = format!("GET {page} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(question.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream
+        .take(ANSWER_BYTES_MAX)
+        .read_to_end(&mut answer)
+        .await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let status = answer.split_ascii_whitespace().nth(1).unwrap_or_default();
+    if status == "200" {
+        return Ok(());
+    }
+    let why = answer
+        .split_once("\r\n\r\n")
+        .map_or("", |(_, body)| body.trim());
+    bail!("{address}{page} answers {status} {why}")
+}

@@ -1,0 +1,124 @@
+//! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
+
+mod cluster;
+mod completions;
+mod dev;
+mod duration;
+mod ending;
+mod handle;
+mod healthcheck;
+mod leader;
+mod lifetime;
+mod logging;
+mod output;
+mod record;
+mod serve;
+mod size;
+mod snapshot;
+mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::process::ExitCode;
+
+use ending::Outcome;
+
+/// State handles for stateless MCP servers: a replicated store of handles and keys
+///
+/// Several nodes replicate every write through Raft, so that any replica of an MCP server mints a handle through one node and reads it
+/// through any other, and nothing acknowledged is lost when a node dies.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(
+    name = "helve",
+    version,
+    propagate_version = true,
+    max_term_width = 120,
+    after_long_help = "Getting started:
+  helve dev                                                   run one node on loopback
+  helve handle mint --store cart --ttl 1h --value '{\"items\":[]}'
+  helve handle get cart-... --store cart
+  helve status
+
+Every flag has an environment variable, shown in its help; a flag wins over it.
+
+Exit status:
+  0  done
+  1  the record is absent, expired or taken, or the answer is no
+  2  bad usage, or a start that was refused
+  3  the cluster cannot answer
+  4  fatal while running"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Plant a bug, by name, to show that the tests find it. Only in builds for that
+    #[cfg(feature = "planted")]
+    #[arg(long, global = true, env = "HELVE_PLANTED", value_name = "NAME", value_parser = plant)]
+    planted: Option<helve_machine::planted::Plant>,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum Command {
+    Dev(dev::Args),
+    Serve(serve::Args),
+    Status(status::Args),
+    #[command(subcommand)]
+    Handle(handle::Command),
+    #[command(subcommand)]
+    State(state::Command),
+    #[command(subcommand)]
+    Leader(leader::Command),
+    Snapshot(snapshot::Args),
+    Healthcheck(healthcheck::Args),
+    Completions(completions::Args),
+}
+
+#[cfg(feature = "planted")]
+fn plant(name: &str) -> Result<helve_machine::planted::Plant, String> {
+    use helve_machine::planted::Plant;
+    let known = || {
+        Plant::ALL
+            .iter()
+            .map(|plant| plant.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    name.parse()
+        .map_err(|_| format!("there are only {}", known()))
+}
+
+impl Cli {
+    /// Runs the command. What went wrong is said on standard error, and by the exit status.
+    pub async fn run(self) -> ExitCode {
+        #[cfg(feature = "planted")]
+        if let Some(plant) = self.planted {
+            helve_machine::planted::choose(plant);
+        }
+        match self.command.run().await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(ending) => {
+                eprintln!("helve: {:#}", ending.error());
+                ending.exit_code()
+            }
+        }
+    }
+}
+
+impl Command {
+    async fn run(self) -> Outcome {
+        match self {
+            Self::Dev(args) => dev::run(&args).await,
+            Self::Serve(args) => serve::run(&args).await,
+            Self::Status(args) => status::run(&args).await,
+            Self::Handle(command) => handle::run(&command).await,
+            Self::State(command) => state::run(&command).await,
+            Self::Leader(command) => leader::run(&command).await,
+            Self::Snapshot(args) => snapshot::run(&args).await,
+            Self::Healthcheck(args) => healthcheck::run(&args).await,
+            Self::Completions(args) => completions::run(&args),
+        }
+    }
+}

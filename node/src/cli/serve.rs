@@ -1,0 +1,185 @@
+//! `helve serve`: one node of a cluster.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+
+use super::{
+    ending::{Ending, Outcome},
+    logging::{self, LogArgs},
+    size,
+};
+use crate::{
+    config::{Bootstrap, Config, Exposure, Settings, Tuning},
+    node::Node,
+};
+
+/// Run one node of a cluster
+///
+/// Start every seat that --peers lists with the same list, in any order: the cluster founds itself once all of them have met, and from then
+/// on a restarted node finds its place again by its data directory. A wiped node takes its seat over as a new one.
+///
+/// SIGTERM or SIGINT hand leadership over, finish calls under way and stop; kill -9 is a normal way to stop too, and loses nothing.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  Three nodes on one machine, each in a terminal of its own:
+    PEERS=1=127.0.0.1:7401,2=127.0.0.1:7411,3=127.0.0.1:7421
+    helve serve --id 1 --data-dir n1 --listen 127.0.0.1:7400 --peer-listen 127.0.0.1:7401 --http-listen 127.0.0.1:7402 --peers $PEERS
+    helve serve --id 2 --data-dir n2 --listen 127.0.0.1:7410 --peer-listen 127.0.0.1:7411 --http-listen 127.0.0.1:7412 --peers $PEERS
+    helve serve --id 3 --data-dir n3 --listen 127.0.0.1:7420 --peer-listen 127.0.0.1:7421 --http-listen 127.0.0.1:7422 --peers $PEERS
+  Then:
+    helve status --endpoints 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
+
+Exit status: 0 stopped as asked, 2 refused to start (the message names the flag and the remedy), 4 fatal while running.")]
+pub(crate) struct Args {
+    /// The seat that this node takes: its number in --peers
+    #[arg(long, env = "HELVE_ID", value_name = "SEAT")]
+    id: u64,
+
+    /// Where the node keeps everything; made if it is missing
+    #[arg(long, env = "HELVE_DATA_DIR", value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// Where clients are served
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7400",
+        env = "HELVE_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    listen: String,
+
+    /// Where the other nodes are served
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7401",
+        env = "HELVE_PEER_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    peer_listen: String,
+
+    /// Where /livez, /readyz and /metrics are served
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7402",
+        env = "HELVE_HTTP_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    http_listen: String,
+
+    /// The peer address of every seat, this node's own included, as SEAT=HOST:PORT,...; the same on every node
+    #[arg(
+        long,
+        value_delimiter = ',',
+        required = true,
+        env = "HELVE_PEERS",
+        value_name = "SEAT=HOST:PORT,..."
+    )]
+    peers: Vec<String>,
+
+    /// Where clients reach this node, if that is not --listen
+    #[arg(long, env = "HELVE_ADVERTISE", value_name = "HOST:PORT")]
+    advertise: Option<String>,
+
+    /// Space that must stay free on the data directory's disk, such as 256MiB; below it only what frees space is admitted
+    #[arg(long, default_value = "256MiB", value_parser = size::parse, env = "HELVE_DISK_RESERVE", value_name = "SIZE")]
+    disk_reserve: u64,
+
+    /// Allow listeners beyond this machine without TLS and tokens: whoever reaches them owns the data
+    #[arg(long, env = "HELVE_INSECURE")]
+    insecure: bool,
+
+    /// Found a new cluster at once, without waiting for every peer. Only if you know that none of them is in a cluster already
+    #[arg(long, env = "HELVE_FORCE_BOOTSTRAP")]
+    force_bootstrap: bool,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+impl Args {
+    fn settings(&self) -> Settings {
+        Settings {
+            seat: self.id,
+            data_dir: self.data_dir.clone(),
+            listen: self.listen.clone(),
+            peer_listen: self.peer_listen.clone(),
+            http_listen: self.http_listen.clone(),
+            peers: self.peers.clone(),
+            advertise: self.advertise.clone(),
+            disk_reserve_bytes: self.disk_reserve,
+            exposure: if self.insecure {
+                Exposure::Insecure
+            } else {
+                Exposure::Loopback
+            },
+            bootstrap: if self.force_bootstrap {
+                Bootstrap::Forced
+            } else {
+                Bootstrap::WhenAllPristine
+            },
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+/// Runs the command until a signal or a fatal error.
+///
+/// # Errors
+/// See [`Ending`].
+pub(crate) async fn run(args: &Args) -> Outcome {
+    logging::start(&args.log).map_err(Ending::Refused)?;
+    let config =
+        Config::check(&args.settings()).map_err(|refusal| Ending::Refused(refusal.into()))?;
+    run_node(config, |_| Ok(())).await
+}
+
+/// Runs a node until SIGTERM, SIGINT or its own end. `started` is called once it takes part in its cluster.
+///
+/// # Errors
+/// That the start was refused, or what ended the node if not a signal.
+pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outcome) -> Outcome {
+    let mut stop = signals().map_err(|error| Ending::Fatal(error.into()))?;
+    let node = tokio::select! {
+        node = Node::start(config) => node.map_err(|error| Ending::Refused(error.into()))?,
+        // It waits for its peers, and has nothing yet that would have to be handed over.
+        _ = stop.recv() => return Ok(()),
+    };
+    let addresses = node.addresses();
+    tracing::info!(clients = %addresses.client, peers = %addresses.peer, http = %addresses.http, "serving");
+    started(&node)?;
+    let signal = tokio::select! {
+        why = node.wait() => return Err(Ending::Fatal(anyhow!("{why}"))),
+        signal = stop.recv() => signal,
+    };
+    tracing::info!(signal, "stopping");
+    tokio::select! {
+        () = node.shutdown() => {}
+        // Who asks twice wants it now; a node that is killed loses nothing.
+        again = stop.recv() => tracing::warn!(signal = again, "stopping at once"),
+    }
+    Ok(())
+}
+
+/// The signals that ask a node to stop.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+fn signals() -> std::io::Result<Signals> {
+    use tokio::signal::unix::{SignalKind, signal};
+    Ok(Signals {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+    })
+}
+
+impl Signals {
+    async fn recv(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

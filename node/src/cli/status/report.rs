@@ -1,0 +1,294 @@
+//! The cluster as seen from all answers together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use helve_proto::v1::{Member, NodeStatus, Role, StatusReply};
+use serde::Serialize;
+
+use super::{Answer, advice};
+use crate::cli::output::{bytes, table};
+
+/// What `helve status` prints.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) cluster_id: String,
+    /// 0: no answering node knows one.
+    pub(super) leader_id: u64,
+    /// A leader is known, and a majority of the voters answers.
+    pub(super) quorum: bool,
+    pub(super) nodes: Vec<Node>,
+    /// What to do next, the most urgent first.
+    pub(super) next: Vec<String>,
+}
+
+/// One node. What it did not say is absent.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Node {
+    pub(super) id: u64,
+    pub(super) seat: u64,
+    /// `leader`, `follower`, `candidate`, `learner`, `pristine`, `stopping` or `unknown`.
+    pub(super) role: &'static str,
+    pub(super) health: Health,
+    pub(super) voter: bool,
+    pub(super) client_address: String,
+    pub(super) peer_address: String,
+    /// Entries that it lacks, as the leader knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lag_entries: Option<u64>,
+    /// Why it does not answer, or what it warns of.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) warning: String,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) said: Option<Said>,
+}
+
+/// How a node is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Health {
+    Ready,
+    NotReady,
+    #[default]
+    Unreachable,
+}
+
+/// What a node says of itself.
+#[derive(Debug, Serialize)]
+pub(super) struct Said {
+    term: u64,
+    leader_id: u64,
+    last_log_index: u64,
+    committed_index: u64,
+    applied_index: u64,
+    snapshot_index: u64,
+    purged_index: u64,
+    clock_ms: u64,
+    disk_used_bytes: u64,
+    disk_free_bytes: u64,
+    log_syncs: u64,
+    log_entries: u64,
+    log_bytes: u64,
+    version: String,
+    feature_level: u32,
+    pid: u32,
+}
+
+impl Report {
+    pub(super) fn new(answers: &[Answer]) -> Self {
+        let replies: Vec<_> = answers
+            .iter()
+            .filter_map(|a| a.reply.as_ref().ok())
+            .collect();
+        // Of two views of the members, the one that has applied more is the newer.
+        let newest = replies.iter().max_by_key(|reply| applied(reply));
+        let members = newest
+            .map(|reply| reply.members.clone())
+            .unwrap_or_default();
+        let leader = replies
+            .iter()
+            .filter_map(|reply| reply.node.as_ref())
+            .filter(|node| node.leader_id != 0)
+            .max_by_key(|node| node.term);
+        let mut report = Self {
+            cluster_id: newest
+                .map(|reply| reply.cluster_id.clone())
+                .unwrap_or_default(),
+            leader_id: leader.map_or(0, |node| node.leader_id),
+            quorum: false,
+            nodes: nodes(answers, &members, &lags(&replies)),
+            next: Vec::new(),
+        };
+        report.quorum = report.leader_id != 0 && report.majority_answers();
+        report.next = advice::next(&report);
+        report
+    }
+
+    fn majority_answers(&self) -> bool {
+        let voters = self.nodes.iter().filter(|node| node.voter);
+        let (all, answering) = voters.fold((0, 0), |(all, answering), node| {
+            (
+                all + 1,
+                answering + usize::from(node.health != Health::Unreachable),
+            )
+        });
+        answering * 2 > all
+    }
+}
+
+fn applied(reply: &StatusReply) -> u64 {
+    reply.node.as_ref().map_or(0, |node| node.applied_index)
+}
+
+/// What the leader knows of the others; followers leave it out.
+fn lags(replies: &[&StatusReply]) -> BTreeMap<u64, u64> {
+    let members = replies.iter().flat_map(|reply| &reply.members);
+    members
+        .filter_map(|member| Some((member.id, member.lag_entries?)))
+        .collect()
+}
+
+fn nodes(answers: &[Answer], members: &[Member], lags: &BTreeMap<u64, u64>) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let mut seen = BTreeSet::new();
+    let by_id: BTreeMap<_, _> = members.iter().map(|member| (member.id, member)).collect();
+    let mut silent: BTreeMap<&str, &str> = BTreeMap::new();
+    for answer in answers {
+        match &answer.reply {
+            Ok(reply) => {
+                let status = reply.node.clone().unwrap_or_default();
+                // One node under two endpoints is one line; pristine nodes have no id yet.
+                if seen.insert((status.id, status.client_address.clone())) {
+                    let member = by_id.get(&status.id).copied();
+                    let lag = lags.get(&status.id).copied();
+                    nodes.push(answering(answer, status, member, lag));
+                }
+            }
+            Err(why) => {
+                silent.insert(&answer.endpoint, why);
+            }
+        }
+    }
+    let heard: BTreeSet<u64> = seen.iter().map(|(id, _)| *id).collect();
+    for member in members.iter().filter(|member| !heard.contains(&member.id)) {
+        let why = silent
+            .remove(member.client_address.as_str())
+            .unwrap_or("not asked");
+        nodes.push(unreachable(member, why, lags.get(&member.id).copied()));
+    }
+    nodes.extend(silent.into_iter().map(|(endpoint, why)| Node {
+        role: "unknown",
+        client_address: endpoint.to_owned(),
+        warning: why.to_owned(),
+        ..Node::default()
+    }));
+    nodes.sort_by(|a, b| {
+        (a.id == 0, a.id, &a.client_address).cmp(&(b.id == 0, b.id, &b.client_address))
+    });
+    nodes
+}
+
+fn unreachable(member: &Member, why: &str, lag_entries: Option<u64>) -> Node {
+    Node {
+        id: member.id,
+        seat: member.seat,
+        role: "unknown",
+        health: Health::Unreachable,
+        voter: member.voter,
+        client_address: member.client_address.clone(),
+        peer_address: member.peer_address.clone(),
+        lag_entries,
+        warning: why.to_owned(),
+        said: None,
+    }
+}
+
+fn answering(
+    answer: &Answer,
+    node: NodeStatus,
+    member: Option<&Member>,
+    lag_entries: Option<u64>,
+) -> Node {
+    let client_address = if node.client_address.is_empty() {
+        answer.endpoint.clone()
+    } else {
+        node.client_address.clone()
+    };
+    Node {
+        id: node.id,
+        seat: node.seat,
+        role: role(node.role()),
+        health: if node.ready {
+            Health::Ready
+        } else {
+            Health::NotReady
+        },
+        voter: member.is_some_and(|member| member.voter),
+        client_address,
+        peer_address: node.peer_address.clone(),
+        lag_entries,
+        warning: node.warning.clone(),
+        said: Some(said(node)),
+    }
+}
+
+fn said(node: NodeStatus) -> Said {
+    Said {
+        term: node.term,
+        leader_id: node.leader_id,
+        last_log_index: node.last_log_index,
+        committed_index: node.committed_index,
+        applied_index: node.applied_index,
+        snapshot_index: node.snapshot_index,
+        purged_index: node.purged_index,
+        clock_ms: node.clock_ms,
+        disk_used_bytes: node.disk_used_bytes,
+        disk_free_bytes: node.disk_free_bytes,
+        log_syncs: node.log_syncs,
+        log_entries: node.log_entries,
+        log_bytes: node.log_bytes,
+        version: node.version,
+        feature_level: node.feature_level,
+        pid: node.pid,
+    }
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Candidate => "candidate",
+        Role::Learner => "learner",
+        Role::Pristine => "pristine",
+        Role::Stopping => "stopping",
+        Role::Unspecified => "unknown",
+    }
+}
+
+/// The report for people.
+pub(super) fn text(report: &Report) -> String {
+    let columns = [
+        "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "HEALTH", "ADDRESS",
+    ];
+    let mut table = table(&columns);
+    for node in &report.nodes {
+        let known = |count: u64| {
+            if count == 0 {
+                "-".to_owned()
+            } else {
+                count.to_string()
+            }
+        };
+        let said = |field: fn(&Said) -> String| node.said.as_ref().map_or("-".into(), field);
+        table.add_row([
+            known(node.id),
+            known(node.seat),
+            node.role.to_owned(),
+            said(|said| said.term.to_string()),
+            said(|said| said.last_log_index.to_string()),
+            said(|said| said.applied_index.to_string()),
+            node.lag_entries.map_or("-".into(), |lag| lag.to_string()),
+            said(|said| bytes(said.disk_used_bytes)),
+            health(node),
+            node.client_address.clone(),
+        ]);
+    }
+    let mut page = table.trim_fmt();
+    for next in &report.next {
+        page.push_str("\nnext: ");
+        page.push_str(next);
+    }
+    page
+}
+
+fn health(node: &Node) -> String {
+    let health = match node.health {
+        Health::Ready => "ready",
+        Health::NotReady => "not ready",
+        Health::Unreachable => "unreachable",
+    };
+    if node.warning.is_empty() {
+        health.into()
+    } else {
+        format!("{health}: {}", node.warning)
+    }
+}

@@ -1,0 +1,112 @@
+use helve_proto::v1::{Member, NodeStatus, Role};
+
+use super::*;
+
+fn member(id: u64, lag: Option<u64>) -> Member {
+    Member {
+        id,
+        seat: id,
+        voter: true,
+        client_address: format!("127.0.0.1:740{id}"),
+        peer_address: format!("127.0.0.1:741{id}"),
+        lag_entries: lag,
+    }
+}
+
+fn answer(id: u64, role: Role, leader_id: u64) -> Answer {
+    let lag = (role == Role::Leader).then_some(0);
+    let node = NodeStatus {
+        id,
+        seat: id,
+        role: role.into(),
+        term: 4,
+        leader_id,
+        ready: leader_id != 0,
+        last_log_index: 12,
+        applied_index: 12,
+        client_address: format!("127.0.0.1:740{id}"),
+        ..Default::default()
+    };
+    let members = (1..=3).map(|id| member(id, lag)).collect();
+    let reply = StatusReply {
+        node: Some(node),
+        members,
+        cluster_id: "c".into(),
+    };
+    Answer {
+        endpoint: format!("127.0.0.1:740{id}"),
+        reply: Ok(reply),
+    }
+}
+
+fn silent(endpoint: &str) -> Answer {
+    Answer {
+        endpoint: endpoint.into(),
+        reply: Err("connection refused".into()),
+    }
+}
+
+#[test]
+fn a_healthy_cluster_has_a_line_a_node_and_no_advice() {
+    let answers = [
+        answer(1, Role::Leader, 1),
+        answer(2, Role::Follower, 1),
+        answer(3, Role::Follower, 1),
+    ];
+    let report = Report::new(&answers);
+    assert!(report.quorum);
+    assert_eq!(report.leader_id, 1);
+    assert_eq!(report.next, [""; 0]);
+    let text = report::text(&report);
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.contains("leader") && text.contains("ready"), "{text}");
+}
+
+#[test]
+fn an_unreachable_node_gets_a_line_and_the_command_that_starts_it() {
+    let answers = [
+        answer(1, Role::Leader, 1),
+        answer(2, Role::Follower, 1),
+        silent("127.0.0.1:7403"),
+    ];
+    let report = Report::new(&answers);
+    assert!(report.quorum);
+    assert_eq!(report.nodes.len(), 3);
+    assert_eq!(report.nodes[2].health, report::Health::Unreachable);
+    assert!(
+        report.next[0].contains("helve serve --id 3"),
+        "{:?}",
+        report.next
+    );
+    assert!(report::text(&report).contains("unreachable: connection refused"));
+}
+
+#[test]
+fn a_minority_is_no_quorum_even_if_it_remembers_a_leader() {
+    let answers = [
+        answer(2, Role::Follower, 1),
+        silent("127.0.0.1:7401"),
+        silent("127.0.0.1:7403"),
+    ];
+    assert!(!Report::new(&answers).quorum);
+    let leaderless = [answer(1, Role::Candidate, 0), answer(2, Role::Candidate, 0)];
+    assert!(!Report::new(&leaderless).quorum);
+    assert!(!Report::new(&[silent("127.0.0.1:7401")]).quorum);
+}
+
+#[test]
+fn json_says_nodes_with_id_seat_and_role() {
+    let report = Report::new(&[answer(1, Role::Leader, 1), silent("10.0.0.9:7400")]);
+    let json = serde_json::to_value(&report).unwrap();
+    let nodes = json["nodes"].as_array().unwrap();
+    assert_eq!(
+        nodes.len(),
+        4,
+        "two members and a stranger do not answer: {json}"
+    );
+    assert_eq!((&nodes[0]["id"], &nodes[0]["seat"]), (&1.into(), &1.into()));
+    assert_eq!(nodes[0]["role"], "leader");
+    assert_eq!(nodes[0]["applied_index"], 12);
+    assert_eq!(nodes[1]["health"], "unreachable");
+    assert_eq!(nodes[3]["client_address"], "10.0.0.9:7400");
+}

@@ -1,0 +1,139 @@
+//! Values on the command line: what `--value` reads, and how a stored value is shown.
+
+use std::{
+    fs,
+    io::{self, Read},
+};
+
+use anyhow::{Context, anyhow};
+use bytes::Bytes;
+use data_encoding::BASE64;
+use serde_json::Value;
+
+/// More than this is not read: it is over the limit of a value anyway.
+const READ_BYTES_MAX: u64 = 8 << 20;
+
+/// The flags of a command that writes a value.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ValueArgs {
+    /// The value: JSON, `@FILE` for a file's content, or `-` for standard input
+    #[arg(long, env = "HELVE_VALUE", value_name = "JSON")]
+    pub value: String,
+
+    /// Take the value as it is, even if it is no JSON
+    #[arg(long, env = "HELVE_RAW")]
+    pub raw: bool,
+}
+
+impl ValueArgs {
+    /// The bytes to store.
+    ///
+    /// # Errors
+    /// If the value cannot be read, or is no JSON and `--raw` is not given.
+    pub(crate) fn read(&self) -> anyhow::Result<Bytes> {
+        encode(read(&self.value)?, self.raw.then_some(Raw))
+    }
+}
+
+/// The value is taken as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Raw;
+
+/// The bytes to store of what was said.
+///
+/// # Errors
+/// If it is no JSON and not raw.
+pub(crate) fn encode(said: Vec<u8>, raw: Option<Raw>) -> anyhow::Result<Bytes> {
+    if raw.is_some() {
+        return Ok(said.into());
+    }
+    let json: Value = serde_json::from_slice(&said)
+        .context("the value is no JSON: quote text as '\"text\"', or pass --raw")?;
+    Ok(serde_json::to_vec(&json)?.into())
+}
+
+/// What an argument stands for.
+///
+/// # Errors
+/// If the file or standard input cannot be read, or holds too much.
+pub(crate) fn read(said: &str) -> anyhow::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let (source, mut reader): (&str, Box<dyn Read>) = match said.strip_prefix('@') {
+        Some(path) => (
+            path,
+            Box::new(fs::File::open(path).with_context(|| format!("`{path}` cannot be read"))?),
+        ),
+        None if said == "-" => ("standard input", Box::new(io::stdin())),
+        None => return Ok(said.as_bytes().to_vec()),
+    };
+    reader
+        .by_ref()
+        .take(READ_BYTES_MAX)
+        .read_to_end(&mut content)
+        .with_context(|| format!("`{source}` cannot be read"))?;
+    if content.len() as u64 == READ_BYTES_MAX {
+        return Err(anyhow!("`{source}` is too large for a value"));
+    }
+    Ok(content)
+}
+
+/// A stored value for programs: itself if it is JSON, else its base64.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Shown {
+    /// It is JSON.
+    Value(Value),
+    /// It is not.
+    ValueBase64(String),
+}
+
+impl Shown {
+    /// Of a stored value.
+    #[must_use]
+    pub(crate) fn new(value: &[u8]) -> Self {
+        serde_json::from_slice(value)
+            .map_or_else(|_| Self::ValueBase64(BASE64.encode(value)), Self::Value)
+    }
+
+    /// For people.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Value(value) => value.to_string(),
+            Self::ValueBase64(text) => text.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_json_unless_said_to_be_raw() {
+        let json = encode(b"{ \"items\": [] }".to_vec(), None).unwrap();
+        assert_eq!(&json[..], b"{\"items\":[]}");
+        assert!(encode(b"plain".to_vec(), None).is_err());
+        assert_eq!(&encode(b"plain".to_vec(), Some(Raw)).unwrap()[..], b"plain");
+    }
+
+    #[test]
+    fn a_stored_value_is_shown_as_json_or_base64() {
+        assert_eq!(Shown::new(b"{\"a\":1}").text(), "{\"a\":1}");
+        assert_eq!(Shown::new(b"\xff\xfe"), Shown::ValueBase64("//4=".into()));
+        let shown = serde_json::to_value(Shown::new(b"[1]")).unwrap();
+        assert_eq!(shown, serde_json::json!({ "value": [1] }));
+    }
+
+    #[test]
+    fn a_value_may_stand_in_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "[1,2]").unwrap();
+        assert_eq!(
+            read(&format!("@{}", file.path().display())).unwrap(),
+            b"[1,2]"
+        );
+        assert!(read("@/no/such/file").is_err());
+        assert_eq!(read("[3]").unwrap(), b"[3]");
+    }
+}
