@@ -6,6 +6,8 @@ mod channel;
 mod client;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod handle_store;
 mod handles;

@@ -1,0 +1,209 @@
+//! The suite that every host must pass: memory, one node, three nodes.
+//!
+//! A host says how to reach it ([`Host`]); [`CASES`] are run one by one, in any order, on the same host or on fresh ones. A case
+//! fails by panicking or by its error. No case asserts how long something takes: it waits for conditions, and judges times by the
+//! clock in the replies.
+
+mod bad_input;
+mod contention;
+mod handles;
+mod lifetimes;
+mod mcpkit;
+mod owners;
+mod replay;
+mod state;
+mod transact;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::future::LocalBoxFuture;
+use tokio::time::Instant;
+
+use crate::{
+    client::Client,
+    error::{Error, ErrorKind},
+    handles::{HandleOptions, Handles},
+    keys::{KeyOptions, Keys},
+};
+
+/// What is put to the test.
+pub trait Host: Send + Sync {
+    /// An open client of the host. Clients of different `node`s begin with different nodes, where there are several; where there
+    /// is one, or none, the number does not matter. Called anew, it may answer the same client.
+    fn client(&self, node: usize) -> Client;
+
+    /// A client of its own, which a case may close.
+    fn own_client(&self) -> Client;
+}
+
+/// One case.
+pub struct Case {
+    /// The fact that it shows.
+    pub name: &'static str,
+    run: fn(Setup) -> LocalBoxFuture<'static, Result<(), Error>>,
+}
+
+impl Case {
+    /// Runs it in stores of its own. The future is not `Send`: await it where the runtime blocks.
+    ///
+    /// # Errors
+    /// Whatever a call failed with that should not have.
+    ///
+    /// # Panics
+    /// If an answer is not what it should be.
+    pub async fn run(&self, host: Arc<dyn Host>) -> Result<(), Error> {
+        (self.run)(Setup::new(host)?).await
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Case").field(&self.name).finish()
+    }
+}
+
+macro_rules! cases {
+    ($($module:ident: $($name:ident),*;)*) => {
+        /// All cases.
+        pub const CASES: &[Case] = &[$($(
+            Case {
+                name: concat!(stringify!($module), "::", stringify!($name)),
+                run: |setup| Box::pin($module::$name(setup)),
+            },
+        )*)*];
+    };
+}
+
+cases! {
+    mcpkit:
+        mint_and_get,
+        get_of_a_missing_id_is_none,
+        delete_is_true_once,
+        put_says_whether_it_existed,
+        an_expired_handle_is_not_read_though_nothing_collects,
+        expired_handles_leave_the_count,
+        default_ttl_is_that_of_the_options,
+        never_overrides_the_default,
+        ids_have_the_prefix,
+        ids_are_unique,
+        concurrent_mint_get_delete_leave_nothing,
+        stores_of_different_names_are_isolated,
+        close_is_idempotent_and_final,
+        works_through_the_interface;
+    lifetimes:
+        put_without_default_clears_the_deadline,
+        put_with_default_resets_it,
+        put_never_makes_immortal,
+        put_and_delete_of_an_expired_handle_are_false,
+        a_handle_is_never_served_at_or_after_its_deadline,
+        keep_leaves_the_lifetime,
+        renew_changes_the_lifetime_and_not_the_revision,
+        a_get_restarts_the_idle_time,
+        an_idle_handle_expires,
+        keys_expire_and_are_then_absent;
+    handles:
+        resolve_tells_live_expired_taken_and_unknown,
+        put_if_writes_only_on_the_revision,
+        a_taken_handle_cannot_be_written,
+        lists_are_in_order_with_values_on_request,
+        what_one_node_writes_any_node_reads,
+        a_closed_client_says_so;
+    contention:
+        updates_of_sixteen_clients_lose_nothing,
+        one_of_sixteen_takes_gets_the_value,
+        one_of_sixteen_creations_wins,
+        update_of_what_is_gone_says_why,
+        an_update_that_gives_up_writes_nothing;
+    owners:
+        a_foreign_handle_is_unknown_to_every_call,
+        each_owner_has_a_handle_of_the_same_id,
+        lists_and_counts_are_the_owners,
+        keys_are_the_owners;
+    state:
+        store_retrieve_delete_exists,
+        list_has_full_keys_in_order,
+        a_key_may_hold_any_text_but_nul,
+        batch_store_is_all_or_nothing,
+        batch_retrieve_keeps_the_order,
+        store_if_writes_only_on_the_revision;
+    transact:
+        a_checkout_takes_the_cart_and_stores_the_order,
+        what_does_not_live_aborts_all,
+        a_conflict_aborts_all_and_names_the_operation,
+        every_operation_answers_in_order;
+    replay:
+        a_retried_mutation_returns_its_first_outcome_on_any_node,
+        a_retried_take_returns_the_value_again,
+        a_request_id_is_executed_once,
+        a_reused_identity_is_refused,
+        what_is_below_the_floor_is_stale,
+        what_is_beyond_the_window_is_too_early,
+        request_ids_of_other_times_are_refused,
+        an_unknown_session_is_refused;
+    bad_input:
+        bad_handle_calls_are_refused,
+        bad_key_calls_are_refused,
+        bad_transactions_are_refused,
+        bad_lifetimes_are_refused,
+        bad_identities_are_refused,
+        the_largest_of_everything_is_accepted;
+}
+
+/// The names that one run of one case uses, so that no other one sees what it does.
+struct Setup {
+    host: Arc<dyn Host>,
+    name: String,
+}
+
+impl Setup {
+    fn new(host: Arc<dyn Host>) -> Result<Self, Error> {
+        let number = getrandom::u64().map_err(|error| {
+            Error::new(ErrorKind::Entropy, "no randomness for a name").with_source(error)
+        })?;
+        Ok(Self {
+            host,
+            name: format!("case-{number:016x}"),
+        })
+    }
+
+    fn client(&self, node: usize) -> Client {
+        self.host.client(node)
+    }
+
+    fn options(&self) -> HandleOptions {
+        HandleOptions::new(&self.name)
+    }
+
+    /// The case's store.
+    fn handles<T>(&self, node: usize) -> Handles<T> {
+        self.client(node).handles(self.options())
+    }
+
+    /// The case's keys, under an owner of its own.
+    fn keys(&self, node: usize) -> Keys {
+        let options = KeyOptions::new().owner(&self.name);
+        self.client(node).keys(options)
+    }
+}
+
+/// Long enough that no case sees its end.
+const HOUR: Duration = Duration::from_secs(3600);
+/// Short enough to wait for.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// What a case waits for comes within this time, or it fails. Ample, for slow machines.
+const PATIENCE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+
+/// Asks until the answer is yes.
+async fn wait_until(
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let until = Instant::now() + PATIENCE;
+    while !ask().await? {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
