@@ -1,11 +1,6 @@
 //! Nodes that must not start: each says which flag is at fault and what to do, and ends with status 2.
 
-use std::{
-    ffi::OsString,
-    fs,
-    net::TcpListener,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, fs, net::TcpListener, path::Path};
 
 use anyhow::Result;
 use helve_tests::{
@@ -16,7 +11,7 @@ use helve_tests::{
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-use super::{BINARY, nodes};
+use super::{binary, nodes};
 
 const REFUSED: i32 = 2;
 
@@ -70,7 +65,7 @@ impl Arguments {
             .iter()
             .flat_map(|(flag, value)| [OsString::from(flag), value.into()]);
         let start = Start {
-            binary: PathBuf::from(BINARY),
+            binary: binary(),
             arguments: std::iter::once("serve".into()).chain(flags).collect(),
             environment: Vec::new(),
         };

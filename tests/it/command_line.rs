@@ -6,7 +6,7 @@ use anyhow::Result;
 use helve_tests::cluster::Cluster;
 use serde_json::Value;
 
-use super::{BINARY, nodes};
+use super::{binary, nodes};
 
 /// Absent or expired.
 const ABSENT: i32 = 1;
@@ -18,7 +18,7 @@ const UNAVAILABLE: i32 = 3;
 /// Runs `helve` with the cluster's endpoints.
 fn helve(cluster: &Cluster, arguments: &[&str]) -> Result<Output> {
     let endpoints = cluster.endpoints().join(",");
-    Ok(Command::new(BINARY)
+    Ok(Command::new(binary())
         .args(arguments)
         .args(["--endpoints", &endpoints])
         .output()?)
@@ -165,7 +165,10 @@ fn every_command_has_help() -> Result<()> {
         &["cart"],
     ];
     for command in commands {
-        let output = Command::new(BINARY).args(command).arg("--help").output()?;
+        let output = Command::new(binary())
+            .args(command)
+            .arg("--help")
+            .output()?;
         let help = printed(&output);
         assert!(help.contains("Usage:"), "{command:?}: {help}");
     }

@@ -7,11 +7,11 @@ use helve_tests::cluster::slot;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::BINARY;
+use super::binary;
 
 async fn demo(planted: Option<&str>) -> Result<Output> {
     let _slot = slot().await?;
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command
         .args(["demo", "--output", "json"])
         .env_remove("HELVE_PLANTED");

@@ -19,12 +19,16 @@ mod snapshot;
 mod tidy;
 mod transfer;
 
-use helve_tests::cluster::Setup;
+use std::path::PathBuf;
+
+use helve_tests::{cluster::Setup, process};
 
 /// The binary that the tests break: `helve`, with planted bugs to choose from if the feature is on.
-const BINARY: &str = env!("CARGO_BIN_EXE_helve-under-test");
+fn binary() -> PathBuf {
+    process::binary(env!("CARGO_BIN_EXE_helve-under-test"))
+}
 
 /// So many nodes to start.
 fn nodes(count: u64) -> Setup {
-    Setup::new(BINARY, count)
+    Setup::new(binary(), count)
 }

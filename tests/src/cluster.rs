@@ -1,7 +1,6 @@
 //! Some nodes that form a cluster, each a process with a directory, a log file and listeners of its own.
 
 use std::{
-    env,
     ffi::OsString,
     fs, iter,
     net::IpAddr,
@@ -41,10 +40,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// So many nodes of the binary; `HELVE_BIN` names another binary.
+    /// So many nodes of a binary.
     #[must_use]
-    pub fn new(binary: &str, nodes: u64) -> Self {
-        let binary = env::var_os("HELVE_BIN").map_or_else(|| PathBuf::from(binary), PathBuf::from);
+    pub fn new(binary: PathBuf, nodes: u64) -> Self {
         Self {
             binary,
             nodes,

@@ -1,6 +1,7 @@
 //! One node: a `helve serve` process with a directory and a log file of its own.
 
 use std::{
+    env,
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::Read as _,
@@ -15,6 +16,12 @@ use crate::wait::{Look, until};
 
 /// How much of the log is printed when a test fails.
 const LOG_TAIL_BYTES: usize = 8 * 1024;
+
+/// The binary to test: the one that was built with the tests, unless `HELVE_BIN` names another.
+#[must_use]
+pub fn binary(built: &str) -> PathBuf {
+    env::var_os("HELVE_BIN").map_or_else(|| PathBuf::from(built), PathBuf::from)
+}
 
 /// How to start a process: again and again, with the same arguments.
 #[derive(Debug, Clone)]
@@ -33,7 +40,7 @@ impl Start {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(&self.arguments).stdin(Stdio::null());
-        let inherited = std::env::vars_os().map(|(name, _)| name);
+        let inherited = env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name| name.to_string_lossy().starts_with("HELVE_")) {
             command.env_remove(name);
         }

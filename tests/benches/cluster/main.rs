@@ -17,6 +17,7 @@ use hdrhistogram::Histogram;
 use helve_tests::{
     caller::Caller,
     cluster::{Cluster, Setup},
+    process::binary,
 };
 use workload::Workload;
 
@@ -59,9 +60,12 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let cluster = Setup::new(env!("CARGO_BIN_EXE_helve-under-test"), arguments.nodes)
-        .start()
-        .await?;
+    let cluster = Setup::new(
+        binary(env!("CARGO_BIN_EXE_helve-under-test")),
+        arguments.nodes,
+    )
+    .start()
+    .await?;
     let mut rows = Vec::new();
     for &workload in &arguments.workloads {
         for &callers in &arguments.callers {
