@@ -1,3 +1,5 @@
+//! Tests of the host in this process.
+
 use std::time::Duration;
 
 use helve_machine::query::tenant_usage;

@@ -23,6 +23,7 @@ mod value;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
 use ending::Outcome;
 
 /// State handles for stateless MCP servers: a replicated store of handles and keys
@@ -88,6 +89,22 @@ fn plant(name: &str) -> Result<helve_machine::planted::Plant, String> {
     };
     name.parse()
         .map_err(|_| format!("there are only {}", known()))
+}
+
+/// Parses the command line and runs it, on a runtime of one thread: a node brings its own.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime.block_on(cli.run()),
+        Err(error) => {
+            eprintln!("helve: the operating system gives no runtime: {error}");
+            ExitCode::from(4)
+        }
+    }
 }
 
 impl Cli {

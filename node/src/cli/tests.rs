@@ -1,3 +1,5 @@
+//! Tests of the command line.
+
 use clap::{Command, CommandFactory, Parser};
 
 use super::Cli;

@@ -1,3 +1,5 @@
+//! Tests of the configuration.
+
 use super::*;
 
 fn settings() -> Settings {

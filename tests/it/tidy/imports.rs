@@ -9,17 +9,11 @@ use super::{
 
 /// The node's modules from the ground up. A module names those on its own rung and below, never above.
 const RUNGS: [&[&str]; 7] = [
-    &[
-        "config",
-        "limits",
-        "metrics",
-        "peer_channel",
-        "runtime",
-        "stamp",
-    ],
+    &["limits", "metrics", "peer_channel", "runtime", "stamp"],
     &["storage", "disk_watch"],
     &["raft"],
     &[
+        "config",
         "propose",
         "forward",
         "read_index",

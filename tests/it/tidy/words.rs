@@ -30,6 +30,7 @@ const STATUS: &[&str] = &[
     "node/src/service/",
     "node/src/forward.rs",
     "node/src/raft/network.rs",
+    "node/src/cli/",
 ];
 const COMMAND_LINE: &[&str] = &["node/src/cli/", "node/src/main.rs"];
 const WAIT: &[&str] = &["tests/src/wait.rs", "tests/it/tidy/"];
@@ -52,7 +53,7 @@ const BANS: &[Ban] = &[
         "tonic::Status",
         NODE,
         STATUS,
-        "gRPC statuses are made and read in service/, forward.rs and raft/network.rs",
+        "gRPC statuses are made and read in service/, forward.rs and raft/network.rs, and read by the command line",
     ),
     ban(
         "anyhow",

@@ -1,3 +1,5 @@
+//! Tests of what `helve status` advises.
+
 use helve_proto::v1::{Member, NodeStatus, Role};
 
 use super::*;

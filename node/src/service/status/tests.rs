@@ -1,3 +1,5 @@
+//! Tests of the map to gRPC.
+
 use bytes::Bytes;
 use helve_machine::Violation;
 
