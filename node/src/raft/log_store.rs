@@ -3,10 +3,11 @@
 //! Memory is ahead of the disk: truncations and purges count at once, and the [`LogWriter`] follows in the same order. So only what
 //! memory says is in the log, and only entries that its tail has let go of, which are durable, are read from the disk.
 
+mod contract;
+
 use std::{
-    fmt::Debug,
     io,
-    ops::{Bound, Range, RangeBounds},
+    ops::Range,
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -14,16 +15,8 @@ use std::{
     },
 };
 
-use futures::{
-    Stream, StreamExt, TryStreamExt,
-    stream::{self, BoxStream},
-};
-use openraft::{
-    LogState, OptionalSend, RaftLogReader,
-    errors::LeaderChanged,
-    storage::{IOFlushed, LeaderBoundedStreamError, RaftLogStorage},
-};
-use prost::Message;
+use futures::{Stream, stream};
+use openraft::{errors::LeaderChanged, storage::LeaderBoundedStreamError};
 use tokio::sync::oneshot;
 
 use super::{
@@ -33,10 +26,13 @@ use super::{
 use crate::storage::{
     error::StorageError,
     log_db::LogDb,
+    log_op::{Done, LogOp, LogStats},
     log_tail::LogTail,
-    log_writer::{Done, LogOp, LogStats, LogWriter},
+    log_writer::LogWriter,
 };
 
+/// The newest entries up to this size stay in memory.
+const TAIL_BYTES: usize = 16 << 20;
 /// Entries are read in pages of at most this many bytes, but of at least one entry.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 
@@ -70,6 +66,8 @@ struct Inner {
 /// The log as it is for everyone but the disk.
 #[derive(Debug)]
 struct Memory {
+    /// The index of the log's first entry.
+    start: u64,
     tail: LogTail<Entry>,
     /// The last entry, or the last purged one if none is left.
     last: Option<LogId>,
@@ -81,16 +79,15 @@ struct Memory {
 }
 
 impl LogStore {
-    /// Opens the log in a directory, or creates it. Its newest entries up to `tail_bytes` are kept in memory.
+    /// Opens the log in a directory, or creates it.
     ///
     /// # Errors
     /// If the log is damaged, or lost what was durable, or the disk fails: see [`StorageError`].
-    pub fn open(
-        path: &Path,
-        group_id: u32,
-        tail_bytes: usize,
-        gate: PurgeGate,
-    ) -> Result<Self, StorageError> {
+    pub fn open(path: &Path, group_id: u32) -> Result<Self, StorageError> {
+        Self::open_with_tail(path, group_id, TAIL_BYTES)
+    }
+
+    fn open_with_tail(path: &Path, group_id: u32, tail_bytes: usize) -> Result<Self, StorageError> {
         let (log, mut recovered) = LogDb::open(path, group_id, tail_bytes)?;
         let writer = LogWriter::start(Arc::clone(&log), &recovered)?;
         let end = recovered.last.map_or(0, |last| last.index + 1);
@@ -99,6 +96,7 @@ impl LogStore {
             tail.push(decode(entry)?, bytes, 0);
         }
         let memory = Memory {
+            start: recovered.purged.map_or(0, |purged| purged.index + 1),
             tail,
             last: recovered.last.as_ref().map(codec::log_id_from_proto),
             purged: recovered.purged.as_ref().map(codec::log_id_from_proto),
@@ -109,9 +107,15 @@ impl LogStore {
         Ok(Self(Arc::new(Inner {
             log,
             writer,
-            gate,
+            gate: PurgeGate::default(),
             memory: Mutex::new(memory),
         })))
+    }
+
+    /// How much of this log may be purged. Nothing, until it is advanced.
+    #[must_use]
+    pub fn gate(&self) -> &PurgeGate {
+        &self.0.gate
     }
 
     /// This node has neither voted nor been told anything.
@@ -171,7 +175,7 @@ impl LogStore {
         loop {
             let (on_disk, seen) = {
                 let memory = self.memory();
-                let start = range.start.max(memory.start());
+                let start = range.start.max(memory.start);
                 let end = range.end.min(memory.tail.end());
                 if start >= memory.tail.start() || start >= end {
                     return Ok(memory.tail.read(start..end, PAGE_BYTES_MAX));
@@ -224,203 +228,10 @@ impl LogStore {
 }
 
 impl Memory {
-    /// The index of the log's first entry.
-    fn start(&self) -> u64 {
-        next_index(self.purged)
-    }
-
     /// Differs once a read from the disk may have met what is no longer in the log.
     fn seen(&self) -> (u64, u64) {
-        (self.truncations, self.start())
+        (self.truncations, self.start)
     }
-}
-
-impl RaftLogReader<TypeConfig> for LogStore {
-    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
-        &mut self,
-        range: RB,
-    ) -> Result<Vec<Entry>, io::Error> {
-        let range = indexes(&range);
-        loop {
-            let before = self.memory().truncations;
-            let entries = self.pages(range.clone()).try_concat().await?;
-            if self.memory().truncations == before {
-                return Ok(entries);
-            }
-        }
-    }
-
-    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
-        Ok(self.memory().vote)
-    }
-
-    async fn limited_get_log_entries(
-        &mut self,
-        start: u64,
-        end: u64,
-    ) -> Result<Vec<Entry>, io::Error> {
-        self.page(start..end).await
-    }
-
-    async fn entries_stream<RB>(
-        &mut self,
-        range: RB,
-    ) -> impl Stream<Item = Result<Entry, io::Error>> + OptionalSend
-    where
-        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
-    {
-        let pages = self.pages(indexes(&range));
-        Box::pin(
-            pages
-                .map_ok(|page| stream::iter(page).map(Ok))
-                .try_flatten(),
-        )
-    }
-
-    async fn leader_bounded_stream<RB>(
-        &mut self,
-        leader: LeaderId,
-        range: RB,
-    ) -> impl Stream<Item = Result<Entry, LeaderBoundedStreamError<TypeConfig>>> + OptionalSend
-    where
-        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
-    {
-        // An error ends the stream: what the log holds then is another leader's.
-        let state = (self.clone(), indexes(&range));
-        one_by_one(stream::try_unfold(
-            state,
-            move |(log, mut range)| async move {
-                log.check_leader(&leader)?;
-                let page = log.page(range.clone()).await?;
-                log.check_leader(&leader)?;
-                let Some(last) = page.last() else {
-                    return Ok(None);
-                };
-                range.start = last.log_id.index + 1;
-                Ok(Some((page, (log, range))))
-            },
-        ))
-    }
-}
-
-impl RaftLogStorage<TypeConfig> for LogStore {
-    type LogReader = Self;
-
-    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
-        let memory = self.memory();
-        Ok(LogState {
-            last_purged_log_id: memory.purged,
-            last_log_id: memory.last,
-        })
-    }
-
-    async fn get_log_reader(&mut self) -> Self {
-        self.clone()
-    }
-
-    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
-        let (done, synced) = signal();
-        self.0.writer.send(LogOp::Vote {
-            vote: codec::vote_to_proto(vote),
-            done,
-        })?;
-        synced.await.map_err(|_| StorageError::Stopped)?;
-        self.memory().vote = Some(*vote);
-        Ok(())
-    }
-
-    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
-        if let Some(log_id) = committed {
-            self.memory().committed = committed;
-            self.0.writer.committed(codec::log_id_to_proto(&log_id));
-        }
-        Ok(())
-    }
-
-    async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
-        Ok(self.memory().committed)
-    }
-
-    async fn append<I>(
-        &mut self,
-        entries: I,
-        callback: IOFlushed<TypeConfig>,
-    ) -> Result<(), io::Error>
-    where
-        I: IntoIterator<Item = Entry> + OptionalSend,
-        I::IntoIter: OptionalSend,
-    {
-        let entries: Vec<Entry> = entries.into_iter().collect();
-        let messages: Vec<_> = entries.iter().map(codec::entry_to_proto).collect();
-        let sizes: Vec<_> = messages.iter().map(Message::encoded_len).collect();
-        let done: Done = Box::new(|result| callback.io_completed(result));
-
-        // One lock over all of it: nothing else comes between in memory that does not in the queue.
-        let mut memory = self.memory();
-        let mut last = memory.last;
-        for entry in &entries {
-            if last.is_some_and(|last| last.index + 1 != entry.log_id.index) {
-                let gap = format!("entry {} does not follow {last:?}", entry.log_id.index);
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, gap));
-            }
-            last = Some(entry.log_id);
-        }
-        let position = self.0.writer.send(LogOp::Append {
-            entries: messages,
-            done,
-        })?;
-        if let (None, Some(first)) = (memory.last, entries.first()) {
-            memory.tail.purge(first.log_id.index);
-        }
-        memory.last = last;
-        for (entry, bytes) in entries.into_iter().zip(sizes) {
-            memory.tail.push(entry, bytes, position);
-        }
-        let synced = *self.0.writer.synced().borrow();
-        memory.tail.trim(synced);
-        Ok(())
-    }
-
-    async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
-        let mut memory = self.memory();
-        let end = next_index(last_log_id).max(memory.start());
-        self.0.writer.send(LogOp::Truncate { end })?;
-        memory.tail.truncate(end);
-        memory.last = last_log_id.max(memory.purged);
-        memory.truncations += 1;
-        Ok(())
-    }
-
-    async fn purge(&mut self, log_id: LogId) -> Result<(), io::Error> {
-        if !self.0.gate.permits(log_id.index) {
-            let early = format!(
-                "entry {} is needed: the state is not durable up to it",
-                log_id.index
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, early));
-        }
-        let mut memory = self.memory();
-        if log_id.index < memory.start() {
-            return Ok(());
-        }
-        let upto = codec::log_id_to_proto(&log_id);
-        self.0.writer.send(LogOp::Purge { upto })?;
-        memory.tail.purge(log_id.index + 1);
-        memory.purged = Some(log_id);
-        if memory.last.is_none_or(|last| last.index <= log_id.index) {
-            memory.last = Some(log_id);
-        }
-        Ok(())
-    }
-}
-
-fn one_by_one<E: Send + 'static>(
-    pages: impl Stream<Item = Result<Vec<Entry>, E>> + Send + 'static,
-) -> BoxStream<'static, Result<Entry, E>> {
-    pages
-        .map_ok(|page| stream::iter(page.into_iter().map(Ok::<_, E>)))
-        .try_flatten()
-        .boxed()
 }
 
 /// A callback, and what resolves once it was called.
@@ -439,20 +250,5 @@ fn decode(entry: helve_proto::peer::v1::LogEntry) -> Result<Entry, StorageError>
         .map_err(|e| StorageError::damaged(format!("log entry {index}"), e.to_string()))
 }
 
-fn next_index(log_id: Option<LogId>) -> u64 {
-    log_id.map_or(0, |log_id| log_id.index + 1)
-}
-
-fn indexes(range: &impl RangeBounds<u64>) -> Range<u64> {
-    let start = match range.start_bound() {
-        Bound::Included(start) => *start,
-        Bound::Excluded(start) => start.saturating_add(1),
-        Bound::Unbounded => 0,
-    };
-    let end = match range.end_bound() {
-        Bound::Included(end) => end.saturating_add(1),
-        Bound::Excluded(end) => *end,
-        Bound::Unbounded => u64::MAX,
-    };
-    start..end
-}
+#[cfg(test)]
+mod tests;

@@ -54,11 +54,12 @@ struct Inner {
 }
 
 impl Snapshots {
-    /// Opens the snapshots in `root`, creating the directory if need be. All but the newest whole one are removed.
+    /// Opens the snapshots of a data directory. All but the newest whole one are removed.
     ///
     /// # Errors
     /// If the directory cannot be read or written.
-    pub fn open(root: &Path) -> Result<Self, StorageError> {
+    pub fn open(data_dir: &Path) -> Result<Self, StorageError> {
+        let root = &data_dir.join("snapshots");
         fs::create_dir_all(root).map_err(StorageError::io("create", root))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
@@ -377,3 +378,6 @@ fn is_content(name: &str) -> bool {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
     process,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -83,7 +84,7 @@ pub enum DataDirError {
     },
 }
 
-/// Who a node is. It outlives the process, and never changes but by [`DataDir::assign`].
+/// Who a node is. It outlives the process; what it is in its cluster is set once it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeIdentity {
     /// The layout of the directory.
@@ -102,7 +103,7 @@ pub struct NodeIdentity {
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    identity: NodeIdentity,
+    identity: Mutex<NodeIdentity>,
     /// Locked as long as it is open.
     _lock: File,
 }
@@ -145,52 +146,56 @@ impl DataDir {
         }
         Ok(Self {
             path: path.to_owned(),
-            identity,
+            identity: Mutex::new(identity),
             _lock: lock,
         })
     }
 
     /// Who this node is.
     #[must_use]
-    pub fn identity(&self) -> &NodeIdentity {
-        &self.identity
+    pub fn identity(&self) -> NodeIdentity {
+        self.lock_identity().clone()
     }
 
-    /// Makes this node a member of a cluster, durably.
+    /// Gives this node its id in the cluster, durably.
     ///
     /// # Errors
-    /// If it belongs to another cluster already, or the disk fails.
-    pub fn assign(&mut self, node_id: u64, cluster_id: &str) -> Result<(), DataDirError> {
-        self.expect_cluster(cluster_id)?;
-        let cluster_id = cluster_id.to_owned();
-        let identity = NodeIdentity {
+    /// If the disk fails.
+    pub fn set_node_id(&self, node_id: u64) -> Result<(), DataDirError> {
+        let mut identity = self.lock_identity();
+        let changed = NodeIdentity {
             node_id,
-            cluster_id,
-            ..self.identity.clone()
+            ..identity.clone()
         };
-        write_identity(&self.path, &identity)?;
-        self.identity = identity;
+        write_identity(&self.path, &changed)?;
+        *identity = changed;
         Ok(())
     }
 
-    /// Checks that this node may take part in a cluster: in its own, or in any while it has none.
+    /// Binds this node to a cluster, durably.
     ///
     /// # Errors
-    /// If it belongs to another one.
-    pub fn expect_cluster(&self, cluster_id: &str) -> Result<(), DataDirError> {
-        let found = &self.identity.cluster_id;
-        if found.is_empty() || found == cluster_id {
-            return Ok(());
+    /// If it belongs to another one already, or the disk fails.
+    pub fn set_cluster_id(&self, cluster_id: &str) -> Result<(), DataDirError> {
+        let mut identity = self.lock_identity();
+        let (found, wanted) = (identity.cluster_id.clone(), cluster_id.to_owned());
+        if !found.is_empty() && found != wanted {
+            return Err(DataDirError::OtherCluster {
+                path: self.path.clone(),
+                found,
+                wanted,
+            });
         }
-        let (path, found) = (self.path.clone(), found.clone());
-        Err(DataDirError::OtherCluster {
-            path,
-            found,
-            wanted: cluster_id.to_owned(),
-        })
+        let changed = NodeIdentity {
+            cluster_id: wanted,
+            ..identity.clone()
+        };
+        write_identity(&self.path, &changed)?;
+        *identity = changed;
+        Ok(())
     }
 
-    /// The directory itself; the state lives right in it.
+    /// The directory itself. State and snapshots find their places in it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -198,14 +203,13 @@ impl DataDir {
 
     /// Where the log lives.
     #[must_use]
-    pub fn log_path(&self) -> PathBuf {
+    pub fn raft(&self) -> PathBuf {
         self.path.join("raft")
     }
 
-    /// Where snapshots live.
-    #[must_use]
-    pub fn snapshots_path(&self) -> PathBuf {
-        self.path.join("snapshots")
+    fn lock_identity(&self) -> MutexGuard<'_, NodeIdentity> {
+        // Whoever panics with the lock leaves the content whole.
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -312,89 +316,4 @@ fn write_identity(path: &Path, identity: &NodeIdentity) -> Result<(), DataDirErr
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn open(path: &Path, seat: u64) -> Result<DataDir, DataDirError> {
-        DataDir::open(path, seat, "a-uuid")
-    }
-
-    #[test]
-    fn an_identity_outlives_the_process() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("node");
-        let mut directory = open(&path, 2).unwrap();
-        directory.assign(5, "a-cluster").unwrap();
-        drop(directory);
-        let directory = DataDir::open(&path, 2, "another-uuid").unwrap();
-        let identity = directory.identity();
-        assert_eq!(
-            (identity.node_id, identity.cluster_id.as_str()),
-            (5, "a-cluster")
-        );
-        assert_eq!(identity.uuid, "a-uuid");
-    }
-
-    #[test]
-    fn a_second_process_is_refused_and_told_the_first() {
-        let root = tempfile::tempdir().unwrap();
-        let _first = open(root.path(), 1).unwrap();
-        let error = open(root.path(), 1).unwrap_err();
-        assert!(
-            matches!(&error, DataDirError::InUse { pid, .. } if *pid == process::id().to_string())
-        );
-        assert!(error.to_string().contains("--data-dir"));
-    }
-
-    #[test]
-    fn a_directory_of_another_seat_or_cluster_is_refused() {
-        let root = tempfile::tempdir().unwrap();
-        let mut directory = open(root.path(), 1).unwrap();
-        directory.assign(1, "a-cluster").unwrap();
-        let other = directory.assign(1, "another-cluster");
-        assert!(matches!(other, Err(DataDirError::OtherCluster { .. })));
-        drop(directory);
-        assert!(matches!(
-            open(root.path(), 2),
-            Err(DataDirError::OtherSeat { found: 1, .. })
-        ));
-    }
-
-    #[test]
-    fn a_directory_of_something_else_is_refused() {
-        let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("thesis.tex"), "").unwrap();
-        assert!(matches!(
-            open(root.path(), 1),
-            Err(DataDirError::NotOurs(_))
-        ));
-        assert!(matches!(
-            open(&root.path().join("thesis.tex"), 1),
-            Err(DataDirError::NotOurs(_))
-        ));
-    }
-
-    #[test]
-    fn a_directory_without_parent_is_refused() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("absent/node");
-        assert!(matches!(open(&path, 1), Err(DataDirError::Missing(_))));
-        assert!(!root.path().join("absent").exists());
-    }
-
-    #[test]
-    fn a_newer_or_damaged_identity_is_refused() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join(IDENTITY_NAME);
-        fs::write(&path, r#"{"format": 2, "new": true}"#).unwrap();
-        assert!(matches!(
-            open(root.path(), 1),
-            Err(DataDirError::NewerFormat { found: 2, .. })
-        ));
-        fs::write(&path, "{").unwrap();
-        assert!(matches!(
-            open(root.path(), 1),
-            Err(DataDirError::Damaged { .. })
-        ));
-    }
-}
+mod tests;

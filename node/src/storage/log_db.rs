@@ -292,3 +292,6 @@ fn check_against_mark(recovered: &Recovered, mark: &Mark) -> Result<(), StorageE
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

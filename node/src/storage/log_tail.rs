@@ -56,6 +56,13 @@ impl<T: Clone> LogTail<T> {
         self.end += 1;
     }
 
+    /// Lets a log without any entry begin at `start`.
+    pub fn begin(&mut self, start: u64) {
+        self.rows.clear();
+        self.bytes = 0;
+        self.end = start;
+    }
+
     /// Forgets the oldest entries beyond the tail's size. `synced`: the log writer's position up to which all is durable.
     pub fn trim(&mut self, synced: u64) {
         while self.bytes > self.bytes_max

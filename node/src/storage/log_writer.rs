@@ -11,17 +11,17 @@
 //! write. So any failure ends the process.
 
 use std::{
-    io, process,
+    process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::Ordering,
         mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
 };
 
 use helve_machine::planted::{self, Plant};
-use helve_proto::peer::v1::{LogEntry, LogId, Vote};
+use helve_proto::peer::v1::{LogId, Vote};
 use prost::Message;
 use rocksdb::{WriteBatch, WriteOptions};
 use tokio::sync::watch;
@@ -29,6 +29,7 @@ use tokio::sync::watch;
 use super::{
     error::StorageError,
     log_db::{LogDb, Recovered},
+    log_op::{Done, LogOp, LogStats},
     options::{LOG, META},
     synced_mark::SyncedMark,
 };
@@ -37,55 +38,6 @@ use super::{
 const GROUP_OPS_MAX: usize = 4096;
 /// A group takes no further operation once it is this large.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-
-/// Called on the writer's thread once an operation is durable. It must not block.
-pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
-
-/// A change of the log.
-pub enum LogOp {
-    /// Adds entries at the end.
-    Append {
-        /// They follow the last entry, and each other, without a gap.
-        entries: Vec<LogEntry>,
-        /// Called when they are durable.
-        done: Done,
-    },
-    /// Replaces the vote.
-    Vote {
-        /// The new one.
-        vote: Vote,
-        /// Called when it is durable.
-        done: Done,
-    },
-    /// Removes entries from the end.
-    Truncate {
-        /// The log ends before this index afterwards.
-        end: u64,
-    },
-    /// Removes entries from the beginning, including this one, which may be beyond the end.
-    Purge {
-        /// The last one to go.
-        upto: LogId,
-    },
-    /// Changes nothing.
-    Barrier {
-        /// Called when all that was sent before is durable.
-        done: Done,
-    },
-}
-
-/// Counts since the start of the process.
-#[derive(Debug, Default)]
-pub struct LogStats {
-    /// Syncs of the disk.
-    pub syncs: AtomicU64,
-    /// Entries written.
-    pub entries: AtomicU64,
-    /// Bytes of entries written.
-    pub bytes: AtomicU64,
-    /// Bytes of entries sent and not yet durable.
-    pub queued_bytes: AtomicU64,
-}
 
 /// The way to the writer's thread. Dropping it writes what was sent, then stops the thread.
 #[derive(Debug)]
@@ -199,18 +151,6 @@ impl LogWriter {
 impl Drop for LogWriter {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl LogOp {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Append { entries, .. } => entries.iter().map(Message::encoded_len).sum(),
-            Self::Vote { .. }
-            | Self::Truncate { .. }
-            | Self::Purge { .. }
-            | Self::Barrier { .. } => 0,
-        }
     }
 }
 

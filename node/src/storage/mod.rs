@@ -5,9 +5,9 @@
 //! DIR/node.json        who this node is                                    data_dir
 //! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
-//! DIR/state-N/         rows with what was applied: replayed from the log     state_db
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view
 //! DIR/CURRENT          which state-N counts                                 state_db
-//! DIR/snapshots/       the newest checkpoint of the state                   checkpoint
+//! DIR/snapshots/       the newest checkpoint of the state                   checkpoint, snapshot_writer
 //! ```
 //!
 //! Nothing here knows consensus, gRPC or a runtime: bytes and the contract's messages go in and out, calls block, and whoever may not
@@ -19,6 +19,7 @@ pub mod disk_space;
 mod durable_file;
 pub mod error;
 pub mod log_db;
+pub mod log_op;
 pub mod log_tail;
 pub mod log_writer;
 pub mod options;

@@ -357,3 +357,6 @@ fn generations(root: &Path) -> Result<Vec<(u64, PathBuf)>, StorageError> {
     }
     Ok(generations)
 }
+
+#[cfg(test)]
+mod tests;

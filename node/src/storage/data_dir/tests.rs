@@ -1,0 +1,83 @@
+use super::*;
+
+fn open(path: &Path, seat: u64) -> Result<DataDir, DataDirError> {
+    DataDir::open(path, seat, "a-uuid")
+}
+
+#[test]
+fn an_identity_outlives_the_process() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("node");
+    let directory = open(&path, 2).unwrap();
+    directory.set_node_id(5).unwrap();
+    directory.set_cluster_id("a-cluster").unwrap();
+    drop(directory);
+    let directory = DataDir::open(&path, 2, "another-uuid").unwrap();
+    let identity = directory.identity();
+    assert_eq!(
+        (identity.node_id, identity.cluster_id.as_str()),
+        (5, "a-cluster")
+    );
+    assert_eq!(identity.uuid, "a-uuid");
+}
+
+#[test]
+fn a_second_process_is_refused_and_told_the_first() {
+    let root = tempfile::tempdir().unwrap();
+    let _first = open(root.path(), 1).unwrap();
+    let error = open(root.path(), 1).unwrap_err();
+    assert!(matches!(&error, DataDirError::InUse { pid, .. } if *pid == process::id().to_string()));
+    assert!(error.to_string().contains("--data-dir"));
+}
+
+#[test]
+fn a_directory_of_another_seat_or_cluster_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = open(root.path(), 1).unwrap();
+    directory.set_cluster_id("a-cluster").unwrap();
+    let other = directory.set_cluster_id("another-cluster");
+    assert!(matches!(other, Err(DataDirError::OtherCluster { .. })));
+    drop(directory);
+    assert!(matches!(
+        open(root.path(), 2),
+        Err(DataDirError::OtherSeat { found: 1, .. })
+    ));
+}
+
+#[test]
+fn a_directory_of_something_else_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("thesis.tex"), "").unwrap();
+    assert!(matches!(
+        open(root.path(), 1),
+        Err(DataDirError::NotOurs(_))
+    ));
+    assert!(matches!(
+        open(&root.path().join("thesis.tex"), 1),
+        Err(DataDirError::NotOurs(_))
+    ));
+}
+
+#[test]
+fn a_directory_without_parent_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("absent/node");
+    assert!(matches!(open(&path, 1), Err(DataDirError::Missing(_))));
+    assert!(!root.path().join("absent").exists());
+}
+
+#[test]
+fn a_newer_or_damaged_identity_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join(IDENTITY_NAME);
+    fs::write(&path, r#"{"format": 2, "new": true}"#).unwrap();
+    assert!(matches!(
+        open(root.path(), 1),
+        Err(DataDirError::NewerFormat { found: 2, .. })
+    ));
+    fs::write(&path, "{").unwrap();
+    assert!(matches!(
+        open(root.path(), 1),
+        Err(DataDirError::Damaged { .. })
+    ));
+}
