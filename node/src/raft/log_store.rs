@@ -31,8 +31,6 @@ use crate::storage::{
     log_writer::LogWriter,
 };
 
-/// The newest entries up to this size stay in memory.
-const TAIL_BYTES: usize = 16 << 20;
 /// Entries are read in pages of at most this many bytes, but of at least one entry.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 
@@ -79,15 +77,16 @@ struct Memory {
 }
 
 impl LogStore {
-    /// Opens the log in a directory, or creates it.
+    /// Opens the log in a directory, or creates it. Its newest entries up to `tail_bytes` stay in memory.
     ///
     /// # Errors
     /// If the log is damaged, or lost what was durable, or the disk fails: see [`StorageError`].
-    pub fn open(path: &Path, group_id: u32) -> Result<Self, StorageError> {
-        Self::open_with_tail(path, group_id, TAIL_BYTES)
-    }
-
-    fn open_with_tail(path: &Path, group_id: u32, tail_bytes: usize) -> Result<Self, StorageError> {
+    pub fn open(
+        path: &Path,
+        group_id: u32,
+        tail_bytes: usize,
+        gate: PurgeGate,
+    ) -> Result<Self, StorageError> {
         let (log, mut recovered) = LogDb::open(path, group_id, tail_bytes)?;
         let writer = LogWriter::start(Arc::clone(&log), &recovered)?;
         let end = recovered.last.map_or(0, |last| last.index + 1);
@@ -107,15 +106,9 @@ impl LogStore {
         Ok(Self(Arc::new(Inner {
             log,
             writer,
-            gate: PurgeGate::default(),
+            gate,
             memory: Mutex::new(memory),
         })))
-    }
-
-    /// How much of this log may be purged. Nothing, until it is advanced.
-    #[must_use]
-    pub fn gate(&self) -> &PurgeGate {
-        &self.0.gate
     }
 
     /// This node has neither voted nor been told anything.

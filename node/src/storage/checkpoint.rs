@@ -30,6 +30,7 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const ENGINE: &str = "rocksdb-11";
 pub(super) const MANIFEST_NAME: &str = "snapshot.pb";
 const PREFIX: &str = "snap-";
+const UNFINISHED_PREFIX: &str = "tmp-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The snapshots of one node. All calls block.
@@ -54,23 +55,25 @@ struct Inner {
 }
 
 impl Snapshots {
-    /// Opens the snapshots of a data directory. All but the newest whole one are removed.
+    /// Opens the snapshots in a directory, creating it if need be. All but the newest whole one are removed.
     ///
     /// # Errors
     /// If the directory cannot be read or written.
-    pub fn open(data_dir: &Path) -> Result<Self, StorageError> {
-        let root = &data_dir.join("snapshots");
+    pub fn open(root: &Path) -> Result<Self, StorageError> {
         fs::create_dir_all(root).map_err(StorageError::io("create", root))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
-            found.push(entry.map_err(StorageError::io("read", root))?.path());
+            let path = entry.map_err(StorageError::io("read", root))?.path();
+            // Whatever else is there is not ours to remove.
+            if is_named(&path, PREFIX) || is_named(&path, UNFINISHED_PREFIX) {
+                found.push(path);
+            }
         }
         // Names are padded, so that the newest comes last.
         found.sort();
         let mut current = None;
         for path in found.into_iter().rev() {
-            let named = path.file_name().and_then(|name| name.to_str());
-            if current.is_none() && named.is_some_and(|name| name.starts_with(PREFIX)) {
+            if current.is_none() && is_named(&path, PREFIX) {
                 match SnapshotDir::open(&path) {
                     Ok(snapshot) => {
                         current = Some(snapshot);
@@ -102,7 +105,7 @@ impl Snapshots {
     /// If the engine or the disk fails.
     pub fn build(&self, state: &StateDb) -> Result<SnapshotDir, StorageError> {
         let _building = lock(&self.building);
-        let path = self.root.join("tmp-build");
+        let path = self.root.join(format!("{UNFINISHED_PREFIX}build"));
         if path.exists() {
             fs::remove_dir_all(&path).map_err(StorageError::io("remove", &path))?;
         }
@@ -128,7 +131,12 @@ impl Snapshots {
     /// If this node cannot take it over, or the disk fails.
     pub fn receive(&self, manifest: SnapshotManifest) -> Result<SnapshotWriter, StorageError> {
         let number = self.received.fetch_add(1, Ordering::Relaxed);
-        SnapshotWriter::create(&self.root.join(format!("tmp-received-{number}")), manifest)
+        SnapshotWriter::create(
+            &self
+                .root
+                .join(format!("{UNFINISHED_PREFIX}received-{number}")),
+            manifest,
+        )
     }
 
     /// Makes a snapshot that was received, and installed, the newest.
@@ -356,6 +364,12 @@ fn sync_file(path: &Path) -> Result<(), StorageError> {
     File::open(path)
         .and_then(|file| file.sync_all())
         .map_err(StorageError::io("sync", path))
+}
+
+fn is_named(path: &Path, prefix: &str) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.starts_with(prefix))
 }
 
 /// Table files are never written again, so two databases may share one.

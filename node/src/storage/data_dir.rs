@@ -5,7 +5,6 @@ use std::{
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
     process,
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -84,7 +83,7 @@ pub enum DataDirError {
     },
 }
 
-/// Who a node is. It outlives the process; what it is in its cluster is set once it is known.
+/// Who a node is. It outlives the process, and never changes but by [`DataDir::assign`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeIdentity {
     /// The layout of the directory.
@@ -103,7 +102,7 @@ pub struct NodeIdentity {
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    identity: Mutex<NodeIdentity>,
+    identity: NodeIdentity,
     /// Locked as long as it is open.
     _lock: File,
 }
@@ -146,56 +145,52 @@ impl DataDir {
         }
         Ok(Self {
             path: path.to_owned(),
-            identity: Mutex::new(identity),
+            identity,
             _lock: lock,
         })
     }
 
     /// Who this node is.
     #[must_use]
-    pub fn identity(&self) -> NodeIdentity {
-        self.lock_identity().clone()
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.identity
     }
 
-    /// Gives this node its id in the cluster, durably.
+    /// Makes this node a member of a cluster, durably.
     ///
     /// # Errors
-    /// If the disk fails.
-    pub fn set_node_id(&self, node_id: u64) -> Result<(), DataDirError> {
-        let mut identity = self.lock_identity();
-        let changed = NodeIdentity {
+    /// If it belongs to another cluster already, or the disk fails.
+    pub fn assign(&mut self, node_id: u64, cluster_id: &str) -> Result<(), DataDirError> {
+        self.expect_cluster(cluster_id)?;
+        let cluster_id = cluster_id.to_owned();
+        let identity = NodeIdentity {
             node_id,
-            ..identity.clone()
+            cluster_id,
+            ..self.identity.clone()
         };
-        write_identity(&self.path, &changed)?;
-        *identity = changed;
+        write_identity(&self.path, &identity)?;
+        self.identity = identity;
         Ok(())
     }
 
-    /// Binds this node to a cluster, durably.
+    /// Checks that this node may take part in a cluster: in its own, or in any while it has none.
     ///
     /// # Errors
-    /// If it belongs to another one already, or the disk fails.
-    pub fn set_cluster_id(&self, cluster_id: &str) -> Result<(), DataDirError> {
-        let mut identity = self.lock_identity();
-        let (found, wanted) = (identity.cluster_id.clone(), cluster_id.to_owned());
-        if !found.is_empty() && found != wanted {
-            return Err(DataDirError::OtherCluster {
-                path: self.path.clone(),
-                found,
-                wanted,
-            });
+    /// If it belongs to another one.
+    pub fn expect_cluster(&self, cluster_id: &str) -> Result<(), DataDirError> {
+        let found = &self.identity.cluster_id;
+        if found.is_empty() || found == cluster_id {
+            return Ok(());
         }
-        let changed = NodeIdentity {
-            cluster_id: wanted,
-            ..identity.clone()
-        };
-        write_identity(&self.path, &changed)?;
-        *identity = changed;
-        Ok(())
+        let (path, found) = (self.path.clone(), found.clone());
+        Err(DataDirError::OtherCluster {
+            path,
+            found,
+            wanted: cluster_id.to_owned(),
+        })
     }
 
-    /// The directory itself. State and snapshots find their places in it.
+    /// The directory itself; the state lives right in it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -203,13 +198,14 @@ impl DataDir {
 
     /// Where the log lives.
     #[must_use]
-    pub fn raft(&self) -> PathBuf {
+    pub fn log_path(&self) -> PathBuf {
         self.path.join("raft")
     }
 
-    fn lock_identity(&self) -> MutexGuard<'_, NodeIdentity> {
-        // Whoever panics with the lock leaves the content whole.
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where snapshots live.
+    #[must_use]
+    pub fn snapshots_path(&self) -> PathBuf {
+        self.path.join("snapshots")
     }
 }
 

@@ -179,6 +179,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
         let mut memory = self.memory();
         let end = next_index(last_log_id).max(memory.start);
+        if end >= memory.tail.end() {
+            return Ok(());
+        }
         self.0.writer.send(LogOp::Truncate { end })?;
         memory.tail.truncate(end);
         memory.last = last_log_id.max(memory.purged);
@@ -195,7 +198,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, early));
         }
         let mut memory = self.memory();
-        if memory.purged.is_some_and(|purged| log_id.index <= purged.index) {
+        if memory
+            .purged
+            .is_some_and(|purged| log_id.index <= purged.index)
+        {
             return Ok(());
         }
         let upto = codec::log_id_to_proto(&log_id);

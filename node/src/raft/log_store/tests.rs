@@ -2,9 +2,7 @@ use futures::TryStreamExt;
 use openraft::{
     OptionalSend, RaftLogReader, StorageError as RaftStorageError,
     alias::{SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
-    storage::{
-        EntryResponder, IOFlushed, RaftLogStorage, RaftSnapshotBuilder, RaftStateMachine,
-    },
+    storage::{EntryResponder, IOFlushed, RaftLogStorage, RaftSnapshotBuilder, RaftStateMachine},
     testing::log::{StoreBuilder, Suite},
     type_config::TypeConfigExt,
 };
@@ -21,6 +19,7 @@ use crate::{
 };
 
 const GROUP_ID: u32 = 1;
+const TAIL_BYTES: usize = 16 << 20;
 
 /// The real state and snapshots, without a machine: an entry leaves no row.
 #[derive(Clone)]
@@ -109,16 +108,16 @@ impl StoreBuilder<TypeConfig, LogStore, Rowless, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, LogStore, Rowless), RaftStorageError<TypeConfig>> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        let log = LogStore::open_with_tail(&path.join("raft"), GROUP_ID, self.tail_bytes).unwrap();
         // The suite purges what it never applied.
-        log.gate().advance(u64::MAX);
+        let log = open(&directory, self.tail_bytes);
+        log.0.gate.advance(u64::MAX);
         let options = StateOptions {
             block_cache_bytes: 1 << 20,
             memtable_bytes: 1 << 20,
         };
         let state = Rowless {
             state: Arc::new(StateDb::open(path, options).unwrap()),
-            snapshots: Arc::new(Snapshots::open(path).unwrap()),
+            snapshots: Arc::new(Snapshots::open(&path.join("snapshots")).unwrap()),
         };
         Ok((directory, log, state))
     }
@@ -168,7 +167,8 @@ async fn append(log: &mut LogStore, entries: impl IntoIterator<Item = Entry> + S
 }
 
 fn open(directory: &TempDir, tail_bytes: usize) -> LogStore {
-    LogStore::open_with_tail(&directory.path().join("raft"), GROUP_ID, tail_bytes).unwrap()
+    let path = directory.path().join("raft");
+    LogStore::open(&path, GROUP_ID, tail_bytes, PurgeGate::default()).unwrap()
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_purged_log_reopens_where_it_begins() {
         let directory = tempfile::tempdir().unwrap();
         let mut log = open(&directory, 0);
         append(&mut log, (0..10).map(|index| command(1, index, 10))).await;
-        log.gate().advance(20);
+        log.0.gate.advance(20);
         log.purge(log_id(1, 4)).await.unwrap();
         append(&mut log, [command(1, 10, 10)]).await;
         drop(log);
@@ -238,7 +238,7 @@ fn a_purged_log_reopens_where_it_begins() {
         let entries = log.try_get_log_entries(..).await.unwrap();
         assert_eq!(entries.first().unwrap().log_id.index, 5);
         // As after a snapshot from the leader: beyond the end.
-        log.gate().advance(20);
+        log.0.gate.advance(20);
         log.purge(log_id(3, 20)).await.unwrap();
         append(&mut log, [command(3, 21, 10)]).await;
         drop(log);
@@ -257,7 +257,7 @@ fn nothing_is_purged_that_the_durable_state_lacks() {
         let mut log = open(&directory, TAIL_BYTES);
         append(&mut log, (0..10).map(|index| command(1, index, 10))).await;
         assert!(log.purge(log_id(1, 4)).await.is_err());
-        log.gate().advance(4);
+        log.0.gate.advance(4);
         log.purge(log_id(1, 4)).await.unwrap();
         assert!(log.purge(log_id(1, 5)).await.is_err());
     });
@@ -283,7 +283,8 @@ fn reads_come_in_pages_and_are_never_empty() {
         let directory = tempfile::tempdir().unwrap();
         for tail_bytes in [0, usize::MAX] {
             let path = directory.path().join(tail_bytes.to_string());
-            let mut log = LogStore::open_with_tail(&path, GROUP_ID, tail_bytes).unwrap();
+            let mut log =
+                LogStore::open(&path, GROUP_ID, tail_bytes, PurgeGate::default()).unwrap();
             append(
                 &mut log,
                 (0..5).map(|index| command(1, index, PAGE_BYTES_MAX / 2 - 100)),

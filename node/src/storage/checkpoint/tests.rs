@@ -20,7 +20,7 @@ fn fixture() -> Fixture {
     };
     Fixture {
         state: StateDb::open(directory.path(), options).unwrap(),
-        snapshots: Snapshots::open(directory.path()).unwrap(),
+        snapshots: Snapshots::open(&directory.path().join("snapshots")).unwrap(),
         directory,
     }
 }
@@ -280,7 +280,7 @@ fn the_newest_whole_snapshot_is_found_after_a_restart() {
     fs::create_dir(root.join("tmp-received-3")).unwrap();
     fs::create_dir(root.join(name(9))).unwrap();
 
-    let snapshots = Snapshots::open(node.directory.path()).unwrap();
+    let snapshots = Snapshots::open(&root).unwrap();
     let current = snapshots.current().unwrap();
     assert_eq!(
         current.manifest().last_log_id.map(|log_id| log_id.index),

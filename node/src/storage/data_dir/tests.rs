@@ -8,9 +8,8 @@ fn open(path: &Path, seat: u64) -> Result<DataDir, DataDirError> {
 fn an_identity_outlives_the_process() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("node");
-    let directory = open(&path, 2).unwrap();
-    directory.set_node_id(5).unwrap();
-    directory.set_cluster_id("a-cluster").unwrap();
+    let mut directory = open(&path, 2).unwrap();
+    directory.assign(5, "a-cluster").unwrap();
     drop(directory);
     let directory = DataDir::open(&path, 2, "another-uuid").unwrap();
     let identity = directory.identity();
@@ -33,9 +32,9 @@ fn a_second_process_is_refused_and_told_the_first() {
 #[test]
 fn a_directory_of_another_seat_or_cluster_is_refused() {
     let root = tempfile::tempdir().unwrap();
-    let directory = open(root.path(), 1).unwrap();
-    directory.set_cluster_id("a-cluster").unwrap();
-    let other = directory.set_cluster_id("another-cluster");
+    let mut directory = open(root.path(), 1).unwrap();
+    directory.assign(1, "a-cluster").unwrap();
+    let other = directory.assign(1, "another-cluster");
     assert!(matches!(other, Err(DataDirError::OtherCluster { .. })));
     drop(directory);
     assert!(matches!(
