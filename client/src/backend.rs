@@ -4,8 +4,8 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use helve_proto::v1::{
-    self, CallIdentity, ListKeysReply, ListKeysRequest, ListReply, ListRequest,
-    exchange_answer::Answer, exchange_call::Call,
+    self, ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
+    exchange_call::Call,
 };
 
 use crate::error::Error;
@@ -99,7 +99,7 @@ requests! {
 
 /// Where a mutation bears its identity; `None` for reads, and for the opening of a session, which is its own identity.
 #[cfg(any(feature = "cluster", feature = "memory"))]
-pub(crate) fn identity_mut(call: &mut Call) -> Option<&mut Option<CallIdentity>> {
+pub(crate) fn identity_mut(call: &mut Call) -> Option<&mut Option<v1::CallIdentity>> {
     match call {
         Call::Mint(request) => Some(&mut request.identity),
         Call::Put(request) => Some(&mut request.identity),

@@ -207,3 +207,17 @@ async fn wait_until(
     }
     Ok(())
 }
+
+/// Makes all calls at once, on as many threads as the runtime has.
+async fn together<C, O>(calls: impl Iterator<Item = C>) -> Result<Vec<O>, Error>
+where
+    C: Future<Output = Result<O, Error>> + Send + 'static,
+    O: Send + 'static,
+{
+    let tasks: Vec<_> = calls.map(tokio::spawn).collect();
+    let mut outcomes = Vec::new();
+    for task in tasks {
+        outcomes.push(task.await.expect("no caller panics")?);
+    }
+    Ok(outcomes)
+}

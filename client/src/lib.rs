@@ -1,4 +1,49 @@
 //! State handles and keys for stateless MCP servers: the traits, and their stores on a Helve cluster or in this process.
+//!
+//! A [`Client`] comes from a host: [`ClusterBuilder`] reaches a cluster (feature `cluster`, on by default), [`MemoryBuilder`] runs
+//! the same state machine in this process (feature `memory`). On any host it makes stores: [`Handles`], a [`HandleStore`] of values
+//! under ids that it mints; [`Keys`], a [`StateTool`] of JSON under keys; and [`Transaction`]s over both.
+//!
+//! ```
+//! # #[cfg(feature = "memory")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), helve_client::Error> {
+//! use helve_client::{HandleOptions, HandleStore, HandleStoreExt, MemoryBuilder, Resolved, Ttl};
+//!
+//! let client = MemoryBuilder::new().build()?;
+//! let carts = client.handles::<Vec<String>>(HandleOptions::new("cart").id_prefix("cart"));
+//! let id = carts.mint(&vec![], Ttl::Default).await?;
+//! let add = |mut cart: Vec<String>| {
+//!     cart.push("tea".to_owned());
+//!     cart
+//! };
+//! carts.update(&id, add).await?;
+//! let Resolved::Live(cart) = carts.take(&id).await? else { panic!("nobody else took it") };
+//! assert_eq!(cart.value, ["tea"]);
+//! assert_eq!(carts.take(&id).await?, Resolved::Taken);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "memory"))]
+//! # fn main() {}
+//! ```
+//!
+//! On a cluster only the host is another:
+//!
+//! ```no_run
+//! # #[cfg(feature = "cluster")]
+//! # fn client() -> Result<helve_client::Client, helve_client::Error> {
+//! use helve_client::ClusterBuilder;
+//!
+//! let client = ClusterBuilder::new(["a:7400", "b:7400", "c:7400"]).build()?;
+//! # Ok(client)
+//! # }
+//! ```
+//!
+//! # Calls that fail
+//! Every call is answered within the client's deadline (5 s by default). Until then a call that a node refuses for now, or does not
+//! answer, is tried on the next, always under the same identity, so a mutation takes effect at most once and its retry is
+//! answered with the first outcome. [`ErrorKind`] says what to do about the rest. A call whose future is dropped, or that ended
+//! as [`Ambiguous`](ErrorKind::Ambiguous), gives its identity up: its outcome will not be known any more.
 
 mod backend;
 #[cfg(feature = "cluster")]
@@ -12,6 +57,7 @@ mod error;
 mod handle_store;
 mod handles;
 mod keys;
+#[cfg(any(feature = "cluster", feature = "memory"))]
 mod limits;
 #[cfg(feature = "memory")]
 mod memory;

@@ -1,8 +1,6 @@
 //! Many callers, one record.
 
-use futures::future::try_join_all;
-
-use super::Setup;
+use super::{Setup, together};
 use crate::{
     error::Error,
     handle_store::{HandleStore, HandleStoreExt, PutOutcome},
@@ -14,16 +12,16 @@ pub(super) async fn updates_of_sixteen_clients_lose_nothing(setup: Setup) -> Res
     let store = setup.handles::<Vec<usize>>(0);
     let id = store.mint(&Vec::new(), Ttl::Default).await?;
     let updates = (0..16).map(|caller| {
-        let (store, id) = (setup.handles::<Vec<usize>>(caller), &id);
+        let (store, id) = (setup.handles::<Vec<usize>>(caller), id.clone());
         async move {
             let change = |mut seen: Vec<usize>| {
                 seen.push(caller);
                 seen
             };
-            store.update(id, change).await
+            store.update(&id, change).await
         }
     });
-    for updated in try_join_all(updates).await? {
+    for updated in together(updates).await? {
         assert!(matches!(updated, Resolved::Live(_)));
     }
     let mut seen = store.get(&id).await?.expect("it never expires");
@@ -35,10 +33,10 @@ pub(super) async fn updates_of_sixteen_clients_lose_nothing(setup: Setup) -> Res
 pub(super) async fn one_of_sixteen_takes_gets_the_value(setup: Setup) -> Result<(), Error> {
     let id = setup.handles::<u32>(0).mint(&7, Ttl::Default).await?;
     let takes = (0..16).map(|caller| {
-        let (store, id) = (setup.handles::<u32>(caller), &id);
-        async move { store.take(id).await }
+        let (store, id) = (setup.handles::<u32>(caller), id.clone());
+        async move { store.take(&id).await }
     });
-    let taken = try_join_all(takes).await?;
+    let taken = together(takes).await?;
     let is_taken = |took: &&Resolved<_>| **took == Resolved::Taken;
     assert_eq!(taken.iter().filter(is_taken).count(), 15);
     let values = taken.into_iter().filter_map(Resolved::live);
@@ -51,7 +49,7 @@ pub(super) async fn one_of_sixteen_creations_wins(setup: Setup) -> Result<(), Er
         let store = setup.handles::<usize>(caller);
         async move { store.put_if("h", &caller, Ttl::Default, 0).await }
     });
-    let outcomes = try_join_all(puts).await?;
+    let outcomes = together(puts).await?;
     let is_created = |outcome: &PutOutcome| matches!(outcome, PutOutcome::Created(_));
     let winners: Vec<_> = (0..16)
         .filter(|caller| is_created(&outcomes[*caller]))

@@ -1,6 +1,9 @@
 //! Tests of the host in this process.
 
-use std::time::Duration;
+use std::{
+    sync::{Barrier, atomic::AtomicU32},
+    time::Duration,
+};
 
 use helve_machine::query::tenant_usage;
 use helve_proto::v1::GetRequest;
@@ -70,23 +73,37 @@ async fn the_hosts_own_session_is_opened_anew_after_it_expired() {
     assert_eq!(read, Some(2));
 }
 
-#[tokio::test]
-async fn sixteen_updaters_lose_nothing() {
+/// All read the same revision before any of them writes: fifteen must try again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
+async fn sixteen_updaters_that_collide_lose_nothing() {
     let client = MemoryBuilder::new().build().unwrap();
     let store = client.handles::<u64>(HandleOptions::new("s"));
     let id = store.mint(&0, Ttl::Default).await.unwrap();
+    let all_have_read = Arc::new(Barrier::new(16));
+    let rounds = Arc::new(AtomicU32::new(0));
     let updates = (0..16).map(|_| {
         let (store, id) = (store.clone(), id.clone());
+        let (all_have_read, rounds) = (Arc::clone(&all_have_read), Arc::clone(&rounds));
         tokio::spawn(async move {
-            for _ in 0..10 {
-                store.update(&id, |n| n + 1).await.unwrap().live().unwrap();
-            }
+            let mut is_first = true;
+            let change = |n| {
+                rounds.fetch_add(1, Ordering::Relaxed);
+                if std::mem::take(&mut is_first) {
+                    all_have_read.wait();
+                }
+                n + 1
+            };
+            store.update(&id, change).await.unwrap().live().unwrap();
         })
     });
     for update in updates.collect::<Vec<_>>() {
         update.await.unwrap();
     }
-    assert_eq!(store.get(&id).await.unwrap(), Some(160));
+    assert_eq!(store.get(&id).await.unwrap(), Some(16));
+    assert!(
+        rounds.load(Ordering::Relaxed) >= 31,
+        "fifteen of the first sixteen collided"
+    );
 }
 
 #[tokio::test]
