@@ -1,5 +1,7 @@
 //! Structured logs on standard error.
 
+use std::io::{self, IsTerminal};
+
 use tracing_subscriber::{EnvFilter, fmt};
 
 /// How logs are written.
@@ -42,7 +44,10 @@ pub(crate) struct LogArgs {
 pub(crate) fn start(args: &LogArgs) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&args.log)
         .map_err(|error| anyhow::anyhow!("--log: `{}` is no filter: {error}", args.log))?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     let started = match args.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
