@@ -12,7 +12,7 @@ use crate::limits::PEER_MESSAGE_BYTES_MAX;
 /// An address that is no address gives a channel on which every call fails: addresses come from the configuration, which was
 /// checked, or from a peer, whose mistake must not stop this node.
 #[must_use]
-pub fn lazy(address: &str) -> Channel {
+pub(crate) fn lazy(address: &str) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .unwrap_or_else(|_| Endpoint::from_static("http://0.0.0.0:0"));
     endpoint
@@ -28,7 +28,7 @@ pub fn lazy(address: &str) -> Channel {
 
 /// A client of the peer service with the limits that nodes agree on.
 #[must_use]
-pub fn client(channel: Channel) -> PeerServiceClient<Channel> {
+pub(crate) fn client(channel: Channel) -> PeerServiceClient<Channel> {
     PeerServiceClient::new(channel)
         .max_decoding_message_size(PEER_MESSAGE_BYTES_MAX)
         .max_encoding_message_size(PEER_MESSAGE_BYTES_MAX)

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     config::{Bootstrap, Config, Exposure, Settings, Tuning},
     node::Node,
+    raft,
 };
 
 /// Run one node of a cluster
@@ -93,6 +94,40 @@ pub(crate) struct Args {
     #[arg(long, env = "HELVE_FORCE_BOOTSTRAP")]
     force_bootstrap: bool,
 
+    /// Entries after which a snapshot is taken
+    #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    snapshot_entries: u64,
+
+    /// Entries that stay in the log behind a snapshot, for nodes that lag
+    #[arg(
+        long,
+        default_value_t = 50_000,
+        hide_short_help = true,
+        env = "HELVE_LOG_KEEP_ENTRIES",
+        value_name = "N"
+    )]
+    log_keep_entries: u64,
+
+    /// Threads for consensus and peer traffic; one is the fastest on two cores
+    #[arg(
+        long,
+        default_value_t = 1,
+        hide_short_help = true,
+        env = "HELVE_RAFT_THREADS",
+        value_name = "N"
+    )]
+    raft_threads: usize,
+
+    /// Threads for client service; one is the fastest on two cores
+    #[arg(
+        long,
+        default_value_t = 1,
+        hide_short_help = true,
+        env = "HELVE_SERVICE_THREADS",
+        value_name = "N"
+    )]
+    service_threads: usize,
+
     #[command(flatten)]
     log: LogArgs,
 }
@@ -118,7 +153,15 @@ impl Args {
             } else {
                 Bootstrap::WhenAllPristine
             },
-            tuning: Tuning::default(),
+            tuning: Tuning {
+                consensus: raft::Settings {
+                    snapshot_entries: self.snapshot_entries,
+                    log_keep_entries: self.log_keep_entries,
+                    ..raft::Settings::default()
+                },
+                raft_threads: self.raft_threads,
+                service_threads: self.service_threads,
+            },
         }
     }
 }

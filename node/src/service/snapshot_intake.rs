@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// What the check of the header says; INVALID_ARGUMENT if parts are missing or damaged; INTERNAL if it cannot be written.
-pub async fn receive(
+pub(crate) async fn receive(
     snapshots: &Arc<Snapshots>,
     mut parts: impl Stream<Item = Result<SnapshotPart, Status>> + Unpin,
     check: impl Fn(Option<&PeerHeader>) -> Result<(), Status>,
