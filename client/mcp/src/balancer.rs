@@ -1,0 +1,148 @@
+//! A round-robin HTTP balancer for loopback: what stands in front of the replicas in the demo and in the tests.
+//!
+//! Each request goes to the next replica on a connection of its own. Only if that replica cannot be reached, so that nothing
+//! was sent, does the request go to the one after it. Once a byte was sent a failure is answered with 502: whether the
+//! replica acted is not known, and only the caller can say the call again safely.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::{Request, State},
+    response::Response,
+};
+use http::{HeaderMap, StatusCode, header, request::Parts};
+use http_body_util::Full;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// The largest request or answer that is passed on, in bytes.
+const BODY_BYTES_MAX: usize = 8 << 20;
+/// How long a replica may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+struct Balancer {
+    replicas: Vec<SocketAddr>,
+    next: AtomicUsize,
+}
+
+/// Serves until `shutdown` is cancelled.
+///
+/// # Errors
+/// If the listener fails.
+///
+/// # Panics
+/// If `replicas` is empty.
+pub async fn serve(
+    listener: TcpListener,
+    replicas: Vec<SocketAddr>,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    assert!(!replicas.is_empty(), "a balancer needs a replica");
+    let balancer = Arc::new(Balancer {
+        replicas,
+        next: AtomicUsize::new(0),
+    });
+    let router = axum::Router::new().fallback(forward).with_state(balancer);
+    axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown.cancelled_owned())
+        .await
+}
+
+async fn forward(State(balancer): State<Arc<Balancer>>, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
+        return answer(
+            StatusCode::BAD_REQUEST,
+            "the request could not be read, or is too large",
+        );
+    };
+    strip_hop_headers(&mut parts.headers);
+    let Some(stream) = balancer.connect().await else {
+        return answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no replica can be reached; nothing was sent",
+        );
+    };
+    match exchange(stream, parts, body).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::info!(error, "a replica failed after it was sent a request");
+            answer(
+                StatusCode::BAD_GATEWAY,
+                "the replica failed; it may have acted",
+            )
+        }
+    }
+}
+
+impl Balancer {
+    /// A connection to the next replica that accepts one; none, if none does.
+    async fn connect(&self) -> Option<TcpStream> {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        for offset in 0..self.replicas.len() {
+            let replica = self.replicas[first.wrapping_add(offset) % self.replicas.len()];
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(replica)).await {
+                Ok(Ok(stream)) => return Some(stream),
+                Ok(Err(error)) => tracing::debug!(%replica, %error, "cannot connect"),
+                Err(_) => tracing::debug!(%replica, "connecting timed out"),
+            }
+        }
+        None
+    }
+}
+
+/// Sends one request on a fresh connection, and reads the whole answer before a byte of it is passed on, so that an answer is
+/// passed on whole or not at all.
+async fn exchange(stream: TcpStream, parts: Parts, body: Bytes) -> Result<Response, String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(text)?;
+    let call = async move {
+        let request = http::Request::from_parts(parts, Full::new(body));
+        let (mut parts, body) = sender
+            .send_request(request)
+            .await
+            .map_err(text)?
+            .into_parts();
+        let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
+            .await
+            .map_err(text)?;
+        strip_hop_headers(&mut parts.headers);
+        Ok(Response::from_parts(parts, Body::from(body)))
+    };
+    // The connection ends once the call has dropped its sender; its own failure is the call's too.
+    let (response, _) = tokio::join!(call, connection);
+    response
+}
+
+/// Headers that speak of one connection, not of the message.
+fn strip_hop_headers(headers: &mut HeaderMap) {
+    for name in [
+        header::CONNECTION,
+        header::TRANSFER_ENCODING,
+        header::CONTENT_LENGTH,
+        header::UPGRADE,
+    ] {
+        headers.remove(name);
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn answer(status: StatusCode, why: &'static str) -> Response {
+    let mut response = Response::new(Body::from(why));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,58 @@
+//! The cart server over streamable HTTP: protocol 2026-07-28, no sessions, so any replica answers any request.
+
+use std::{io, sync::Arc};
+
+use axum::{Router, routing::get};
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::cart::CartServer;
+
+/// The path of the MCP endpoint.
+pub const MCP_PATH: &str = "/mcp";
+
+/// Who may call, as far as HTTP headers say.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// `Host` values that are accepted beside `localhost`, `127.0.0.1` and `::1`: a host name, or `host:port`.
+    pub hosts: Vec<String>,
+    /// `Origin` values that are accepted, with their scheme. A request without `Origin` (not from a browser) passes.
+    pub origins: Vec<String>,
+}
+
+/// The routes of one replica: `/mcp`, and `/livez`, which answers as long as the process serves.
+pub fn router(server: CartServer, access: &Access, shutdown: &CancellationToken) -> Router {
+    let mut config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_stateless_protocol_metadata_required(true)
+        .with_allowed_origins(access.origins.iter().cloned())
+        .enforce_origin_validation()
+        .with_cancellation_token(shutdown.child_token());
+    config.allowed_hosts.extend(access.hosts.iter().cloned());
+    let service = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
+    Router::new()
+        .nest_service(MCP_PATH, service)
+        .route("/livez", get(|| async { "ok\n" }))
+}
+
+/// Serves until `shutdown` is cancelled, then finishes the requests under way.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown.cancelled_owned())
+        .await
+}

@@ -1,0 +1,99 @@
+//! What the balancer does with replicas that answer, that cannot be reached, and that die with a request in their hands.
+
+use std::net::SocketAddr;
+
+use axum::{Router, routing::post};
+use helve_mcp::balancer;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+async fn loopback() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A replica that answers with its name and what it was sent.
+async fn replica(name: &'static str) -> SocketAddr {
+    let (listener, address) = loopback().await;
+    let echo = move |body: String| async move { format!("{name}: {body}") };
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(echo))).await });
+    address
+}
+
+/// A replica that reads a request and closes the connection, as one that is killed does.
+async fn dying_replica() -> SocketAddr {
+    let (listener, address) = loopback().await;
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+        }
+    });
+    address
+}
+
+/// An address at which nobody listens.
+async fn nobody() -> SocketAddr {
+    loopback().await.1
+}
+
+async fn balancer(replicas: Vec<SocketAddr>) -> (SocketAddr, DropGuard) {
+    let (listener, address) = loopback().await;
+    let shutdown = CancellationToken::new();
+    tokio::spawn(balancer::serve(listener, replicas, shutdown.clone()));
+    (address, shutdown.drop_guard())
+}
+
+/// Posts "hi", and returns the status line's code and the body.
+async fn hi(balancer: SocketAddr) -> (u16, String) {
+    let mut stream = TcpStream::connect(balancer).await.unwrap();
+    let request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+#[tokio::test]
+async fn requests_go_round() {
+    let (balancer, _guard) = balancer(vec![replica("a").await, replica("b").await]).await;
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        answers.push(hi(balancer).await.1);
+    }
+    assert_eq!(answers, ["a: hi", "b: hi", "a: hi", "b: hi"]);
+}
+
+#[tokio::test]
+async fn a_replica_that_cannot_be_reached_is_passed_over() {
+    let (balancer, _guard) = balancer(vec![nobody().await, replica("b").await]).await;
+    for _ in 0..3 {
+        assert_eq!(hi(balancer).await, (200, "b: hi".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_a_dying_replica_may_have_acted_on_goes_nowhere_else() {
+    let (balancer, _guard) = balancer(vec![dying_replica().await, replica("b").await]).await;
+    let codes = [
+        hi(balancer).await.0,
+        hi(balancer).await.0,
+        hi(balancer).await.0,
+    ];
+    assert_eq!(codes, [502, 200, 502]);
+}
+
+#[tokio::test]
+async fn without_any_replica_nothing_was_sent() {
+    let (balancer, _guard) = balancer(vec![nobody().await, nobody().await]).await;
+    assert_eq!(hi(balancer).await.0, 503);
+}

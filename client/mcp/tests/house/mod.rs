@@ -1,0 +1,180 @@
+//! Replicas of the cart server on one store in memory, behind the balancer, whose answers can be lost.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+};
+use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, Memory, StateTool};
+use helve_mcp::{
+    balancer,
+    cart::{Cart, CartServer, ORDERS, Order, Settings},
+    flow::{Caller, Held},
+    serve::{Access, router, serve},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The carts' lifetime.
+pub const IDLE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Whether the request whose answer is lost was carried out.
+#[derive(Clone, Copy)]
+pub enum Deed {
+    Done,
+    Undone,
+}
+
+struct Wire {
+    served: AtomicU64,
+    lose: Arc<Mutex<Option<Deed>>>,
+}
+
+pub struct House {
+    pub replicas: Vec<SocketAddr>,
+    uri: String,
+    memory: Arc<Memory>,
+    wires: Vec<Arc<Wire>>,
+    lose: Arc<Mutex<Option<Deed>>>,
+    retries: Arc<AtomicU64>,
+    _shutdown: DropGuard,
+}
+
+impl House {
+    pub async fn open(replica_count: usize) -> Self {
+        let memory = Arc::new(Memory::new());
+        let shutdown = CancellationToken::new();
+        let lose = Arc::new(Mutex::new(None));
+        let (mut replicas, mut wires) = (Vec::new(), Vec::new());
+        for _ in 0..replica_count {
+            let server = CartServer::new(Client::new(memory.clone()), Settings::default());
+            let wire = Arc::new(Wire {
+                served: AtomicU64::new(0),
+                lose: Arc::clone(&lose),
+            });
+            let router = router(server, &Access::default(), &shutdown)
+                .layer(from_fn_with_state(Arc::clone(&wire), lossy));
+            let (listener, address) = loopback().await;
+            tokio::spawn(serve(listener, router, shutdown.clone()));
+            replicas.push(address);
+            wires.push(wire);
+        }
+        let (listener, address) = loopback().await;
+        tokio::spawn(balancer::serve(
+            listener,
+            replicas.clone(),
+            shutdown.clone(),
+        ));
+        let uri = format!("http://{address}/mcp");
+        let retries = Arc::default();
+        Self {
+            replicas,
+            uri,
+            memory,
+            wires,
+            lose,
+            retries,
+            _shutdown: shutdown.drop_guard(),
+        }
+    }
+
+    pub fn caller(&self) -> Caller {
+        Caller::new(
+            &self.uri,
+            Duration::from_secs(20),
+            Arc::clone(&self.retries),
+        )
+    }
+
+    pub fn lose_next_answer(&self, deed: Deed) {
+        *self.lose.lock().unwrap() = Some(deed);
+    }
+
+    pub fn advance(&self, time: Duration) {
+        self.memory.advance(time);
+    }
+
+    /// How many requests each replica was sent.
+    pub fn served(&self) -> Vec<u64> {
+        self.wires
+            .iter()
+            .map(|wire| wire.served.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// How often clients called again.
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
+    /// What the store holds, read without the server.
+    pub async fn held(&self) -> Held {
+        let client = Client::new(self.memory.clone());
+        let handles = client.handles::<Cart>(HandleOptions::new("cart"));
+        let keys = client.keys(KeyOptions::new());
+        let carts = handles.list_values().await.unwrap().items.into_iter();
+        let orders = keys.list_values(ORDERS).await.unwrap().items.into_iter();
+        let order = |value| serde_json::from_value::<Order>(value).unwrap();
+        Held {
+            carts: carts.map(|cart| (cart.info.name, cart.value)).collect(),
+            carts_counted: handles.len().await.unwrap(),
+            orders: orders
+                .map(|record| order(record.value))
+                .map(|order| (order.cart_id.clone(), order))
+                .collect::<BTreeMap<_, _>>(),
+        }
+    }
+}
+
+/// Passes requests on; but the one whose answer is to be lost ends with a broken connection, as when the replica dies.
+async fn lossy(State(wire): State<Arc<Wire>>, request: Request, next: Next) -> Response {
+    wire.served.fetch_add(1, Ordering::Relaxed);
+    let lost = wire.lose.lock().unwrap().take();
+    match lost {
+        None => return next.run(request).await,
+        Some(Deed::Undone) => {}
+        Some(Deed::Done) => {
+            let answer = next.run(request).await;
+            assert!(answer.status().is_success(), "it was carried out");
+            // The handler writes before it answers, and the answer is whole before it is lost.
+            axum::body::to_bytes(answer.into_body(), 1 << 20)
+                .await
+                .unwrap();
+        }
+    }
+    let broken = io::Error::other("the replica died");
+    Response::new(Body::from_stream(futures::stream::iter([Err::<Bytes, _>(
+        broken,
+    )])))
+}
+
+async fn loopback() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// The status of an answer to a bare HTTP request.
+pub async fn http(address: SocketAddr, method: &str, path: &str, headers: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}

@@ -1,0 +1,253 @@
+//! `helve demo`: three nodes and two MCP cart servers behind a balancer, cart flows through them, a killed leader and a killed
+//! cart server in the middle, and a verdict that rests on a ledger the clients wrote and on what each node then holds.
+
+mod faults;
+mod flows;
+mod nodes;
+mod processes;
+mod proxy;
+mod replicas;
+mod report;
+mod tickets;
+mod verdict;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow};
+use helve_client::{Client, ClusterBuilder};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::{
+    flows::{Flows, Gates},
+    nodes::Nodes,
+    processes::free_addresses,
+    replicas::Replicas,
+    report::{Report, Told},
+    tickets::{Bookkeeping, Probe},
+};
+use super::{
+    ending::{Ending, Outcome},
+    logging::{self, LogArgs},
+    output::OutputArgs,
+};
+
+/// How many nodes and cart servers there are.
+const NODES: usize = 3;
+const REPLICAS: usize = 2;
+
+/// Show that nothing is lost: three nodes, two MCP cart servers, a killed leader
+///
+/// Starts three nodes and two MCP cart servers behind a balancer, all on loopback and under a temporary directory. Runs cart
+/// flows as an MCP client does, each call to another cart server. While carts are open, kills the leader and a cart server with
+/// SIGKILL, and brings both back. Then compares a ledger of all that the clients were told with the carts and orders that each
+/// node holds.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve demo
+  helve demo --flows 2000 --output json
+  helve demo --keep
+
+Exit status: 0 nothing was lost and nothing doubled, 1 something was, or a flow could not finish, 4 the demo could not be run.
+Unless it is 0, logs, ledger and data are kept, and the demo says where.")]
+pub struct Args {
+    /// How many cart flows to run
+    #[arg(long, default_value_t = 200, env = "HELVE_FLOWS", value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    flows: u64,
+
+    /// Leave everything running afterwards, and print what to try, until Ctrl-C
+    #[arg(long, env = "HELVE_KEEP")]
+    keep: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Runs the demo; the outcome is its verdict.
+///
+/// # Errors
+/// See [`Ending`].
+pub async fn run(args: &Args) -> Outcome {
+    logging::start(&args.log).map_err(Ending::Refused)?;
+    let dir = tempfile::Builder::new().prefix("helve-demo-").tempdir();
+    let dir = dir.map_err(|error| Ending::Fatal(error.into()))?;
+    let mut stage = None;
+    let verdict = tokio::select! {
+        interrupted = interrupted() => Err(interrupted.map_or_else(Ending::Fatal, |()| {
+            Ending::Fatal(anyhow!("interrupted, so there is no verdict"))
+        })),
+        shown = show(args, dir.path(), &mut stage) => shown,
+    };
+    if let (Some(stage), true, Ok(()) | Err(Ending::Absent(_))) = (&stage, args.keep, &verdict) {
+        invite(stage, dir.path());
+        interrupted().await.map_err(Ending::Fatal)?;
+    }
+    if let Some(stage) = stage {
+        stage.stop().await.map_err(Ending::Fatal)?;
+    }
+    if verdict.is_err() {
+        eprintln!("logs, ledger and data are kept in {}", dir.keep().display());
+    }
+    verdict
+}
+
+async fn show(args: &Args, dir: &Path, stage: &mut Option<Stage>) -> Outcome {
+    let report = demonstrate(args.flows, dir, stage)
+        .await
+        .map_err(Ending::Fatal)?;
+    args.output.print(&report, Report::page)?;
+    if report.is_good() {
+        return Ok(());
+    }
+    let Report {
+        lost,
+        doubled,
+        flows_unfinished,
+        ..
+    } = report;
+    Err(Ending::Absent(anyhow!(
+        "{lost} lost, {doubled} doubled, {flows_unfinished} flows unfinished"
+    )))
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn interrupted() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// All that runs for the demo. If it is dropped, its processes are killed.
+struct Stage {
+    nodes: Nodes,
+    replicas: Replicas,
+}
+
+impl Stage {
+    async fn set(dir: &Path) -> anyhow::Result<Self> {
+        let addresses = free_addresses(NODES * 3 + REPLICAS)?;
+        let (for_nodes, for_replicas) = addresses.split_at(NODES * 3);
+        let mut nodes = Nodes::start(dir, for_nodes)?;
+        let mut replicas = Replicas::start(dir, &nodes.endpoints(), for_replicas).await?;
+        nodes.ready().await?;
+        replicas.ready().await?;
+        Ok(Self { nodes, replicas })
+    }
+
+    /// Kills all processes, and waits until they are dead.
+    async fn stop(self) -> anyhow::Result<()> {
+        let replicas = self
+            .replicas
+            .replicas
+            .into_iter()
+            .map(|replica| replica.process);
+        for mut process in replicas.chain(self.nodes.0.into_iter().map(|node| node.process)) {
+            if process.pid().is_some() {
+                process.kill().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn demonstrate(
+    flow_count: u64,
+    dir: &Path,
+    stage: &mut Option<Stage>,
+) -> anyhow::Result<Report> {
+    let started = Instant::now();
+    let progress = progress(flow_count);
+    let say = |what: String| {
+        let seconds = started.elapsed().as_secs_f64();
+        progress.suspend(|| eprintln!("{seconds:5.1}s  {what}"));
+    };
+    say(format!(
+        "starting {NODES} nodes and {REPLICAS} cart servers; logs in {}",
+        dir.display()
+    ));
+    let Stage { nodes, replicas } = stage.insert(Stage::set(dir).await?);
+    say(format!(
+        "ready; running {flow_count} flows through {}",
+        replicas.uri
+    ));
+
+    let gates = Gates::default();
+    let endpoints = nodes.endpoints();
+    let bookkeeping = Bookkeeping::start(nodes, &gates).await?;
+    let ledger_file = dir.join("ledger.jsonl");
+    let flows = Flows::start(flow_count, &replicas.uri, &gates, &ledger_file, &progress)?;
+    let probe = Probe::open(&endpoints)?;
+    let faults = faults::strike(nodes, replicas, &gates, flow_count, &probe, say).await?;
+    let (ledger, mcp_retries) = flows.finish().await?;
+    let books = bookkeeping.finish().await?;
+    say("all flows have ended; comparing the ledger with every node".to_owned());
+
+    let accounts = ledger
+        .accounts()
+        .context("the ledger could not be written")?;
+    let findings = verdict::judge_all(&endpoints, &accounts, &books).await?;
+    progress.finish_and_clear();
+    let told = Told {
+        accounts: &accounts,
+        books: &books,
+        findings: &findings,
+    };
+    Ok(Report::of(told, faults, mcp_retries, started.elapsed()))
+}
+
+/// A client of these endpoints.
+fn connect(endpoints: &[String]) -> anyhow::Result<Client> {
+    Ok(ClusterBuilder::new(endpoints).build()?)
+}
+
+/// On a terminal: a bar of the flows. Elsewhere: nothing.
+fn progress(flows: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} flows  {elapsed}")
+        .expect("the template is well-formed");
+    let progress = ProgressBar::new(flows).with_style(style);
+    progress.enable_steady_tick(Duration::from_millis(100));
+    progress
+}
+
+/// What to try while everything is left running.
+fn invite(stage: &Stage, dir: &Path) {
+    let endpoints = stage
+        .nodes
+        .0
+        .iter()
+        .map(|node| node.client.to_string())
+        .collect::<Vec<_>>();
+    let all = endpoints.join(",");
+    let binary = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("helve"));
+    let helve = binary.display();
+    eprintln!(
+        "\nLeft running until Ctrl-C; logs in {}. The MCP endpoint is {}. To try:",
+        dir.display(),
+        stage.replicas.uri
+    );
+    for command in [
+        format!("{helve} status --endpoints {all}"),
+        format!("{helve} handle list --endpoints {all} --store cart"),
+        format!("{helve} state list orders/ --endpoints {all}"),
+        format!(
+            "{helve} state store greeting '\"hello\"' --endpoints {}",
+            endpoints[0]
+        ),
+        format!(
+            "{helve} state retrieve greeting --endpoints {}",
+            endpoints[1]
+        ),
+    ] {
+        eprintln!("  {command}");
+    }
+}

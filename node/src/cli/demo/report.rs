@@ -1,0 +1,135 @@
+//! The demo's figures, as a table for people and as JSON for programs.
+
+use std::time::Duration;
+
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use helve_mcp::flow::{Accounts, Findings};
+use serde::Serialize;
+
+use super::{faults::Faults, tickets::Books};
+
+/// How many findings of a kind are printed; the count is always whole.
+const FINDINGS_SHOWN: usize = 10;
+
+/// Everything that the demo found out.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) flows: u64,
+    /// Flows that gave up.
+    pub(super) flows_unfinished: u64,
+    /// Items whose adding was acknowledged.
+    pub(super) items: u64,
+    /// Checkouts that were acknowledged.
+    pub(super) orders: u64,
+    /// Tickets that the bookkeepers were told they minted.
+    pub(super) tickets: u64,
+    pub(super) faults: Faults,
+    /// How often an MCP client made a call again.
+    pub(super) mcp_retries: u64,
+    /// Replies withheld from the client crate, which then had to call again.
+    pub(super) replies_cut: u64,
+    pub(super) lost: u64,
+    pub(super) doubled: u64,
+    /// What exactly was lost or doubled, or why a flow gave up; cut short.
+    pub(super) findings: Vec<String>,
+    pub(super) seconds: f64,
+}
+
+/// What the report is drawn from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) accounts: &'a Accounts,
+    pub(super) books: &'a Books,
+    pub(super) findings: &'a Findings,
+}
+
+impl Report {
+    /// The report of a whole run.
+    pub(super) fn of(told: Told<'_>, faults: Faults, mcp_retries: u64, took: Duration) -> Self {
+        let Told {
+            accounts,
+            books,
+            findings,
+        } = told;
+        let carts = || accounts.carts.values();
+        Self {
+            flows: accounts.creates_tried,
+            flows_unfinished: accounts.gave_up.len() as u64,
+            items: carts().map(|cart| cart.added.len() as u64).sum(),
+            orders: carts().filter(|cart| cart.order.is_some()).count() as u64,
+            tickets: books.minted.len() as u64,
+            faults,
+            mcp_retries,
+            replies_cut: books.replies_cut,
+            lost: findings.lost.len() as u64,
+            doubled: findings.doubled.len() as u64,
+            findings: shown(findings, &accounts.gave_up),
+            seconds: took.as_secs_f64(),
+        }
+    }
+
+    /// Whether the demo showed what it is to show.
+    pub(super) fn is_good(&self) -> bool {
+        self.lost == 0 && self.doubled == 0 && self.flows_unfinished == 0
+    }
+
+    /// The figures as a table, and what was found.
+    pub(super) fn page(&self) -> String {
+        let faults = &self.faults;
+        let flows = match self.flows_unfinished {
+            0 => self.flows.to_string(),
+            unfinished => format!("{}, of which {unfinished} gave up", self.flows),
+        };
+        let mut table = Table::new();
+        table
+            .load_style(UTF8_FULL_CONDENSED)
+            .set_header(["what", "figure"]);
+        for (what, figure) in [
+            ("flows", flows),
+            ("items acknowledged", self.items.to_string()),
+            ("orders acknowledged", self.orders.to_string()),
+            ("tickets acknowledged", self.tickets.to_string()),
+            (
+                "leader killed",
+                format!("{}, pid {}", faults.leader, faults.leader_pid),
+            ),
+            (
+                "term",
+                format!(
+                    "{} -> {} ({})",
+                    faults.term_before, faults.term_after, faults.next_leader
+                ),
+            ),
+            (
+                "cart server killed",
+                format!("{}, pid {}", faults.replica, faults.replica_pid),
+            ),
+            ("failover", format!("{} ms", faults.failover_ms)),
+            ("calls made again (MCP)", self.mcp_retries.to_string()),
+            ("replies cut (client crate)", self.replies_cut.to_string()),
+            ("lost", self.lost.to_string()),
+            ("doubled", self.doubled.to_string()),
+            ("seconds", format!("{:.1}", self.seconds)),
+        ] {
+            table.add_row([what, &figure]);
+        }
+        let findings = self.findings.iter().map(|finding| format!("\n{finding}"));
+        std::iter::once(table.to_string()).chain(findings).collect()
+    }
+}
+
+/// The findings in words, cut short.
+fn shown(findings: &Findings, gave_up: &[String]) -> Vec<String> {
+    fn some<'a>(
+        kind: &'static str,
+        all: impl IntoIterator<Item = &'a String>,
+    ) -> impl Iterator<Item = String> {
+        all.into_iter()
+            .take(FINDINGS_SHOWN)
+            .map(move |one| format!("{kind}: {one}"))
+    }
+    let lost = some("lost", &findings.lost);
+    lost.chain(some("doubled", &findings.doubled))
+        .chain(some("gave up", gave_up))
+        .collect()
+}
