@@ -1,5 +1,7 @@
 //! What the balancer does with replicas that answer, that cannot be reached, and that die with a request in their hands.
 
+#![allow(clippy::unwrap_used)]
+
 use std::net::SocketAddr;
 
 use axum::{Router, routing::post};

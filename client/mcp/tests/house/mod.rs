@@ -17,7 +17,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
-use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, Memory, StateTool};
+use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, MemoryBuilder, StateTool};
 use helve_mcp::{
     balancer,
     cart::{Cart, CartServer, ORDERS, Order, Settings},
@@ -48,7 +48,7 @@ struct Wire {
 pub struct House {
     pub replicas: Vec<SocketAddr>,
     uri: String,
-    memory: Arc<Memory>,
+    client: Client,
     wires: Vec<Arc<Wire>>,
     lose: Arc<Mutex<Option<Deed>>>,
     retries: Arc<AtomicU64>,
@@ -57,12 +57,12 @@ pub struct House {
 
 impl House {
     pub async fn open(replica_count: usize) -> Self {
-        let memory = Arc::new(Memory::new());
+        let client = MemoryBuilder::new().build().unwrap();
         let shutdown = CancellationToken::new();
         let lose = Arc::new(Mutex::new(None));
         let (mut replicas, mut wires) = (Vec::new(), Vec::new());
         for _ in 0..replica_count {
-            let server = CartServer::new(Client::new(memory.clone()), Settings::default());
+            let server = CartServer::new(client.clone(), Settings::default());
             let wire = Arc::new(Wire {
                 served: AtomicU64::new(0),
                 lose: Arc::clone(&lose),
@@ -85,7 +85,7 @@ impl House {
         Self {
             replicas,
             uri,
-            memory,
+            client,
             wires,
             lose,
             retries,
@@ -105,8 +105,11 @@ impl House {
         *self.lose.lock().unwrap() = Some(deed);
     }
 
-    pub fn advance(&self, time: Duration) {
-        self.memory.advance(time);
+    /// Lets time pass, for the store as for everything else here.
+    pub async fn advance(&self, time: Duration) {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
     }
 
     /// How many requests each replica was sent.
@@ -124,9 +127,8 @@ impl House {
 
     /// What the store holds, read without the server.
     pub async fn held(&self) -> Held {
-        let client = Client::new(self.memory.clone());
-        let handles = client.handles::<Cart>(HandleOptions::new("cart"));
-        let keys = client.keys(KeyOptions::new());
+        let handles = self.client.handles::<Cart>(HandleOptions::new("cart"));
+        let keys = self.client.keys(KeyOptions::new());
         let carts = handles.list_values().await.unwrap().items.into_iter();
         let orders = keys.list_values(ORDERS).await.unwrap().items.into_iter();
         let order = |value| serde_json::from_value::<Order>(value).unwrap();
