@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use helve_client::ClusterBuilder;
 use helve_mcp::{
     cart::{CartServer, Settings},
     serve::{Access, MCP_PATH, router, serve},
@@ -15,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    cluster::ClusterArgs,
+    cluster::{self, ClusterArgs},
     duration,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
@@ -36,7 +35,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
   helve cart --endpoints 127.0.0.1:7400 --idle-ttl 30m --store basket
 
 Exit status: 0 stopped as asked, 2 refused to start, 4 fatal while running.")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
 
@@ -87,7 +86,7 @@ pub struct Args {
 ///
 /// # Errors
 /// See [`Ending`].
-pub async fn run(args: &Args) -> Outcome {
+pub(crate) async fn run(args: &Args) -> Outcome {
     logging::start(&args.log).map_err(Ending::Refused)?;
     if args.idle_ttl.is_zero() {
         return Err(Ending::Refused(anyhow!(
@@ -95,9 +94,7 @@ pub async fn run(args: &Args) -> Outcome {
         )));
     }
     let listener = listen(args).await.map_err(Ending::Refused)?;
-    let ClusterArgs { endpoints, timeout } = &args.cluster;
-    let client = ClusterBuilder::new(endpoints).deadline(*timeout).build();
-    let client = client.map_err(|error| Ending::Refused(error.into()))?;
+    let client = cluster::client(&args.cluster)?;
     let settings = Settings {
         store: args.store.clone(),
         idle_ttl: args.idle_ttl,

@@ -1,7 +1,9 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
+mod cart;
 mod cluster;
 mod completions;
+mod demo;
 mod dev;
 mod duration;
 mod ending;
@@ -37,6 +39,7 @@ use ending::Outcome;
     propagate_version = true,
     max_term_width = 120,
     after_long_help = "Getting started:
+  helve demo                                                  see that nothing is lost when nodes die
   helve dev                                                   run one node on loopback
   helve handle mint --store cart --ttl 1h --value '{\"items\":[]}'
   helve handle get cart-... --store cart
@@ -63,6 +66,7 @@ pub struct Cli {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Dev(dev::Args),
     Serve(serve::Args),
     Status(status::Args),
@@ -74,6 +78,7 @@ enum Command {
     Leader(leader::Command),
     Snapshot(snapshot::Args),
     Healthcheck(healthcheck::Args),
+    Cart(cart::Args),
     Completions(completions::Args),
 }
 
@@ -127,6 +132,7 @@ impl Cli {
 impl Command {
     async fn run(self) -> Outcome {
         match self {
+            Self::Demo(args) => demo::run(&args).await,
             Self::Dev(args) => dev::run(&args).await,
             Self::Serve(args) => serve::run(&args).await,
             Self::Status(args) => status::run(&args).await,
@@ -135,6 +141,7 @@ impl Command {
             Self::Leader(command) => leader::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
+            Self::Cart(args) => cart::run(&args).await,
             Self::Completions(args) => completions::run(&args),
         }
     }

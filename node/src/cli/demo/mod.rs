@@ -31,7 +31,7 @@ use self::{
 };
 use super::{
     ending::{Ending, Outcome},
-    logging::{self, LogArgs},
+    logging::{self, LogArgs, LogFormat},
     output::OutputArgs,
 };
 
@@ -53,7 +53,7 @@ const REPLICAS: usize = 2;
 
 Exit status: 0 nothing was lost and nothing doubled, 1 something was, or a flow could not finish, 4 the demo could not be run.
 Unless it is 0, logs, ledger and data are kept, and the demo says where.")]
-pub struct Args {
+pub(crate) struct Args {
     /// How many cart flows to run
     #[arg(long, default_value_t = 200, env = "HELVE_FLOWS", value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -66,16 +66,26 @@ pub struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    #[command(flatten)]
-    log: LogArgs,
+    /// Which events are logged to standard error, as tracing directives; the nodes' and cart servers' logs are files
+    #[arg(
+        long,
+        default_value = "warn",
+        env = "HELVE_LOG",
+        value_name = "DIRECTIVES"
+    )]
+    log: String,
 }
 
 /// Runs the demo; the outcome is its verdict.
 ///
 /// # Errors
 /// See [`Ending`].
-pub async fn run(args: &Args) -> Outcome {
-    logging::start(&args.log).map_err(Ending::Refused)?;
+pub(crate) async fn run(args: &Args) -> Outcome {
+    let log = LogArgs {
+        log_format: LogFormat::Text,
+        log: args.log.clone(),
+    };
+    logging::start(&log).map_err(Ending::Refused)?;
     let dir = tempfile::Builder::new().prefix("helve-demo-").tempdir();
     let dir = dir.map_err(|error| Ending::Fatal(error.into()))?;
     let mut stage = None;
