@@ -16,7 +16,10 @@ use serde_json::{Value, json};
 use crate::house::{Deed, House, http};
 
 fn object(value: Value) -> JsonObject {
-    value.as_object().unwrap().clone()
+    match value {
+        Value::Object(object) => object,
+        other => panic!("{other} is no object"),
+    }
 }
 
 fn id(cart_id: &str) -> JsonObject {

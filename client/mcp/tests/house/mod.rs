@@ -31,11 +31,11 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The carts' lifetime.
-pub const IDLE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const IDLE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Whether the request whose answer is lost was carried out.
 #[derive(Clone, Copy)]
-pub enum Deed {
+pub(crate) enum Deed {
     Done,
     Undone,
 }
@@ -45,8 +45,8 @@ struct Wire {
     lose: Arc<Mutex<Option<Deed>>>,
 }
 
-pub struct House {
-    pub replicas: Vec<SocketAddr>,
+pub(crate) struct House {
+    pub(crate) replicas: Vec<SocketAddr>,
     uri: String,
     client: Client,
     wires: Vec<Arc<Wire>>,
@@ -56,7 +56,7 @@ pub struct House {
 }
 
 impl House {
-    pub async fn open(replica_count: usize) -> Self {
+    pub(crate) async fn open(replica_count: usize) -> Self {
         let client = MemoryBuilder::new().build().unwrap();
         let shutdown = CancellationToken::new();
         let lose = Arc::new(Mutex::new(None));
@@ -93,7 +93,7 @@ impl House {
         }
     }
 
-    pub fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller::new(
             &self.uri,
             Duration::from_secs(20),
@@ -101,19 +101,19 @@ impl House {
         )
     }
 
-    pub fn lose_next_answer(&self, deed: Deed) {
+    pub(crate) fn lose_next_answer(&self, deed: Deed) {
         *self.lose.lock().unwrap() = Some(deed);
     }
 
     /// Lets time pass, for the store as for everything else here.
-    pub async fn advance(&self, time: Duration) {
+    pub(crate) async fn advance(&self, time: Duration) {
         tokio::time::pause();
         tokio::time::advance(time).await;
         tokio::time::resume();
     }
 
     /// How many requests each replica was sent.
-    pub fn served(&self) -> Vec<u64> {
+    pub(crate) fn served(&self) -> Vec<u64> {
         self.wires
             .iter()
             .map(|wire| wire.served.load(Ordering::Relaxed))
@@ -121,12 +121,12 @@ impl House {
     }
 
     /// How often clients called again.
-    pub fn retries(&self) -> u64 {
+    pub(crate) fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
     /// What the store holds, read without the server.
-    pub async fn held(&self) -> Held {
+    pub(crate) async fn held(&self) -> Held {
         let handles = self.client.handles::<Cart>(HandleOptions::new("cart"));
         let keys = self.client.keys(KeyOptions::new());
         let carts = handles.list_values().await.unwrap().items.into_iter();
@@ -172,7 +172,7 @@ async fn loopback() -> (TcpListener, SocketAddr) {
 }
 
 /// The status of an answer to a bare HTTP request.
-pub async fn http(address: SocketAddr, method: &str, path: &str, headers: &str) -> u16 {
+pub(crate) async fn http(address: SocketAddr, method: &str, path: &str, headers: &str) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -59,8 +59,10 @@ pub(super) async fn strike(
     let new = new?;
     let next_leader = nodes.0[new.place].process.name().to_owned();
     say(format!(
-        "{next_leader} leads in term {} (was {}); a write took effect after {failover:.0?}",
-        new.term, old.term
+        "{next_leader} leads in term {} (was {}); a write took effect after {} ms",
+        new.term,
+        old.term,
+        failover.as_millis()
     ));
 
     crowd("replica", gates.replica.crowd(replica_crowd)).await?;
