@@ -4,7 +4,7 @@ use anyhow::Result;
 use helve_tests::{cluster::Cluster, promise::is_broken};
 
 use super::{
-    lifetimes::check_expiry, nodes, reads::check_reads_after_writes, replay::check_retries,
+    lifetimes::check_expiry, nodes, reads::check_a_minority_is_silent, replay::check_retries,
     revisions::check_updates,
 };
 
@@ -34,7 +34,7 @@ async fn a_cluster_that_reads_without_a_read_index_is_found() -> Result<()> {
     let cluster = with_bug("read-without-read-index").await?;
     assert_found(
         "read-without-read-index",
-        check_reads_after_writes(&cluster).await,
+        check_a_minority_is_silent(&cluster).await,
     );
     Ok(())
 }

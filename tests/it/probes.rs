@@ -94,7 +94,7 @@ async fn metrics_count_what_callers_did() -> Result<()> {
     let (status, text) = get(cluster.listeners(1).http, "/metrics").await?;
     assert_eq!(status, 200);
     assert!(
-        text.contains(r#"helve_requests_total{rpc="Mint",code="ok"} 1"#),
+        text.contains(r#"helve_requests_total{rpc="Mint",code="OK"} 1"#),
         "{text}"
     );
     assert!(

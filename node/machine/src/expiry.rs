@@ -13,6 +13,7 @@ use crate::{
     layout::{Due, DueRow, Group, Kind, Space, Target},
     lifetime,
     limits::TICK_ROWS_MAX,
+    planted::{self, Plant},
     record::{self, Stored},
     replay, row, tombstone,
 };
@@ -114,7 +115,7 @@ pub(crate) fn sweep<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<u3
 fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow>, Fault> {
     let group = call.space.group();
     let from_ms = call.batch.deadlines_from(group)?;
-    if from_ms > call.clock_ms {
+    if from_ms > call.clock_ms || planted::is(Plant::ServeExpired) {
         return Ok(Vec::new());
     }
     let (from, to) = group.deadlines(from_ms, u64::MAX);
