@@ -1,3 +1,5 @@
+//! Tests of `log_store`.
+
 use futures::TryStreamExt;
 use openraft::{
     OptionalSend, RaftLogReader, StorageError as RaftStorageError,

@@ -1,3 +1,5 @@
+//! Tests of `checkpoint`.
+
 use helve_machine::View;
 use helve_proto::peer::v1::{LogId, StoredMembership};
 use tempfile::TempDir;

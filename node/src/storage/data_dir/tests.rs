@@ -1,3 +1,5 @@
+//! Tests of `data_dir`.
+
 use super::*;
 
 fn open(path: &Path, seat: u64) -> Result<DataDir, DataDirError> {

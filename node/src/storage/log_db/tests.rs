@@ -1,3 +1,5 @@
+//! Tests of `log_db`.
+
 use std::{
     fs::OpenOptions,
     io::{Seek, SeekFrom, Write},

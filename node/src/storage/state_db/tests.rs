@@ -1,3 +1,5 @@
+//! Tests of `state_db`.
+
 use tempfile::TempDir;
 
 use super::*;
