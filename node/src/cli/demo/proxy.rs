@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -26,19 +26,20 @@ use tokio_util::sync::CancellationToken;
 /// Shared by all the proxies of one client.
 #[derive(Debug, Default)]
 pub(super) struct Scissors {
-    armed: AtomicBool,
+    /// Which of the coming replies is cut, from 1; 0: none.
+    armed: AtomicU64,
     cuts: AtomicU64,
 }
 
 impl Scissors {
-    /// The next reply is cut. The client must have no other call under way.
-    pub(super) fn arm(&self) {
-        self.armed.store(true, Ordering::SeqCst);
+    /// The `nth` of the coming replies is cut, from 1. The client must have no other call under way.
+    pub(super) fn arm(&self, nth: u64) {
+        self.armed.store(nth, Ordering::SeqCst);
     }
 
     /// Takes back an arming that met no reply.
     pub(super) fn disarm(&self) {
-        self.armed.store(false, Ordering::SeqCst);
+        self.armed.store(0, Ordering::SeqCst);
     }
 
     /// How many replies were cut.
@@ -46,9 +47,13 @@ impl Scissors {
         self.cuts.load(Ordering::SeqCst)
     }
 
-    /// Whether this reply is to be cut; of several at once, one is.
+    /// Whether this reply is to be cut.
     fn cut(&self) -> bool {
-        let cut = self.armed.swap(false, Ordering::SeqCst);
+        let count_down = |armed: u64| armed.checked_sub(1);
+        let armed = self
+            .armed
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, count_down);
+        let cut = armed == Ok(1);
         self.cuts.fetch_add(u64::from(cut), Ordering::SeqCst);
         cut
     }
@@ -197,11 +202,12 @@ mod tests {
         ));
         let _guard = shutdown.drop_guard();
         assert!(call(proxy).await.is_some());
-        scissors.arm();
-        assert_eq!(call(proxy).await, None);
-        assert_eq!((*calls.borrow(), scissors.cuts()), (2, 1));
+        scissors.arm(2);
         assert!(call(proxy).await.is_some());
-        scissors.arm();
+        assert_eq!(call(proxy).await, None);
+        assert_eq!((*calls.borrow(), scissors.cuts()), (3, 1));
+        assert!(call(proxy).await.is_some());
+        scissors.arm(1);
         scissors.disarm();
         assert!(call(proxy).await.is_some());
         assert_eq!(scissors.cuts(), 1);

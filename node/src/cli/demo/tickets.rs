@@ -144,11 +144,12 @@ impl Bookkeeper {
     async fn work(&mut self, rounds: impl IntoIterator<Item = u32>) -> anyhow::Result<()> {
         for round in rounds {
             let label = format!("{}-{round}", self.number);
-            self.cut_every(2, round);
+            self.cut(round.is_multiple_of(2).then_some(1));
             self.mint(&label).await?;
-            self.cut_every(2, round + 1);
+            // An update reads and then writes: the first reply is the read's.
+            self.cut((!round.is_multiple_of(2)).then_some(2));
             self.count().await?;
-            self.cut_every(3, round);
+            self.cut(round.is_multiple_of(3).then_some(1));
             if round % 4 < 2 {
                 self.take(&label).await?;
             }
@@ -157,12 +158,12 @@ impl Bookkeeper {
         Ok(())
     }
 
-    /// Has the next call's reply cut in every `nth` round.
-    fn cut_every(&self, nth: u32, round: u32) {
-        // An arming that met no reply, because the call failed otherwise, must not hit the next call.
-        self.scissors.disarm();
-        if round.is_multiple_of(nth) {
-            self.scissors.arm();
+    /// Has the `nth` reply from here cut, if any.
+    fn cut(&self, nth: Option<u64>) {
+        match nth {
+            Some(nth) => self.scissors.arm(nth),
+            // An arming that met no reply, because the call failed otherwise, must not hit the next call.
+            None => self.scissors.disarm(),
         }
     }
 
