@@ -22,6 +22,9 @@ use crate::{
 /// A follower further behind than this many entries is not ready.
 const LAG_READY_MAX: u64 = 10_000;
 
+/// A leader that hears of no majority for longer may have been replaced.
+const MAJORITY_SILENCE_MAX: Duration = Duration::from_millis(1_500);
+
 /// How long a leader is given to hand over.
 const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
 
@@ -81,6 +84,12 @@ impl Leadership {
         }
         if overview.leader_id == 0 {
             return Err("no leader is known: check that a majority of the nodes runs".to_owned());
+        }
+        if overview
+            .majority_silent_for
+            .is_some_and(|silent| silent > MAJORITY_SILENCE_MAX)
+        {
+            return Err("a majority of the nodes does not answer this leader".to_owned());
         }
         let lag = overview.committed.saturating_sub(overview.applied);
         if lag > LAG_READY_MAX {

@@ -4,6 +4,7 @@
 //! data directory ► log, rows, snapshots ► listeners ► peer server ► id (bootstrap) ► consensus ► proposer, reader ► services
 //! ```
 
+mod listeners;
 mod start;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};

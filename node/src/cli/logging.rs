@@ -30,7 +30,7 @@ pub(crate) struct LogArgs {
     /// Which events are logged, as tracing directives such as `info` or `helve_node=debug,info`
     #[arg(
         long,
-        default_value = "info,openraft=warn,rmcp=warn",
+        default_value = "info,openraft=error,rmcp=warn",
         env = "HELVE_LOG",
         value_name = "DIRECTIVES"
     )]

@@ -2,24 +2,26 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use helve_proto::peer::v1::{NodeRecord, peer_service_server::PeerServiceServer};
+use helve_proto::peer::v1::NodeRecord;
 use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Server, server::TcpIncoming};
 
-use super::{Addresses, Node, name_cluster, take_seat};
+use super::{
+    Addresses, Node,
+    listeners::{Listeners, serve_clients, serve_peers},
+    name_cluster, take_seat,
+};
 use crate::{
     config::{Bootstrap, Config},
     disk_watch::DiskWatch,
     forward::Forwarder,
     leadership::Leadership,
-    limits::{GROUP_ID, LOG_TAIL_BYTES, PEER_MESSAGE_BYTES_MAX},
+    limits::{GROUP_ID, LOG_TAIL_BYTES},
     metrics::Metrics,
     peer_links::PeerLinks,
     propose::Proposer,
@@ -33,7 +35,7 @@ use crate::{
     read_index::Reader,
     runtime::OwnRuntime,
     service::{
-        self, Services, http,
+        Services,
         peer::{PeerServer, Running},
     },
     stamp::{self, EntropyError, Stamper},
@@ -62,6 +64,21 @@ pub enum StartError {
          empty the directory, and the node joins anew", .0.display()
     )]
     LogGone(PathBuf),
+    /// A listed peer belongs to another cluster.
+    #[error(
+        "--data-dir {}: it belongs to cluster {ours}, but seat {seat} of --peers to {theirs}; \
+         correct --peers or choose the directory of that cluster", .path.display()
+    )]
+    OtherCluster {
+        /// The data directory.
+        path: PathBuf,
+        /// Its cluster.
+        ours: String,
+        /// The peer's seat.
+        seat: u64,
+        /// The peer's cluster.
+        theirs: String,
+    },
     /// A port cannot be had.
     #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
     Listen {
@@ -81,41 +98,6 @@ pub enum StartError {
     /// Consensus could not start from what the data directory holds.
     #[error("--data-dir: {0}")]
     Consensus(#[from] Stopped),
-}
-
-struct Listeners {
-    client: TcpListener,
-    peer: TcpListener,
-    http: TcpListener,
-}
-
-fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind(address);
-    let listener = listener.map_err(|error| StartError::Listen {
-        flag,
-        address,
-        error,
-    })?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-impl Listeners {
-    fn bind(config: &Config) -> Result<Self, StartError> {
-        Ok(Self {
-            client: bind("--listen", config.listen)?,
-            peer: bind("--peer-listen", config.peer_listen)?,
-            http: bind("--http-listen", config.http_listen)?,
-        })
-    }
-
-    fn addresses(&self) -> io::Result<Addresses> {
-        Ok(Addresses {
-            client: self.client.local_addr()?,
-            peer: self.peer.local_addr()?,
-            http: self.http.local_addr()?,
-        })
-    }
 }
 
 /// What a node has on disk.
@@ -166,6 +148,15 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let serving = serve_peers(listeners.peer, peer_server, peers_stop.clone());
     let mut peer_tasks = JoinSet::new();
     peer_tasks.spawn_on(serving, raft_runtime.handle());
+    if let Some((seat, theirs)) = bootstrap::find_stranger(&identity, &config.peers).await {
+        let ours = identity.cluster_id().as_ref().clone();
+        return Err(StartError::OtherCluster {
+            path: config.data_dir,
+            ours,
+            seat,
+            theirs,
+        });
+    }
     let beginning = begin(&config, &storage, &identity).await?;
     let parts = Parts {
         config,
@@ -359,55 +350,4 @@ impl Parts {
         runtime.spawn(name_cluster(consensus.clone(), proposer.clone()));
         runtime.spawn(take_seat(consensus.clone(), self.config.peers.clone()));
     }
-}
-
-async fn serve_peers(listener: TcpListener, server: PeerServer, stop: CancellationToken) {
-    let service = PeerServiceServer::new(server)
-        .max_decoding_message_size(PEER_MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(PEER_MESSAGE_BYTES_MAX);
-    let served = async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        Server::builder()
-            .initial_stream_window_size(4 << 20)
-            .initial_connection_window_size(8 << 20)
-            .http2_keepalive_interval(Some(Duration::from_secs(2)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(2)))
-            .add_service(service)
-            .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
-                stop.cancelled(),
-            )
-            .await
-            .map_err(io::Error::other)
-    };
-    if let Err(error) = served.await {
-        tracing::error!(%error, "the peer port is not served any more");
-    }
-}
-
-fn serve_clients(
-    client: TcpListener,
-    http: TcpListener,
-    services: &Arc<Services>,
-    stop: &CancellationToken,
-    runtime: &OwnRuntime,
-) -> io::Result<JoinSet<()>> {
-    let _in_runtime = runtime.handle().enter();
-    let client = tokio::net::TcpListener::from_std(client)?;
-    let http = tokio::net::TcpListener::from_std(http)?;
-    let mut tasks = JoinSet::new();
-    let routes = service::routes(services);
-    let stopped = stop.clone().cancelled_owned();
-    tasks.spawn(async move {
-        if let Err(error) = service::serve(client, routes, stopped).await {
-            tracing::error!(%error, "the client port is not served any more");
-        }
-    });
-    let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
-    tasks.spawn(async move {
-        if let Err(error) = http::serve(http, services, stopped).await {
-            tracing::error!(%error, "the HTTP port is not served any more");
-        }
-    });
-    Ok(tasks)
 }

@@ -197,6 +197,19 @@ pub async fn join(
     }
 }
 
+/// A listed peer that belongs to another cluster than this node, as its seat, address and cluster; peers that do not answer are
+/// none.
+pub async fn find_stranger(
+    identity: &Identity,
+    peers: &BTreeMap<u64, String>,
+) -> Option<(u64, String)> {
+    let ours = identity.cluster_id();
+    let replies = hello_all(identity, peers).await;
+    let stranger = |(seat, reply): (u64, HelloReply)| (seat, reply.cluster_id);
+    let mut others = replies.into_iter().map(stranger);
+    others.find(|(_, theirs)| !ours.is_empty() && !theirs.is_empty() && theirs != ours.as_ref())
+}
+
 /// Finds the leader's peer address through any listed peer.
 pub async fn find_leader(identity: &Identity, peers: &BTreeMap<u64, String>) -> Option<String> {
     let replies = hello_all(identity, peers).await;

@@ -15,8 +15,8 @@ pub use self::messages::{
     vote_request_to_proto,
 };
 use super::types::{
-    Entry, LeaderId, LogId, Membership, NodeInfo, Payload, Proposal, SnapshotMeta,
-    StoredMembership, Vote,
+    CommittedLeaderId, Entry, LeaderId, LogId, Membership, NodeInfo, Payload, Proposal,
+    SnapshotMeta, StoredMembership, Vote,
 };
 use crate::storage::log_db::ENTRY_FORMAT;
 
@@ -52,7 +52,6 @@ pub enum Ballot {
 pub fn log_id_to_proto(log_id: &LogId) -> proto::LogId {
     proto::LogId {
         term: log_id.leader_id.term,
-        node_id: log_id.leader_id.node_id,
         index: log_id.index,
     }
 }
@@ -60,12 +59,8 @@ pub fn log_id_to_proto(log_id: &LogId) -> proto::LogId {
 /// A log id from the contract.
 #[must_use]
 pub fn log_id_from_proto(log_id: &proto::LogId) -> LogId {
-    let leader_id = LeaderId {
-        term: log_id.term,
-        node_id: log_id.node_id,
-    };
     LogId {
-        leader_id,
+        leader_id: CommittedLeaderId::new(log_id.term),
         index: log_id.index,
     }
 }
@@ -83,7 +78,7 @@ fn log_id_option(log_id: Option<&proto::LogId>) -> Option<LogId> {
 pub fn vote_to_proto(vote: &Vote) -> proto::Vote {
     proto::Vote {
         term: vote.leader_id.term,
-        node_id: vote.leader_id.node_id,
+        node_id: vote.leader_id.voted_for,
         committed: vote.committed,
     }
 }
@@ -93,7 +88,7 @@ pub fn vote_to_proto(vote: &Vote) -> proto::Vote {
 pub fn vote_from_proto(vote: &proto::Vote) -> Vote {
     let leader_id = LeaderId {
         term: vote.term,
-        node_id: vote.node_id,
+        voted_for: vote.node_id,
     };
     Vote {
         leader_id,
@@ -222,10 +217,7 @@ mod tests {
 
     fn log_id(index: u64) -> LogId {
         LogId {
-            leader_id: LeaderId {
-                term: 3,
-                node_id: 2,
-            },
+            leader_id: CommittedLeaderId::new(3),
             index,
         }
     }

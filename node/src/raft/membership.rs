@@ -60,6 +60,8 @@ pub struct Overview {
     pub purged: u64,
     /// All members, this node included.
     pub members: Vec<MemberProgress>,
+    /// On a leader that is not alone: time since a majority last answered; `None` elsewhere, and before the first answer.
+    pub majority_silent_for: Option<Duration>,
     /// Why consensus stopped here; `None` while it runs.
     pub stopped: Option<String>,
 }
@@ -158,6 +160,11 @@ impl Consensus {
             snapshot: metrics.snapshot.as_ref().map_or(0, |id| id.index),
             purged: metrics.purged.as_ref().map_or(0, |id| id.index),
             members: metrics.membership_config.nodes().map(member).collect(),
+            majority_silent_for: metrics
+                .last_quorum_acked
+                .as_ref()
+                .filter(|_| voters.len() > 1)
+                .map(|at| at.elapsed()),
             stopped: metrics
                 .running_state
                 .as_ref()

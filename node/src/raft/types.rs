@@ -13,12 +13,16 @@ openraft::declare_raft_types!(
         R = Applied,
         NodeId = u64,
         Node = NodeInfo,
+        // One leader a term, as people who know Raft expect; the default has several.
+        LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
 );
 
 /// Term, node and index of an entry.
 pub type LogId = alias::LogIdOf<TypeConfig>;
 /// Term and node of a leader.
 pub type LeaderId = alias::LeaderIdOf<TypeConfig>;
+/// The term of a leader that a quorum has elected.
+pub type CommittedLeaderId = alias::CommittedLeaderIdOf<TypeConfig>;
 /// A vote, and whether a quorum granted it.
 pub type Vote = alias::VoteOf<TypeConfig>;
 /// An entry of the log.

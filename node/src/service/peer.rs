@@ -1,8 +1,12 @@
 //! What nodes ask of each other. Every message is checked to be meant for this node before anything acts on it.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use helve_proto::{
     Reason,
     command::v1::{AllocateNodeId, Command, command::Operation, outcome::Outcome as Kind},
@@ -75,8 +79,9 @@ impl PeerServer {
     }
 
     fn checked(&self, header: Option<&PeerHeader>) -> Result<Running, Status> {
+        let running = self.running()?;
         check(&self.identity, header)?;
-        self.running()
+        Ok(running)
     }
 }
 
@@ -105,15 +110,41 @@ fn refused(error: &ReceiveError) -> Status {
     status::status(code, reason, &error.to_string())
 }
 
+/// Why a stream of messages ended early, for the end of the stream of answers.
+type Ended = Arc<Mutex<Option<Status>>>;
+
 /// Passes on messages while they are meant for this node, and none after one that is not.
 fn while_meant<T: Send + 'static>(
     identity: Arc<Identity>,
     messages: Streaming<T>,
     header: fn(&T) -> Option<&PeerHeader>,
-) -> impl Stream<Item = T> + Send + 'static {
-    messages
+) -> (impl Stream<Item = T> + Send + 'static, Ended) {
+    let ended = Ended::default();
+    let end = Arc::clone(&ended);
+    let messages = messages
         .scan((), |(), message| std::future::ready(message.ok()))
-        .take_while(move |message| std::future::ready(check(&identity, header(message)).is_ok()))
+        .take_while(move |message| {
+            let meant = check(&identity, header(message));
+            let is_meant = meant.is_ok();
+            *end.lock().unwrap_or_else(PoisonError::into_inner) = meant.err();
+            std::future::ready(is_meant)
+        });
+    (messages, ended)
+}
+
+/// The answers, and at their end why there are no more, if the messages say.
+fn until_ended<T: Send + 'static>(
+    answers: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    ended: Ended,
+) -> Replies<T> {
+    let end = stream::once(async move {
+        ended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .map(Err)
+    });
+    answers.chain(end.filter_map(std::future::ready)).boxed()
 }
 
 #[tonic::async_trait]
@@ -152,13 +183,12 @@ impl PeerService for PeerServer {
         request: Request<Streaming<AppendRequest>>,
     ) -> Result<Response<Self::AppendStream>, Status> {
         let consensus = self.running()?.consensus;
-        let requests = while_meant(Arc::clone(&self.identity), request.into_inner(), |m| {
-            m.header.as_ref()
-        });
-        let replies = consensus.append_stream(requests);
-        Ok(Response::new(
-            replies.map(|r| r.map_err(|e| refused(&e))).boxed(),
-        ))
+        let identity = Arc::clone(&self.identity);
+        let (requests, ended) = while_meant(identity, request.into_inner(), |m| m.header.as_ref());
+        let replies = consensus
+            .append_stream(requests)
+            .map(|r| r.map_err(|e| refused(&e)));
+        Ok(Response::new(until_ended(replies, ended)))
     }
 
     async fn heartbeat(
@@ -217,9 +247,8 @@ impl PeerService for PeerServer {
         request: Request<Streaming<ForwardBatch>>,
     ) -> Result<Response<Self::ForwardStream>, Status> {
         let proposer = self.running()?.proposer;
-        let batches = while_meant(Arc::clone(&self.identity), request.into_inner(), |m| {
-            m.header.as_ref()
-        });
+        let identity = Arc::clone(&self.identity);
+        let (batches, ended) = while_meant(identity, request.into_inner(), |m| m.header.as_ref());
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
         tokio::spawn(async move {
             let executed = batches.map(|batch| execute(proposer.clone(), batch));
@@ -230,7 +259,10 @@ impl PeerService for PeerServer {
                 }
             }
         });
-        Ok(Response::new(ReceiverStream::new(outgoing).boxed()))
+        Ok(Response::new(until_ended(
+            ReceiverStream::new(outgoing),
+            ended,
+        )))
     }
 
     async fn read_index(

@@ -238,8 +238,8 @@ fn entry_name(index: u64) -> String {
     format!("log entry {index}")
 }
 
-fn leader(log_id: &LogId) -> (u64, u64) {
-    (log_id.term, log_id.node_id)
+fn leader(log_id: &LogId) -> u64 {
+    log_id.term
 }
 
 fn index_of(key: &[u8]) -> Result<u64, StorageError> {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    raft::types::{Payload, Proposal},
+    raft::types::{CommittedLeaderId, Payload, Proposal},
     storage::{
         checkpoint::{SnapshotDir, Snapshots},
         options::StateOptions,
@@ -148,7 +148,7 @@ fn the_store_keeps_openrafts_contract_when_it_reads_the_disk() {
 
 fn log_id(term: u64, index: u64) -> LogId {
     LogId {
-        leader_id: LeaderId { term, node_id: 1 },
+        leader_id: CommittedLeaderId::new(term),
         index,
     }
 }
@@ -181,7 +181,7 @@ fn what_was_appended_is_there_after_reopening() {
         let vote = Vote {
             leader_id: LeaderId {
                 term: 2,
-                node_id: 1,
+                voted_for: 1,
             },
             committed: true,
         };

@@ -31,7 +31,6 @@ impl Fixture {
     fn put(&self, index: u64, value: &'static str) {
         let applied = LogId {
             term: 1,
-            node_id: 1,
             index,
         };
         let membership = StoredMembership {
@@ -228,7 +227,6 @@ fn a_manifest_that_names_another_entry_is_not_installed() {
     let mut manifest = sent.manifest().clone();
     manifest.last_log_id = Some(LogId {
         term: 1,
-        node_id: 1,
         index: 6,
     });
     let follower = fixture();

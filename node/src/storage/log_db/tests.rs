@@ -81,7 +81,6 @@ fn entry(term: u64, index: u64) -> LogEntry {
         format: ENTRY_FORMAT,
         log_id: Some(LogId {
             term,
-            node_id: 1,
             index,
         }),
         payload: Some(Payload::Command(vec![7; 100].into())),
@@ -329,7 +328,6 @@ fn a_committed_entry_that_is_not_written_yet_is_not_recorded() {
     fixture.append(1, 0..2);
     let committed = LogId {
         term: 1,
-        node_id: 1,
         index: 2,
     };
     fixture.writer.committed(committed);

@@ -20,7 +20,6 @@ fn open(directory: &TempDir) -> StateDb {
 fn log_id(index: u64) -> LogId {
     LogId {
         term: 1,
-        node_id: 1,
         index,
     }
 }

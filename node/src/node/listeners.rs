@@ -1,0 +1,114 @@
+//! The three ports of a node.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use helve_proto::peer::v1::peer_service_server::PeerServiceServer;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Server, server::TcpIncoming};
+
+use super::{Addresses, StartError};
+use crate::{
+    config::Config,
+    limits::PEER_MESSAGE_BYTES_MAX,
+    runtime::OwnRuntime,
+    service::{self, Services, http, peer::PeerServer},
+};
+
+/// The ports, taken before anything else starts, so that one in use is found at once.
+pub(super) struct Listeners {
+    pub(super) client: TcpListener,
+    pub(super) peer: TcpListener,
+    pub(super) http: TcpListener,
+}
+
+fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind(address);
+    let listener = listener.map_err(|error| StartError::Listen {
+        flag,
+        address,
+        error,
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Listeners {
+    pub(super) fn bind(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            client: bind("--listen", config.listen)?,
+            peer: bind("--peer-listen", config.peer_listen)?,
+            http: bind("--http-listen", config.http_listen)?,
+        })
+    }
+
+    pub(super) fn addresses(&self) -> io::Result<Addresses> {
+        Ok(Addresses {
+            client: self.client.local_addr()?,
+            peer: self.peer.local_addr()?,
+            http: self.http.local_addr()?,
+        })
+    }
+}
+
+/// Serves the peer port until `stop` is cancelled.
+pub(super) async fn serve_peers(
+    listener: TcpListener,
+    server: PeerServer,
+    stop: CancellationToken,
+) {
+    let service = PeerServiceServer::new(server)
+        .max_decoding_message_size(PEER_MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(PEER_MESSAGE_BYTES_MAX);
+    let served = async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        Server::builder()
+            .initial_stream_window_size(4 << 20)
+            .initial_connection_window_size(8 << 20)
+            .http2_keepalive_interval(Some(Duration::from_secs(2)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(2)))
+            .add_service(service)
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                stop.cancelled(),
+            )
+            .await
+            .map_err(io::Error::other)
+    };
+    if let Err(error) = served.await {
+        tracing::error!(%error, "the peer port is not served any more");
+    }
+}
+
+/// Serves the client and HTTP ports until `stop` is cancelled; the tasks end when the calls under way have.
+pub(super) fn serve_clients(
+    client: TcpListener,
+    http: TcpListener,
+    services: &Arc<Services>,
+    stop: &CancellationToken,
+    runtime: &OwnRuntime,
+) -> io::Result<JoinSet<()>> {
+    let _in_runtime = runtime.handle().enter();
+    let client = tokio::net::TcpListener::from_std(client)?;
+    let http = tokio::net::TcpListener::from_std(http)?;
+    let mut tasks = JoinSet::new();
+    let routes = service::routes(services);
+    let stopped = stop.clone().cancelled_owned();
+    tasks.spawn(async move {
+        if let Err(error) = service::serve(client, routes, stopped).await {
+            tracing::error!(%error, "the client port is not served any more");
+        }
+    });
+    let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
+    tasks.spawn(async move {
+        if let Err(error) = http::serve(http, services, stopped).await {
+            tracing::error!(%error, "the HTTP port is not served any more");
+        }
+    });
+    Ok(tasks)
+}
