@@ -53,9 +53,6 @@ pub(crate) fn idle_deadline(clock_ms: u64, idle_ttl_ms: u64) -> Option<u64> {
 
 /// At and after it the record is expired; `None`: never.
 pub(crate) fn deadline(row: &RecordRow) -> Option<u64> {
-    if planted::is(Plant::ServeExpired) {
-        return None;
-    }
     match (row.expires_at_ms, row.idle_deadline_ms) {
         (Some(absolute_ms), Some(idle_ms)) => Some(absolute_ms.min(idle_ms)),
         (absolute_ms, idle_ms) => absolute_ms.or(idle_ms),
@@ -64,6 +61,9 @@ pub(crate) fn deadline(row: &RecordRow) -> Option<u64> {
 
 /// The deadline, if it has come.
 pub(crate) fn expired_at(row: &RecordRow, clock_ms: u64) -> Option<u64> {
+    if planted::is(Plant::ServeExpired) {
+        return None;
+    }
     deadline(row).filter(|deadline_ms| *deadline_ms <= clock_ms)
 }
 

@@ -29,10 +29,7 @@ fn fixture() -> Fixture {
 
 impl Fixture {
     fn put(&self, index: u64, value: &'static str) {
-        let applied = LogId {
-            term: 1,
-            index,
-        };
+        let applied = LogId { term: 1, index };
         let membership = StoredMembership {
             log_id: Some(applied),
             membership: None,
@@ -225,10 +222,7 @@ fn a_manifest_that_names_another_entry_is_not_installed() {
     leader.put(5, "apple");
     let sent = leader.snapshots.build(&leader.state).unwrap();
     let mut manifest = sent.manifest().clone();
-    manifest.last_log_id = Some(LogId {
-        term: 1,
-        index: 6,
-    });
+    manifest.last_log_id = Some(LogId { term: 1, index: 6 });
     let follower = fixture();
     follower.put(2, "pear");
     let mut writer = follower.snapshots.receive(manifest).unwrap();

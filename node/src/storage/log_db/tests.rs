@@ -79,10 +79,7 @@ fn open(directory: &TempDir) -> Result<(Arc<LogDb>, Recovered), StorageError> {
 fn entry(term: u64, index: u64) -> LogEntry {
     LogEntry {
         format: ENTRY_FORMAT,
-        log_id: Some(LogId {
-            term,
-            index,
-        }),
+        log_id: Some(LogId { term, index }),
         payload: Some(Payload::Command(vec![7; 100].into())),
     }
 }
@@ -326,10 +323,7 @@ fn a_committed_entry_that_is_not_written_yet_is_not_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let fixture = Fixture::open(&directory);
     fixture.append(1, 0..2);
-    let committed = LogId {
-        term: 1,
-        index: 2,
-    };
+    let committed = LogId { term: 1, index: 2 };
     fixture.writer.committed(committed);
     drop(fixture);
     assert_eq!(open(&directory).unwrap().1.committed, None);

@@ -18,10 +18,7 @@ fn open(directory: &TempDir) -> StateDb {
 }
 
 fn log_id(index: u64) -> LogId {
-    LogId {
-        term: 1,
-        index,
-    }
+    LogId { term: 1, index }
 }
 
 fn put(state: &StateDb, index: u64, key: &'static str, value: &'static str) {
