@@ -1,4 +1,4 @@
-//! The Helve node: consensus, storage, the gRPC services and the command line.
+#![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod cli;
 pub mod config;
@@ -14,6 +14,7 @@ pub mod peer_links;
 pub mod propose;
 pub mod raft;
 pub mod read_index;
+mod renewals;
 pub mod runtime;
 pub mod service;
 pub mod stamp;

@@ -40,6 +40,9 @@ pub const READ_QUEUE_MAX: usize = 16_384;
 /// Rounds of ReadIndex under way at once on one node.
 pub const READ_ROUNDS_MAX: usize = 4;
 
+/// Reads that may wait for the disk at once on one node; more wait their turn.
+pub const DISK_READS_MAX: usize = 16;
+
 /// Rows that one Tick removes: bounds how long its apply takes.
 pub const TICK_ROWS_MAX: u32 = 512;
 
@@ -104,10 +107,10 @@ pub const LIST_PAGE_BYTES_MAX: usize = 1 << 20;
 /// Parts of a list that wait for the caller to read them.
 pub const LIST_PAGES_BUFFERED_MAX: usize = 2;
 
-/// How long one list may hold its view; then it ends with LIST_LAPSED and a resume token.
+/// How long one list may hold its view; then it ends with `LIST_LAPSED` and a resume token.
 pub const LIST_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How long the caller of a list may read nothing; then it ends with LIST_LAPSED and a resume token.
+/// How long the caller of a list may read nothing; then it ends with `LIST_LAPSED` and a resume token.
 pub const LIST_STALL_MAX: Duration = Duration::from_secs(5);
 
 /// How often a health watch looks whether the answer changed.

@@ -113,7 +113,7 @@ impl Node {
         match flushed.await {
             Ok(Ok(())) => tracing::info!("stopped"),
             Ok(Err(error)) => {
-                tracing::error!(%error, "the rows could not be synced; the log has them")
+                tracing::error!(%error, "the rows could not be synced; the log has them");
             }
             Err(error) => tracing::error!(%error, "the storage did not stop cleanly"),
         }

@@ -170,10 +170,10 @@ impl Proposer {
             match self.attempt(command.clone(), deadline).await {
                 Attempt::Outcome(outcome) => return settle(*outcome, unknown),
                 Attempt::Rejected(rejection) => {
-                    if unknown.is_none() {
-                        if let Some(error) = final_rejection(rejection) {
-                            return Err(error);
-                        }
+                    if unknown.is_none()
+                        && let Some(error) = final_rejection(rejection)
+                    {
+                        return Err(error);
                     }
                 }
                 Attempt::Unknown(why) => unknown = Some(why),

@@ -20,10 +20,11 @@ use tokio::{
 };
 
 use crate::{
-    limits::{READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUNDS_MAX, TICK_ROWS_MAX},
+    limits::{DISK_READS_MAX, READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUNDS_MAX, TICK_ROWS_MAX},
     peer_links::PeerLinks,
     propose::{ProposeError, Proposer},
     raft::Consensus,
+    renewals::{Renewal, Renewals},
     stamp::Stamper,
     storage::{error::StorageError, state_db::StateDb, state_view::StateView},
 };
@@ -86,6 +87,9 @@ struct Core {
     peers: PeerLinks,
     stamper: Arc<Stamper>,
     state: Arc<StateDb>,
+    /// Bounds the reads that wait for the disk.
+    disk_reads: Arc<Semaphore>,
+    renewals: Renewals,
 }
 
 impl Reader {
@@ -104,6 +108,8 @@ impl Reader {
             peers,
             stamper,
             state,
+            disk_reads: Arc::new(Semaphore::new(DISK_READS_MAX)),
+            renewals: Renewals::default(),
         });
         tokio::spawn(rounds(Arc::clone(&core), waiting));
         Self {
@@ -136,19 +142,28 @@ impl Reader {
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
-    /// done, and the query asked again.
+    /// done, and the query asked again. It is asked here if memory holds the rows, and else where it may wait for the disk.
     ///
     /// # Errors
     /// See [`ReadError`].
-    pub async fn read<T>(
+    pub async fn read<T, Q>(
         &self,
         tenant: &str,
         deadline: Instant,
-        query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
-    ) -> Result<T, ReadError> {
+        query: Q,
+    ) -> Result<T, ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        let query = Arc::new(query);
         let mut ticket = self.ticket(deadline).await?;
         loop {
-            match self.query(ticket, &query)? {
+            let read = match self.core.ask_memory(ticket, &*query) {
+                Err(fault) if is_not_cached(&fault) => self.ask_disk(ticket, &query).await?,
+                read => read?,
+            };
+            match read {
                 Read::Answer(answer) => return Ok(answer),
                 Read::Lapsed => self.tick(deadline).await?,
                 Read::Renew(touch) => self.touch(tenant, touch, deadline).await?,
@@ -159,7 +174,26 @@ impl Reader {
         }
     }
 
-    /// Asks a query of the current view, which must follow the ticket.
+    async fn ask_disk<T, Q>(&self, ticket: Ticket, query: &Arc<Q>) -> Result<Read<T>, ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        let slots = Arc::clone(&self.core.disk_reads);
+        let slot = slots
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        let (core, query) = (Arc::clone(&self.core), Arc::clone(query));
+        let asked = tokio::task::spawn_blocking(move || {
+            let read = core.ask_disk(ticket, &*query);
+            drop(slot);
+            read
+        });
+        Ok(asked.await.map_err(|_| ReadError::Stopping)??)
+    }
+
+    /// Asks a query of the current view, which must follow the ticket. It may wait for the disk, so call it where that is allowed.
     ///
     /// # Errors
     /// If the rows cannot be read.
@@ -168,15 +202,7 @@ impl Reader {
         ticket: Ticket,
         query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
     ) -> Result<Read<T>, Fault> {
-        self.core.state.read(|view| {
-            let applied = view.applied().map_err(unreadable)?;
-            let index = applied.map_or(0, |id| id.index);
-            query(&ReadView {
-                view,
-                index,
-                stamp_ms: ticket.stamp_ms,
-            })
-        })
+        self.core.ask_disk(ticket, query)
     }
 
     /// Lets time pass through the log.
@@ -196,9 +222,24 @@ impl Reader {
     async fn touch(&self, tenant: &str, touch: Touch, deadline: Instant) -> Result<(), ReadError> {
         let mut command = own_command(Operation::Touch(touch));
         tenant.clone_into(&mut command.tenant);
+        let renewal = self.core.renewals.begin(&command);
+        let Renewal::First(_guard) = renewal else {
+            renewal.over(deadline).await;
+            return Ok(());
+        };
         self.proposer.propose(command, deadline).await?;
         Ok(())
     }
+}
+
+fn is_not_cached(fault: &Fault) -> bool {
+    let Fault::View(source) = fault else {
+        return false;
+    };
+    matches!(
+        source.downcast_ref::<StorageError>(),
+        Some(StorageError::NotCached)
+    )
 }
 
 fn unreadable(error: StorageError) -> Fault {
@@ -243,12 +284,42 @@ async fn rounds(core: Arc<Core>, mut waiting: mpsc::Receiver<Waiter>) {
     }
 }
 
+fn ask<T>(
+    view: &StateView<'_>,
+    ticket: Ticket,
+    query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
+) -> Result<Read<T>, Fault> {
+    let applied = view.applied().map_err(unreadable)?;
+    let index = applied.map_or(0, |id| id.index);
+    query(&ReadView {
+        view,
+        index,
+        stamp_ms: ticket.stamp_ms,
+    })
+}
+
 impl Core {
+    fn ask_memory<T>(
+        &self,
+        ticket: Ticket,
+        query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
+    ) -> Result<Read<T>, Fault> {
+        self.state.read_cached(|view| ask(view, ticket, query))
+    }
+
+    fn ask_disk<T>(
+        &self,
+        ticket: Ticket,
+        query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
+    ) -> Result<Read<T>, Fault> {
+        self.state.read(|view| ask(view, ticket, query))
+    }
+
     /// Asks until a leader answers, or nobody waits any more.
     async fn round(&self, round: &[Waiter]) -> Option<Ticket> {
         let mut pause = Duration::from_millis(2);
         loop {
-            if let Some(ticket) = self.ask().await {
+            if let Some(ticket) = self.ask_leader().await {
                 return Some(ticket);
             }
             if round.iter().all(oneshot::Sender::is_closed) {
@@ -259,7 +330,7 @@ impl Core {
         }
     }
 
-    async fn ask(&self) -> Option<Ticket> {
+    async fn ask_leader(&self) -> Option<Ticket> {
         let leading = self.consensus.leading();
         let leader = leading.leader?;
         if leading.here {

@@ -32,6 +32,16 @@ pub enum PeerRefusal {
     /// The message is for a consensus group that this node does not serve.
     #[error("this node serves group {GROUP_ID} only, not {0}")]
     WrongGroup(u32),
+    /// The membership knows another node under the sender's id: the sender's data is that of a node that was replaced.
+    #[error(
+        "node {id} is not {uuid}: the sender was replaced; empty its data directory, and it joins anew"
+    )]
+    Impostor {
+        /// The sender's id.
+        id: u64,
+        /// The sender's uuid.
+        uuid: String,
+    },
     /// A message without a header.
     #[error("a peer message without a header")]
     NoHeader,
@@ -101,7 +111,7 @@ impl Identity {
     ///
     /// # Errors
     /// If it was not; the message must be dropped.
-    pub fn check(&self, header: Option<&PeerHeader>) -> Result<(), PeerRefusal> {
+    pub fn check<'a>(&self, header: Option<&'a PeerHeader>) -> Result<&'a PeerHeader, PeerRefusal> {
         let header = header.ok_or(PeerRefusal::NoHeader)?;
         if header.group_id != GROUP_ID {
             return Err(PeerRefusal::WrongGroup(header.group_id));
@@ -122,7 +132,7 @@ impl Identity {
                 theirs: format!("{} ({})", header.to, header.to_uuid),
             });
         }
-        Ok(())
+        Ok(header)
     }
 }
 
@@ -142,21 +152,30 @@ mod tests {
     fn a_node_acts_only_on_messages_that_were_meant_for_it() {
         let us = identity("u-2", 2, "c");
         let them = identity("u-1", 1, "c");
-        assert_eq!(us.check(Some(&them.header(2, "u-2"))), Ok(()));
+        assert!(us.check(Some(&them.header(2, "u-2"))).is_ok());
         assert_eq!(us.check(None), Err(PeerRefusal::NoHeader));
-        let wiped = us.check(Some(&them.header(2, "u-former")));
-        assert!(matches!(wiped, Err(PeerRefusal::WrongNode { .. })));
-        let other = us.check(Some(&them.header(3, "u-2")));
-        assert!(matches!(other, Err(PeerRefusal::WrongNode { .. })));
+        let former = them.header(2, "u-former");
+        assert!(matches!(
+            us.check(Some(&former)),
+            Err(PeerRefusal::WrongNode { .. })
+        ));
+        let other = them.header(3, "u-2");
+        assert!(matches!(
+            us.check(Some(&other)),
+            Err(PeerRefusal::WrongNode { .. })
+        ));
         let stranger = identity("u-9", 1, "d");
-        let foreign = us.check(Some(&stranger.header(2, "u-2")));
-        assert!(matches!(foreign, Err(PeerRefusal::WrongCluster { .. })));
+        let foreign = stranger.header(2, "u-2");
+        assert!(matches!(
+            us.check(Some(&foreign)),
+            Err(PeerRefusal::WrongCluster { .. })
+        ));
     }
 
     #[test]
     fn a_cluster_without_a_name_yet_is_nobody_elses() {
         let us = identity("u-2", 2, "");
         let them = identity("u-1", 1, "c");
-        assert_eq!(us.check(Some(&them.header(2, "u-2"))), Ok(()));
+        assert!(us.check(Some(&them.header(2, "u-2"))).is_ok());
     }
 }

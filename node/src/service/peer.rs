@@ -80,17 +80,34 @@ impl PeerServer {
 
     fn checked(&self, header: Option<&PeerHeader>) -> Result<Running, Status> {
         let running = self.running()?;
-        check(&self.identity, header)?;
+        check(&self.identity, &running.consensus, header)?;
         Ok(running)
     }
 }
 
-fn check(identity: &Identity, header: Option<&PeerHeader>) -> Result<(), Status> {
-    identity.check(header).map_err(|refusal| {
+/// A message must be meant for this node, and come from whom the membership knows under the sender's id.
+fn check(
+    identity: &Identity,
+    consensus: &Consensus,
+    header: Option<&PeerHeader>,
+) -> Result<(), Status> {
+    let checked = identity.check(header).and_then(|header| {
+        let known = consensus.member(header.from);
+        match known {
+            Some(member) if member.uuid != header.from_uuid => Err(PeerRefusal::Impostor {
+                id: header.from,
+                uuid: header.from_uuid.clone(),
+            }),
+            _ => Ok(()),
+        }
+    });
+    checked.map_err(|refusal| {
         tracing::warn!(%refusal, "a peer message was refused");
         let reason = match refusal {
             PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
-            PeerRefusal::WrongNode { .. } | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
+            PeerRefusal::WrongNode { .. }
+            | PeerRefusal::Impostor { .. }
+            | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
             PeerRefusal::NoHeader => Reason::BadRequest,
         };
         status::status(
@@ -116,6 +133,7 @@ type Ended = Arc<Mutex<Option<Status>>>;
 /// Passes on messages while they are meant for this node, and none after one that is not.
 fn while_meant<T: Send + 'static>(
     identity: Arc<Identity>,
+    consensus: Consensus,
     messages: Streaming<T>,
     header: fn(&T) -> Option<&PeerHeader>,
 ) -> (impl Stream<Item = T> + Send + 'static, Ended) {
@@ -124,7 +142,7 @@ fn while_meant<T: Send + 'static>(
     let messages = messages
         .scan((), |(), message| std::future::ready(message.ok()))
         .take_while(move |message| {
-            let meant = check(&identity, header(message));
+            let meant = check(&identity, &consensus, header(message));
             let is_meant = meant.is_ok();
             *end.lock().unwrap_or_else(PoisonError::into_inner) = meant.err();
             std::future::ready(is_meant)
@@ -184,7 +202,9 @@ impl PeerService for PeerServer {
     ) -> Result<Response<Self::AppendStream>, Status> {
         let consensus = self.running()?.consensus;
         let identity = Arc::clone(&self.identity);
-        let (requests, ended) = while_meant(identity, request.into_inner(), |m| m.header.as_ref());
+        let meant = consensus.clone();
+        let (requests, ended) =
+            while_meant(identity, meant, request.into_inner(), |m| m.header.as_ref());
         let replies = consensus
             .append_stream(requests)
             .map(|r| r.map_err(|e| refused(&e)));
@@ -220,7 +240,8 @@ impl PeerService for PeerServer {
     ) -> Result<Response<SnapshotReply>, Status> {
         let running = self.running()?;
         let identity = Arc::clone(&self.identity);
-        let meant = move |header: Option<&PeerHeader>| check(&identity, header);
+        let consensus = running.consensus.clone();
+        let meant = move |header: Option<&PeerHeader>| check(&identity, &consensus, header);
         let received = snapshot_intake::receive(&running.snapshots, request.into_inner(), meant);
         let (vote, snapshot) = received.await?;
         let installed = running.consensus.install(vote, snapshot).await;
@@ -246,9 +267,15 @@ impl PeerService for PeerServer {
         &self,
         request: Request<Streaming<ForwardBatch>>,
     ) -> Result<Response<Self::ForwardStream>, Status> {
-        let proposer = self.running()?.proposer;
+        let Running {
+            proposer,
+            consensus,
+            ..
+        } = self.running()?;
         let identity = Arc::clone(&self.identity);
-        let (batches, ended) = while_meant(identity, request.into_inner(), |m| m.header.as_ref());
+        let (batches, ended) = while_meant(identity, consensus, request.into_inner(), |m| {
+            m.header.as_ref()
+        });
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
         tokio::spawn(async move {
             let executed = batches.map(|batch| execute(proposer.clone(), batch));

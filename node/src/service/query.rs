@@ -9,7 +9,7 @@ use super::{Headed, Services, admit::Admitted, failure::Failure};
 use crate::{limits, read_index::ReadView, storage::state_view::StateView};
 
 /// A request that reads.
-pub(crate) trait Query: Send + Sync {
+pub(crate) trait Query: Send + Sync + 'static {
     /// What answers it.
     type Reply: Headed;
 
@@ -29,7 +29,7 @@ impl Services {
     ) -> Result<Q::Reply, Failure> {
         query.check()?;
         let tenant = admitted.caller.tenant;
-        let answer = |view: &ReadView<'_>| {
+        let answer = move |view: &ReadView<'_>| {
             let read = query.answer(view.view, &scope(view, tenant))?;
             Ok(stamped(read, view.index))
         };

@@ -15,7 +15,7 @@ use crate::{
 /// Receives a snapshot whole, checked against its manifest, beside the state that is served.
 ///
 /// # Errors
-/// What the check of the header says; INVALID_ARGUMENT if parts are missing or damaged; INTERNAL if it cannot be written.
+/// What the check of the header says; `INVALID_ARGUMENT` if parts are missing or damaged; `INTERNAL` if it cannot be written.
 pub(crate) async fn receive(
     snapshots: &Arc<Snapshots>,
     mut parts: impl Stream<Item = Result<SnapshotPart, Status>> + Unpin,

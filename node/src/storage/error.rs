@@ -58,6 +58,9 @@ pub enum StorageError {
     /// A snapshot that cannot be taken over. The state is as it was.
     #[error("snapshot refused: {0}")]
     Snapshot(String),
+    /// The block cache does not hold what a view of the cache alone was asked for. Read from a view that may wait for the disk.
+    #[error("not in the block cache")]
+    NotCached,
     /// The log writer has stopped.
     #[error("the log writer has stopped")]
     Stopped,

@@ -23,7 +23,7 @@ use super::{
     durable_file,
     error::StorageError,
     options::{self, META, ROWS, StateOptions},
-    state_view::StateView,
+    state_view::{Reach, StateView},
 };
 
 /// The layout of the state database that this build writes, and the newest that it reads.
@@ -99,7 +99,13 @@ impl StateDb {
     /// Reads in a view: nothing that is applied meanwhile is seen. The state stays on disk as long as `read` runs, so bound that.
     pub fn read<R>(&self, read: impl FnOnce(&StateView<'_>) -> R) -> R {
         let generation = self.current.load_full();
-        read(&StateView::new(&generation.db))
+        read(&StateView::new(&generation.db, Reach::Disk))
+    }
+
+    /// Reads in a view that never waits for the disk: what memory does not hold is [`StorageError::NotCached`].
+    pub fn read_cached<R>(&self, read: impl FnOnce(&StateView<'_>) -> R) -> R {
+        let generation = self.current.load_full();
+        read(&StateView::new(&generation.db, Reach::Memory))
     }
 
     /// Writes rows (`None` removes one) together with the entry that they come from; not synced. For one writer at a time.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use helve_machine::{Fault, View};
 use helve_proto::peer::v1::LogId;
-use rocksdb::{BoundColumnFamily, DB, ReadOptions, SnapshotWithThreadMode};
+use rocksdb::{BoundColumnFamily, DB, ErrorKind, ReadOptions, ReadTier, SnapshotWithThreadMode};
 
 use super::{
     error::StorageError,
@@ -18,15 +18,34 @@ pub struct StateView<'a> {
     snapshot: SnapshotWithThreadMode<'a, DB>,
     rows: Arc<BoundColumnFamily<'a>>,
     meta: Arc<BoundColumnFamily<'a>>,
+    reach: Reach,
+}
+
+/// Where a view looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Memory, and the disk for what is not there.
+    Disk,
+    /// Memory only.
+    Memory,
 }
 
 impl<'a> StateView<'a> {
-    pub(super) fn new(db: &'a DB) -> Self {
+    pub(super) fn new(db: &'a DB, reach: Reach) -> Self {
         Self {
             snapshot: db.snapshot(),
             rows: state_db::family(db, ROWS),
             meta: state_db::family(db, META),
+            reach,
         }
+    }
+
+    fn options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        if self.reach == Reach::Memory {
+            options.set_read_tier(ReadTier::BlockCache);
+        }
+        options
     }
 
     /// The last entry whose effects this view shows.
@@ -34,8 +53,11 @@ impl<'a> StateView<'a> {
     /// # Errors
     /// If the record is damaged, or the engine fails.
     pub fn applied(&self) -> Result<Option<LogId>, StorageError> {
-        let value = self.snapshot.get_cf(&self.meta, state_db::applied_key());
-        state_db::decode_applied(value.map_err(StorageError::engine("read the state"))?)
+        let options = self.options();
+        let value = self
+            .snapshot
+            .get_cf_opt(&self.meta, state_db::applied_key(), options);
+        state_db::decode_applied(value.map_err(unread)?)
     }
 }
 
@@ -43,7 +65,7 @@ impl View for StateView<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         let value = self
             .snapshot
-            .get_pinned_cf(&self.rows, key)
+            .get_pinned_cf_opt(&self.rows, key, self.options())
             .map_err(fault)?;
         Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
@@ -53,7 +75,7 @@ impl View for StateView<'_> {
         if from >= to {
             return Ok(found);
         }
-        let mut options = ReadOptions::default();
+        let mut options = self.options();
         options.set_iterate_upper_bound(to);
         let mut rows = self.snapshot.raw_iterator_cf_opt(&self.rows, options);
         rows.seek(from);
@@ -68,8 +90,15 @@ impl View for StateView<'_> {
     }
 }
 
+fn unread(error: rocksdb::Error) -> StorageError {
+    match error.kind() {
+        ErrorKind::Incomplete => StorageError::NotCached,
+        _ => StorageError::engine("read the state")(error),
+    }
+}
+
 fn fault(error: rocksdb::Error) -> Fault {
-    Fault::View(Box::new(StorageError::engine("read the state")(error)))
+    Fault::View(Box::new(unread(error)))
 }
 
 impl std::fmt::Debug for StateView<'_> {

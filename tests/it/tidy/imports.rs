@@ -9,7 +9,14 @@ use super::{
 
 /// The node's modules from the ground up. A module names those on its own rung and below, never above.
 const RUNGS: [&[&str]; 7] = [
-    &["limits", "metrics", "peer_channel", "runtime", "stamp"],
+    &[
+        "limits",
+        "metrics",
+        "peer_channel",
+        "renewals",
+        "runtime",
+        "stamp",
+    ],
     &["storage", "disk_watch"],
     &["raft"],
     &[
