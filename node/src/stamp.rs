@@ -57,6 +57,19 @@ pub fn mint_uuid() -> Result<String, EntropyError> {
     })
 }
 
+/// A version 7 UUID: the wall clock's time and randomness, which name a call that the command line sends.
+///
+/// # Errors
+/// If entropy fails.
+pub fn request_id() -> Result<[u8; 16], EntropyError> {
+    let random = random_bytes()?;
+    let tail = random
+        .first_chunk::<10>()
+        .expect("sixteen bytes have ten first ones");
+    let uuid = uuid::Builder::from_unix_timestamp_millis(wall_ms(), tail).into_uuid();
+    Ok(uuid.into_bytes())
+}
+
 /// The wall clock in milliseconds since the Unix epoch; 0 before it.
 fn wall_ms() -> u64 {
     let since = SystemTime::now()

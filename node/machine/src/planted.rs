@@ -49,8 +49,6 @@ plants! {
     SkipFsync = 4 => "skip-fsync",
     /// Reads skip the read index: they may be stale.
     ReadWithoutReadIndex = 5 => "read-without-read-index",
-    /// Writes are acknowledged before a majority has them.
-    AckBeforeQuorum = 6 => "ack-before-quorum",
 }
 
 /// No bug has this name.

@@ -7,6 +7,7 @@ use helve_mcp::{
     cart::{CartServer, Settings},
     serve::{Access, MCP_PATH, router, serve},
 };
+use serde::Serialize;
 use tokio::{
     net::{TcpListener, lookup_host},
     signal::unix::{SignalKind, signal},
@@ -18,7 +19,7 @@ use super::{
     duration,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
-    output,
+    output::OutputArgs,
 };
 
 /// How long requests under way may take once the server is asked to stop.
@@ -79,7 +80,16 @@ pub(crate) struct Args {
     insecure: bool,
 
     #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
     log: LogArgs,
+}
+
+/// Where the server is.
+#[derive(Serialize)]
+struct Serving {
+    /// The URL for MCP clients.
+    mcp: String,
 }
 
 /// Serves until SIGTERM, SIGINT or a fatal error.
@@ -106,7 +116,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     };
     let shutdown = CancellationToken::new();
     let router = router(CartServer::new(client, settings), &access, &shutdown);
-    serve_until_stopped(listener, router, shutdown)
+    serve_until_stopped(listener, router, shutdown, &args.output)
         .await
         .map_err(Ending::Fatal)
 }
@@ -131,12 +141,13 @@ async fn serve_until_stopped(
     listener: TcpListener,
     router: axum::Router,
     shutdown: CancellationToken,
+    output: &OutputArgs,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
-    output::line(&format!(
-        "MCP on http://{}{MCP_PATH}",
-        listener.local_addr()?
-    ))?;
+    let serving = Serving {
+        mcp: format!("http://{}{MCP_PATH}", listener.local_addr()?),
+    };
+    output.announce(&serving, |serving| format!("MCP on {}", serving.mcp))?;
     let serving = serve(listener, router, shutdown.clone());
     tokio::pin!(serving);
     tokio::select! {

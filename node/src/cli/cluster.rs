@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use helve_client::{Client, ClusterBuilder, ErrorKind};
+use helve_proto::v1::{CallIdentity, call_identity::Identity};
 use tonic::{
     Code, Request, Status,
     transport::{Channel, Endpoint},
 };
 
 use super::{duration, ending::Ending};
+use crate::stamp;
 
 /// The flags of everything that talks to a cluster.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,11 +69,21 @@ pub(crate) fn failed(error: helve_client::Error) -> Ending {
         ErrorKind::Conflict { revision, .. } => {
             Ending::Absent(anyhow!("{error} (its revision is {revision})"))
         }
-        ErrorKind::Invalid | ErrorKind::Denied | ErrorKind::Codec | ErrorKind::Full => {
-            Ending::Refused(error.into())
-        }
+        ErrorKind::Invalid | ErrorKind::Denied | ErrorKind::Codec => Ending::Refused(error.into()),
         _ => Ending::Unanswered(error.into()),
     }
+}
+
+/// Names one mutation and all its retries. A command makes a single one: a replay session for it would stay in the cluster for an
+/// hour, where a request id is forgotten after ten minutes.
+///
+/// # Errors
+/// If the operating system gives no randomness.
+pub(crate) fn identity() -> Result<Option<CallIdentity>, Ending> {
+    let id = stamp::request_id().map_err(|error| Ending::Fatal(error.into()))?;
+    Ok(Some(CallIdentity {
+        identity: Some(Identity::RequestId(id.to_vec().into())),
+    }))
 }
 
 /// A request with a deadline.
@@ -81,16 +93,16 @@ pub(crate) fn request<T>(message: T, timeout: Duration) -> Request<T> {
     request
 }
 
-/// How a command ends after this answer of a node.
+/// How an operator's command ends after this answer of a node. What is not possible now is for the cluster to mend, not for the
+/// command line.
 #[must_use]
 pub(crate) fn ending(status: &Status) -> Ending {
     let error = anyhow!("{}", status.message());
     match status.code() {
         Code::NotFound => Ending::Absent(error),
-        Code::InvalidArgument
-        | Code::FailedPrecondition
-        | Code::PermissionDenied
-        | Code::Unauthenticated => Ending::Refused(error),
+        Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated => {
+            Ending::Refused(error)
+        }
         _ => Ending::Unanswered(error),
     }
 }

@@ -1,13 +1,18 @@
 //! `helve dev`: one node on loopback, for development.
 
-use std::path::PathBuf;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
+use serde::Serialize;
 
 use super::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
-    output, serve,
+    output::OutputArgs,
+    serve,
 };
 use crate::{
     config::{Bootstrap, Config, Exposure, Settings, Tuning},
@@ -34,7 +39,30 @@ pub(crate) struct Args {
     port: u16,
 
     #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
     log: LogArgs,
+}
+
+/// Where the node is.
+#[derive(Serialize)]
+struct Running<'a> {
+    client: SocketAddr,
+    peer: SocketAddr,
+    http: SocketAddr,
+    data_dir: &'a Path,
+}
+
+impl Running<'_> {
+    fn text(&self) -> String {
+        format!(
+            "one node: clients on {0}, HTTP on {1}, data in {2}\n\
+             try: helve handle mint --endpoints {0} --store cart --value '{{}}'\n",
+            self.client,
+            self.http,
+            self.data_dir.display()
+        )
+    }
 }
 
 /// Runs the command until a signal or a fatal error.
@@ -56,14 +84,15 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let config = Config::check(&settings).map_err(|refusal| Ending::Refused(refusal.into()))?;
     serve::run_node(config, |node| {
         let addresses = node.addresses();
-        let page = format!(
-            "one node: clients on {0}, HTTP on {1}, data in {2}\n\
-             try: helve handle mint --endpoints {0} --store cart --value '{{}}'\n",
-            addresses.client,
-            addresses.http,
-            data_dir.display()
-        );
-        output::line(&page).map_err(|error| Ending::Fatal(error.into()))
+        let running = Running {
+            client: addresses.client,
+            peer: addresses.peer,
+            http: addresses.http,
+            data_dir: &data_dir,
+        };
+        args.output
+            .announce(&running, Running::text)
+            .map_err(|error| Ending::Fatal(error.into()))
     })
     .await
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub(crate) use self::args::Command;
 use self::args::{CountArgs, MintArgs, NameArgs, PutArgs, RenewArgs, RevisionArgs};
 use super::{
-    cluster::{client, failed},
+    cluster::{client, failed, identity},
     ending::{Ending, Outcome},
     output::OutputArgs,
     record::Record,
@@ -55,7 +55,7 @@ pub(crate) async fn run(command: &Command) -> Outcome {
 async fn mint(args: &MintArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let request = MintRequest {
-        identity: None,
+        identity: identity()?,
         store: args.common.store.clone(),
         owner: args.common.owner.clone(),
         id_prefix: args.id_prefix.clone(),
@@ -79,7 +79,7 @@ async fn mint(args: &MintArgs) -> Outcome {
 async fn put(args: &PutArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let request = PutRequest {
-        identity: None,
+        identity: identity()?,
         store: args.common.store.clone(),
         owner: args.common.owner.clone(),
         id: args.id.clone(),
@@ -129,7 +129,7 @@ async fn get(args: &NameArgs) -> Outcome {
 async fn take(args: &RevisionArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let request = TakeRequest {
-        identity: None,
+        identity: identity()?,
         store: args.common.store.clone(),
         owner: args.common.owner.clone(),
         id: args.id.clone(),
@@ -150,7 +150,7 @@ async fn take(args: &RevisionArgs) -> Outcome {
 async fn renew(args: &RenewArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let request = RenewRequest {
-        identity: None,
+        identity: identity()?,
         store: args.common.store.clone(),
         owner: args.common.owner.clone(),
         id: args.id.clone(),
@@ -167,7 +167,7 @@ async fn renew(args: &RenewArgs) -> Outcome {
 async fn delete(args: &RevisionArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let request = DeleteRequest {
-        identity: None,
+        identity: identity()?,
         store: args.common.store.clone(),
         owner: args.common.owner.clone(),
         id: args.id.clone(),

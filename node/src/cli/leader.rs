@@ -24,7 +24,7 @@ pub(crate) enum Command {
   helve leader transfer --endpoints 127.0.0.1:7400
   helve leader transfer --to 3 --output json
 
-Exit status: 0 done, 2 not possible now, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 bad usage, 3 not possible now, or the cluster cannot answer.")]
 pub(crate) struct TransferArgs {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -60,8 +60,9 @@ pub struct Cli {
 
     /// Plant a bug, by name, to show that the tests find it. Only in builds for that
     #[cfg(feature = "planted")]
-    #[arg(long, global = true, env = "HELVE_PLANTED", value_name = "NAME", value_parser = plant)]
-    planted: Option<helve_machine::planted::Plant>,
+    #[arg(long, global = true, env = "HELVE_PLANTED", value_name = "NAME", value_parser = planted)]
+    #[arg(default_value = "", hide_default_value = true)]
+    planted: Planted,
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -82,9 +83,18 @@ enum Command {
     Completions(completions::Args),
 }
 
+/// The bug to plant, if any.
 #[cfg(feature = "planted")]
-fn plant(name: &str) -> Result<helve_machine::planted::Plant, String> {
+#[derive(Debug, Clone, Copy)]
+struct Planted(Option<helve_machine::planted::Plant>);
+
+/// An empty name is none: a variable that is set to nothing counts as not set.
+#[cfg(feature = "planted")]
+fn planted(name: &str) -> Result<Planted, String> {
     use helve_machine::planted::Plant;
+    if name.is_empty() {
+        return Ok(Planted(None));
+    }
     let known = || {
         Plant::ALL
             .iter()
@@ -92,8 +102,10 @@ fn plant(name: &str) -> Result<helve_machine::planted::Plant, String> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    name.parse()
-        .map_err(|_| format!("there are only {}", known()))
+    let plant = name
+        .parse()
+        .map_err(|_| format!("there are only {}", known()))?;
+    Ok(Planted(Some(plant)))
 }
 
 /// Parses the command line and runs it, on a runtime of one thread: a node brings its own.
@@ -116,7 +128,7 @@ impl Cli {
     /// Runs the command. What went wrong is said on standard error, and by the exit status.
     pub async fn run(self) -> ExitCode {
         #[cfg(feature = "planted")]
-        if let Some(plant) = self.planted {
+        if let Planted(Some(plant)) = self.planted {
             helve_machine::planted::choose(plant);
         }
         match self.command.run().await {

@@ -37,6 +37,22 @@ impl OutputArgs {
         self.output == Format::Json
     }
 
+    /// Prints one value on a line of its own, for a program that goes on: as JSON, or as the text that people read.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    pub(crate) fn announce<T: Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> io::Result<()> {
+        let page = match self.output {
+            Format::Json => serde_json::to_string(value)?,
+            Format::Table => text(value),
+        };
+        line(&page)
+    }
+
     /// Prints one value: as JSON, or as the text that people read.
     ///
     /// # Errors

@@ -14,8 +14,9 @@ use serde_json::{Map, Value};
 pub(crate) use self::args::Command;
 use self::args::{BatchRetrieveArgs, BatchStoreArgs, DeleteArgs, KeyArgs, ListArgs, StoreArgs};
 use super::{
-    cluster::{client, failed},
+    cluster::{client, failed, identity},
     ending::{Ending, Outcome},
+    output::OutputArgs,
     record::{Record, Records, records_text},
     value::{self, Raw, Shown},
 };
@@ -54,7 +55,7 @@ async fn store(args: &StoreArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let said = value::read(&args.value).map_err(Ending::Refused)?;
     let request = StoreRequest {
-        identity: None,
+        identity: identity()?,
         owner: args.common.owner.clone(),
         key: args.key.clone(),
         value: value::encode(said, args.raw.then_some(Raw)).map_err(Ending::Refused)?,
@@ -83,7 +84,9 @@ async fn retrieve(args: &KeyArgs) -> Outcome {
         key: args.key.clone(),
     };
     let reply = client.call(request).await.map_err(failed)?;
-    let record = reply.record.ok_or_else(|| absent(&args.key))?;
+    let Some(record) = reply.record else {
+        return absent_from(&args.common.output, &args.key);
+    };
     let info = record.info.unwrap_or_default();
     let record = Record::new(info, reply.header.as_ref(), Some(&record.value));
     args.common.output.print(&record, |record| {
@@ -94,7 +97,7 @@ async fn retrieve(args: &KeyArgs) -> Outcome {
 async fn delete(args: &DeleteArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let request = DeleteKeyRequest {
-        identity: None,
+        identity: identity()?,
         owner: args.common.owner.clone(),
         key: args.key.clone(),
         if_revision: args.if_revision,
@@ -182,7 +185,7 @@ async fn batch_store(args: &BatchStoreArgs) -> Outcome {
         if_revision: None,
     };
     let request = BatchStoreRequest {
-        identity: None,
+        identity: identity()?,
         owner: args.common.owner.clone(),
         items: items.into_iter().map(item).collect(),
     };
@@ -234,6 +237,15 @@ async fn batch_retrieve(args: &BatchRetrieveArgs) -> Outcome {
         .iter()
         .find(|key| list.records.iter().all(|record| record.name != **key));
     missing.map_or(Ok(()), |key| Err(absent(key)))
+}
+
+/// Says that there is no such key: to programs in the form of their answer.
+fn absent_from(output: &OutputArgs, key: &str) -> Outcome {
+    if output.is_json() {
+        let exists = false;
+        output.print(&Answer { key, exists }, |_| String::new())?;
+    }
+    Err(absent(key))
 }
 
 fn absent(key: &str) -> Ending {

@@ -70,10 +70,14 @@ pub struct Overview {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MembershipError {
     /// This node does not lead.
-    #[error("this node does not lead")]
+    #[error(
+        "this node does not lead, and only the leader does this: `helve status` shows which one leads"
+    )]
     NotLeading,
     /// There is no such voter, or none that has caught up.
-    #[error("no caught-up voter to hand leadership to")]
+    #[error(
+        "there is no caught-up voter to hand leadership to: `helve status` shows how far each node is"
+    )]
     NoSuccessor,
     /// The seat's member still answers.
     #[error("seat {0} is taken by a live node: stop it first, or use a free seat")]

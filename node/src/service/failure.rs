@@ -132,15 +132,13 @@ impl From<EntropyError> for Failure {
 impl From<MembershipError> for Failure {
     fn from(error: MembershipError) -> Self {
         match error {
-            MembershipError::NotLeading => Self::NotNow(
-                "this node does not lead, and only the leader does this: ask the node in `leader_hint`".into(),
-            ),
-            MembershipError::NoSuccessor | MembershipError::SeatTaken(_) => {
-                Self::NotNow(error.to_string())
-            }
-            MembershipError::NotCommitted(detail) => {
-                Self::Ambiguous { detail, late: Lateness::InTime }
-            }
+            MembershipError::NotLeading
+            | MembershipError::NoSuccessor
+            | MembershipError::SeatTaken(_) => Self::NotNow(error.to_string()),
+            MembershipError::NotCommitted(detail) => Self::Ambiguous {
+                detail,
+                late: Lateness::InTime,
+            },
             MembershipError::Stopped(stopped) => stopped.into(),
         }
     }
