@@ -38,6 +38,8 @@ check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "clippy, planted bugs compiled in" \
 	    $(CARGO) clippy --locked --workspace --all-targets --features helve-tests/planted -- -D warnings
+	@$(STEP) "client alone" $(CARGO) check --locked --package helve-client
+	@$(STEP) "client alone, in memory" $(CARGO) check --locked --package helve-client --no-default-features --features memory
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
 	@$(STEP) "tidy" $(CARGO) test --locked --package helve-tests --features planted --test it -- tidy::
 

@@ -9,14 +9,16 @@ use serde_json::Value;
 use super::{binary, nodes};
 
 /// Absent or expired.
-const ABSENT: i32 = 1;
+pub(crate) const ABSENT: i32 = 1;
 /// Bad usage.
-const USAGE: i32 = 2;
+pub(crate) const USAGE: i32 = 2;
 /// The cluster cannot answer.
-const UNAVAILABLE: i32 = 3;
+pub(crate) const UNAVAILABLE: i32 = 3;
+/// It broke while running.
+const FATAL: i32 = 4;
 
 /// Runs `helve` with the cluster's endpoints.
-fn helve(cluster: &Cluster, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn helve(cluster: &Cluster, arguments: &[&str]) -> Result<Output> {
     let endpoints = cluster.endpoints().join(",");
     Ok(Command::new(binary())
         .args(arguments)
@@ -25,14 +27,10 @@ fn helve(cluster: &Cluster, arguments: &[&str]) -> Result<Output> {
 }
 
 /// What it printed, if it succeeded.
-fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-fn json(output: &Output) -> Result<Value> {
-    Ok(serde_json::from_str(&printed(output))?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +101,10 @@ async fn a_key_goes_its_way_on_the_command_line() -> Result<()> {
 async fn status_has_a_line_for_each_node_and_one_leader() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     cluster.leader().await?;
-    let status = json(&helve(&cluster, &["status", "--output", "json"])?)?;
+    let status = serde_json::from_str::<Value>(&printed(&helve(
+        &cluster,
+        &["status", "--output", "json"],
+    )?))?;
     let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
     assert_eq!(nodes.len(), 3, "{status}");
     assert_eq!(
@@ -148,6 +149,60 @@ async fn bad_usage_and_a_cluster_that_is_away_have_statuses_of_their_own() -> Re
         "{}",
         String::from_utf8_lossy(&away.stderr)
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_without_a_successor_cannot_hand_over() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let alone = helve(&cluster, &["leader", "transfer"])?;
+    let said = String::from_utf8_lossy(&alone.stderr);
+    assert_eq!(alone.status.code(), Some(UNAVAILABLE), "{said}");
+    assert!(
+        said.contains("helve status"),
+        "it does not say where to look: {said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_demo_without_a_place_for_its_files_is_fatal() -> Result<()> {
+    let output = Command::new(binary())
+        .arg("demo")
+        .env("TMPDIR", "/nowhere/at/all")
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(FATAL), "{said}");
+    assert!(said.contains("/nowhere/at/all"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn completions_are_printed_for_each_shell() -> Result<()> {
+    for (shell, sign) in [
+        ("bash", "complete -F _helve"),
+        ("zsh", "#compdef helve"),
+        ("fish", "complete -c helve"),
+    ] {
+        let output = Command::new(binary())
+            .args(["completions", shell])
+            .output()?;
+        let script = printed(&output);
+        assert!(
+            script.contains(sign) && script.contains("healthcheck"),
+            "{shell}: {script}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn an_empty_name_of_a_bug_plants_none() -> Result<()> {
+    let output = Command::new(binary())
+        .args(["completions", "bash"])
+        .env("HELVE_PLANTED", "")
+        .output()?;
+    assert!(!printed(&output).is_empty());
     Ok(())
 }
 

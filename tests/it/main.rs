@@ -3,11 +3,14 @@
 mod bad_bytes;
 mod bad_requests;
 mod bad_starts;
+mod command_json;
 mod command_line;
 mod conformance;
 mod demo;
+mod exchange;
 mod failover;
 mod lifetimes;
+mod lists;
 mod peer_port;
 mod planted;
 mod probes;

@@ -23,7 +23,7 @@ use tonic_reflection::pb::v1::{
 use super::nodes;
 
 /// Status and body of a GET.
-async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
