@@ -146,7 +146,10 @@ pub(super) fn check_source(source: &Source) -> Vec<Finding> {
         findings.extend(find(view, ban.word).map(|offset| Finding::at(source, offset, message())));
     }
     findings.extend(sleeping_tests(source));
-    if !source.text.starts_with("//!") {
+    if !["//!", "#![doc = include_str!"]
+        .iter()
+        .any(|head| source.text.starts_with(head))
+    {
         findings.push(Finding::whole(
             &source.path,
             "begins without `//!`: say what the file is for",
