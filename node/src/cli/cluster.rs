@@ -70,6 +70,10 @@ pub(crate) fn failed(error: helve_client::Error) -> Ending {
             Ending::Absent(anyhow!("{error} (its revision is {revision})"))
         }
         ErrorKind::Invalid | ErrorKind::Denied | ErrorKind::Codec => Ending::Refused(error.into()),
+        ErrorKind::Forgotten => Ending::Unanswered(
+            anyhow::Error::from(error)
+                .context("this machine's clock dates the call: compare it with the nodes' clocks"),
+        ),
         _ => Ending::Unanswered(error.into()),
     }
 }
