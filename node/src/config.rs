@@ -88,6 +88,8 @@ pub struct Config {
 pub struct Tuning {
     /// How consensus is timed and bounded.
     pub consensus: crate::raft::Settings,
+    /// A snapshot is taken after this many bytes of entries.
+    pub snapshot_bytes: u64,
     /// Threads for consensus and peer traffic; 1: one that does everything, which is the fastest on two cores.
     pub raft_threads: usize,
     /// Threads for client service; 1: one that does everything, which is the fastest on two cores.
@@ -98,6 +100,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             consensus: crate::raft::Settings::default(),
+            snapshot_bytes: crate::limits::SNAPSHOT_BYTES_DEFAULT,
             raft_threads: 1,
             service_threads: 1,
         }

@@ -13,6 +13,7 @@ use helve_proto::{
         rejected::Reason,
     },
 };
+use prost::Message;
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -20,7 +21,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    limits::{FORWARD_BATCHES_MAX, FORWARD_QUEUE_MAX},
+    limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
     peer_channel,
     propose::{Attempt, Rejection},
     raft::Consensus,
@@ -79,7 +80,11 @@ impl Forwarder {
                 timeout_ms,
                 reply,
             });
-            answers.push(sent.map(|()| answer).map_err(|_| Rejection::Overloaded));
+            answers.push(sent.map(|()| answer).map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => Rejection::Overloaded,
+                // The connection has just ended; the next attempt makes another.
+                mpsc::error::TrySendError::Closed(_) => Rejection::NotLeading,
+            }));
         }
         let mut attempts = Vec::with_capacity(answers.len());
         for answer in answers {
@@ -178,7 +183,14 @@ fn reject_queued(queued: &mut mpsc::Receiver<Sent>) {
     }
 }
 
+/// Takes what fits one message; the rest waits for the next.
 fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> Vec<ForwardCall> {
+    let mut bytes = 0;
+    let fits = |sent: &&Sent| {
+        bytes += sent.command.encoded_len();
+        bytes <= FORWARD_BYTES_MAX
+    };
+    let count = buffer.iter().take_while(fits).count().max(1);
     let number = |sent: Sent| {
         *next_id += 1;
         waiting.insert(*next_id, sent.reply);
@@ -188,7 +200,10 @@ fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> V
             command: Some(sent.command),
         }
     };
-    buffer.drain(..).map(number).collect()
+    buffer
+        .drain(..count.min(buffer.len()))
+        .map(number)
+        .collect()
 }
 
 fn settle(waiting: &mut Waiting, reply: ForwardReply) {

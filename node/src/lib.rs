@@ -15,6 +15,7 @@ pub mod propose;
 pub mod raft;
 pub mod read_index;
 mod renewals;
+mod retention;
 pub mod runtime;
 pub mod service;
 pub mod stamp;

@@ -34,6 +34,9 @@ pub const FORWARD_QUEUE_MAX: usize = 4_096;
 /// Batches that may wait in the connection to the leader.
 pub const FORWARD_BATCHES_MAX: usize = 8;
 
+/// Bytes of commands or outcomes in one message between nodes; a single larger one goes alone.
+pub const FORWARD_BYTES_MAX: usize = 2 << 20;
+
 /// Reads that may wait for a round on one node; over it, callers hear OVERLOADED.
 pub const READ_QUEUE_MAX: usize = 16_384;
 
@@ -142,3 +145,6 @@ pub const READ_INDEX_LIMIT: Duration = Duration::from_secs(1);
 
 /// The newest entries that stay in memory, in bytes, so that neither apply nor replication reads the disk.
 pub const LOG_TAIL_BYTES: usize = 32 << 20;
+
+/// Bytes of entries after which a snapshot is taken, if `--snapshot-bytes` does not say otherwise.
+pub const SNAPSHOT_BYTES_DEFAULT: u64 = 256 << 20;

@@ -144,6 +144,23 @@ async fn name_cluster(consensus: Consensus, proposer: Proposer) {
     }
 }
 
+/// Ends, whenever this node comes to lead, a change of members that a former leader left half done.
+async fn end_changes(consensus: Consensus) {
+    let mut served = 0;
+    while let Ok(leading) = consensus
+        .wait_leading(move |l| l.here && l.term != served)
+        .await
+    {
+        match consensus.leave_joint().await {
+            Ok(()) => served = leading.term,
+            Err(error) => {
+                tracing::warn!(%error, "a change of members is not finished yet");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    }
+}
+
 /// Keeps asking for this node's seat until it votes: it was given an id, and may have crashed before it was made a member.
 async fn take_seat(consensus: Consensus, peers: BTreeMap<u64, String>) {
     let identity = Arc::clone(consensus.identity());

@@ -3,6 +3,8 @@
 //! Every command bears an identity, so a command whose fate is unknown is proposed again under the same one, here or through
 //! another leader, and takes effect at most once. Only a rejection before append, or an outcome, says "not done".
 
+mod kinds;
+
 use std::{
     sync::{
         Arc,
@@ -13,20 +15,19 @@ use std::{
 
 use bytes::Bytes;
 use futures::StreamExt;
-use helve_proto::command::v1::{
-    Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
-};
+use helve_proto::command::v1::{Command, Outcome, Refusal, outcome::Outcome as Kind};
 use prost::Message;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::{Instant, timeout_at},
 };
 
+use self::kinds::{frees_space, repeats_harmlessly};
 use crate::{
     disk_watch::DiskWatch,
     forward::Forwarder,
     limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX},
-    own_session::OwnSessions,
+    own_session::{Opened, OwnSessions},
     raft::{Answer, Consensus},
     stamp::{self, Stamper},
 };
@@ -148,14 +149,17 @@ impl Proposer {
             return self.attempts(&command, deadline).await;
         }
         loop {
-            let call = self.core.sessions.call(self, &command, deadline).await?;
+            let call = match self.core.sessions.call(self, &command, deadline).await? {
+                Opened::Call(call) => call,
+                Opened::Refused(outcome) => return Ok(*outcome),
+            };
             command.identity = Some(call.identity());
             let outcome = self.attempts(&command, deadline).await?;
             if !call.must_renew(&outcome) {
                 return Ok(outcome);
             }
             // Nothing was executed, and this identity was never anybody else's: another one is safe.
-            self.core.sessions.forget(&command);
+            self.core.sessions.forget(&call);
         }
     }
 
@@ -187,6 +191,10 @@ impl Proposer {
     }
 
     async fn attempt(&self, command: Command, deadline: Instant) -> Attempt {
+        // This node would have to store it as well, whoever leads.
+        if self.core.disk.is_low() && !frees_space(&command) {
+            return Attempt::Rejected(Rejection::DiskFull);
+        }
         let (reply, answer) = oneshot::channel();
         let claim = Claim::default();
         match self.queue.try_send(Queued {
@@ -217,26 +225,20 @@ impl Proposer {
     }
 }
 
-fn repeats_harmlessly(command: &Command) -> bool {
-    matches!(
-        command.operation,
-        Some(
-            Operation::Tick(_)
-                | Operation::Touch(_)
-                | Operation::AllocateNodeId(_)
-                | Operation::SetClusterId(_)
-        )
-    )
-}
-
-/// A call that may have been executed under a session that is now gone can never be known.
+/// These refusals are never kept, so after an attempt whose fate is unknown they do not say that nothing was executed.
 fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcome, ProposeError> {
-    match (&outcome.outcome, unknown) {
-        (Some(Kind::Refused(Refused { refusal, .. })), Some(why))
-            if *refusal == i32::from(Refusal::SessionExpired) =>
-        {
-            Err(ProposeError::Unknown(why))
-        }
+    let forgotten = match &outcome.outcome {
+        Some(Kind::Refused(refused)) => matches!(
+            refused.refusal(),
+            Refusal::SessionExpired
+                | Refusal::StaleCall
+                | Refusal::RequestTooOld
+                | Refusal::TooEarly
+        ),
+        _ => false,
+    };
+    match unknown {
+        Some(why) if forgotten => Err(ProposeError::Unknown(why)),
         _ => Ok(outcome),
     }
 }
@@ -377,20 +379,4 @@ fn attempt(answer: Answer) -> Attempt {
         Answer::NotLeading => Attempt::Rejected(Rejection::NotLeading),
         Answer::Unknown(why) => Attempt::Unknown(why),
     }
-}
-
-/// What is admitted while the disk is below its reserve.
-fn frees_space(command: &Command) -> bool {
-    matches!(
-        command.operation,
-        Some(
-            Operation::Delete(_)
-                | Operation::DeleteKey(_)
-                | Operation::Take(_)
-                | Operation::Tick(_)
-                | Operation::OpenSession(_)
-                | Operation::AllocateNodeId(_)
-                | Operation::SetClusterId(_)
-        )
-    )
 }

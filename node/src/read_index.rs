@@ -61,6 +61,18 @@ pub struct Ticket {
     pub stamp_ms: u64,
 }
 
+impl Ticket {
+    /// A newer view at no later a time: a stamp that ran on could meet one deadline after the other for ever, and one that a new
+    /// leader does not reach could not be waited for.
+    #[must_use]
+    pub fn not_after(self, earlier: Self) -> Self {
+        Self {
+            stamp_ms: self.stamp_ms.min(earlier.stamp_ms),
+            ..self
+        }
+    }
+}
+
 /// A linearizable view.
 #[derive(Debug)]
 pub struct ReadView<'a> {
@@ -134,11 +146,15 @@ impl Reader {
             Err(mpsc::error::TrySendError::Full(_)) => return Err(ReadError::Overloaded),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(ReadError::Stopping),
         }
-        match timeout_at(deadline, answer).await {
-            Ok(Ok(ticket)) => Ok(ticket),
-            Ok(Err(_)) => Err(ReadError::Stopping),
-            Err(_) => Err(ReadError::NoLeader),
-        }
+        let waited = timeout_at(deadline, async {
+            let ticket = answer.await.map_err(|_| ReadError::Stopping)?;
+            self.core
+                .applied(ticket.index)
+                .await
+                .then_some(ticket)
+                .ok_or(ReadError::Stopping)
+        });
+        waited.await.unwrap_or(Err(ReadError::NoLeader))
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
@@ -160,7 +176,9 @@ impl Reader {
         let mut ticket = self.ticket(deadline).await?;
         loop {
             let read = match self.core.ask_memory(ticket, &*query) {
-                Err(fault) if is_not_cached(&fault) => self.ask_disk(ticket, &query).await?,
+                Err(fault) if is_not_cached(&fault) => {
+                    self.ask_disk(ticket, &query, deadline).await?
+                }
                 read => read?,
             };
             match read {
@@ -169,20 +187,24 @@ impl Reader {
                 Read::Renew(touch) => self.touch(tenant, touch, deadline).await?,
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
-            // A newer view, but the same time: a stamp that ran on could meet the next deadline for ever.
-            ticket.index = self.ticket(deadline).await?.index;
+            ticket = self.ticket(deadline).await?.not_after(ticket);
         }
     }
 
-    async fn ask_disk<T, Q>(&self, ticket: Ticket, query: &Arc<Q>) -> Result<Read<T>, ReadError>
+    async fn ask_disk<T, Q>(
+        &self,
+        ticket: Ticket,
+        query: &Arc<Q>,
+        deadline: Instant,
+    ) -> Result<Read<T>, ReadError>
     where
         T: Send + 'static,
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         let slots = Arc::clone(&self.core.disk_reads);
-        let slot = slots
-            .acquire_owned()
-            .await
+        let slot = timeout_at(deadline, slots.acquire_owned()).await;
+        let slot = slot
+            .map_err(|_| ReadError::Overloaded)?
             .expect("the semaphore is never closed");
         let (core, query) = (Arc::clone(&self.core), Arc::clone(query));
         let asked = tokio::task::spawn_blocking(move || {
@@ -190,7 +212,10 @@ impl Reader {
             drop(slot);
             read
         });
-        Ok(asked.await.map_err(|_| ReadError::Stopping)??)
+        let read = timeout_at(deadline, asked)
+            .await
+            .map_err(|_| ReadError::Overloaded)?;
+        Ok(read.map_err(|_| ReadError::Stopping)??)
     }
 
     /// Asks a query of the current view, which must follow the ticket. It may wait for the disk, so call it where that is allowed.
@@ -274,11 +299,9 @@ async fn rounds(core: Arc<Core>, mut waiting: mpsc::Receiver<Waiter>) {
             let ticket = core.round(&round).await;
             drop(slot);
             let Some(ticket) = ticket else { return };
-            if core.applied(ticket.index).await {
-                for waiter in round {
-                    // A reader that has gone away wants no answer.
-                    let _ = waiter.send(ticket);
-                }
+            for waiter in round {
+                // A reader that has gone away wants no answer.
+                let _ = waiter.send(ticket);
             }
         });
     }

@@ -139,7 +139,7 @@ impl Stamper {
         let mut state = self.lock();
         let seen = state.seen;
         let office = match &mut state.office {
-            Some(office) if office.term == term => office,
+            Some(office) if office.term >= term => office,
             slot => slot.insert(Office {
                 term,
                 anchor: Sighting {
@@ -157,6 +157,10 @@ impl Stamper {
             .max(clock_ms)
             .max(office.last_ms);
         office.last_ms = stamp;
+        state.seen = Some(Sighting {
+            at: now,
+            time_ms: stamp,
+        });
         stamp
     }
 
@@ -168,11 +172,9 @@ impl Stamper {
 /// Where the office's time starts.
 fn anchor(seen: Option<Sighting>, clock_ms: u64, now: Instant, wall_ms: u64) -> u64 {
     if let Some(seen) = seen {
-        let ceiling = seen
-            .extrapolated(now)
-            .max(clock_ms)
-            .saturating_add(ms(SKEW_MAX));
-        return wall_ms.clamp(clock_ms, ceiling);
+        let now_ms = seen.extrapolated(now);
+        let floor_ms = clock_ms.max(now_ms.saturating_sub(ms(SKEW_MAX)));
+        return wall_ms.clamp(floor_ms, now_ms.max(clock_ms).saturating_add(ms(SKEW_MAX)));
     }
     if clock_ms > 0 && wall_ms.abs_diff(clock_ms) > ms(OUTLIER) {
         tracing::error!(
@@ -228,6 +230,9 @@ mod tests {
             WALL + 2_000 + 10_000
         );
         assert_eq!(anchor(seen, WALL, after(start, 2), WALL - year), WALL);
+        // An idle cluster's clock stands still, its time does not.
+        let idle = anchor(seen, WALL, after(start, 3600), WALL - year);
+        assert_eq!(idle, WALL + 3_600_000 - 10_000);
         assert_eq!(
             anchor(seen, WALL, after(start, 2), WALL + 2_500),
             WALL + 2_500
@@ -251,6 +256,21 @@ mod tests {
             WALL + 1_000
         );
         assert_eq!(stamper.stamp_at(1, WALL, after(start, 2), 0), WALL + 2_000);
+    }
+
+    #[test]
+    fn a_leader_that_is_elected_again_goes_on_from_its_own_time() {
+        let stamper = Stamper::default();
+        let start = Instant::now();
+        stamper.stamp_at(1, WALL, start, WALL);
+        let year = 365 * 24 * 3600 * 1000;
+        let again = stamper.stamp_at(3, WALL, after(start, 1), WALL + year);
+        assert_eq!(again, WALL + 1_000 + 10_000);
+        // A call that began under the old term does not begin the office anew.
+        assert_eq!(
+            stamper.stamp_at(1, WALL, after(start, 2), WALL),
+            again + 1_000
+        );
     }
 
     #[test]

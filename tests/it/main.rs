@@ -8,6 +8,7 @@ mod command_line;
 mod conformance;
 mod demo;
 mod exchange;
+mod disk;
 mod failover;
 mod lifetimes;
 mod lists;

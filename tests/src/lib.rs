@@ -3,7 +3,7 @@
 //! - [`cluster`]: some nodes with their directories; [`process`]: one of them; [`address`]: where they listen.
 //! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
 //! - [`ledger`]: what callers were told, to compare with what is there.
-//! - [`wait`]: the one way to wait. [`promise`]: the difference between a broken promise and a broken test.
+//! - [`wait`]: the one way to wait. [`mod@promise`]: the difference between a broken promise and a broken test.
 
 pub mod address;
 pub mod caller;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::wait::{Look, until};
 
@@ -68,6 +68,13 @@ impl Process {
         }
     }
 
+    /// Sets a variable in the environment of the next start.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.start
+            .environment
+            .push((name.to_owned(), value.to_owned()));
+    }
+
     /// The process id, while it was started and not stopped.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
@@ -121,7 +128,11 @@ impl Process {
     ///
     /// If it does not run.
     pub fn freeze(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        // Its threads stop one by one; only then is it frozen.
+        let pid = self.pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        waitpid(pid, WaitOptions::UNTRACED)?;
+        Ok(())
     }
 
     /// Lets a frozen process run on.

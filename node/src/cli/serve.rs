@@ -98,6 +98,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     snapshot_entries: u64,
 
+    /// Size of the entries after which a snapshot is taken, such as 256MiB
+    #[arg(long, default_value = "256MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_SNAPSHOT_BYTES", value_name = "SIZE")]
+    snapshot_bytes: u64,
+
     /// Entries that stay in the log behind a snapshot, for nodes that lag
     #[arg(
         long,
@@ -159,6 +163,7 @@ impl Args {
                     log_keep_entries: self.log_keep_entries,
                     ..raft::Settings::default()
                 },
+                snapshot_bytes: self.snapshot_bytes,
                 raft_threads: self.raft_threads,
                 service_threads: self.service_threads,
             },

@@ -12,7 +12,7 @@ use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Addresses, Node,
+    Addresses, Node, end_changes,
     listeners::{Listeners, serve_clients, serve_peers},
     name_cluster, take_seat,
 };
@@ -33,6 +33,7 @@ use crate::{
         state_machine::StateMachine,
     },
     read_index::Reader,
+    retention,
     runtime::OwnRuntime,
     service::{
         Services,
@@ -104,6 +105,8 @@ pub enum StartError {
 struct Storage {
     path: PathBuf,
     known: NodeIdentity,
+    /// It holds something of a cluster, or was given an id there.
+    has_past: bool,
     data_dir: Arc<Mutex<DataDir>>,
     log: LogStore,
     gate: PurgeGate,
@@ -117,13 +120,16 @@ impl Storage {
         let gate = PurgeGate::default();
         let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
         let known = data_dir.identity().clone();
-        if log.is_pristine() && !known.cluster_id.is_empty() {
+        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        let has_rows = state.applied()?.is_some();
+        if log.is_pristine() && (has_rows || !known.cluster_id.is_empty()) {
             return Err(StartError::LogGone(config.data_dir.clone()));
         }
-        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        let has_past = known.node_id != 0 || has_rows || !log.is_pristine();
         Ok(Self {
             path: data_dir.path().to_owned(),
             known,
+            has_past,
             log,
             gate,
             state: Arc::new(state),
@@ -142,6 +148,9 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
     let service_runtime = OwnRuntime::start("helve-service", config.tuning.service_threads)?;
     let identity = Arc::new(identify(&config, &storage.known, &addresses));
+    if storage.has_past {
+        identity.set_past();
+    }
     let peers_stop = CancellationToken::new();
     let (running, running_now) = watch::channel(None);
     let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
@@ -239,6 +248,7 @@ async fn begin(
             .unwrap_or_else(PoisonError::into_inner);
         data_dir.assign(*node_id, "")?;
         identity.set_node_id(*node_id);
+        identity.set_past();
         identity.set_cluster_id(cluster_id.clone());
     } else {
         identity.set_node_id(config.seat);
@@ -348,6 +358,10 @@ impl Parts {
         ));
         runtime.spawn(ticker::watch_stamps(consensus.clone(), reader.clone()));
         runtime.spawn(name_cluster(consensus.clone(), proposer.clone()));
+        let log = self.storage.log.clone();
+        let snapshot_bytes = self.config.tuning.snapshot_bytes;
+        runtime.spawn(retention::run(consensus.clone(), log, snapshot_bytes));
+        runtime.spawn(end_changes(consensus.clone()));
         runtime.spawn(take_seat(consensus.clone(), self.config.peers.clone()));
     }
 }

@@ -86,7 +86,10 @@ fn decide(
     replies: &BTreeMap<u64, HelloReply>,
     force: Force,
 ) -> Decision {
-    if let Some(member) = replies.values().find(|r| !r.pristine) {
+    if let Some(member) = replies
+        .values()
+        .find(|r| !r.pristine || !r.cluster_id.is_empty())
+    {
         if replies.values().any(|r| r.knows_you) {
             return Decision::Begin(Beginning::Await);
         }

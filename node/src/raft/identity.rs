@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use arc_swap::ArcSwap;
@@ -53,6 +53,7 @@ pub struct Identity {
     record: NodeRecord,
     node_id: AtomicU64,
     cluster_id: ArcSwap<String>,
+    has_past: AtomicBool,
 }
 
 impl Identity {
@@ -63,7 +64,19 @@ impl Identity {
             record,
             node_id: AtomicU64::new(node_id),
             cluster_id: ArcSwap::new(Arc::new(cluster_id)),
+            has_past: AtomicBool::new(false),
         }
+    }
+
+    /// This node holds something of a cluster, or was given an id there: it must never make another one.
+    #[must_use]
+    pub fn has_past(&self) -> bool {
+        self.has_past.load(Ordering::Acquire)
+    }
+
+    /// From now on this node has a past.
+    pub fn set_past(&self) {
+        self.has_past.store(true, Ordering::Release);
     }
 
     /// What the membership records of this node.

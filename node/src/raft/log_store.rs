@@ -147,6 +147,12 @@ impl LogStore {
         synced.await.map_err(|_| StorageError::Stopped)
     }
 
+    /// The last entry that memory does not hold, so that reading it takes the disk; 0 if there is none.
+    #[must_use]
+    pub fn on_disk_only(&self) -> u64 {
+        self.memory().tail.start().saturating_sub(1)
+    }
+
     /// Counts of what was written.
     #[must_use]
     pub fn stats(&self) -> &LogStats {

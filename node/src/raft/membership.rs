@@ -1,6 +1,10 @@
 //! Who the members are and how far they have come, and how one takes another's seat.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
 use helve_proto::peer::v1::NodeRecord;
 use openraft::{
@@ -8,6 +12,12 @@ use openraft::{
 };
 
 use super::{Consensus, Stopped, types::NodeInfo};
+
+/// A member that has been silent for longer may be replaced.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
+
+/// A learner that lacks no more entries may vote.
+const LEARNER_LAG_MAX: u64 = 1_000;
 
 /// This node's state in consensus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,15 +136,6 @@ impl Consensus {
             .map_err(|e| Stopped(e.to_string()))
     }
 
-    /// An id below the highest one that is no member was removed: ids are given out in order and never again.
-    pub(super) fn was_removed(&self, id: u64) -> bool {
-        let metrics = self.raft.server_metrics();
-        let metrics = metrics.borrow_watched();
-        let members = &metrics.membership_config;
-        let highest = members.nodes().map(|(id, _)| *id).max().unwrap_or(0);
-        id < highest && members.get_node(&id).is_none()
-    }
-
     /// This node's progress, and what it knows of the others.
     #[must_use]
     pub fn overview(&self) -> Overview {
@@ -218,11 +219,20 @@ impl Consensus {
     /// See [`MembershipError`].
     pub async fn seat(&self, id: u64, record: NodeRecord) -> Result<(), MembershipError> {
         let seat = record.seat;
-        let former: BTreeSet<u64> = self.former_members(id, seat)?;
+        if self
+            .member(id)
+            .is_some_and(|member| member.uuid != record.uuid)
+        {
+            return Err(MembershipError::SeatTaken(seat));
+        }
+        self.former_members(id, seat)?;
         let not_committed =
             |e: &dyn std::fmt::Display| MembershipError::NotCommitted(e.to_string());
         let added = self.raft.add_learner(id, NodeInfo(record), true).await;
         added.map_err(|e| not_committed(&e))?;
+        self.caught_up(id).await?;
+        // The seat's former member may have come back in the meantime.
+        let former = self.former_members(id, seat)?;
         let mut voters: BTreeSet<u64> = {
             let metrics = self.raft.server_metrics();
             let metrics = metrics.borrow_watched();
@@ -237,20 +247,60 @@ impl Consensus {
         Ok(())
     }
 
+    /// Waits until a learner lacks next to nothing: as a voter that lags it would hold up every commit.
+    async fn caught_up(&self, id: u64) -> Result<(), MembershipError> {
+        let mut metrics = self.raft.metrics();
+        loop {
+            let overview = self.overview();
+            let learner = overview.members.iter().find(|m| m.id == id);
+            if overview.leader_id != self.identity.node_id() {
+                return Err(MembershipError::NotLeading);
+            }
+            let matched = learner.and_then(|m| m.matched).unwrap_or(0);
+            if matched + LEARNER_LAG_MAX >= overview.last_log {
+                return Ok(());
+            }
+            metrics
+                .changed()
+                .await
+                .map_err(|_| Stopped("stopped".to_owned()))?;
+        }
+    }
+
+    /// Finishes a change of members that its leader began and did not end: a joint configuration needs both majorities.
+    ///
+    /// # Errors
+    /// If this node does not lead any more, or the change is not committed.
+    pub async fn leave_joint(&self) -> Result<(), MembershipError> {
+        let is_joint = {
+            let metrics = self.raft.server_metrics();
+            let metrics = metrics.borrow_watched();
+            metrics.membership_config.get_joint_config().len() > 1
+        };
+        if !is_joint {
+            return Ok(());
+        }
+        let change = ChangeMembers::AddVoterIds(BTreeSet::new());
+        let changed = self.raft.change_membership(change, false).await;
+        changed
+            .map(|_| ())
+            .map_err(|e| MembershipError::NotCommitted(e.to_string()))
+    }
+
     /// The members that hold a seat, all silent.
     fn former_members(&self, id: u64, seat: u64) -> Result<BTreeSet<u64>, MembershipError> {
         let overview = self.overview();
         if overview.leader_id != self.identity.node_id() {
             return Err(MembershipError::NotLeading);
         }
+        let led_for = self.led_for(overview.term);
         let holders = overview
             .members
             .iter()
             .filter(|m| m.record.seat == seat && m.id != id);
-        let silent = Duration::from_secs(2);
         holders
             .map(|m| {
-                let gone = m.silent_for.is_none_or(|for_| for_ > silent);
+                let gone = m.silent_for.unwrap_or(led_for) > SILENCE_MIN;
                 if gone {
                     Ok(m.id)
                 } else {
@@ -258,6 +308,18 @@ impl Consensus {
                 }
             })
             .collect()
+    }
+
+    /// How long this node is known to have led in this term: a member that never answered it may not have had the time.
+    fn led_for(&self, term: u64) -> Duration {
+        let mut since = self
+            .leads_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if since.0 != term {
+            *since = (term, Instant::now());
+        }
+        since.1.elapsed()
     }
 
     /// Whether a new node may ask for this seat.
@@ -277,6 +339,18 @@ impl Consensus {
             .map(|m| m.id)
             .max()
             .unwrap_or(0)
+    }
+
+    /// Removes the log's entries up to and including `upto`, as far as a snapshot covers them.
+    ///
+    /// # Errors
+    /// If consensus stopped.
+    pub async fn purge_log(&self, upto: u64) -> Result<(), Stopped> {
+        self.raft
+            .trigger()
+            .purge_log(upto)
+            .await
+            .map_err(|e| Stopped(e.to_string()))
     }
 
     /// Takes a snapshot of what is applied now, and waits for it.

@@ -17,7 +17,11 @@ pub mod snapshot;
 pub mod state_machine;
 pub mod types;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
@@ -126,6 +130,8 @@ pub struct Consensus {
     raft: Raft,
     identity: Arc<Identity>,
     applied: watch::Receiver<Progress>,
+    /// The last term in which this node was asked as the leader, and since when.
+    leads_since: Arc<Mutex<(u64, Instant)>>,
 }
 
 impl Consensus {
@@ -149,6 +155,7 @@ impl Consensus {
             raft,
             identity,
             applied,
+            leads_since: Arc::new(Mutex::new((0, Instant::now()))),
         })
     }
 

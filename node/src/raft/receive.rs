@@ -23,9 +23,6 @@ pub enum ReceiveError {
     /// Consensus has stopped here.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The sender was removed from the cluster.
-    #[error("node {0} was removed from the cluster")]
-    Removed(u64),
 }
 
 fn stopped(error: impl std::fmt::Display) -> ReceiveError {
@@ -66,10 +63,6 @@ impl Consensus {
     /// # Errors
     /// See [`ReceiveError`].
     pub async fn vote(&self, request: VoteRequest) -> Result<VoteReply, ReceiveError> {
-        let sender = request.header.as_ref().map_or(0, |h| h.from);
-        if self.was_removed(sender) {
-            return Err(ReceiveError::Removed(sender));
-        }
         let (request, ballot) = codec::vote_request_from_proto(request)?;
         let reply = match ballot {
             Ballot::Vote => self.raft.vote(request).await,

@@ -102,6 +102,7 @@ impl StateMachine {
             identity,
             data_dir,
         });
+        rows.note_name()?;
         let progress = rows.progress()?;
         gate.advance(progress.index);
         let (applier, work) = blocking::channel::<Work>();
@@ -194,16 +195,28 @@ impl Rows {
 
     /// The cluster's name is also kept where a start finds it before any row.
     fn note(&self, outcome: &Outcome) -> io::Result<()> {
-        if let Some(Kind::SetClusterId(set)) = &outcome.outcome
-            && *self.identity.cluster_id() != set.cluster_id
-        {
+        if let Some(Kind::SetClusterId(set)) = &outcome.outcome {
             self.name_cluster(set.cluster_id.clone())?;
         }
         Ok(())
     }
 
+    /// What the rows say of the cluster's name goes to the data directory, which a crash may have kept from hearing it.
+    fn note_name(&self) -> io::Result<()> {
+        let name = self
+            .state
+            .read(|view| helve_machine::cluster_id(view, GROUP_ID));
+        match name.map_err(io::Error::other)? {
+            Some(cluster_id) => self.name_cluster(cluster_id),
+            None => Ok(()),
+        }
+    }
+
     fn name_cluster(&self, cluster_id: String) -> io::Result<()> {
         let mut data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
+        if data_dir.identity().cluster_id == cluster_id {
+            return Ok(());
+        }
         let assigned = data_dir.assign(self.identity.node_id(), &cluster_id);
         assigned.map_err(io::Error::other)?;
         self.identity.set_cluster_id(cluster_id);
@@ -307,12 +320,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let installed = tokio::task::spawn_blocking(move || -> io::Result<Progress> {
             rows.state.install(&snapshot).map_err(io::Error::other)?;
             snapshots.publish(&snapshot).map_err(io::Error::other)?;
-            let name = rows
-                .state
-                .read(|view| helve_machine::cluster_id(view, GROUP_ID));
-            if let Some(cluster_id) = name.map_err(io::Error::other)? {
-                rows.name_cluster(cluster_id)?;
-            }
+            rows.note_name()?;
             rows.progress()
         });
         let progress = installed.await.map_err(io::Error::other)??;

@@ -141,11 +141,13 @@ async fn run<L: Listing>(
     out: &mpsc::Sender<L::Part>,
 ) -> End {
     let lapse = Instant::now() + limits::LIST_TIME_MAX;
+    let mut first: Option<Ticket> = None;
     loop {
         let ticket = match services.reader.ticket(deadline).await {
-            Ok(ticket) => ticket,
+            Ok(ticket) => first.map_or(ticket, |first| ticket.not_after(first)),
             Err(error) => return End::Failed(error.into()),
         };
+        first = Some(ticket);
         let (made, mut pages) = mpsc::channel(limits::LIST_PAGES_BUFFERED_MAX);
         let producer = Producer {
             services: Arc::clone(services),

@@ -3,39 +3,32 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use futures::{Stream, StreamExt, stream};
 use helve_proto::{
     Reason,
-    command::v1::{AllocateNodeId, Command, command::Operation, outcome::Outcome as Kind},
     peer::v1::{
-        AppendReply, AppendRequest, ForwardAnswer, ForwardBatch, ForwardReply, HelloReply,
-        HelloRequest, JoinReply, JoinRequest, Joined, NodeRecord, PeerHeader, ReadIndexReply,
-        ReadIndexRequest, Rejected, SnapshotPart, SnapshotReply, TransferReply, TransferRequest,
-        VoteReply, VoteRequest, forward_answer::Answer, join_reply,
-        peer_service_server::PeerService, rejected::Reason as RejectReason,
+        AppendReply, AppendRequest, ForwardBatch, ForwardReply, HelloReply, HelloRequest,
+        JoinReply, JoinRequest, PeerHeader, ReadIndexReply, ReadIndexRequest, SnapshotPart,
+        SnapshotReply, TransferReply, TransferRequest, VoteReply, VoteRequest, join_reply,
+        peer_service_server::PeerService,
     },
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     limits::FORWARD_BATCHES_MAX,
-    propose::{Attempt, Proposer, Rejection},
+    propose::Proposer,
     raft::{
         Consensus,
         identity::{Identity, PeerRefusal},
         membership::MembershipError,
         receive::ReceiveError,
     },
-    read_index::own_command,
-    service::{snapshot_intake, status},
+    service::{forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::checkpoint::Snapshots,
 };
@@ -122,7 +115,6 @@ fn refused(error: &ReceiveError) -> Status {
     let (code, reason) = match error {
         ReceiveError::Malformed(_) => (tonic::Code::InvalidArgument, Reason::BadRequest),
         ReceiveError::Stopped(_) => (tonic::Code::Unavailable, Reason::Stopping),
-        ReceiveError::Removed(_) => (tonic::Code::FailedPrecondition, Reason::WrongNode),
     };
     status::status(code, reason, &error.to_string())
 }
@@ -174,7 +166,7 @@ impl PeerService for PeerServer {
             seat: record.seat,
             uuid: record.uuid.clone(),
             node_id: self.identity.node_id(),
-            pristine: true,
+            pristine: !self.identity.has_past(),
             cluster_id: self.identity.cluster_id().as_ref().clone(),
             feature_level: record.feature_level,
             client_address: record.client_address.clone(),
@@ -183,7 +175,7 @@ impl PeerService for PeerServer {
         let running = self.running.borrow().clone();
         if let Some(Running { consensus, .. }) = running {
             let initialized = consensus.is_initialized().await;
-            reply.pristine = !initialized.map_err(|e| refused(&ReceiveError::Stopped(e)))?;
+            reply.pristine &= !initialized.map_err(|e| refused(&ReceiveError::Stopped(e)))?;
             reply.leader_id = consensus.leading().leader.unwrap_or(0);
             reply.leader_peer_address = consensus
                 .member(reply.leader_id)
@@ -278,11 +270,21 @@ impl PeerService for PeerServer {
         });
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
         tokio::spawn(async move {
-            let executed = batches.map(|batch| execute(proposer.clone(), batch));
+            let executed = batches.map(|batch| forwarded::execute(proposer.clone(), batch));
             let mut executed = executed.buffered(FORWARD_BATCHES_MAX);
-            while let Some(reply) = executed.next().await {
-                if replies.send(Ok(reply)).await.is_err() {
+            loop {
+                let parts = tokio::select! {
+                    parts = executed.next() => parts.unwrap_or_default(),
+                    // Nobody waits for the answers; what was proposed goes on.
+                    () = replies.closed() => return,
+                };
+                if parts.is_empty() {
                     return;
+                }
+                for part in parts {
+                    if replies.send(Ok(part)).await.is_err() {
+                        return;
+                    }
                 }
             }
         });
@@ -330,7 +332,7 @@ impl PeerService for PeerServer {
                 "join without a node",
             )
         })?;
-        let result = match join(&running, &self.identity, node_id, node).await {
+        let result = match seats::join(&running, &self.identity, node_id, node).await {
             Ok(joined) => join_reply::Result::Joined(joined),
             Err(MembershipError::NotLeading) => {
                 let leader = running.consensus.leading().leader.unwrap_or(0);
@@ -342,85 +344,5 @@ impl PeerService for PeerServer {
         Ok(Response::new(JoinReply {
             result: Some(result),
         }))
-    }
-}
-
-/// A node without an id gets one; a node that runs under its id is made a member.
-async fn join(
-    running: &Running,
-    identity: &Identity,
-    node_id: u64,
-    node: NodeRecord,
-) -> Result<Joined, MembershipError> {
-    if !running.consensus.leading().here {
-        return Err(MembershipError::NotLeading);
-    }
-    let cluster_id = identity.cluster_id().as_ref().clone();
-    if node_id != 0 {
-        running.consensus.seat(node_id, node).await?;
-        return Ok(Joined {
-            node_id,
-            cluster_id,
-        });
-    }
-    running.consensus.seat_is_free(node.seat)?;
-    let taken_max = running.consensus.highest_member();
-    let command: Command = own_command(Operation::AllocateNodeId(AllocateNodeId { taken_max }));
-    let deadline = Instant::now() + Duration::from_secs(3);
-    let outcome = running.proposer.propose(command, deadline).await;
-    match outcome
-        .map_err(|e| MembershipError::NotCommitted(e.to_string()))?
-        .outcome
-    {
-        Some(Kind::AllocateNodeId(allocated)) => Ok(Joined {
-            node_id: allocated.id,
-            cluster_id,
-        }),
-        other => Err(MembershipError::NotCommitted(format!(
-            "unexpected outcome {other:?}"
-        ))),
-    }
-}
-
-async fn execute(proposer: Proposer, batch: ForwardBatch) -> ForwardReply {
-    let (ids, commands): (Vec<u64>, Vec<Option<Command>>) = batch
-        .calls
-        .into_iter()
-        .map(|call| (call.correlation_id, call.command))
-        .unzip();
-    // A call without a command gets the default one, which the machine refuses.
-    let commands = commands
-        .into_iter()
-        .map(Option::unwrap_or_default)
-        .collect();
-    let attempts = proposer.execute_here(commands).await;
-    let answers = ids
-        .into_iter()
-        .zip(attempts)
-        .map(|(correlation_id, attempt)| {
-            let answer = Some(match attempt {
-                Attempt::Outcome(outcome) => Answer::Outcome(*outcome),
-                Attempt::Rejected(rejection) => Answer::Rejected(Rejected {
-                    reason: reject_reason(rejection).into(),
-                    leader_id: 0,
-                }),
-                Attempt::Unknown(why) => Answer::Unknown(why),
-            });
-            ForwardAnswer {
-                correlation_id,
-                answer,
-            }
-        });
-    ForwardReply {
-        answers: answers.collect(),
-    }
-}
-
-fn reject_reason(rejection: Rejection) -> RejectReason {
-    match rejection {
-        Rejection::NotLeading => RejectReason::NotLeader,
-        Rejection::Overloaded => RejectReason::Overloaded,
-        Rejection::DiskFull => RejectReason::DiskFull,
-        Rejection::Stopping => RejectReason::Stopping,
     }
 }

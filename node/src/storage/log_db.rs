@@ -63,7 +63,8 @@ impl LogDb {
     ) -> Result<(Arc<Self>, Recovered), StorageError> {
         fs::create_dir_all(path).map_err(StorageError::io("create", path))?;
         let mark_path = mark_path(path);
-        if !path.join("CURRENT").exists() {
+        // A mark without a database vouches for what is gone: the check below refuses.
+        if !path.join("CURRENT").exists() && !mark_path.exists() {
             SyncedMark::create(&mark_path)?;
         }
         let mark = SyncedMark::open(&mark_path)?;

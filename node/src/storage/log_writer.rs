@@ -328,7 +328,11 @@ impl Writer {
         let Some(start) = self.reclaimable.take() else {
             return;
         };
-        let (from, to) = (self.log.entry_key(0), self.log.entry_key(start));
+        // The engine drops a file whose last key is the end of the range, too, so the first live entry must not be that.
+        let (from, to) = (
+            self.log.entry_key(0),
+            self.log.entry_key(start.saturating_sub(1)),
+        );
         let dropped = self
             .log
             .db

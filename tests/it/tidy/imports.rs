@@ -24,6 +24,7 @@ const RUNGS: [&[&str]; 7] = [
         "propose",
         "forward",
         "read_index",
+        "retention",
         "ticker",
         "leadership",
         "own_session",
