@@ -43,8 +43,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// How long a call may take if its caller says nothing.
     fn deadline(&self) -> Duration;
 
-    /// Ends this host's work: calls from now on answer [`Closed`](crate::ErrorKind::Closed). Those under way end in their own
-    /// time. Closing again does nothing.
+    /// Ends this host's work: calls from now on answer [`Closed`](crate::ErrorKind::Closed), and so do those under way, but for
+    /// mutations that were sent and not answered: they are [`Ambiguous`](crate::ErrorKind::Ambiguous). Closing again does nothing.
     fn close(&self);
 }
 

@@ -89,7 +89,8 @@ impl Client {
     }
 
     /// Ends the work of this client and all its clones and stores: calls from now on answer
-    /// [`Closed`](crate::ErrorKind::Closed). Closing again does nothing.
+    /// [`Closed`](crate::ErrorKind::Closed), and so do those under way, but for writes that were sent and not answered: they are
+    /// [`Ambiguous`](crate::ErrorKind::Ambiguous). Closing again does nothing.
     pub fn close(&self) {
         self.backend.close();
     }

@@ -5,14 +5,7 @@ mod tries;
 mod unary;
 mod verdict;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use helve_proto::{
@@ -22,8 +15,9 @@ use helve_proto::{
         exchange_answer::Answer, exchange_call::Call,
     },
 };
+use prost::Message as _;
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, watch},
     time::{Instant, timeout_at},
 };
 
@@ -31,7 +25,7 @@ use crate::{
     backend::{Backend, header_mut, identity_mut},
     channel::{Hints, Pool},
     client::Client,
-    cluster::tries::{Effect, Tries},
+    cluster::tries::{Effect, Tries, end},
     error::{Error, ErrorKind},
     limits,
     session::{Number, Session},
@@ -100,7 +94,7 @@ impl ClusterBuilder {
             deadline: self.deadline,
             attempt_timeout: self.attempt_timeout,
             session: Mutex::new(None),
-            closed: AtomicBool::new(false),
+            closed: watch::Sender::new(false),
         })))
     }
 }
@@ -111,7 +105,7 @@ struct Cluster {
     attempt_timeout: Duration,
     /// Opened by the first mutation; locked while it is being opened, so that callers wait for one session.
     session: Mutex<Option<Arc<Session>>>,
-    closed: AtomicBool,
+    closed: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Cluster {
@@ -125,7 +119,7 @@ impl fmt::Debug for Cluster {
 #[async_trait]
 impl Backend for Cluster {
     async fn call(&self, mut call: Call, deadline: Duration) -> Result<Answer, Error> {
-        self.check_open()?;
+        check_size(call.encoded_len())?;
         let until = Instant::now() + deadline;
         match identity_mut(&mut call) {
             None => self.answer(call, None, Effect::Harmless, until).await,
@@ -139,18 +133,15 @@ impl Backend for Cluster {
         request: ListRequest,
         deadline: Duration,
     ) -> Result<Vec<ListReply>, Error> {
-        self.check_open()?;
+        check_size(request.encoded_len())?;
         let until = Instant::now() + deadline;
-        list::collect(
-            &self.pool,
-            until,
-            self.attempt_timeout,
-            |channel, timeout| {
-                let request = unary::timed(request.clone(), timeout);
-                Box::pin(async move { unary::handles(channel).list(request).await })
-            },
-        )
-        .await
+        let tries = || self.tries(Effect::Harmless, until);
+        let open = |channel, timeout| -> list::Opened<_> {
+            let request = unary::timed(request.clone(), timeout);
+            Box::pin(async move { unary::handles(channel).list(request).await })
+        };
+        self.unless_closed(list::collect(&self.pool, until, tries, open))
+            .await
     }
 
     async fn list_keys(
@@ -158,18 +149,15 @@ impl Backend for Cluster {
         request: ListKeysRequest,
         deadline: Duration,
     ) -> Result<Vec<ListKeysReply>, Error> {
-        self.check_open()?;
+        check_size(request.encoded_len())?;
         let until = Instant::now() + deadline;
-        list::collect(
-            &self.pool,
-            until,
-            self.attempt_timeout,
-            |channel, timeout| {
-                let request = unary::timed(request.clone(), timeout);
-                Box::pin(async move { unary::keys(channel).list(request).await })
-            },
-        )
-        .await
+        let tries = || self.tries(Effect::Harmless, until);
+        let open = |channel, timeout| -> list::Opened<_> {
+            let request = unary::timed(request.clone(), timeout);
+            Box::pin(async move { unary::keys(channel).list(request).await })
+        };
+        self.unless_closed(list::collect(&self.pool, until, tries, open))
+            .await
     }
 
     fn deadline(&self) -> Duration {
@@ -177,16 +165,32 @@ impl Backend for Cluster {
     }
 
     fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.send_replace(true);
     }
 }
 
 impl Cluster {
-    fn check_open(&self) -> Result<(), Error> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::closed());
+    /// What has no effect may be dropped half-way.
+    async fn unless_closed<A>(
+        &self,
+        reading: impl Future<Output = Result<A, Error>>,
+    ) -> Result<A, Error> {
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            biased;
+            () = end(&mut closed) => Err(Error::closed()),
+            read = reading => read,
         }
-        Ok(())
+    }
+
+    fn tries(&self, effect: Effect, until: Instant) -> Tries<'_> {
+        Tries::new(
+            &self.pool,
+            effect,
+            until,
+            self.attempt_timeout,
+            self.closed.subscribe(),
+        )
     }
 
     /// Gives a mutation its number. One that meets an expired session before any try may have had an effect gets another number
@@ -224,8 +228,7 @@ impl Cluster {
             }
             Box::pin(unary::send(channel, call, timeout))
         };
-        let tries = Tries::new(&self.pool, effect, until, self.attempt_timeout);
-        let (node, mut answer) = tries.run(attempt).await?;
+        let (node, mut answer) = self.tries(effect, until).run(attempt).await?;
         let header = header_mut(&mut answer).and_then(|header| header.as_ref());
         let leader = header.map_or("", |header| &header.leader_hint);
         self.pool.answered(&node, leader);
@@ -266,4 +269,16 @@ impl Cluster {
             *session = None;
         }
     }
+}
+
+/// Whether a request of this many bytes can be within the limits at all.
+fn check_size(bytes: usize) -> Result<(), Error> {
+    if bytes > limits::REQUEST_BYTES_MAX {
+        let message = format!(
+            "the request has {bytes} bytes, and {} are allowed: write less at once",
+            limits::REQUEST_BYTES_MAX
+        );
+        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+    }
+    Ok(())
 }

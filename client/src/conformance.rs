@@ -125,12 +125,14 @@ cases! {
         a_key_may_hold_any_text_but_nul,
         batch_store_is_all_or_nothing,
         batch_retrieve_keeps_the_order,
-        store_if_writes_only_on_the_revision;
+        store_if_writes_only_on_the_revision,
+        closed_keys_say_so;
     transact:
         a_checkout_takes_the_cart_and_stores_the_order,
         what_does_not_live_aborts_all,
         a_conflict_aborts_all_and_names_the_operation,
-        every_operation_answers_in_order;
+        every_operation_answers_in_order,
+        a_transaction_over_a_closed_store_says_so;
     replay:
         a_retried_mutation_returns_its_first_outcome_on_any_node,
         a_retried_take_returns_the_value_again,
@@ -146,6 +148,7 @@ cases! {
         bad_transactions_are_refused,
         bad_lifetimes_are_refused,
         bad_identities_are_refused,
+        what_fits_no_message_is_too_large,
         the_largest_of_everything_is_accepted;
 }
 

@@ -115,6 +115,10 @@ impl<T> Handles<T> {
         ttl.lifetime(self.options.defaults).map(Some)
     }
 
+    pub(crate) fn closed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.closed)
+    }
+
     fn client(&self) -> Result<&Client, Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed());

@@ -97,6 +97,10 @@ impl Keys {
         ttl.lifetime(self.options.defaults).map(Some)
     }
 
+    pub(crate) fn closed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.closed)
+    }
+
     fn client(&self) -> Result<&Client, Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed());

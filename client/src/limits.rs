@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long the first try of a call waits for its node, and the first part of a list; each further try waits twice as long.
+/// A node without a leader holds a call until it knows the next one, which takes about as long as this: with less time the tries of
+/// every failover and every slow disk would multiply, and none be answered earlier.
 #[cfg(feature = "cluster")]
 pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection may take to be made.
@@ -20,6 +22,10 @@ pub(crate) const SUSPECT: Duration = Duration::from_secs(2);
 /// Endpoints that are learned from leader hints.
 #[cfg(feature = "cluster")]
 pub(crate) const LEARNED_ENDPOINTS_MAX: usize = 16;
+/// Bytes of a request, as encoded: the 4 MiB of names and values that a transaction may have, and ample room for what frames
+/// them. More is within no limit of a node, and might not fit a message, so it is refused unsent; less is the node's to judge.
+#[cfg(feature = "cluster")]
+pub(crate) const REQUEST_BYTES_MAX: usize = 6 << 20;
 /// Bytes of a gRPC message.
 #[cfg(feature = "cluster")]
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;

@@ -1,5 +1,10 @@
 //! Several writes as one.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use helve_proto::{
     Reason,
     v1::{
@@ -20,7 +25,7 @@ use crate::{
 };
 
 /// Writes to handles and keys that take effect together, at one revision, or not at all. At most 128, and 4 MiB; no handle and
-/// no key in two of them. The stores only name what is written: that one of them was closed does not matter.
+/// no key in two of them. None of the stores may be closed when it is committed.
 ///
 /// What cannot be built (a value without JSON form, a lifetime that does not fit) is said by [`commit`](Self::commit).
 #[derive(Debug)]
@@ -28,6 +33,8 @@ use crate::{
 pub struct Transaction {
     client: Client,
     operations: Vec<Kind>,
+    /// Whether the store of each operation was closed.
+    closed: Vec<Arc<AtomicBool>>,
     flaw: Option<Error>,
 }
 
@@ -87,13 +94,14 @@ impl Transaction {
         Self {
             client,
             operations: Vec::new(),
+            closed: Vec::new(),
             flaw: None,
         }
     }
 
     /// Keeps a value under a new id: `info(operation).name` of the reply.
     pub fn mint<T: Serialize>(self, store: &Handles<T>, value: &T, ttl: Ttl) -> Self {
-        self.with(|| {
+        self.with(store.closed(), || {
             Ok(Kind::Mint(MintOperation {
                 store: store.name(),
                 owner: store.owner(),
@@ -106,7 +114,7 @@ impl Transaction {
 
     /// Writes a value under an id. A handle that expired or was taken aborts the transaction.
     pub fn put<T: Serialize>(self, store: &Handles<T>, id: &str, value: &T, ttl: Ttl) -> Self {
-        self.with(|| {
+        self.with(store.closed(), || {
             Ok(Kind::Put(PutOperation {
                 store: store.name(),
                 owner: store.owner(),
@@ -120,7 +128,7 @@ impl Transaction {
 
     /// Takes a handle; its value stands in the reply. One that does not live aborts the transaction.
     pub fn take<T>(self, store: &Handles<T>, id: &str) -> Self {
-        self.with(|| {
+        self.with(store.closed(), || {
             Ok(Kind::Take(TakeOperation {
                 store: store.name(),
                 owner: store.owner(),
@@ -132,7 +140,7 @@ impl Transaction {
 
     /// Gives a handle a new lifetime. One that does not live aborts the transaction.
     pub fn renew<T>(self, store: &Handles<T>, id: &str, ttl: Ttl) -> Self {
-        self.with(|| {
+        self.with(store.closed(), || {
             Ok(Kind::Renew(RenewOperation {
                 store: store.name(),
                 owner: store.owner(),
@@ -145,7 +153,7 @@ impl Transaction {
 
     /// Deletes a handle. One that does not live aborts the transaction.
     pub fn delete<T>(self, store: &Handles<T>, id: &str) -> Self {
-        self.with(|| {
+        self.with(store.closed(), || {
             Ok(Kind::Delete(DeleteOperation {
                 store: store.name(),
                 owner: store.owner(),
@@ -157,7 +165,7 @@ impl Transaction {
 
     /// Stores a value under a key.
     pub fn store<V: Serialize + ?Sized>(self, keys: &Keys, key: &str, value: &V, ttl: Ttl) -> Self {
-        self.with(|| {
+        self.with(keys.closed(), || {
             Ok(Kind::Store(StoreOperation {
                 owner: keys.owner(),
                 key: key.to_owned(),
@@ -170,7 +178,7 @@ impl Transaction {
 
     /// Deletes a key; it need not exist.
     pub fn delete_key(self, keys: &Keys, key: &str) -> Self {
-        self.with(|| {
+        self.with(keys.closed(), || {
             Ok(Kind::DeleteKey(DeleteKeyOperation {
                 owner: keys.owner(),
                 key: key.to_owned(),
@@ -203,8 +211,13 @@ impl Transaction {
     /// Makes it so, all or nothing.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if an `if_revision` does not hold; and those of every write.
+    /// [`Conflict`](ErrorKind::Conflict) if an `if_revision` does not hold; [`Closed`](ErrorKind::Closed) if one of the stores is
+    /// closed; and those of every write.
     pub async fn commit(self) -> Result<Transacted, Error> {
+        let is_closed = |closed: &Arc<AtomicBool>| closed.load(Ordering::Acquire);
+        if self.closed.iter().any(is_closed) {
+            return Err(Error::closed());
+        }
         if let Some(flaw) = self.flaw {
             return Err(flaw);
         }
@@ -228,7 +241,12 @@ impl Transaction {
         }
     }
 
-    fn with(mut self, operation: impl FnOnce() -> Result<Kind, Error>) -> Self {
+    fn with(
+        mut self,
+        closed: Arc<AtomicBool>,
+        operation: impl FnOnce() -> Result<Kind, Error>,
+    ) -> Self {
+        self.closed.push(closed);
         match operation() {
             Ok(operation) => self.operations.push(operation),
             Err(flaw) => {

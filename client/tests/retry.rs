@@ -9,6 +9,9 @@ use helve_client::{
 };
 use scripted::{Node, Step};
 
+/// Longer than any test takes.
+const PATIENT: Duration = Duration::from_secs(600);
+
 fn client(nodes: &[&Node]) -> Client {
     let addresses = nodes.iter().map(|node| node.address.clone());
     ClusterBuilder::new(addresses)
@@ -132,4 +135,50 @@ async fn a_cancelled_call_holds_no_later_one_back() {
     assert!(cancelled.await.unwrap_err().is_cancelled());
     assert_eq!(mint(&client).await, Ok("minted".to_owned()));
     assert_eq!(node.first_incomplete(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_node_that_stops_did_nothing_and_another_one_is_tried() {
+    let stopping = Node::start([Step::Refuse(Reason::Stopping)]).await;
+    let expired = Step::Refuse(Reason::SessionExpired);
+    let sound = Node::start([expired, Step::Answer]).await;
+    assert_eq!(
+        mint(&client(&[&stopping, &sound])).await,
+        Ok("minted".to_owned()),
+        "not in doubt, so a new session is safe"
+    );
+    let in_doubt = Node::start([Step::Break]).await;
+    let stopping = Node::start([Step::Refuse(Reason::Stopping)]).await;
+    let client = client(&[&in_doubt, &stopping]);
+    assert_eq!(
+        mint(&client.with_deadline(Duration::from_millis(300))).await,
+        Err(ErrorKind::Ambiguous)
+    );
+}
+
+#[tokio::test]
+async fn closing_ends_calls_under_way() {
+    let silent = Node::start([Step::Hang]).await;
+    let builder = ClusterBuilder::new([silent.address.clone()]).deadline(PATIENT);
+    let client = builder.attempt_timeout(PATIENT).build().unwrap();
+    let sent = tokio::spawn({
+        let client = client.clone();
+        async move { mint(&client).await }
+    });
+    while silent.identities().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    client.close();
+    assert_eq!(sent.await.unwrap(), Err(ErrorKind::Ambiguous));
+    assert_eq!(mint(&client).await, Err(ErrorKind::Closed));
+
+    let builder = ClusterBuilder::new([Node::gone().await]).deadline(PATIENT);
+    let client = builder.build().unwrap();
+    let unsent = tokio::spawn({
+        let client = client.clone();
+        async move { mint(&client).await }
+    });
+    tokio::task::yield_now().await;
+    client.close();
+    assert_eq!(unsent.await.unwrap(), Err(ErrorKind::Closed));
 }

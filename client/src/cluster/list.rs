@@ -10,26 +10,22 @@ use tonic::{Response, Status, Streaming, transport::Channel};
 
 use crate::{
     channel::Pool,
-    cluster::{
-        tries::{Effect, Tries},
-        verdict::Verdict,
-    },
+    cluster::{tries::Tries, verdict::Verdict},
     error::{Error, ErrorKind},
     limits::{LIST, LIST_BYTES_MAX, LIST_STALL},
 };
 
-type Opened<P> = BoxFuture<'static, Result<Response<Streaming<P>>, Status>>;
+pub(crate) type Opened<P> = BoxFuture<'static, Result<Response<Streaming<P>>, Status>>;
 
 /// All parts of one stream. The first must come until `until`; a stream that breaks before is opened anew, and its parts are
 /// dropped, for the new one is another view.
-pub(crate) async fn collect<P: Message + Default + 'static>(
+pub(crate) async fn collect<'a, P: Message + Default + 'static>(
     pool: &Pool,
     until: Instant,
-    attempt_timeout: Duration,
+    tries: impl Fn() -> Tries<'a> + Send + Sync,
     open: impl Fn(Channel, Duration) -> Opened<P> + Send + Sync,
 ) -> Result<Vec<P>, Error> {
     loop {
-        let tries = Tries::new(pool, Effect::Harmless, until, attempt_timeout);
         let first_part = |channel, _timeout| -> BoxFuture<'static, _> {
             let opened = open(channel, LIST);
             Box::pin(async move {
@@ -38,7 +34,7 @@ pub(crate) async fn collect<P: Message + Default + 'static>(
                 Ok((first, stream))
             })
         };
-        let (node, (first, stream)) = tries.run(first_part).await?;
+        let (node, (first, stream)) = tries().run(first_part).await?;
         match rest(first, stream).await {
             Ok(parts) => return Ok(parts),
             Err(Verdict::Refused(error)) => return Err(error),

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use helve_proto::Reason;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 use tonic::{Status, transport::Channel};
 
 use crate::{
@@ -29,6 +32,8 @@ pub(crate) struct Tries<'a> {
     effect: Effect,
     until: Instant,
     attempt_timeout: Duration,
+    /// Turns true when the client is closed.
+    closed: watch::Receiver<bool>,
     backoff: Backoff,
     /// A try had no answer that says it was not done.
     in_doubt: bool,
@@ -40,12 +45,14 @@ impl<'a> Tries<'a> {
         effect: Effect,
         until: Instant,
         attempt_timeout: Duration,
+        closed: watch::Receiver<bool>,
     ) -> Self {
         Self {
             pool,
             effect,
             until,
             attempt_timeout,
+            closed,
             backoff: Backoff::unavailable(),
             in_doubt: false,
         }
@@ -59,13 +66,22 @@ impl<'a> Tries<'a> {
         let mut node = self.pool.preferred();
         let mut last = Error::new(ErrorKind::Unavailable, "no time was left to send the call");
         loop {
+            if *self.closed.borrow() {
+                return Err(self.closed());
+            }
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(self.out_of_time(last));
             }
             let attempt_left = left.min(self.attempt_timeout);
             self.attempt_timeout *= 2;
-            let tried = timeout(attempt_left, attempt(node.channel(), attempt_left)).await;
+            let tried = tokio::select! {
+                tried = timeout(attempt_left, attempt(node.channel(), attempt_left)) => tried,
+                () = end(&mut self.closed) => {
+                    self.in_doubt = true;
+                    return Err(self.closed());
+                }
+            };
             let verdict = match tried {
                 Ok(Ok(answer)) => return Ok((node, answer)),
                 Ok(Err(status)) => Verdict::of(status),
@@ -76,7 +92,10 @@ impl<'a> Tries<'a> {
             if Instant::now() + pause >= self.until {
                 return Err(self.out_of_time(last));
             }
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = end(&mut self.closed) => {}
+            }
             node = self.pool.after(&node);
         }
     }
@@ -123,9 +142,22 @@ impl<'a> Tries<'a> {
         Error::new(ErrorKind::Unavailable, message).with_source(last)
     }
 
+    /// The client was closed meanwhile.
+    fn closed(&self) -> Error {
+        if self.is_ambiguous() {
+            return ambiguous(Error::closed());
+        }
+        Error::closed()
+    }
+
     fn is_ambiguous(&self) -> bool {
         self.in_doubt && self.effect == Effect::Lasting
     }
+}
+
+/// Returns when the client is closed, or is gone, which nobody can then see.
+pub(crate) async fn end(closed: &mut watch::Receiver<bool>) {
+    let _gone_or_closed = closed.wait_for(|is_closed| *is_closed).await;
 }
 
 fn ambiguous(last: Error) -> Error {

@@ -67,8 +67,11 @@ impl Verdict {
                 error,
                 node: Health::Sound,
             },
-            Reason::Stopping => Self::Unknown {
+            // A node says it only of what it never proposed: it is going, its consensus took nothing more, or it could draw no
+            // id. What it proposed before it went is `Ambiguous`.
+            Reason::Stopping => Self::NotDone {
                 error,
+                pause: None,
                 node: Health::Suspect,
             },
             _ => Self::Refused(error),
@@ -79,10 +82,16 @@ impl Verdict {
     fn of_code(status: Status) -> Self {
         let unconnected = is_unconnected(&status);
         let message = format!("{}: {}", status.code().description(), status.message());
-        let error = |kind| Error::new(kind, message);
+        let error = |kind| Error::new(kind, message.clone());
         match status.code() {
             Code::Unauthenticated | Code::PermissionDenied => {
                 Self::Refused(error(ErrorKind::Denied).with_source(status))
+            }
+            // Requests are measured before they are sent, and replies are bounded far below a message: this is the refusal of
+            // something between that allows less.
+            Code::OutOfRange | Code::ResourceExhausted if is_of_size(&status) => {
+                let error = Error::refused(Reason::TooLarge, message, 0, 0);
+                Self::Refused(error.with_source(status))
             }
             Code::InvalidArgument | Code::OutOfRange => {
                 Self::Refused(error(ErrorKind::Invalid).with_source(status))
@@ -116,6 +125,12 @@ fn reason(status: &Status) -> Option<(Reason, Error)> {
         operation.unwrap_or(0),
     );
     Some((reason, error))
+}
+
+/// Whether a transport refused a message for its size. It has a code for that, but shares it: only the words tell.
+fn is_of_size(status: &Status) -> bool {
+    let words = ["too large", "larger than max", "size limit"];
+    words.iter().any(|words| status.message().contains(words))
 }
 
 /// Whether there was no connection to send anything over.
@@ -154,10 +169,11 @@ mod tests {
         assert!(matches!(overloaded, Verdict::NotDone { pause: said, .. } if said == pause));
         let leaderless = Verdict::of(status(Code::Unavailable, Reason::NoLeader));
         assert!(matches!(leaderless, Verdict::NotDone { .. }));
-        for reason in [Reason::Ambiguous, Reason::Stopping] {
-            let unknown = Verdict::of(status(Code::Unavailable, reason));
-            assert!(matches!(unknown, Verdict::Unknown { .. }), "{reason}");
-        }
+        let stopping = Verdict::of(status(Code::Unavailable, Reason::Stopping));
+        let node = Health::Suspect;
+        assert!(matches!(stopping, Verdict::NotDone { node: said, .. } if said == node));
+        let unknown = Verdict::of(status(Code::Unavailable, Reason::Ambiguous));
+        assert!(matches!(unknown, Verdict::Unknown { .. }));
         for code in [
             Code::Unavailable,
             Code::Cancelled,
@@ -167,6 +183,25 @@ mod tests {
             let unknown = Verdict::of(Status::new(code, "broken pipe"));
             assert!(matches!(unknown, Verdict::Unknown { .. }), "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_message_over_a_transports_limit_is_too_large() {
+        for (code, message) in [
+            (Code::OutOfRange, "Error, decoded message length too large"),
+            (
+                Code::ResourceExhausted,
+                "grpc: received message larger than max",
+            ),
+        ] {
+            let Verdict::Refused(error) = Verdict::of(Status::new(code, message)) else {
+                panic!("{code:?}");
+            };
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert_eq!(error.reason(), Some(Reason::TooLarge));
+        }
+        let other = Verdict::of(Status::new(Code::ResourceExhausted, "too many requests"));
+        assert!(matches!(other, Verdict::Unknown { .. }));
     }
 
     #[test]

@@ -165,6 +165,30 @@ pub(super) async fn bad_transactions_are_refused(setup: Setup) -> Result<(), Err
     Ok(())
 }
 
+pub(super) async fn what_fits_no_message_is_too_large(setup: Setup) -> Result<(), Error> {
+    let (store, keys, client) = (setup.handles::<String>(0), setup.keys(0), setup.client(0));
+    let large = "v".repeat(9 << 20);
+    let mint = store.mint(&large, Ttl::Default).await;
+    refused(mint, Reason::TooLarge, "mint");
+    let put = store.put("h", &large, Ttl::Default).await;
+    refused(put, Reason::TooLarge, "put");
+    let stored = keys.store("k", &json!(large)).await;
+    refused(stored, Reason::TooLarge, "store");
+    refused(store.get(&large).await, Reason::TooLarge, "get");
+    refused(keys.list(&large).await, Reason::TooLarge, "list");
+    let megabyte = "v".repeat(VALUE_BYTES_MAX);
+    for values in [5, 9] {
+        let mut transaction = client.transaction();
+        for n in 0..values {
+            transaction = transaction.put(&store, &n.to_string(), &megabyte, Ttl::Default);
+        }
+        refused(transaction.commit().await, Reason::TooLarge, "transaction");
+    }
+    assert!(store.is_empty().await?, "nothing was written");
+    assert!(keys.list("").await?.is_empty(), "nothing was written");
+    Ok(())
+}
+
 pub(super) async fn bad_lifetimes_are_refused(setup: Setup) -> Result<(), Error> {
     let store = setup.handles::<u32>(0);
     let overflowing = Duration::from_millis(u64::MAX);

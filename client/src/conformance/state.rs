@@ -145,3 +145,30 @@ pub(super) async fn store_if_writes_only_on_the_revision(setup: Setup) -> Result
     assert_eq!(record.value, json!(3));
     Ok(())
 }
+
+pub(super) async fn closed_keys_say_so(setup: Setup) -> Result<(), Error> {
+    let (closed, open) = (setup.keys(0), setup.keys(0));
+    closed.store("k", &json!(1)).await?;
+    closed.close();
+    closed.close();
+    let said = [
+        closed.store("k", &json!(2)).await,
+        closed
+            .store_if("k", &json!(2), Ttl::Never, 0)
+            .await
+            .map(drop),
+        closed.retrieve("k").await.map(drop),
+        closed.delete("k").await,
+        closed.exists("k").await.map(drop),
+        closed.list("").await.map(drop),
+        closed.list_values("").await.map(drop),
+        closed.batch_store(&[("k".to_owned(), json!(2))]).await,
+        closed.batch_retrieve(&["k".to_owned()]).await.map(drop),
+    ];
+    for said in said {
+        let kind = said.err().map(|error| error.kind());
+        assert_eq!(kind, Some(ErrorKind::Closed));
+    }
+    assert_eq!(open.retrieve("k").await?, Some(json!(1)));
+    Ok(())
+}

@@ -135,3 +135,22 @@ pub(super) async fn every_operation_answers_in_order(setup: Setup) -> Result<(),
     assert_eq!(keys.list("").await?, ["new"]);
     Ok(())
 }
+
+pub(super) async fn a_transaction_over_a_closed_store_says_so(setup: Setup) -> Result<(), Error> {
+    let (store, keys) = (setup.handles::<u32>(0), setup.keys(0));
+    let over_both = || {
+        let transaction = setup.client(0).transaction();
+        transaction
+            .put(&store, "h", &1, Ttl::Default)
+            .store(&keys, "k", &1, Ttl::Default)
+    };
+    let begun_before = over_both();
+    keys.close();
+    for transaction in [begun_before, over_both()] {
+        let said = transaction.commit().await;
+        let kind = said.err().map(|error| error.kind());
+        assert_eq!(kind, Some(ErrorKind::Closed));
+    }
+    assert_eq!(store.get("h").await?, None, "nothing was written");
+    Ok(())
+}
