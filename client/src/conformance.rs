@@ -10,6 +10,7 @@ mod handles;
 mod lifetimes;
 mod mcpkit;
 mod owners;
+mod renewal;
 mod replay;
 mod state;
 mod transact;
@@ -34,6 +35,11 @@ pub trait Host: Send + Sync {
 
     /// A client of its own, which a case may close.
     fn own_client(&self) -> Client;
+
+    /// Whether calls cost so little that cases may make ten times as many; if not told, no.
+    fn is_in_process(&self) -> bool {
+        false
+    }
 }
 
 /// One case.
@@ -101,6 +107,8 @@ cases! {
         a_get_restarts_the_idle_time,
         an_idle_handle_expires,
         keys_expire_and_are_then_absent;
+    renewal:
+        reads_at_the_deadline_do_not_delete_a_renewed_handle;
     handles:
         resolve_tells_live_expired_taken_and_unknown,
         put_if_writes_only_on_the_revision,

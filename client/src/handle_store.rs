@@ -19,7 +19,8 @@ use crate::{
 /// # Where it differs from mcpkit
 /// - Every method is async and can fail: the state is elsewhere.
 /// - [`put`](Self::put) and [`delete`](Self::delete) of an expired handle answer `false`, and put writes nothing.
-/// - [`len`](Self::len) counts live handles alone.
+/// - A handle has expired at its very deadline; mcpkit's is still valid then.
+/// - [`len`](Self::len) counts live handles alone, and those of the store's owner alone.
 /// - A read never deletes: it cannot race with a renewal.
 /// - Minting fails if the operating system gives no randomness; there is no predictable fallback.
 /// - After [`close`](Self::close), calls answer [`Closed`](ErrorKind::Closed).

@@ -17,6 +17,10 @@ impl Host for Memory {
     fn own_client(&self) -> Client {
         MemoryBuilder::new().build().expect("it needs nothing")
     }
+
+    fn is_in_process(&self) -> bool {
+        true
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,6 +52,10 @@ impl Host for Memory {
     fn own_client(&self) -> Client {
         MemoryBuilder::new().build().expect("it needs nothing")
     }
+
+    fn is_in_process(&self) -> bool {
+        true
+    }
 }
 
 /// Runs every case, and names all that fail.
