@@ -74,7 +74,7 @@ impl<'a> Tries<'a> {
                 return Err(self.out_of_time(last));
             }
             let attempt_left = left.min(self.attempt_timeout);
-            self.attempt_timeout *= 2;
+            self.attempt_timeout = self.attempt_timeout.saturating_mul(2);
             let tried = tokio::select! {
                 tried = timeout(attempt_left, attempt(node.channel(), attempt_left)) => tried,
                 () = end(&mut self.closed) => {
@@ -121,10 +121,12 @@ impl<'a> Tries<'a> {
     /// A refusal stands if no earlier try is in doubt, or if it is the replicated outcome, which every retry is given alike, or
     /// depends on the request alone, so that the earlier tries were refused as well.
     fn refused(&self, error: Error) -> Error {
-        let is_outcome = matches!(
-            error.kind(),
-            ErrorKind::Conflict { .. } | ErrorKind::Invalid
-        ) || error.reason() == Some(Reason::Quota);
+        // Without a reason it is the transport's word, which may differ from try to try.
+        let is_outcome = error.reason().is_some_and(|reason| {
+            let kind = error.kind();
+            matches!(kind, ErrorKind::Conflict { .. } | ErrorKind::Invalid)
+                || reason == Reason::Quota
+        });
         if is_outcome || !self.is_ambiguous() {
             return error;
         }
