@@ -303,4 +303,13 @@ mod tests {
         let decision = decide(&node(1), &peers(), &known, Force::No);
         assert!(matches!(decision, Decision::Begin(Beginning::Await)));
     }
+
+    #[test]
+    fn a_peer_that_was_given_an_id_elsewhere_is_no_founder() {
+        let (seat, mut joined) = pristine(2);
+        joined.cluster_id = "c".to_owned();
+        let replies = BTreeMap::from([(seat, joined), pristine(3)]);
+        let decision = decide(&node(1), &peers(), &replies, Force::No);
+        assert!(matches!(decision, Decision::Wait(_)));
+    }
 }
