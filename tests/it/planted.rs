@@ -4,8 +4,8 @@ use anyhow::Result;
 use helve_tests::{cluster::Cluster, promise::is_broken};
 
 use super::{
-    lifetimes::check_expiry, nodes, reads::check_a_minority_is_silent, replay::check_retries,
-    revisions::check_updates,
+    durable::check_syncs, lifetimes::check_expiry, nodes, reads::check_a_minority_is_silent,
+    replay::check_retries, revisions::check_updates,
 };
 
 async fn with_bug(bug: &str) -> Result<Cluster> {
@@ -50,5 +50,12 @@ async fn a_cluster_that_ignores_revisions_is_found() -> Result<()> {
 async fn a_cluster_that_serves_expired_handles_is_found() -> Result<()> {
     let cluster = with_bug("serve-expired").await?;
     assert_found("serve-expired", check_expiry(&cluster).await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_sync_is_found() -> Result<()> {
+    let cluster = with_bug("skip-fsync").await?;
+    assert_found("skip-fsync", check_syncs(&cluster).await);
     Ok(())
 }
