@@ -12,6 +12,7 @@ use std::{
 };
 
 use data_encoding::BASE32_NOPAD;
+use helve_machine::planted::{self, Plant};
 
 /// How far, at most, a new leader's stamp may jump ahead of the cluster's own estimate of time.
 pub const SKEW_MAX: Duration = Duration::from_secs(10);
@@ -32,6 +33,9 @@ pub struct EntropyError(getrandom::Error);
 /// # Errors
 /// If entropy fails. There is no fallback: a guessable id would be worse than none.
 pub fn mint_id() -> Result<String, EntropyError> {
+    if planted::is(Plant::NoEntropy) {
+        return Err(EntropyError(getrandom::Error::UNSUPPORTED));
+    }
     random_bytes().map(|bytes| BASE32_NOPAD.encode(&bytes))
 }
 

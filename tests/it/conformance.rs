@@ -1,11 +1,11 @@
 //! The one conformance suite, on every host: in memory, on one node, on three.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use futures::FutureExt as _;
 use helve_client::{
-    Client, ClusterBuilder, Error, MemoryBuilder,
+    Client, ClusterBuilder, Error, HandleOptions, HandleStore, MemoryBuilder, Ttl,
     conformance::{CASES, Host},
 };
 use helve_tests::cluster::Cluster;
@@ -77,6 +77,28 @@ async fn assert_conforms(host: Arc<dyn Host>) {
         failed.len(),
         failed.join("\n")
     );
+}
+
+/// The in-memory host shows the same in a test of its own: no caller can take its entropy away.
+#[tokio::test]
+async fn minting_fails_and_leaves_nothing_when_entropy_fails() -> Result<()> {
+    for count in [1, 3] {
+        let cluster = nodes(count)
+            .with("HELVE_PLANTED", "no-entropy")
+            .start()
+            .await?;
+        let client = Nodes::of(&cluster)?
+            .client(0)
+            .with_deadline(Duration::from_secs(2));
+        let carts = client.handles::<u32>(HandleOptions::new("carts"));
+        let minted = carts.mint(&1, Ttl::Default).await;
+        assert!(minted.is_err(), "{minted:?} was minted without entropy");
+        assert_eq!(carts.len().await?, 0);
+        // An id of the caller's own choosing needs none.
+        carts.put("mine", &1, Ttl::Default).await?;
+        assert_eq!(carts.get("mine").await?, Some(1));
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

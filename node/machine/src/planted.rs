@@ -49,6 +49,8 @@ plants! {
     SkipFsync = 4 => "skip-fsync",
     /// Reads skip the read index: they may be stale.
     ReadWithoutReadIndex = 5 => "read-without-read-index",
+    /// The node gets no entropy for ids: no bug of its own, but what it must refuse to mint without.
+    NoEntropy = 6 => "no-entropy",
 }
 
 /// No bug has this name.
