@@ -23,6 +23,9 @@ const HELLO_LIMIT: Duration = Duration::from_secs(1);
 /// Between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often peers are asked for their cluster before a start, while none of them answers.
+const STRANGER_ROUNDS: usize = 5;
+
 /// How a pristine node begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beginning {
@@ -207,10 +210,19 @@ pub async fn find_stranger(
     peers: &BTreeMap<u64, String>,
 ) -> Option<(u64, String)> {
     let ours = identity.cluster_id();
-    let replies = hello_all(identity, peers).await;
-    let stranger = |(seat, reply): (u64, HelloReply)| (seat, reply.cluster_id);
-    let mut others = replies.into_iter().map(stranger);
-    others.find(|(_, theirs)| !ours.is_empty() && !theirs.is_empty() && theirs != ours.as_ref())
+    let is_other = |theirs: &str| !ours.is_empty() && !theirs.is_empty() && theirs != ours.as_str();
+    // A busy machine may answer late; peers that are down refuse at once.
+    for _ in 0..STRANGER_ROUNDS {
+        let replies = hello_all(identity, peers).await;
+        if !replies.is_empty() || peers.len() < 2 {
+            let mut others = replies
+                .into_iter()
+                .map(|(seat, reply)| (seat, reply.cluster_id));
+            return others.find(|(_, theirs)| is_other(theirs));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    None
 }
 
 /// Finds the leader's peer address through any listed peer.
