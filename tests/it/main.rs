@@ -11,6 +11,7 @@ mod disk;
 mod durable;
 mod exchange;
 mod failover;
+mod faults;
 mod lifetimes;
 mod lists;
 mod peer_port;

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-/// The three listeners of one node.
+/// The listeners of one node, and of what may stand before them.
 #[derive(Debug, Clone, Copy)]
 pub struct Listeners {
     /// Clients' gRPC.
@@ -15,6 +15,10 @@ pub struct Listeners {
     pub peer: SocketAddr,
     /// Health and metrics.
     pub http: SocketAddr,
+    /// Before `peer`, where the network can be broken.
+    pub peer_front: SocketAddr,
+    /// Before `client`, where the network can be broken.
+    pub client_front: SocketAddr,
 }
 
 impl Listeners {
@@ -27,6 +31,8 @@ impl Listeners {
             client: at(first),
             peer: at(first + 1),
             http: at(first + 2),
+            peer_front: at(first + 3),
+            client_front: at(first + 4),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Some nodes that form a cluster, each a process with a directory, a log file and listeners of its own.
 
+mod setup;
+
 use std::{
-    ffi::OsString,
-    fs, iter,
+    fs,
     net::IpAddr,
     path::{Path, PathBuf},
 };
@@ -10,119 +11,17 @@ use std::{
 use anyhow::{Context as _, Result};
 use helve_proto::v1::{Role, StatusReply};
 use tempfile::TempDir;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
+
+pub use setup::{Equipment, Setup, slot};
 
 use crate::{
-    address::{Listeners, next_loopback},
+    address::Listeners,
     caller::Caller,
-    process::{Process, Start},
+    fault::network::Network,
+    process::Process,
     wait::{Look, until},
 };
-
-/// Clusters that run at a time in one test binary: more would only starve each other.
-static SLOTS: Semaphore = Semaphore::const_new(2);
-
-/// Waits for a place among the clusters that run at a time, for a test that starts one by other means.
-///
-/// # Errors
-///
-/// Never: the slots stay open.
-pub async fn slot() -> Result<SemaphorePermit<'static>> {
-    SLOTS.acquire().await.context("the slots are never closed")
-}
-
-/// What kind of cluster to start.
-#[derive(Debug, Clone)]
-pub struct Setup {
-    binary: PathBuf,
-    nodes: u64,
-    environment: Vec<(String, String)>,
-}
-
-impl Setup {
-    /// So many nodes of a binary.
-    #[must_use]
-    pub fn new(binary: PathBuf, nodes: u64) -> Self {
-        Self {
-            binary,
-            nodes,
-            environment: Vec::new(),
-        }
-    }
-
-    /// With a variable in every node's environment.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: &str) -> Self {
-        self.environment.push((name.to_owned(), value.to_string()));
-        self
-    }
-
-    /// Starts all nodes and waits until each is ready.
-    ///
-    /// # Errors
-    ///
-    /// If a node cannot be started, or does not become ready.
-    pub async fn start(self) -> Result<Cluster> {
-        let mut cluster = self.prepare().await?;
-        for seat in cluster.seats() {
-            cluster.start(seat)?;
-        }
-        cluster.all_ready().await?;
-        Ok(cluster)
-    }
-
-    /// Makes the directories, and starts nothing.
-    ///
-    /// # Errors
-    ///
-    /// If there is no room for a directory.
-    pub async fn prepare(self) -> Result<Cluster> {
-        let slot = slot().await?;
-        let directory = tempfile::Builder::new().prefix("helve-test-").tempdir()?;
-        let address = next_loopback();
-        for seat in 1..=self.nodes {
-            fs::create_dir(data_directory(directory.path(), seat))?;
-        }
-        let nodes = (1..=self.nodes).map(|seat| {
-            let start = self.start_of(seat, address, directory.path());
-            Process::new(start, directory.path().join(format!("node-{seat}.log")))
-        });
-        Ok(Cluster {
-            nodes: nodes.collect(),
-            address,
-            directory,
-            quiet: false,
-            _slot: slot,
-        })
-    }
-
-    fn start_of(&self, seat: u64, address: IpAddr, directory: &Path) -> Start {
-        let own = Listeners::of_seat(address, seat);
-        let peers = (1..=self.nodes)
-            .map(|seat| format!("{seat}={}", Listeners::of_seat(address, seat).peer));
-        let arguments = [
-            ("--id", seat.to_string()),
-            (
-                "--data-dir",
-                data_directory(directory, seat).display().to_string(),
-            ),
-            ("--listen", own.client.to_string()),
-            ("--peer-listen", own.peer.to_string()),
-            ("--http-listen", own.http.to_string()),
-            ("--peers", peers.collect::<Vec<_>>().join(",")),
-        ];
-        let arguments = arguments
-            .into_iter()
-            .flat_map(|(flag, value)| [flag.into(), value.into()]);
-        Start {
-            binary: self.binary.clone(),
-            arguments: iter::once(OsString::from("serve"))
-                .chain(arguments)
-                .collect(),
-            environment: self.environment.clone(),
-        }
-    }
-}
 
 fn data_directory(directory: &Path, seat: u64) -> PathBuf {
     directory.join(format!("node-{seat}"))
@@ -133,6 +32,7 @@ fn data_directory(directory: &Path, seat: u64) -> PathBuf {
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Process>,
+    network: Option<Network>,
     address: IpAddr,
     directory: TempDir,
     quiet: bool,
@@ -170,16 +70,32 @@ impl Cluster {
         Listeners::of_seat(self.address, seat)
     }
 
-    /// The client addresses of all nodes, as the client crate and `--endpoints` take them.
+    /// The client addresses of all nodes, as the client crate and `--endpoints` take them: over the network that can be broken, if
+    /// there is one.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
-        self.seats()
-            .into_iter()
-            .map(|seat| self.listeners(seat).client.to_string())
-            .collect()
+        let endpoint = |seat| {
+            let at = self.listeners(seat);
+            match self.network {
+                Some(_) => at.client_front.to_string(),
+                None => at.client.to_string(),
+            }
+        };
+        self.seats().into_iter().map(endpoint).collect()
     }
 
-    /// A caller of one node.
+    /// The network that can be broken.
+    ///
+    /// # Errors
+    ///
+    /// If the cluster was set up without.
+    pub fn network(&self) -> Result<&Network> {
+        self.network
+            .as_ref()
+            .context("this cluster has no network of its own: Setup::on(Equipment::Network)")
+    }
+
+    /// A caller of one node, past whatever is broken.
     #[must_use]
     pub fn caller(&self, seat: u64) -> Caller {
         Caller::new(self.listeners(seat).client)
@@ -208,7 +124,11 @@ impl Cluster {
     ///
     /// If it runs, or cannot be started.
     pub fn start(&mut self, seat: u64) -> Result<()> {
-        self.node_mut(seat).start()
+        self.node_mut(seat).start()?;
+        if let (Some(network), Some(pid)) = (&self.network, self.node(seat).pid()) {
+            network.runs_as(seat, pid);
+        }
+        Ok(())
     }
 
     /// Kills a node with SIGKILL.
@@ -217,7 +137,25 @@ impl Cluster {
     ///
     /// If it does not run.
     pub fn kill(&mut self, seat: u64) -> Result<()> {
-        self.node_mut(seat).kill()
+        self.node_mut(seat).kill()?;
+        Ok(())
+    }
+
+    /// Starts every node that does not run, whether it was stopped or has stopped by itself, and answers which.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be started.
+    pub fn revive(&mut self) -> Result<Vec<u64>> {
+        let mut revived = Vec::new();
+        for seat in self.seats() {
+            self.node_mut(seat).ended()?;
+            if self.node(seat).pid().is_none() {
+                self.start(seat)?;
+                revived.push(seat);
+            }
+        }
+        Ok(revived)
     }
 
     /// Kills a node and takes its data away, as a lost disk would.

@@ -2,6 +2,7 @@
 //!
 //! - [`cluster`]: some nodes with their directories; [`process`]: one of them; [`address`]: where they listen.
 //! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
+//! - [`fault`]: what breaks a cluster from outside.
 //! - [`ledger`]: what callers were told, to compare with what is there.
 //! - [`history`]: what callers asked and were told, and when: what the judges judge.
 //! - [`wait`]: the one way to wait. [`mod@promise`]: the difference between a broken promise and a broken test.
@@ -9,6 +10,7 @@
 pub mod address;
 pub mod caller;
 pub mod cluster;
+pub mod fault;
 pub mod history;
 pub mod ledger;
 pub mod process;

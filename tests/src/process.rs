@@ -101,16 +101,15 @@ impl Process {
         Ok(())
     }
 
-    /// Kills it with SIGKILL: the normal way for a node to stop in a test.
+    /// Kills it with SIGKILL: the normal way for a node to stop in a test. Says how it ended: it may have stopped by itself before.
     ///
     /// # Errors
     ///
     /// If it does not run.
-    pub fn kill(&mut self) -> Result<()> {
+    pub fn kill(&mut self) -> Result<ExitStatus> {
         let mut child = self.child.take().context("the process does not run")?;
         child.kill()?;
-        child.wait()?;
-        Ok(())
+        Ok(child.wait()?)
     }
 
     /// Asks it to stop with SIGTERM; [`Process::stopped`] waits until it has.
@@ -163,6 +162,22 @@ impl Process {
                 Err(error)
             }
         }
+    }
+
+    /// How it ended, if it has since it was started; it can then be started again.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        let status = match &mut self.child {
+            Some(child) => child.try_wait()?,
+            None => None,
+        };
+        if status.is_some() {
+            self.child = None;
+        }
+        Ok(status)
     }
 
     /// Fails if it has stopped although nobody asked for it, with the end of its log.

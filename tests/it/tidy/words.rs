@@ -33,7 +33,8 @@ const STATUS: &[&str] = &[
     "node/src/cli/",
 ];
 const COMMAND_LINE: &[&str] = &["node/src/cli/", "node/src/main.rs"];
-const WAIT: &[&str] = &["tests/src/wait.rs", "tests/it/tidy/"];
+/// A fault may take its time: a slow disk, a late packet.
+const WAIT: &[&str] = &["tests/src/wait.rs", "tests/src/fault/", "tests/it/tidy/"];
 const RULES: &[&str] = &["tests/it/tidy/"];
 
 const BANS: &[Ban] = &[

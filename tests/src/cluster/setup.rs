@@ -1,0 +1,161 @@
+//! What kind of cluster to start.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs, iter,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{Cluster, data_directory};
+use crate::{
+    address::{Listeners, next_loopback},
+    fault::network::Network,
+    process::{Process, Start},
+};
+
+/// Clusters that run at a time in one test binary: more would only starve each other.
+static SLOTS: Semaphore = Semaphore::const_new(2);
+
+/// Waits for a place among the clusters that run at a time, for a test that starts one by other means.
+///
+/// # Errors
+///
+/// Never: the slots stay open.
+pub async fn slot() -> Result<SemaphorePermit<'static>> {
+    SLOTS.acquire().await.context("the slots are never closed")
+}
+
+/// What kind of cluster to start.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    binary: PathBuf,
+    nodes: u64,
+    environment: Vec<(String, String)>,
+    equipment: BTreeSet<Equipment>,
+}
+
+/// What nodes are put on, so that it can be broken under them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Equipment {
+    /// A [`Network`] between the nodes, and between clients and nodes.
+    Network,
+}
+
+impl Setup {
+    /// So many nodes of a binary.
+    #[must_use]
+    pub fn new(binary: PathBuf, nodes: u64) -> Self {
+        Self {
+            binary,
+            nodes,
+            environment: Vec::new(),
+            equipment: BTreeSet::new(),
+        }
+    }
+
+    /// With a variable in every node's environment.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// With something that can be broken.
+    #[must_use]
+    pub fn on(mut self, equipment: Equipment) -> Self {
+        self.equipment.insert(equipment);
+        self
+    }
+
+    fn has(&self, equipment: Equipment) -> bool {
+        self.equipment.contains(&equipment)
+    }
+
+    /// Starts all nodes and waits until each is ready.
+    ///
+    /// # Errors
+    ///
+    /// If a node cannot be started, or does not become ready.
+    pub async fn start(self) -> Result<Cluster> {
+        let mut cluster = self.prepare().await?;
+        for seat in cluster.seats() {
+            cluster.start(seat)?;
+        }
+        cluster.all_ready().await?;
+        Ok(cluster)
+    }
+
+    /// Makes the directories, and starts nothing.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for a directory.
+    pub async fn prepare(self) -> Result<Cluster> {
+        let slot = slot().await?;
+        let directory = tempfile::Builder::new().prefix("helve-test-").tempdir()?;
+        let address = next_loopback();
+        let seats: Vec<u64> = (1..=self.nodes).collect();
+        for &seat in &seats {
+            fs::create_dir(data_directory(directory.path(), seat))?;
+        }
+        let network = if self.has(Equipment::Network) {
+            Some(Network::start(address, &seats)?)
+        } else {
+            None
+        };
+        let nodes = seats.iter().map(|&seat| {
+            let start = self.start_of(seat, address, directory.path());
+            Process::new(start, directory.path().join(format!("node-{seat}.log")))
+        });
+        Ok(Cluster {
+            nodes: nodes.collect(),
+            network,
+            address,
+            directory,
+            quiet: false,
+            _slot: slot,
+        })
+    }
+
+    fn start_of(&self, seat: u64, address: IpAddr, directory: &Path) -> Start {
+        let own = Listeners::of_seat(address, seat);
+        let peers = (1..=self.nodes).map(|seat| {
+            let at = Listeners::of_seat(address, seat);
+            let known = if self.has(Equipment::Network) {
+                at.peer_front
+            } else {
+                at.peer
+            };
+            format!("{seat}={known}")
+        });
+        let mut arguments = vec![
+            ("--id", seat.to_string()),
+            (
+                "--data-dir",
+                data_directory(directory, seat).display().to_string(),
+            ),
+            ("--listen", own.client.to_string()),
+            ("--peer-listen", own.peer.to_string()),
+            ("--http-listen", own.http.to_string()),
+            ("--peers", peers.collect::<Vec<_>>().join(",")),
+        ];
+        if self.has(Equipment::Network) {
+            arguments.push(("--advertise", own.client_front.to_string()));
+        }
+        let arguments = arguments
+            .into_iter()
+            .flat_map(|(flag, value)| [flag.into(), value.into()]);
+        Start {
+            binary: self.binary.clone(),
+            arguments: iter::once(OsString::from("serve"))
+                .chain(arguments)
+                .collect(),
+            environment: self.environment.clone(),
+        }
+    }
+}
