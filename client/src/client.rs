@@ -12,6 +12,9 @@ use crate::{
     transaction::Transaction,
 };
 
+/// No call takes longer, whatever its caller says: "for ever" would not fit an [`Instant`](tokio::time::Instant).
+pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// A client of a cluster or of the in-memory host. Cloning is cheap, and clones share everything: connections, replay session,
 /// and [`close`](Self::close).
 #[derive(Debug, Clone)]
@@ -28,7 +31,7 @@ impl Client {
         Self { backend, deadline }
     }
 
-    /// The same client, but its calls may take this long.
+    /// The same client, but its calls may take this long; a day at most.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self {

@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     backend::{Backend, header_mut, identity_mut},
     channel::{Hints, Pool},
-    client::Client,
+    client::{Client, DEADLINE_MAX},
     cluster::tries::{Effect, Tries, end},
     error::{Error, ErrorKind},
     limits,
@@ -58,7 +58,7 @@ impl ClusterBuilder {
         }
     }
 
-    /// How long each call may take, retries included; 5 s by default.
+    /// How long each call may take, retries included; 5 s by default, a day at most.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
@@ -120,7 +120,7 @@ impl fmt::Debug for Cluster {
 impl Backend for Cluster {
     async fn call(&self, mut call: Call, deadline: Duration) -> Result<Answer, Error> {
         check_size(call.encoded_len())?;
-        let until = Instant::now() + deadline;
+        let until = Instant::now() + deadline.min(DEADLINE_MAX);
         match identity_mut(&mut call) {
             None => self.answer(call, None, Effect::Harmless, until).await,
             Some(None) => self.mutate(call, until).await,
@@ -134,7 +134,7 @@ impl Backend for Cluster {
         deadline: Duration,
     ) -> Result<Vec<ListReply>, Error> {
         check_size(request.encoded_len())?;
-        let until = Instant::now() + deadline;
+        let until = Instant::now() + deadline.min(DEADLINE_MAX);
         let tries = || self.tries(Effect::Harmless, until);
         let open = |channel, timeout| -> list::Opened<_> {
             let request = unary::timed(request.clone(), timeout);
@@ -150,7 +150,7 @@ impl Backend for Cluster {
         deadline: Duration,
     ) -> Result<Vec<ListKeysReply>, Error> {
         check_size(request.encoded_len())?;
-        let until = Instant::now() + deadline;
+        let until = Instant::now() + deadline.min(DEADLINE_MAX);
         let tries = || self.tries(Effect::Harmless, until);
         let open = |channel, timeout| -> list::Opened<_> {
             let request = unary::timed(request.clone(), timeout);
@@ -207,7 +207,7 @@ impl Cluster {
                 .await;
             match answer {
                 Err(error) if error.reason() == Some(Reason::SessionExpired) => {
-                    self.forget(&session).await;
+                    self.forget(&session, until).await;
                 }
                 answer => return answer,
             }
@@ -260,8 +260,11 @@ impl Cluster {
         Ok(opened)
     }
 
-    async fn forget(&self, expired: &Arc<Session>) {
-        let mut session = self.session.lock().await;
+    /// Whoever holds the lock until the deadline is opening another session already.
+    async fn forget(&self, expired: &Arc<Session>, until: Instant) {
+        let Ok(mut session) = timeout_at(until, self.session.lock()).await else {
+            return;
+        };
         if session
             .as_ref()
             .is_some_and(|current| Arc::ptr_eq(current, expired))

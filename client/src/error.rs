@@ -44,10 +44,8 @@ pub enum ErrorKind {
     /// The identity that the caller gave is older than what the cluster remembers, or too far ahead. The call had no effect now;
     /// what an earlier call under that identity did is not known any more.
     Forgotten,
-    /// A list took too long for its view. List less at once, or continue it through [`Client::list_handles`] with the resume
-    /// token.
-    ///
-    /// [`Client::list_handles`]: crate::Client::list_handles
+    /// A list took too long for its view, and what was read of it is dropped: its rest would be of another view. List less at
+    /// once: by owner, by prefix, or without values.
     Lapsed,
     /// A value could not be encoded as JSON, or a stored one is not what this type expects. Nothing was written. A stored value
     /// stays as it is: read it with the type that it was written with.

@@ -7,6 +7,7 @@ use helve_proto::v1::RecordInfo;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    client::DEADLINE_MAX,
     error::{Error, ErrorKind},
     record::{Listing, Record, Resolved},
     retry::Backoff,
@@ -173,7 +174,7 @@ pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
         F: FnMut(T) -> Result<T, E> + Send,
         E: Send,
     {
-        let deadline = Instant::now() + self.deadline();
+        let deadline = Instant::now() + self.deadline().min(DEADLINE_MAX);
         let mut backoff = Backoff::contention();
         loop {
             let Record { info, value } =

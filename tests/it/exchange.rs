@@ -12,6 +12,7 @@ use helve_proto::{
         exchange_call::Call,
     },
 };
+use helve_tests::caller::reason;
 use tonic::{Code, Streaming};
 
 use super::nodes;
@@ -113,5 +114,26 @@ async fn one_stream_answers_each_call_under_its_correlation_id() -> Result<()> {
     );
     drop(calls);
     assert_eq!(replies.message().await?, None, "nothing is left to answer");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_ends_the_stream_with_a_reason_after_what_was_under_way()
+-> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let (mut calls, sent) = mpsc::channel(2);
+    calls.try_send(batch([(1, mint("milk"))]))?;
+    let value = "x".repeat(1 << 20);
+    calls.try_send(batch(
+        [2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(|number| (number, mint(&value))),
+    ))?;
+    let mut client = CallServiceClient::new(cluster.caller(1).channel());
+    let mut replies = client.exchange(sent).await?.into_inner();
+
+    let first = answers(&mut replies, 1).await?;
+    assert!(matches!(first.get(&1), Some(Answer::Mint(_))), "{first:?}");
+    let ended = replies.message().await;
+    let status = ended.expect_err("a stream that lost a message does not end well");
+    assert_eq!(reason(&status), Some(Reason::BadRequest), "{status:?}");
     Ok(())
 }

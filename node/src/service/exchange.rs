@@ -75,8 +75,12 @@ async fn serve(
                 match batch {
                     Ok(Some(batch)) => begin(&services, batch, &pending)?,
                     Ok(None) => return drain(&mut pending, &out).await,
-                    // The caller has gone: nobody would read why.
-                    Err(_) => return Ok(()),
+                    // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
+                    Err(status) => {
+                        drain(&mut pending, &out).await?;
+                        let message = format!("a message could not be read: {}", status.message());
+                        return Err(Failure::Malformed(message));
+                    }
                 }
             }
             () = services.stopping.cancelled() => {

@@ -7,24 +7,18 @@ use helve_machine::{
     Fault, Violation, check,
     query::{self, Page, Read, Scope},
 };
-use helve_proto::{
-    command::v1::{command::Operation, outcome::Outcome as Kind},
-    v1::{
-        CallIdentity, CountReply, CountRequest, DeleteReply, DeleteRequest, GetReply, GetRequest,
-        ListReply, ListRequest, MintReply, MintRequest, PutReply, PutRequest, RenewReply,
-        RenewRequest, TakeReply, TakeRequest, handle_service_server::HandleService,
-    },
+use helve_proto::v1::{
+    CountReply, CountRequest, DeleteReply, DeleteRequest, GetReply, GetRequest, ListReply,
+    ListRequest, MintReply, MintRequest, PutReply, PutRequest, RenewReply, RenewRequest, TakeReply,
+    TakeRequest, handle_service_server::HandleService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{
-    Call, Services,
-    admit::Admitted,
-    failure::Failure,
-    headed,
+    Services, headed,
     list::{Listing, Parts},
-    mutation::Mutation,
-    query::Query,
+    mutation::mutations,
+    query::queries,
 };
 use crate::storage::state_view::StateView;
 
@@ -74,201 +68,19 @@ impl HandleService for Handles {
     }
 }
 
-headed!(
-    MintReply,
-    PutReply,
-    GetReply,
-    TakeReply,
-    RenewReply,
-    DeleteReply,
-    CountReply,
-    ListReply
-);
+headed!(ListReply);
 
-impl Call for MintRequest {
-    const RPC: &'static str = "Mint";
-    type Reply = MintReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<MintReply, Failure> {
-        services.mutate(self, admitted).await
-    }
+mutations! {
+    Mint: MintRequest -> MintReply, minting |_| 1;
+    Put: PutRequest -> PutReply;
+    Take: TakeRequest -> TakeReply;
+    Renew: RenewRequest -> RenewReply;
+    Delete: DeleteRequest -> DeleteReply;
 }
 
-impl Mutation for MintRequest {
-    type Reply = MintReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn mints(&self) -> usize {
-        1
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Mint(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<MintReply> {
-        match outcome {
-            Kind::Mint(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for PutRequest {
-    const RPC: &'static str = "Put";
-    type Reply = PutReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<PutReply, Failure> {
-        services.mutate(self, admitted).await
-    }
-}
-
-impl Mutation for PutRequest {
-    type Reply = PutReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Put(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<PutReply> {
-        match outcome {
-            Kind::Put(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for GetRequest {
-    const RPC: &'static str = "Get";
-    type Reply = GetReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<GetReply, Failure> {
-        services.query(self, admitted).await
-    }
-}
-
-impl Query for GetRequest {
-    type Reply = GetReply;
-
-    fn check(&self) -> Result<(), Violation> {
-        check::get(self)
-    }
-
-    fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<GetReply>, Fault> {
-        query::get(view, scope, self)
-    }
-}
-
-impl Call for TakeRequest {
-    const RPC: &'static str = "Take";
-    type Reply = TakeReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<TakeReply, Failure> {
-        services.mutate(self, admitted).await
-    }
-}
-
-impl Mutation for TakeRequest {
-    type Reply = TakeReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Take(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<TakeReply> {
-        match outcome {
-            Kind::Take(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for RenewRequest {
-    const RPC: &'static str = "Renew";
-    type Reply = RenewReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<RenewReply, Failure> {
-        services.mutate(self, admitted).await
-    }
-}
-
-impl Mutation for RenewRequest {
-    type Reply = RenewReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Renew(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<RenewReply> {
-        match outcome {
-            Kind::Renew(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for DeleteRequest {
-    const RPC: &'static str = "Delete";
-    type Reply = DeleteReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<DeleteReply, Failure> {
-        services.mutate(self, admitted).await
-    }
-}
-
-impl Mutation for DeleteRequest {
-    type Reply = DeleteReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Delete(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<DeleteReply> {
-        match outcome {
-            Kind::Delete(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for CountRequest {
-    const RPC: &'static str = "Count";
-    type Reply = CountReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<CountReply, Failure> {
-        services.query(self, admitted).await
-    }
-}
-
-impl Query for CountRequest {
-    type Reply = CountReply;
-
-    fn check(&self) -> Result<(), Violation> {
-        check::count(self)
-    }
-
-    fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<CountReply>, Fault> {
-        query::count(view, scope, self)
-    }
+queries! {
+    Get: GetRequest -> GetReply, by get;
+    Count: CountRequest -> CountReply, by count;
 }
 
 impl Listing for ListRequest {

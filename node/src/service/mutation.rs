@@ -36,6 +36,51 @@ pub(crate) trait Mutation: Sized + Send {
     fn reply(outcome: Kind) -> Option<Self::Reply>;
 }
 
+/// Requests that bear their identity themselves and differ in their names only. The operation's name is the call's.
+macro_rules! mutations {
+    ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)?;)*) => {$(
+        crate::service::headed!($reply);
+
+        impl crate::service::Call for $request {
+            const RPC: &'static str = stringify!($name);
+            type Reply = $reply;
+
+            async fn run(
+                self,
+                services: &crate::service::Services,
+                admitted: &crate::service::admit::Admitted,
+            ) -> Result<$reply, crate::service::failure::Failure> {
+                services.mutate(self, admitted).await
+            }
+        }
+
+        impl crate::service::mutation::Mutation for $request {
+            type Reply = $reply;
+
+            fn take_identity(&mut self) -> Option<helve_proto::v1::CallIdentity> {
+                self.identity.take()
+            }
+
+            $(fn mints(&self) -> usize {
+                let mints: fn(&Self) -> usize = $mints;
+                mints(self)
+            })?
+
+            fn into_operation(self) -> helve_proto::command::v1::command::Operation {
+                helve_proto::command::v1::command::Operation::$name(self)
+            }
+
+            fn reply(outcome: helve_proto::command::v1::outcome::Outcome) -> Option<$reply> {
+                match outcome {
+                    helve_proto::command::v1::outcome::Outcome::$name(reply) => Some(reply),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use mutations;
+
 impl Services {
     /// Has a mutation carried out.
     pub(crate) async fn mutate<M: Mutation>(

@@ -20,6 +20,43 @@ pub(crate) trait Query: Send + Sync + 'static {
     fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<Self::Reply>, Fault>;
 }
 
+/// Requests that the machine's check and query of one name answer.
+macro_rules! queries {
+    ($($name:ident: $request:ident -> $reply:ident, by $query:ident;)*) => {$(
+        crate::service::headed!($reply);
+
+        impl crate::service::Call for $request {
+            const RPC: &'static str = stringify!($name);
+            type Reply = $reply;
+
+            async fn run(
+                self,
+                services: &crate::service::Services,
+                admitted: &crate::service::admit::Admitted,
+            ) -> Result<$reply, crate::service::failure::Failure> {
+                services.query(self, admitted).await
+            }
+        }
+
+        impl crate::service::query::Query for $request {
+            type Reply = $reply;
+
+            fn check(&self) -> Result<(), helve_machine::Violation> {
+                helve_machine::check::$query(self)
+            }
+
+            fn answer(
+                &self,
+                view: &crate::storage::state_view::StateView<'_>,
+                scope: &helve_machine::query::Scope<'_>,
+            ) -> Result<helve_machine::query::Read<$reply>, helve_machine::Fault> {
+                helve_machine::query::$query(view, scope, self)
+            }
+        }
+    )*};
+}
+pub(crate) use queries;
+
 impl Services {
     /// Has a query answered from a linearizable view.
     pub(crate) async fn query<Q: Query>(

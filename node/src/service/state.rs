@@ -7,25 +7,18 @@ use helve_machine::{
     Fault, Violation, check,
     query::{self, Page, Read, Scope},
 };
-use helve_proto::{
-    command::v1::{command::Operation, outcome::Outcome as Kind},
-    v1::{
-        BatchRetrieveReply, BatchRetrieveRequest, BatchStoreReply, BatchStoreRequest, CallIdentity,
-        DeleteKeyReply, DeleteKeyRequest, ExistsReply, ExistsRequest, ListKeysReply,
-        ListKeysRequest, RetrieveReply, RetrieveRequest, StoreReply, StoreRequest,
-        state_service_server::StateService,
-    },
+use helve_proto::v1::{
+    BatchRetrieveReply, BatchRetrieveRequest, BatchStoreReply, BatchStoreRequest, DeleteKeyReply,
+    DeleteKeyRequest, ExistsReply, ExistsRequest, ListKeysReply, ListKeysRequest, RetrieveReply,
+    RetrieveRequest, StoreReply, StoreRequest, state_service_server::StateService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{
-    Call, Services,
-    admit::Admitted,
-    failure::Failure,
-    headed,
+    Services, headed,
     list::{Listing, Parts},
-    mutation::Mutation,
-    query::Query,
+    mutation::mutations,
+    query::queries,
 };
 use crate::storage::state_view::StateView;
 
@@ -83,181 +76,18 @@ impl StateService for State {
     }
 }
 
-headed!(
-    StoreReply,
-    RetrieveReply,
-    DeleteKeyReply,
-    ExistsReply,
-    BatchStoreReply,
-    BatchRetrieveReply,
-    ListKeysReply
-);
+headed!(ListKeysReply);
 
-impl Call for StoreRequest {
-    const RPC: &'static str = "Store";
-    type Reply = StoreReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<StoreReply, Failure> {
-        services.mutate(self, admitted).await
-    }
+mutations! {
+    Store: StoreRequest -> StoreReply;
+    DeleteKey: DeleteKeyRequest -> DeleteKeyReply;
+    BatchStore: BatchStoreRequest -> BatchStoreReply;
 }
 
-impl Mutation for StoreRequest {
-    type Reply = StoreReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Store(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<StoreReply> {
-        match outcome {
-            Kind::Store(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for RetrieveRequest {
-    const RPC: &'static str = "Retrieve";
-    type Reply = RetrieveReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<RetrieveReply, Failure> {
-        services.query(self, admitted).await
-    }
-}
-
-impl Query for RetrieveRequest {
-    type Reply = RetrieveReply;
-
-    fn check(&self) -> Result<(), Violation> {
-        check::retrieve(self)
-    }
-
-    fn answer(
-        &self,
-        view: &StateView<'_>,
-        scope: &Scope<'_>,
-    ) -> Result<Read<RetrieveReply>, Fault> {
-        query::retrieve(view, scope, self)
-    }
-}
-
-impl Call for DeleteKeyRequest {
-    const RPC: &'static str = "DeleteKey";
-    type Reply = DeleteKeyReply;
-
-    async fn run(
-        self,
-        services: &Services,
-        admitted: &Admitted,
-    ) -> Result<DeleteKeyReply, Failure> {
-        services.mutate(self, admitted).await
-    }
-}
-
-impl Mutation for DeleteKeyRequest {
-    type Reply = DeleteKeyReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::DeleteKey(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<DeleteKeyReply> {
-        match outcome {
-            Kind::DeleteKey(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for ExistsRequest {
-    const RPC: &'static str = "Exists";
-    type Reply = ExistsReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<ExistsReply, Failure> {
-        services.query(self, admitted).await
-    }
-}
-
-impl Query for ExistsRequest {
-    type Reply = ExistsReply;
-
-    fn check(&self) -> Result<(), Violation> {
-        check::exists(self)
-    }
-
-    fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<ExistsReply>, Fault> {
-        query::exists(view, scope, self)
-    }
-}
-
-impl Call for BatchStoreRequest {
-    const RPC: &'static str = "BatchStore";
-    type Reply = BatchStoreReply;
-
-    async fn run(
-        self,
-        services: &Services,
-        admitted: &Admitted,
-    ) -> Result<BatchStoreReply, Failure> {
-        services.mutate(self, admitted).await
-    }
-}
-
-impl Mutation for BatchStoreRequest {
-    type Reply = BatchStoreReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::BatchStore(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<BatchStoreReply> {
-        match outcome {
-            Kind::BatchStore(reply) => Some(reply),
-            _ => None,
-        }
-    }
-}
-
-impl Call for BatchRetrieveRequest {
-    const RPC: &'static str = "BatchRetrieve";
-    type Reply = BatchRetrieveReply;
-
-    async fn run(
-        self,
-        services: &Services,
-        admitted: &Admitted,
-    ) -> Result<BatchRetrieveReply, Failure> {
-        services.query(self, admitted).await
-    }
-}
-
-impl Query for BatchRetrieveRequest {
-    type Reply = BatchRetrieveReply;
-
-    fn check(&self) -> Result<(), Violation> {
-        check::batch_retrieve(self)
-    }
-
-    fn answer(
-        &self,
-        view: &StateView<'_>,
-        scope: &Scope<'_>,
-    ) -> Result<Read<BatchRetrieveReply>, Fault> {
-        query::batch_retrieve(view, scope, self)
-    }
+queries! {
+    Retrieve: RetrieveRequest -> RetrieveReply, by retrieve;
+    Exists: ExistsRequest -> ExistsReply, by exists;
+    BatchRetrieve: BatchRetrieveRequest -> BatchRetrieveReply, by batch_retrieve;
 }
 
 impl Listing for ListKeysRequest {

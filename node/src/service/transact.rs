@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use helve_proto::{
-    command::v1::{command::Operation, outcome::Outcome as Kind},
-    v1::{
-        CallIdentity, TransactReply, TransactRequest, operation,
-        transact_service_server::TransactService,
-    },
+use helve_proto::v1::{
+    TransactReply, TransactRequest, operation, transact_service_server::TransactService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Call, Services, admit::Admitted, failure::Failure, headed, mutation::Mutation};
+use super::{Services, mutation::mutations};
 
 /// Serves transactions.
 pub(crate) struct Transact(pub(crate) Arc<Services>);
@@ -26,39 +22,13 @@ impl TransactService for Transact {
     }
 }
 
-headed!(TransactReply);
-
-impl Call for TransactRequest {
-    const RPC: &'static str = "Transact";
-    type Reply = TransactReply;
-
-    async fn run(self, services: &Services, admitted: &Admitted) -> Result<TransactReply, Failure> {
-        services.mutate(self, admitted).await
-    }
+mutations! {
+    Transact: TransactRequest -> TransactReply, minting mints;
 }
 
-impl Mutation for TransactRequest {
-    type Reply = TransactReply;
-
-    fn take_identity(&mut self) -> Option<CallIdentity> {
-        self.identity.take()
-    }
-
-    fn mints(&self) -> usize {
-        let mint = |o: &&helve_proto::v1::Operation| {
-            matches!(o.operation, Some(operation::Operation::Mint(_)))
-        };
-        self.operations.iter().filter(mint).count()
-    }
-
-    fn into_operation(self) -> Operation {
-        Operation::Transact(self)
-    }
-
-    fn reply(outcome: Kind) -> Option<TransactReply> {
-        match outcome {
-            Kind::Transact(reply) => Some(reply),
-            _ => None,
-        }
-    }
+fn mints(request: &TransactRequest) -> usize {
+    let operations = request.operations.iter();
+    operations
+        .filter(|part| matches!(part.operation, Some(operation::Operation::Mint(_))))
+        .count()
 }

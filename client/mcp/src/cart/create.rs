@@ -20,7 +20,7 @@ const KEY_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) async fn create(carts: &Carts, key: Option<&str>) -> Result<CartView, ToolError> {
     if let Some(key) = key {
         check_name("idempotency_key", key)?;
-        return create_once(carts, &format!("creates/{key}")).await;
+        return create_once(carts, &format!("creates/{}/{key}", carts.store)).await;
     }
     let cart = Cart::default();
     let cart_id = carts.handles.mint(&cart, Ttl::Default).await?;

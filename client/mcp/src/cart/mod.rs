@@ -123,6 +123,7 @@ impl CartServer {
             .idle_ttl(*idle_ttl);
         Ok(Carts {
             client: self.client.clone(),
+            store: store.clone(),
             handles: self.client.handles(handles),
             keys: self.client.keys(KeyOptions::new().owner(owner.as_str())),
         })
@@ -132,6 +133,8 @@ impl CartServer {
 /// One owner's carts, orders and idempotency keys.
 struct Carts {
     client: Client,
+    /// Keys know no stores: what is kept under them beside the carts bears this name.
+    store: String,
     handles: Handles<Cart>,
     keys: Keys,
 }
