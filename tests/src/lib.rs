@@ -4,7 +4,8 @@
 //! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
 //! - [`fault`]: what breaks a cluster from outside.
 //! - [`ledger`]: what callers were told, to compare with what is there.
-//! - [`history`]: what callers asked and were told, and when: what the judges judge.
+//! - [`history`]: what callers asked and were told, and when; [`judge`]: whether that contradicts what Helve promises, by the
+//!   [`model`].
 //! - [`wait`]: the one way to wait. [`mod@promise`]: the difference between a broken promise and a broken test.
 
 pub mod address;
@@ -12,7 +13,9 @@ pub mod caller;
 pub mod cluster;
 pub mod fault;
 pub mod history;
+pub mod judge;
 pub mod ledger;
+pub mod model;
 pub mod process;
 pub mod promise;
 pub mod wait;

@@ -1,0 +1,199 @@
+//! The judges: whether a history contradicts what Helve promises.
+//!
+//! The main judge puts mutations in the order of the log indexes that their replies carry and replays the [model](crate::model);
+//! every answer, and every read at the index of its view, must be what the model says at the clock of its header. It checks real time
+//! (what was acknowledged before a call stands before it in the log), that the clock never falls, that a call takes effect once,
+//! and that transactions and lists are whole. The second judge, beside it, searches an order for each record by itself, with the
+//! times of calls alone: it trusts no index.
+//!
+//! A mutation of unknown outcome may have taken effect at any time after its invocation, or never. A revision that a read shows is
+//! the log index of the write that made it, so a value that is seen says who wrote it and when. So that this evidence is plain,
+//! a workload must choose its values well:
+//!
+//! - No two writes write the same value, of one run and all its clients: put the number of the client and of the call into each.
+//!   (Names may be written again and again; values may not.) Without it the judges answer `Undecided`, or find less.
+//! - Record through [`History::record`](crate::history::History::record) alone. A write that goes around the history is a phantom.
+//!   All clients of a run share one history, one tenant, and begin with records that nobody else writes.
+//! - After faults are healed, read every record: [`final_state`] names them. A get, or a list with values, settles what is unknown;
+//!   a count, an `exists` or a delete settles little.
+//! - Give each mutation of unknown outcome up: read, then decide. A retry of the caller's own must repeat the same identity and
+//!   the same request; under a new identity it is another mutation, and must write another value.
+//! - Deletes, takes and renewals leave no revision behind. Let few of unknown outcome be on one record at a time: the search
+//!   tries each in each gap.
+//! - Lifetimes are judged by the replicated clock in the headers. Let them be long against a call, or short enough to end in the
+//!   run; and for a lifetime to be judged at all, call something after its end.
+//! - A list of which only a part is read (a resume token is left) says nothing of the records before and behind.
+
+mod bounds;
+mod by_record;
+mod deeds;
+mod describe;
+mod evidence;
+mod explain;
+mod lifetimes;
+mod looks;
+mod replay;
+mod search;
+mod timeline;
+mod told;
+mod verdict;
+mod worlds;
+
+use std::collections::{BTreeMap, HashSet};
+
+pub use self::verdict::{Finding, Rule, Stats, Verdict};
+use self::{
+    bounds::Bounds,
+    deeds::{Deed, Fate},
+    evidence::Evidence,
+    search::{Judged, Search},
+};
+use crate::{
+    history::{Effect, Event, History, Request},
+    model::{Cell, Name},
+};
+
+/// So many findings say enough.
+const FINDINGS_MAX: usize = 20;
+
+/// Judges a history. Events that are still open are taken as such: wait for the clients first.
+#[must_use]
+pub fn judge(history: &History) -> Verdict {
+    let events = history.events();
+    let case = Prepared::of(&events);
+    let mut judged = case.judge();
+    judged.findings.splice(0..0, case.findings);
+    if judged.findings.is_empty() {
+        judged
+            .findings
+            .extend(lifetimes::check(&events, &case.bounds));
+    }
+    let second = by_record::judge(&events, &case.deeds);
+    judged.findings.extend(second.findings);
+    judged.undecided.extend(second.undecided);
+    if !judged.findings.is_empty() {
+        judged.findings.truncate(FINDINGS_MAX);
+        return Verdict::Broken(judged.findings);
+    }
+    if !judged.undecided.is_empty() {
+        judged.undecided.truncate(FINDINGS_MAX);
+        return Verdict::Undecided(judged.undecided.join("; "));
+    }
+    let settled = case.evidence.settled;
+    Verdict::Held(Stats {
+        settled,
+        records: judged.left.len(),
+        searched: second.searched,
+        ..stats(&events)
+    })
+}
+
+/// What each record may hold once a history that held is over, by the model: one cell if all is known, several if calls of unknown
+/// outcome leave that open. A record that is not named was never written, but for mints that nobody was told of. Idle times may
+/// have been restarted since; a call of unknown outcome may still take effect.
+#[must_use]
+pub fn final_state(history: &History) -> BTreeMap<Name, Vec<Cell>> {
+    let events = history.events();
+    Prepared::of(&events).judge().left
+}
+
+/// A history, taken apart.
+struct Prepared<'e> {
+    events: &'e [Event],
+    deeds: Vec<Deed>,
+    bounds: Bounds,
+    evidence: Evidence,
+    findings: Vec<Finding>,
+}
+
+impl<'e> Prepared<'e> {
+    fn of(events: &'e [Event]) -> Self {
+        let (groups, mut findings) = deeds::group(events);
+        let repeats: HashSet<usize> = groups
+            .iter()
+            .flat_map(|group| &group[1..])
+            .copied()
+            .collect();
+        let mut bounds = Bounds::of(events, |number| repeats.contains(&number));
+        let deed = |group| deeds::deed(events, group, &bounds);
+        let mut deeds: Vec<Deed> = groups.into_iter().map(deed).collect();
+        findings.extend(bounds::check_clock(events));
+        findings.extend(real_time(events, &deeds, &bounds));
+        let mut evidence = evidence::settle(events, &mut deeds, &mut bounds);
+        findings.append(&mut evidence.findings);
+        findings.extend(deeds::check_once(events, &deeds));
+        Self {
+            events,
+            deeds,
+            bounds,
+            evidence,
+            findings,
+        }
+    }
+
+    fn judge(&self) -> Judged {
+        let timelines = timeline::timelines(self.events, &self.deeds, &self.bounds);
+        let search = Search {
+            events: self.events,
+            deeds: &self.deeds,
+            bounds: &self.bounds,
+            timelines: &timelines,
+            evidence: &self.evidence,
+        };
+        let mut judged = search.run();
+        judged
+            .findings
+            .splice(0..0, timelines.findings.iter().cloned());
+        judged
+    }
+}
+
+/// Whatever was told before a call was made stands before it in the log.
+fn real_time(events: &[Event], deeds: &[Deed], bounds: &Bounds) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut check = |event: &Event, index: u64, must: u64, by: Option<usize>| {
+        if let Some(by) = by.filter(|_| index < must) {
+            let lines = [&events[by], event].map(describe::event);
+            findings.push(Finding {
+                rule: Rule::RealTime,
+                events: vec![by, event.number],
+                text: format!(
+                    "the second was called when the first had returned, and stands before index {must}:\n    {}",
+                    lines.join("\n    ")
+                ),
+            });
+        }
+    };
+    for deed in deeds {
+        if let Fate::Told { index, .. } = deed.fate {
+            let first = &events[deed.events[0]];
+            let (after, by) = bounds.after(first.invoked_ns);
+            check(&events[deed.teller], index, after + 1, by);
+        }
+    }
+    for event in events.iter().filter(|event| !event.is_mutation()) {
+        if let Some((index, _)) = told::view(event) {
+            let (after, by) = bounds.after(event.invoked_ns);
+            check(event, index, after, by);
+        }
+    }
+    findings
+}
+
+fn stats(events: &[Event]) -> Stats {
+    let count = |is: &dyn Fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
+    let is_told = |event: &Event| event.effect() == Effect::Told;
+    let is_list = |event: &Event| !matches!(event.request, Request::Call(_));
+    Stats {
+        calls: events.len(),
+        mutations: count(&|event| is_told(event) && event.is_mutation()),
+        reads: count(&|event| is_told(event) && !event.is_mutation()),
+        lists: count(&|event| is_told(event) && is_list(event)),
+        refused: count(&|event| event.effect() == Effect::Denied),
+        unknown: count(&|event| event.effect() == Effect::Unknown && event.is_mutation()),
+        ..Stats::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! A contradiction as a finding: which promise, which events, and what the model says.
+
+use helve_client::v1::HandleStatus;
+
+use super::{
+    deeds::Deed,
+    describe,
+    replay::Contradiction,
+    timeline::{Entry, Seen, Timeline, What},
+    told::Heard,
+    verdict::{Finding, Rule},
+    worlds::World,
+};
+use crate::{
+    history::{Event, Request},
+    model::{Cell, Name, Row},
+};
+
+/// Events of the record that are told before the one that contradicts.
+const BEFORE: usize = 3;
+
+/// What is known of all records.
+pub(super) struct Case<'c> {
+    pub(super) events: &'c [Event],
+    pub(super) deeds: &'c [Deed],
+}
+
+impl Case<'_> {
+    /// The finding that a replay stuck at.
+    pub(super) fn finding(
+        &self,
+        name: &Name,
+        timeline: &Timeline<'_>,
+        at: Contradiction,
+        before: &[World],
+    ) -> Finding {
+        let holds = describe::worlds(before);
+        match at {
+            Contradiction::Entry(number) => {
+                let entry = &timeline.entries[number];
+                let rule = self.rule(name, timeline, number, before);
+                let told = self.told_before(timeline, number);
+                let mut events: Vec<_> = told.clone();
+                events.push(entry.event);
+                let lines = events
+                    .iter()
+                    .map(|event| describe::event(&self.events[*event]));
+                let lines = lines.collect::<Vec<_>>().join("\n    ");
+                Finding {
+                    rule,
+                    text: format!(
+                        "{name}: the model holds {holds} where the last of these stands:\n    {lines}"
+                    ),
+                    events,
+                }
+            }
+            Contradiction::Doubt(number) => {
+                let doubt = &timeline.doubts[number];
+                Finding {
+                    rule: Rule::Answer,
+                    events: vec![doubt.event],
+                    text: format!(
+                        "{name}: had revision {} nowhere behind index {} up to {}: {}",
+                        doubt.revision,
+                        doubt.after,
+                        doubt.until,
+                        describe::event(&self.events[doubt.event])
+                    ),
+                }
+            }
+            Contradiction::Forced => Finding {
+                rule: Rule::Torn,
+                events: Vec::new(),
+                text: format!(
+                    "{name}: the model holds {holds}, but what another record shows to have taken effect did not here"
+                ),
+            },
+        }
+    }
+
+    /// The events that wrote the record last, of all those that entry stands behind.
+    fn told_before(&self, timeline: &Timeline<'_>, number: usize) -> Vec<usize> {
+        let before = timeline.entries[..number].iter().rev();
+        let acts = before.filter(|entry| matches!(entry.what, What::Act { .. }));
+        let mut events: Vec<_> = acts.take(BEFORE).map(|entry| entry.event).collect();
+        events.reverse();
+        events
+    }
+
+    fn rule(&self, name: &Name, timeline: &Timeline<'_>, number: usize, before: &[World]) -> Rule {
+        let entry = &timeline.entries[number];
+        let row = before.iter().find_map(|world| world.cell.row());
+        if let What::Act { deed, heard, .. } = &entry.what {
+            return match (heard, self.deeds[*deed].parts.len()) {
+                (Heard::Shown, 2..) => Rule::Torn,
+                (Heard::Shown, _) => Rule::Answer,
+                (Heard::Done { value: Some(_), .. }, _) if is_taken(before) => Rule::Taken,
+                (
+                    Heard::Done {
+                        info: Some(info), ..
+                    },
+                    _,
+                ) if row.is_some_and(|row| row.revision == info.revision && ends(row, entry)) => {
+                    Rule::Lifetime
+                }
+                (Heard::NotLive(HandleStatus::Expired), _) if row.is_some() => Rule::Lifetime,
+                (Heard::NotLive(HandleStatus::Unknown), _) if row.is_some() => Rule::Lost,
+                _ => Rule::Answer,
+            };
+        }
+        let What::Look(seen) = &entry.what else {
+            return Rule::Answer;
+        };
+        if self.is_of_another(name, seen) {
+            return Rule::Owner;
+        }
+        let rule = look_rule(seen, row, entry, before);
+        let is_list = !matches!(self.events[entry.event].request, Request::Call(_));
+        match rule {
+            Rule::Lifetime | Rule::Phantom => rule,
+            _ if self.is_torn(timeline, number) => Rule::Torn,
+            _ if is_list => Rule::List,
+            rule => rule,
+        }
+    }
+
+    /// Whether what is shown was written to the same id of another owner, and never here.
+    fn is_of_another(&self, name: &Name, seen: &Seen<'_>) -> bool {
+        let Seen::Record { info, .. } = seen else {
+            return false;
+        };
+        let wrote = self.deeds.iter().filter(|deed| {
+            deed.place()
+                .is_some_and(|(index, _)| index == info.revision)
+        });
+        let mut names = wrote.flat_map(|deed| deed.names.iter().flatten());
+        let here = names.clone().any(|other| other == name);
+        !here && names.any(|other| other.own() == name.own() && other.owner() != name.owner())
+    }
+
+    /// Whether what the model holds was done together with other records.
+    fn is_torn(&self, timeline: &Timeline<'_>, number: usize) -> bool {
+        let mut before = timeline.entries[..number].iter().rev();
+        before
+            .find_map(|entry| match &entry.what {
+                What::Act {
+                    deed,
+                    heard: Heard::Done { .. } | Heard::Shown,
+                    ..
+                } => Some(*deed),
+                _ => None,
+            })
+            .is_some_and(|deed| self.deeds[deed].parts.len() > 1)
+    }
+}
+
+fn look_rule(seen: &Seen<'_>, row: Option<&Row>, entry: &Entry<'_>, before: &[World]) -> Rule {
+    match (seen, row) {
+        (Seen::Record { info, .. }, Some(row)) if row.revision == info.revision => {
+            let is_time = ends(row, entry)
+                || row.expires_ms.map(|at| at.from) != info.expires_at_ms
+                || row.idle_deadline_ms.is_some();
+            if is_time {
+                Rule::Lifetime
+            } else {
+                Rule::Phantom
+            }
+        }
+        (Seen::Lives, Some(row)) if ends(row, entry) => Rule::Lifetime,
+        (Seen::Status(HandleStatus::Expired), Some(row)) if !ends(row, entry) => Rule::Lifetime,
+        (Seen::Record { .. } | Seen::Lives, None) if is_taken(before) => Rule::Taken,
+        (Seen::Record { .. }, _) => Rule::Stale,
+        (Seen::Lives, None) => Rule::Stale,
+        (Seen::Gone | Seen::Status(_), Some(row))
+            if row.deadline().is_some() && !ends(row, entry) =>
+        {
+            Rule::Lifetime
+        }
+        (_, Some(_)) => Rule::Lost,
+        _ => Rule::Stale,
+    }
+}
+
+fn is_taken(worlds: &[World]) -> bool {
+    worlds
+        .iter()
+        .any(|world| matches!(world.cell, Cell::Taken(_)))
+}
+
+/// Whether the row's deadline has come where the entry stands.
+fn ends(row: &Row, entry: &Entry<'_>) -> bool {
+    row.deadline()
+        .is_some_and(|deadline| deadline.to <= entry.clock_ms)
+}

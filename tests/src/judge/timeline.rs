@@ -1,0 +1,219 @@
+//! One record's history: what was done to it and what was seen of it, in the order of the log.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use helve_client::v1::{HandleStatus, RecordInfo};
+
+use super::{
+    bounds::Bounds,
+    deeds::{Deed, Fate},
+    looks,
+    told::Heard,
+    verdict::Finding,
+};
+use crate::{
+    history::Event,
+    model::{Act, Name, Row},
+};
+
+/// What is known to stand somewhere in the log.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    /// Its log index; of a look, its view's.
+    pub(super) index: u64,
+    pub(super) clock_ms: u64,
+    pub(super) what: What<'a>,
+    pub(super) event: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum What<'a> {
+    /// The deed of this number.
+    Act {
+        act: &'a Act,
+        heard: Heard<'a>,
+        deed: usize,
+    },
+    Look(Seen<'a>),
+}
+
+/// What a read shows of one record.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seen<'a> {
+    /// The record, alive.
+    Record {
+        info: &'a RecordInfo,
+        value: Option<&'a Bytes>,
+    },
+    /// What became of it.
+    Status(HandleStatus),
+    /// That it lives.
+    Lives,
+    /// That it does not.
+    Gone,
+    /// The total of this count only.
+    Counted(usize),
+}
+
+/// What may stand anywhere behind an index, or nowhere.
+#[derive(Debug)]
+pub(super) struct Float<'a> {
+    pub(super) deed: usize,
+    pub(super) act: &'a Act,
+    pub(super) after: u64,
+}
+
+/// A conflict: at some index behind `after`, up to `until`, the record had this revision.
+#[derive(Debug)]
+pub(super) struct Doubt<'a> {
+    pub(super) act: &'a Act,
+    pub(super) revision: u64,
+    pub(super) after: u64,
+    pub(super) until: u64,
+    pub(super) event: usize,
+}
+
+/// A read that may have restarted the idle time, at some index behind `after`, up to `until`.
+#[derive(Debug)]
+pub(super) struct Touch {
+    pub(super) after: u64,
+    pub(super) until: u64,
+}
+
+/// All that concerns one record.
+#[derive(Debug, Default)]
+pub(super) struct Timeline<'a> {
+    pub(super) entries: Vec<Entry<'a>>,
+    pub(super) floats: Vec<Float<'a>>,
+    pub(super) doubts: Vec<Doubt<'a>>,
+    pub(super) touches: Vec<Touch>,
+    /// The first index at which something may have been there.
+    born: Option<u64>,
+}
+
+impl Timeline<'_> {
+    /// Whether nothing can have been there up to this index.
+    pub(super) fn begins_after(&self, index: u64) -> bool {
+        self.born.is_none_or(|born| index < born)
+    }
+
+    fn may_be_born(&mut self, index: u64) {
+        self.born = Some(self.born.map_or(index, |born| born.min(index)));
+    }
+}
+
+/// A count, and how many of its records nobody knows.
+#[derive(Debug)]
+pub(super) struct Count {
+    pub(super) event: usize,
+    pub(super) live: u64,
+    /// Mints that may have taken effect before, under ids that nobody was told.
+    pub(super) nameless: u64,
+}
+
+/// All records, and what concerns more than one.
+#[derive(Debug, Default)]
+pub(super) struct Timelines<'a> {
+    pub(super) of: BTreeMap<Name, Timeline<'a>>,
+    pub(super) counts: Vec<Count>,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Takes a history apart into its records.
+pub(super) fn timelines<'a>(
+    events: &'a [Event],
+    deeds: &'a [Deed],
+    bounds: &Bounds,
+) -> Timelines<'a> {
+    let mut all = Timelines::default();
+    for (number, deed) in deeds.iter().enumerate() {
+        add_deed(&mut all, events, deeds, bounds, (number, deed));
+    }
+    looks::add_names(&mut all, events);
+    // Now every name is known; lists and counts say something of those, too, that they do not show.
+    for event in events {
+        looks::add(&mut all, event, deeds, bounds);
+    }
+    for timeline in all.of.values_mut() {
+        // At one index the write stands first: the view holds it.
+        let is_look = |entry: &Entry<'_>| matches!(entry.what, What::Look(_));
+        timeline
+            .entries
+            .sort_by_key(|entry| (entry.index, is_look(entry)));
+    }
+    all
+}
+
+fn add_deed<'a>(
+    all: &mut Timelines<'a>,
+    events: &'a [Event],
+    deeds: &'a [Deed],
+    bounds: &Bounds,
+    (number, deed): (usize, &'a Deed),
+) {
+    let heard = deed.heard(events);
+    let parts = deed.parts.iter().zip(&deed.names).zip(heard).enumerate();
+    for (part, ((this, name), heard)) in parts {
+        let Some(name) = name else { continue };
+        let timeline = all.of.entry(name.clone()).or_default();
+        let act = &this.act;
+        match deed.fate {
+            Fate::Told { index, clock_ms } | Fate::Shown { index, clock_ms } => {
+                if let Some(heard) = heard {
+                    timeline.may_be_born(index);
+                    timeline.entries.push(Entry {
+                        index,
+                        clock_ms,
+                        what: What::Act {
+                            act,
+                            heard,
+                            deed: number,
+                        },
+                        event: deed.teller,
+                    });
+                }
+            }
+            Fate::Unknown | Fate::Denied => {
+                timeline.may_be_born(deed.after + 1);
+                timeline.floats.push(Float {
+                    deed: number,
+                    act,
+                    after: deed.after,
+                });
+            }
+            Fate::Conflict {
+                revision,
+                part: failed,
+            } if failed == part => {
+                let until = events[deed.teller]
+                    .returned_ns
+                    .map_or(u64::MAX, |ns| bounds.until(ns));
+                timeline.doubts.push(Doubt {
+                    act,
+                    revision,
+                    after: deed.after,
+                    until,
+                    event: deeds[number].teller,
+                });
+            }
+            Fate::Conflict { .. } => {}
+        }
+    }
+}
+
+impl Seen<'_> {
+    /// Whether a record that lives, or has this status, may be seen so.
+    pub(super) fn may_be(&self, name: &Name, status: HandleStatus, row: Option<&Row>) -> bool {
+        let row = row.filter(|_| status == HandleStatus::Live);
+        match self {
+            Self::Record { info, value } => row.is_some_and(|row| {
+                row.may_be_told(name, info) && value.is_none_or(|value| *value == row.value)
+            }),
+            Self::Status(told) => *told == status,
+            Self::Lives => row.is_some(),
+            Self::Gone => row.is_none(),
+            Self::Counted(_) => true,
+        }
+    }
+}
