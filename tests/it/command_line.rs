@@ -208,7 +208,7 @@ fn an_empty_name_of_a_bug_plants_none() -> Result<()> {
 
 #[test]
 fn every_command_has_help() -> Result<()> {
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 11] = [
         &[],
         &["serve"],
         &["dev"],
@@ -218,6 +218,8 @@ fn every_command_has_help() -> Result<()> {
         &["state", "store"],
         &["healthcheck"],
         &["cart"],
+        &["balancer"],
+        &["flows"],
     ];
     for command in commands {
         let output = Command::new(binary())

@@ -12,6 +12,7 @@ mod durable;
 mod exchange;
 mod failover;
 mod faults;
+mod flows;
 mod lifetimes;
 mod lists;
 mod peer_port;

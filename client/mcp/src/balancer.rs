@@ -1,4 +1,4 @@
-//! A round-robin HTTP balancer for loopback: what stands in front of the replicas in the demo and in the tests.
+//! A round-robin HTTP balancer: what stands in front of the replicas in the demo, in `deploy/compose.yaml` and in the tests.
 //!
 //! Each request goes to the next replica on a connection of its own. Only if that replica cannot be reached, so that nothing
 //! was sent, does the request go to the one after it. Once a byte was sent a failure is answered with 502: whether the
@@ -6,7 +6,6 @@
 
 use std::{
     io,
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -27,15 +26,16 @@ use tokio_util::sync::CancellationToken;
 
 /// The largest request or answer that is passed on, in bytes.
 const BODY_BYTES_MAX: usize = 8 << 20;
-/// How long a replica may take to accept a connection.
+/// How long a replica's name may take to be resolved, and the replica to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 struct Balancer {
-    replicas: Vec<SocketAddr>,
+    replicas: Vec<String>,
     next: AtomicUsize,
 }
 
-/// Serves until `shutdown` is cancelled.
+/// Serves until `shutdown` is cancelled. Replicas are named as `HOST:PORT`; a name is resolved anew for each request, since a
+/// replica that was replaced may be elsewhere.
 ///
 /// # Errors
 /// If the listener fails.
@@ -44,7 +44,7 @@ struct Balancer {
 /// If `replicas` is empty.
 pub async fn serve(
     listener: TcpListener,
-    replicas: Vec<SocketAddr>,
+    replicas: Vec<String>,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     assert!(!replicas.is_empty(), "a balancer needs a replica");
@@ -90,11 +90,12 @@ impl Balancer {
     async fn connect(&self) -> Option<TcpStream> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         for offset in 0..self.replicas.len() {
-            let replica = self.replicas[first.wrapping_add(offset) % self.replicas.len()];
-            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(replica)).await {
+            let replica = &self.replicas[first.wrapping_add(offset) % self.replicas.len()];
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(replica.as_str())).await
+            {
                 Ok(Ok(stream)) => return Some(stream),
-                Ok(Err(error)) => tracing::debug!(%replica, %error, "cannot connect"),
-                Err(_) => tracing::debug!(%replica, "connecting timed out"),
+                Ok(Err(error)) => tracing::debug!(replica, %error, "cannot connect"),
+                Err(_) => tracing::debug!(replica, "connecting timed out"),
             }
         }
         None

@@ -3,7 +3,7 @@
 //! - [`cart`]: the example server. Its tools keep carts under handles, so that any replica answers any call.
 //! - [`serve`]: the server over streamable HTTP, without sessions.
 //! - [`flow`]: cart flows as an MCP client runs them, the ledger of what it was told, and the verdict on both.
-//! - [`balancer`]: round robin over replicas, for demo and tests.
+//! - [`balancer`]: round robin over replicas, for demo, compose and tests.
 
 pub mod balancer;
 pub mod cart;

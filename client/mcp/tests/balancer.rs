@@ -47,6 +47,7 @@ async fn nobody() -> SocketAddr {
 async fn balancer(replicas: Vec<SocketAddr>) -> (SocketAddr, DropGuard) {
     let (listener, address) = loopback().await;
     let shutdown = CancellationToken::new();
+    let replicas = replicas.iter().map(ToString::to_string).collect();
     tokio::spawn(balancer::serve(listener, replicas, shutdown.clone()));
     (address, shutdown.drop_guard())
 }

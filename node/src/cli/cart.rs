@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use helve_mcp::{
     cart::{CartServer, Settings},
-    serve::{Access, MCP_PATH, router, serve},
+    serve::{Access, router, serve},
 };
-use serde::Serialize;
-use tokio::{
-    net::{TcpListener, lookup_host},
-    signal::unix::{SignalKind, signal},
-};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     cluster::{self, ClusterArgs},
@@ -20,10 +14,8 @@ use super::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     output::OutputArgs,
+    serving::{ListenArgs, serve_mcp},
 };
-
-/// How long requests under way may take once the server is asked to stop.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Run a replica of the example MCP server: shopping carts under handles
 ///
@@ -40,14 +32,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
 
-    /// Where MCP clients are served; port 0 takes a free one, and the address is printed
-    #[arg(
-        long,
-        default_value = "127.0.0.1:8080",
-        env = "HELVE_LISTEN",
-        value_name = "HOST:PORT"
-    )]
-    listen: String,
+    #[command(flatten)]
+    listen: ListenArgs,
 
     /// The store of the carts' handles. Replicas share it
     #[arg(long, default_value = "cart", env = "HELVE_STORE", value_name = "NAME")]
@@ -75,21 +61,10 @@ pub(crate) struct Args {
     )]
     allowed_origin: Vec<String>,
 
-    /// Allow a listener beyond this machine: whoever reaches it sees all carts
-    #[arg(long, env = "HELVE_INSECURE")]
-    insecure: bool,
-
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
-}
-
-/// Where the server is.
-#[derive(Serialize)]
-struct Serving {
-    /// The URL for MCP clients.
-    mcp: String,
 }
 
 /// Serves until SIGTERM, SIGINT or a fatal error.
@@ -103,7 +78,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
             "--idle-ttl: a cart must live for a while"
         )));
     }
-    let listener = listen(args).await.map_err(Ending::Refused)?;
+    let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let client = cluster::client(&args.cluster)?;
     let settings = Settings {
         store: args.store.clone(),
@@ -114,54 +89,11 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         hosts: args.allowed_host.clone(),
         origins: args.allowed_origin.clone(),
     };
-    let shutdown = CancellationToken::new();
-    let router = router(CartServer::new(client, settings), &access, &shutdown);
-    serve_until_stopped(listener, router, shutdown, &args.output)
+    let serve = |listener, shutdown| {
+        let router = router(CartServer::new(client, settings), &access, &shutdown);
+        serve(listener, router, shutdown)
+    };
+    serve_mcp(listener, &args.output, serve)
         .await
         .map_err(Ending::Fatal)
-}
-
-async fn listen(args: &Args) -> anyhow::Result<TcpListener> {
-    let flag = || format!("--listen {}", args.listen);
-    let addresses: Vec<_> = lookup_host(&args.listen)
-        .await
-        .with_context(flag)?
-        .collect();
-    if !args.insecure && addresses.iter().any(|address| !address.ip().is_loopback()) {
-        return Err(
-            anyhow!("beyond this machine: bind 127.0.0.1, or add --insecure").context(flag()),
-        );
-    }
-    TcpListener::bind(addresses.as_slice())
-        .await
-        .with_context(flag)
-}
-
-async fn serve_until_stopped(
-    listener: TcpListener,
-    router: axum::Router,
-    shutdown: CancellationToken,
-    output: &OutputArgs,
-) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let serving = Serving {
-        mcp: format!("http://{}{MCP_PATH}", listener.local_addr()?),
-    };
-    output.announce(&serving, |serving| format!("MCP on {}", serving.mcp))?;
-    let serving = serve(listener, router, shutdown.clone());
-    tokio::pin!(serving);
-    tokio::select! {
-        ended = &mut serving => return Ok(ended?),
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
-    tracing::info!("stopping");
-    shutdown.cancel();
-    match tokio::time::timeout(DRAIN_TIMEOUT, serving).await {
-        Ok(ended) => Ok(ended?),
-        Err(_) => {
-            tracing::warn!("requests are still under way; stopping all the same");
-            Ok(())
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
+mod balancer;
 mod cart;
 mod cluster;
 mod completions;
@@ -7,6 +8,8 @@ mod demo;
 mod dev;
 mod duration;
 mod ending;
+mod findings;
+mod flows;
 mod handle;
 mod healthcheck;
 mod leader;
@@ -15,6 +18,8 @@ mod logging;
 mod output;
 mod record;
 mod serve;
+mod serving;
+mod signals;
 mod size;
 mod snapshot;
 mod state;
@@ -80,6 +85,8 @@ enum Command {
     Snapshot(snapshot::Args),
     Healthcheck(healthcheck::Args),
     Cart(cart::Args),
+    Balancer(balancer::Args),
+    Flows(flows::Args),
     Completions(completions::Args),
 }
 
@@ -154,6 +161,8 @@ impl Command {
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
             Self::Cart(args) => cart::run(&args).await,
+            Self::Balancer(args) => balancer::run(&args).await,
+            Self::Flows(args) => flows::run(&args).await,
             Self::Completions(args) => completions::run(&args),
         }
     }

@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use super::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
+    signals::Signals,
     size,
 };
 use crate::{
@@ -187,7 +188,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 /// # Errors
 /// That the start was refused, or what ended the node if not a signal.
 pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outcome) -> Outcome {
-    let mut stop = signals().map_err(|error| Ending::Fatal(error.into()))?;
+    let mut stop = Signals::listen().map_err(|error| Ending::Fatal(error.into()))?;
     let node = tokio::select! {
         node = Node::start(config) => node.map_err(|error| Ending::Refused(error.into()))?,
         // It waits for its peers, and has nothing yet that would have to be handed over.
@@ -207,27 +208,4 @@ pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outc
         again = stop.recv() => tracing::warn!(signal = again, "stopping at once"),
     }
     Ok(())
-}
-
-/// The signals that ask a node to stop.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-fn signals() -> std::io::Result<Signals> {
-    use tokio::signal::unix::{SignalKind, signal};
-    Ok(Signals {
-        terminate: signal(SignalKind::terminate())?,
-        interrupt: signal(SignalKind::interrupt())?,
-    })
-}
-
-impl Signals {
-    async fn recv(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }

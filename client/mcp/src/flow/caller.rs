@@ -77,7 +77,7 @@ impl Caller {
     /// If the HTTP client cannot be built, which without TLS does not happen.
     #[must_use]
     pub fn new(uri: &str, patience: Duration, retries: Arc<AtomicU64>) -> Self {
-        // No pool: each request is a connection of its own, and so another replica. No proxy: this is loopback.
+        // No pool: each request is a connection of its own, and so another replica. No proxy: it would balance, too.
         let http = reqwest::Client::builder()
             .pool_max_idle_per_host(0)
             .no_proxy()

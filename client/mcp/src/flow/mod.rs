@@ -6,6 +6,7 @@
 
 mod caller;
 mod gate;
+mod held;
 mod ledger;
 mod verdict;
 
@@ -16,8 +17,9 @@ use serde_json::{Value, json};
 pub use self::{
     caller::{CallError, Caller},
     gate::Gate,
+    held::Held,
     ledger::{Account, Accounts, Entry, Ledger},
-    verdict::{Findings, Held, judge},
+    verdict::{Findings, judge},
 };
 use crate::cart::{AbandonView, CartView, Line, Order};
 

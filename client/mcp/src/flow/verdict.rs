@@ -1,22 +1,14 @@
 //! The verdict: what the clients were told against what the store holds. Pure, so that it can be tried on planted losses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{
-    cart::{Cart, Line, Order},
-    flow::ledger::{Account, Accounts},
+    cart::Line,
+    flow::{
+        held::Held,
+        ledger::{Account, Accounts},
+    },
 };
-
-/// Carts and orders as one node answers them.
-#[derive(Debug, Clone, Default)]
-pub struct Held {
-    /// Open carts, by id.
-    pub carts: BTreeMap<String, Cart>,
-    /// How many open carts the node counts.
-    pub carts_counted: u64,
-    /// Orders, by cart id.
-    pub orders: BTreeMap<String, Order>,
-}
 
 /// What is wrong. Each finding is a sentence; the same finding on several nodes is one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -279,6 +271,18 @@ mod tests {
         let mut accounts = told();
         accounts.note(&Entry::CreateTried { flow: 2 });
         assert!(judge(&accounts, &held).is_clean());
+    }
+
+    #[test]
+    fn what_was_there_before_a_run_is_not_judged() {
+        let mut held = held();
+        held.carts.insert("old".into(), cart(&["9"]));
+        held.orders
+            .insert("older".into(), Order::of("older", &cart(&["9"])));
+        held.carts_counted = 2;
+        let before = ["old".to_owned(), "older".to_owned()].into();
+        assert!(!judge(&told(), &held).is_clean());
+        assert!(judge(&told(), &held.without(&before)).is_clean());
     }
 
     #[test]

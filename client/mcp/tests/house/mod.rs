@@ -77,7 +77,7 @@ impl House {
         let (listener, address) = loopback().await;
         tokio::spawn(balancer::serve(
             listener,
-            replicas.clone(),
+            replicas.iter().map(ToString::to_string).collect(),
             shutdown.clone(),
         ));
         let uri = format!("http://{address}/mcp");

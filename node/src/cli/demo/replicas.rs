@@ -72,7 +72,7 @@ impl Replicas {
         let shutdown = CancellationToken::new();
         let balancer = tokio::spawn(balancer::serve(
             listener,
-            addresses.to_vec(),
+            addresses.iter().map(ToString::to_string).collect(),
             shutdown.clone(),
         ));
         Ok(Self {

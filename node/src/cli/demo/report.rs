@@ -7,9 +7,7 @@ use helve_mcp::flow::{Accounts, Findings};
 use serde::Serialize;
 
 use super::{faults::Faults, tickets::Books};
-
-/// How many findings of a kind are printed; the count is always whole.
-const FINDINGS_SHOWN: usize = 10;
+use crate::cli::findings::shown;
 
 /// Everything that the demo found out.
 #[derive(Debug, Serialize)]
@@ -116,20 +114,4 @@ impl Report {
         let findings = self.findings.iter().map(|finding| format!("\n{finding}"));
         std::iter::once(table.to_string()).chain(findings).collect()
     }
-}
-
-/// The findings in words, cut short.
-fn shown(findings: &Findings, gave_up: &[String]) -> Vec<String> {
-    fn some<'a>(
-        kind: &'static str,
-        all: impl IntoIterator<Item = &'a String>,
-    ) -> impl Iterator<Item = String> {
-        all.into_iter()
-            .take(FINDINGS_SHOWN)
-            .map(move |one| format!("{kind}: {one}"))
-    }
-    let lost = some("lost", &findings.lost);
-    lost.chain(some("doubled", &findings.doubled))
-        .chain(some("gave up", gave_up))
-        .collect()
 }

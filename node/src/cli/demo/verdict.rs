@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use helve_client::{HandleOptions, HandleStore as _, KeyOptions, Listing, Record, StateTool as _};
-use helve_mcp::{
-    cart::{Cart, ORDERS, Order},
-    flow::{Accounts, Findings, Held, judge},
-};
+use helve_client::{HandleOptions, HandleStore as _, Listing, Record};
+use helve_mcp::flow::{Accounts, Findings, Held, judge};
 
 use super::{
     connect,
     tickets::{Books, TALLIES, TICKETS},
 };
+
+/// The store that the cart servers keep carts in.
+const CARTS: &str = "cart";
 
 /// What a node holds of the bookkeepers' handles.
 #[derive(Debug, Default)]
@@ -42,26 +42,14 @@ pub(super) async fn judge_all(
 
 async fn read(endpoint: &str) -> anyhow::Result<(Held, HeldTickets)> {
     let client = connect(&[endpoint.to_owned()])?;
-    let carts = client.handles::<Cart>(HandleOptions::new("cart"));
     let tickets = client.handles::<String>(HandleOptions::new(TICKETS));
     let tallies = client.handles::<u64>(HandleOptions::new(TALLIES));
-    let orders = client.keys(KeyOptions::new()).list_values(ORDERS).await?;
-    let orders = orders.items.into_iter().map(|record| {
-        let order: Order = serde_json::from_value(record.value)?;
-        let cart_id = record.info.name.trim_start_matches(ORDERS).to_owned();
-        anyhow::Ok((cart_id, order))
-    });
-    let held = Held {
-        carts: by_id(carts.list_values().await?),
-        carts_counted: carts.len().await?,
-        orders: orders.collect::<Result<_, _>>()?,
-    };
     let held_tickets = HeldTickets {
         tickets: by_id(tickets.list_values().await?),
         tickets_counted: tickets.len().await?,
         tallies: by_id(tallies.list_values().await?),
     };
-    Ok((held, held_tickets))
+    Ok((Held::read(&client, CARTS).await?, held_tickets))
 }
 
 fn by_id<T>(listing: Listing<Record<T>>) -> BTreeMap<String, T> {

@@ -1,0 +1,96 @@
+//! What the commands that serve HTTP have in common: where they listen, and how they stop.
+
+use std::{io, time::Duration};
+
+use anyhow::{Context as _, anyhow};
+use helve_mcp::serve::MCP_PATH;
+use serde::Serialize;
+use tokio::net::{TcpListener, lookup_host};
+use tokio_util::sync::CancellationToken;
+
+use super::{output::OutputArgs, signals::Signals};
+
+/// How long requests under way may take once the server is asked to stop.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The flags of everything that serves MCP clients.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct ListenArgs {
+    /// Where MCP clients are served; port 0 takes a free one, and the address is printed
+    #[arg(
+        long,
+        default_value = "127.0.0.1:8080",
+        env = "HELVE_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    listen: String,
+
+    /// Allow a listener beyond this machine: whoever reaches it sees all carts
+    #[arg(long, env = "HELVE_INSECURE")]
+    insecure: bool,
+}
+
+impl ListenArgs {
+    /// Listens.
+    ///
+    /// # Errors
+    /// If the address is none, is beyond this machine without `--insecure`, or is taken.
+    pub(super) async fn bind(&self) -> anyhow::Result<TcpListener> {
+        let flag = || format!("--listen {}", self.listen);
+        let addresses: Vec<_> = lookup_host(&self.listen)
+            .await
+            .with_context(flag)?
+            .collect();
+        if !self.insecure && addresses.iter().any(|address| !address.ip().is_loopback()) {
+            return Err(
+                anyhow!("beyond this machine: bind 127.0.0.1, or add --insecure").context(flag()),
+            );
+        }
+        TcpListener::bind(addresses.as_slice())
+            .await
+            .with_context(flag)
+    }
+}
+
+/// Where the server is.
+#[derive(Serialize)]
+struct Serving {
+    /// The URL for MCP clients.
+    mcp: String,
+}
+
+/// Says where MCP is served, and serves until SIGTERM, SIGINT or an error. A signal cancels the token that `serve` is given, on
+/// which it is to end.
+///
+/// # Errors
+/// If serving fails, standard output cannot be written, or signals cannot be heard.
+pub(super) async fn serve_mcp<S>(
+    listener: TcpListener,
+    output: &OutputArgs,
+    serve: impl FnOnce(TcpListener, CancellationToken) -> S,
+) -> anyhow::Result<()>
+where
+    S: Future<Output = io::Result<()>>,
+{
+    let mut signals = Signals::listen()?;
+    let serving = Serving {
+        mcp: format!("http://{}{MCP_PATH}", listener.local_addr()?),
+    };
+    output.announce(&serving, |serving| format!("MCP on {}", serving.mcp))?;
+    let shutdown = CancellationToken::new();
+    let serving = serve(listener, shutdown.clone());
+    tokio::pin!(serving);
+    let signal = tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        signal = signals.recv() => signal,
+    };
+    tracing::info!(signal, "stopping");
+    shutdown.cancel();
+    match tokio::time::timeout(DRAIN_TIMEOUT, serving).await {
+        Ok(ended) => Ok(ended?),
+        Err(_) => {
+            tracing::warn!("requests are still under way; stopping all the same");
+            Ok(())
+        }
+    }
+}
