@@ -12,7 +12,7 @@ N ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools build demo test check unit integration fix bench soak
+.PHONY: help tools build-tools compose-tools build demo test check unit integration compose-test fix bench soak
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,6 +23,9 @@ tools:
 build-tools:
 	@.ci/tools build
 
+compose-tools:
+	@.ci/tools compose
+
 build: build-tools ## Build the `helve` binary and say where it is
 	@$(STEP) "build" $(CARGO) build --locked --workspace --bin helve
 	@echo "$(CARGO_TARGET_DIR)/debug/helve"
@@ -31,7 +34,7 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check unit integration
+	@$(MAKE) --no-print-directory check unit integration compose-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
@@ -50,6 +53,9 @@ unit: tools ## Unit tests, properties, story scripts, the log store's suite, doc
 integration: tools ## Conformance on every host, faults, bad input, planted bugs, the demo and the demo that must fail
 	@$(STEP) "integration" $(CARGO) test --locked --package helve-tests --features planted \
 	    --test it -- --skip tidy::
+
+compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
+	@$(STEP) "compose" $(CARGO) test --locked --package helve-tests --features planted --test compose
 
 fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) fmt --all
