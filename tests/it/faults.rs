@@ -1,18 +1,18 @@
 //! The injectors of faults themselves: each does what it says, shows that it did, and leaves a cluster that works.
 
 use anyhow::{Context as _, Result};
-use helve_tests::{
-    cluster::Cluster,
-    fault::{self, Fault},
-    ledger::Ledger,
-};
+use helve_tests::{fault, ledger::Ledger};
 use rand::{SeedableRng as _, rngs::SmallRng};
 
 use super::nodes;
 
 /// Starts three nodes as the fault wants them, strikes, heals, and compares what was acknowledged with what is there.
-async fn strike_and_heal(name: &str) -> Result<(Box<dyn Fault>, Cluster)> {
+async fn strike_and_heal(name: &str) -> Result<()> {
     let mut fault = fault::named(name).context("there is such a fault")?;
+    if let Some(missing) = fault::left_out(fault.missing()) {
+        println!("{name} is left out: {missing}");
+        return Ok(());
+    }
     let mut cluster = fault.prepare(nodes(3))?.start().await?;
     let ledger = Ledger::new("carts");
     let callers: Vec<_> = cluster
@@ -32,15 +32,14 @@ async fn strike_and_heal(name: &str) -> Result<(Box<dyn Fault>, Cluster)> {
     for _ in 0..20 {
         ledger.mint(&callers).await?;
     }
-    ledger.check(&cluster).await?;
-    Ok((fault, cluster))
+    ledger.check(&cluster).await
 }
 
 macro_rules! struck_and_healed {
     ($($test:ident: $name:literal;)*) => {$(
         #[tokio::test]
         async fn $test() -> Result<()> {
-            strike_and_heal($name).await.map(|_| ())
+            strike_and_heal($name).await
         }
     )*};
 }
@@ -52,5 +51,24 @@ struck_and_healed! {
     all_nodes_restart_in_turn: "rolling-restart";
     a_cluster_starts_without_one_node_and_goes_on_without_another: "cold-start-one-missing";
     a_wiped_node_comes_back_under_a_new_id: "wiped-volume";
+    a_leader_in_the_minority_is_replaced_and_comes_back: "partition-leader-minority";
+    a_leader_that_hears_nobody_is_replaced_or_served: "leader-deaf";
+    a_bridge_is_crossed: "bridge";
+    clients_that_are_cut_off_are_let_in_again: "client-cut";
+    flapping_links_hold_still_again: "flapping-links";
+    late_links_are_quick_again: "delay";
+    links_that_flip_bits_are_true_again: "corrupt-links";
+    all_nodes_lose_power_and_no_acknowledged_write: "power-loss-all";
+    a_node_whose_sync_fails_stops_and_comes_back: "fsync-error-leader";
+    a_full_disk_has_room_again: "disk-full-one";
+    a_low_disk_is_noticed: "disk-low-all";
+    a_disk_that_stalls_goes_on: "fsync-stall";
+    a_read_only_disk_is_written_again: "read-only-disk";
+    a_damaged_log_is_replaced: "truncated-log";
+    a_clock_that_is_ahead_is_set_right: "clock-jump-ahead";
+    a_node_without_files_has_some_again: "no-open-files";
+    calls_that_come_twice_are_answered_alike: "doubled-calls";
+    a_storm_of_expiries_passes: "expiry-storm";
+    a_hot_handle_counts_right: "hot-handle";
     leadership_goes_round: "leader-transfer-loop";
 }

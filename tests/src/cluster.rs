@@ -18,7 +18,7 @@ pub use setup::{Equipment, Setup, slot};
 use crate::{
     address::Listeners,
     caller::Caller,
-    fault::network::Network,
+    fault::{clock::Clock, disk::Disk, network::Network},
     process::Process,
     wait::{Look, until},
 };
@@ -33,6 +33,8 @@ fn data_directory(directory: &Path, seat: u64) -> PathBuf {
 pub struct Cluster {
     nodes: Vec<Process>,
     network: Option<Network>,
+    disks: Vec<Disk>,
+    clocks: Vec<Clock>,
     address: IpAddr,
     directory: TempDir,
     quiet: bool,
@@ -93,6 +95,36 @@ impl Cluster {
         self.network
             .as_ref()
             .context("this cluster has no network of its own: Setup::on(Equipment::Network)")
+    }
+
+    /// The disk of a node.
+    ///
+    /// # Errors
+    ///
+    /// If the cluster was set up without.
+    pub fn disk(&self, seat: u64) -> Result<&Disk> {
+        let disk = self.disks.get(index(seat));
+        disk.context("these nodes have no disks of their own: Setup::on(Equipment::Disks)")
+    }
+
+    /// The disk of a node, to let it lose power.
+    ///
+    /// # Errors
+    ///
+    /// If the cluster was set up without.
+    pub fn disk_mut(&mut self, seat: u64) -> Result<&mut Disk> {
+        let disk = self.disks.get_mut(index(seat));
+        disk.context("these nodes have no disks of their own: Setup::on(Equipment::Disks)")
+    }
+
+    /// The clock of a node.
+    ///
+    /// # Errors
+    ///
+    /// If the cluster was set up without.
+    pub fn clock(&self, seat: u64) -> Result<&Clock> {
+        let clock = self.clocks.get(index(seat));
+        clock.context("these nodes have no clocks of their own: Setup::on(Equipment::Clocks)")
     }
 
     /// A caller of one node, past whatever is broken.
@@ -166,6 +198,9 @@ impl Cluster {
     pub fn wipe(&mut self, seat: u64) -> Result<()> {
         if self.node(seat).pid().is_some() {
             self.kill(seat)?;
+        }
+        if let Some(disk) = self.disks.get_mut(index(seat)) {
+            return disk.replace();
         }
         fs::remove_dir_all(self.data_directory(seat))?;
         Ok(fs::create_dir(self.data_directory(seat))?)

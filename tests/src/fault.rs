@@ -5,15 +5,25 @@
 //!
 //! - processes: [`kill`], [`freeze`], [`restart`], [`wipe`], [`transfer`];
 //! - the [`network`]: [`partition`], [`weak_links`];
-//! - files: [`damage`].
+//! - the [`disk`]: [`power`], [`bad_disk`], [`damage`];
+//! - the [`clock`]; what a process may run out of: [`scarce`];
+//! - what callers do: [`calls`] that come twice and late, an expiry [`storm`], [`contention`].
 
+pub mod bad_disk;
+pub mod calls;
+pub mod clock;
+pub mod contention;
 pub mod damage;
+pub mod disk;
 pub mod freeze;
 pub mod kill;
 pub mod network;
 pub mod nudge;
 pub mod partition;
+pub mod power;
 pub mod restart;
+pub mod scarce;
+pub mod storm;
 pub mod transfer;
 pub mod weak_links;
 pub mod wipe;
@@ -159,9 +169,16 @@ pub fn all() -> Vec<Box<dyn Fault>> {
     all.extend(restart::all());
     all.extend(partition::all());
     all.extend(weak_links::all());
+    all.extend(power::all());
+    all.extend(bad_disk::all());
     all.extend(damage::all());
+    all.extend(clock::all());
     all.push(Box::new(wipe::WipedVolume));
     all.push(Box::new(transfer::TransferLoop));
+    all.push(Box::new(scarce::NoOpenFiles::default()));
+    all.push(Box::new(calls::DoubledCalls::default()));
+    all.push(Box::new(storm::ExpiryStorm::default()));
+    all.push(Box::new(contention::HotHandle::default()));
     all
 }
 

@@ -14,7 +14,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{Cluster, data_directory};
 use crate::{
     address::{Listeners, next_loopback},
-    fault::network::Network,
+    fault::{
+        clock::{Clock, Monotonic},
+        disk::Disk,
+        network::Network,
+    },
     process::{Process, Start},
 };
 
@@ -44,6 +48,10 @@ pub struct Setup {
 pub enum Equipment {
     /// A [`Network`] between the nodes, and between clients and nodes.
     Network,
+    /// A [`Disk`] for each node's data directory.
+    Disks,
+    /// A [`Clock`] for each node.
+    Clocks,
 }
 
 impl Setup {
@@ -108,13 +116,30 @@ impl Setup {
         } else {
             None
         };
-        let nodes = seats.iter().map(|&seat| {
-            let start = self.start_of(seat, address, directory.path());
+        let mut disks = Vec::new();
+        if self.has(Equipment::Disks) {
+            for &seat in &seats {
+                disks.push(Disk::mount(&data_directory(directory.path(), seat))?);
+            }
+        }
+        let mut clocks = Vec::new();
+        if self.has(Equipment::Clocks) {
+            for &seat in &seats {
+                clocks.push(Clock::new(directory.path().join(format!("clock-{seat}")))?);
+            }
+        }
+        let nodes = seats.iter().enumerate().map(|(position, &seat)| {
+            let mut start = self.start_of(seat, address, directory.path());
+            if let Some(clock) = clocks.get(position) {
+                start.environment.extend(clock.environment(Monotonic::True));
+            }
             Process::new(start, directory.path().join(format!("node-{seat}.log")))
         });
         Ok(Cluster {
             nodes: nodes.collect(),
             network,
+            disks,
+            clocks,
             address,
             directory,
             quiet: false,
