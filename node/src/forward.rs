@@ -9,7 +9,7 @@ use futures::StreamExt;
 use helve_proto::{
     command::v1::Command,
     peer::v1::{
-        ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, NodeRecord, forward_answer::Answer,
+        ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, forward_answer::Answer,
         rejected::Reason,
     },
 };
@@ -42,6 +42,7 @@ pub struct Forwarder {
 
 struct Link {
     uuid: String,
+    address: String,
     queue: mpsc::Sender<Sent>,
 }
 
@@ -100,19 +101,29 @@ impl Forwarder {
 
     fn link(&self, leader: u64) -> Option<mpsc::Sender<Sent>> {
         let node = self.consensus.member(leader)?;
+        let address = self.consensus.peer_address(leader)?;
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.get(&leader)
             && link.uuid == node.uuid
+            && link.address == address
             && !link.queue.is_closed()
         {
             return Some(link.queue.clone());
         }
         let (queue, queued) = mpsc::channel(FORWARD_QUEUE_MAX);
-        tokio::spawn(run(self.consensus.clone(), leader, node.clone(), queued));
+        let connected = run(
+            self.consensus.clone(),
+            leader,
+            node.uuid.clone(),
+            address.clone(),
+            queued,
+        );
+        tokio::spawn(connected);
         links.insert(
             leader,
             Link {
                 uuid: node.uuid,
+                address,
                 queue: queue.clone(),
             },
         );
@@ -127,10 +138,11 @@ type Waiting = HashMap<u64, oneshot::Sender<Attempt>>;
 async fn run(
     consensus: Consensus,
     leader: u64,
-    node: NodeRecord,
+    uuid: String,
+    address: String,
     mut queued: mpsc::Receiver<Sent>,
 ) {
-    let mut client = peer_channel::client(peer_channel::lazy(&node.peer_address));
+    let mut client = peer_channel::client(peer_channel::lazy(&address));
     let (batches, outgoing) = mpsc::channel::<ForwardBatch>(FORWARD_BATCHES_MAX);
     let connecting = client.forward(ReceiverStream::new(outgoing));
     let mut replies = match connecting.await {
@@ -141,7 +153,7 @@ async fn run(
             return;
         }
     };
-    let header = consensus.identity().header(leader, &node.uuid);
+    let header = consensus.identity().header(leader, &uuid);
     let mut waiting = Waiting::new();
     let mut next_id = 0;
     let mut buffer = Vec::new();

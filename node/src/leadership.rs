@@ -104,11 +104,7 @@ impl Leadership {
         let overview = self.consensus.overview();
         let identity = self.consensus.identity();
         let readiness = self.readiness(&overview);
-        let warning = match &readiness {
-            Err(why) => why.clone(),
-            Ok(()) if self.disk.is_low() => "the disk is below its reserve".to_owned(),
-            Ok(()) => String::new(),
-        };
+        let warning = self.warnings(&overview, &readiness).join("; ");
         let log = self.log.stats();
         let node = NodeStatus {
             id: identity.node_id(),
@@ -127,7 +123,7 @@ impl Leadership {
             ready: readiness.is_ok(),
             warning,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            feature_level: helve_machine::limits::FEATURE_LEVEL,
+            feature_level: identity.record().feature_level,
             client_address: identity.record().client_address.clone(),
             peer_address: identity.record().peer_address.clone(),
             log_syncs: log.syncs.load(Ordering::Relaxed),
@@ -139,7 +135,19 @@ impl Leadership {
             node: Some(node),
             members: members(&overview),
             cluster_id: identity.cluster_id().as_ref().clone(),
+            feature_level: self.consensus.feature_level(),
         }
+    }
+
+    fn warnings(&self, overview: &Overview, readiness: &Result<(), String>) -> Vec<String> {
+        let mut warnings: Vec<String> = readiness.as_ref().err().cloned().into_iter().collect();
+        if readiness.is_ok() && self.disk.is_low() {
+            warnings.push("the disk is below its reserve".to_owned());
+        }
+        let is_member = |id| overview.members.iter().any(|m| m.id == id);
+        let reception = self.consensus.identity().reception();
+        warnings.extend(reception.warnings(is_member));
+        warnings
     }
 
     /// Hands leadership to `to`, or to the voter that has come furthest. Returns the new leader.
@@ -169,6 +177,7 @@ fn members(overview: &Overview) -> Vec<Member> {
         lag_entries: m
             .matched
             .map(|matched| overview.last_log.saturating_sub(matched)),
+        feature_level: m.record.feature_level,
     };
     overview.members.iter().map(member).collect()
 }

@@ -21,3 +21,4 @@ pub mod service;
 pub mod stamp;
 pub mod storage;
 pub mod ticker;
+pub mod upgrade;

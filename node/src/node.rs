@@ -5,20 +5,22 @@
 //! ```
 
 mod listeners;
+mod record;
+mod refusal;
 mod start;
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use helve_proto::command::v1::{SetClusterId, command::Operation};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub use self::start::StartError;
+pub use self::refusal::StartError;
 use crate::{
     config::Config,
     leadership::Leadership,
     propose::Proposer,
-    raft::{Consensus, bootstrap, log_store::LogStore},
+    raft::{Consensus, bootstrap, log_store::LogStore, strangers::Misplaced},
     read_index::own_command,
     runtime::OwnRuntime,
     service::{Services, peer::Running},
@@ -32,6 +34,9 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(8);
 /// A running node. [`Node::shutdown`] stops it in good order; dropping it stops it at once, which loses nothing that was acknowledged.
 pub struct Node {
     addresses: Addresses,
+    data_dir: PathBuf,
+    /// That this node must not go on where it is, once that is found.
+    misplaced: watch::Receiver<Option<Misplaced>>,
     leadership: Leadership,
     consensus: Consensus,
     services: Arc<Services>,
@@ -46,6 +51,15 @@ pub struct Node {
     _running: watch::Sender<Option<Running>>,
     _service_runtime: OwnRuntime,
     _raft_runtime: OwnRuntime,
+}
+
+/// Why a node that ran cannot go on.
+#[derive(Debug)]
+pub enum Ended {
+    /// Consensus stopped; this is why.
+    Stopped(String),
+    /// It should not have started: its peers said so only later.
+    Refused(StartError),
 }
 
 /// Where a node listens.
@@ -80,13 +94,21 @@ impl Node {
         &self.leadership
     }
 
-    /// Waits until consensus stops by itself, which only a failing storage makes it do. Returns why.
-    pub async fn wait(&self) -> String {
-        let stopped = match self.consensus.wait_leading(|_| false).await {
-            Ok(_) => "consensus stopped".to_owned(),
-            Err(stopped) => stopped.to_string(),
+    /// Waits until the node cannot go on. Consensus stops by itself only when its storage fails.
+    pub async fn wait(&self) -> Ended {
+        let mut misplaced = self.misplaced.clone();
+        let misplaced = async {
+            let found = misplaced.wait_for(Option::is_some).await;
+            found.ok().and_then(|found| found.clone())
         };
-        self.consensus.overview().stopped.unwrap_or(stopped)
+        let stopped = tokio::select! {
+            Some(found) = misplaced => {
+                return Ended::Refused(StartError::misplaced(&self.data_dir, found));
+            }
+            stopped = self.consensus.wait_leading(|_| false) => stopped,
+        };
+        let stopped = stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned());
+        Ended::Stopped(self.consensus.overview().stopped.unwrap_or(stopped))
     }
 
     /// Stops in good order: no new requests, leadership to another node, calls under way to their end, then everything else.

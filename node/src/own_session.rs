@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use helve_machine::limits::SESSION_WINDOW_CALLS_MAX;
+use helve_machine::{level, limits::SESSION_WINDOW_CALLS_MAX};
 use helve_proto::{
     command::v1::{Command, Outcome, Refusal, command::Operation, outcome::Outcome as Kind},
     v1::{CallIdentity, OpenSessionRequest, SessionCall, call_identity::Identity},
@@ -120,14 +120,15 @@ impl OwnSessions {
         deadline: Instant,
     ) -> Result<Result<Arc<Session>, Box<Outcome>>, ProposeError> {
         let id = Bytes::copy_from_slice(&stamp::random_bytes().map_err(Arc::new)?);
+        let operation = Operation::OpenSession(OpenSessionRequest {
+            session_id: id.clone(),
+        });
         let command = Command {
-            feature_level: helve_machine::limits::FEATURE_LEVEL,
+            feature_level: level::needed(&operation),
             tenant: caller.0.clone(),
             principal: caller.1.clone(),
             identity: Some(identity(&id, 0, 0)),
-            operation: Some(Operation::OpenSession(OpenSessionRequest {
-                session_id: id.clone(),
-            })),
+            operation: Some(operation),
             ..Command::default()
         };
         // Opening is idempotent by the session's id, so its own identity is never looked up.

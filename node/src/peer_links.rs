@@ -31,16 +31,15 @@ impl PeerLinks {
     #[must_use]
     pub fn client(&self, id: u64) -> Option<(PeerServiceClient<Channel>, PeerHeader)> {
         let node = self.consensus.member(id)?;
+        let address = self.consensus.peer_address(id)?;
         let header = self.consensus.identity().header(id, &node.uuid);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = channels
-            .get(&id)
-            .filter(|(address, _)| *address == node.peer_address);
+        let known = channels.get(&id).filter(|(known, _)| *known == address);
         let channel = if let Some((_, channel)) = known {
             channel.clone()
         } else {
-            let channel = peer_channel::lazy(&node.peer_address);
-            channels.insert(id, (node.peer_address, channel.clone()));
+            let channel = peer_channel::lazy(&address);
+            channels.insert(id, (address, channel.clone()));
             channel
         };
         Some((peer_channel::client(channel), header))

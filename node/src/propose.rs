@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::kinds::{frees_space, repeats_harmlessly};
+use self::kinds::{above_level, frees_space, repeats_harmlessly};
 use crate::{
     disk_watch::DiskWatch,
     forward::Forwarder,
@@ -335,11 +335,14 @@ impl Core {
                 .collect();
         }
         let disk_full = self.disk.is_low();
+        let progress = *self.consensus.applied().borrow();
         let mut attempts: Vec<Option<Attempt>> = Vec::with_capacity(count);
         let mut encoded = Vec::with_capacity(count);
         for command in commands {
             if disk_full && !frees_space(&command) {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));
+            } else if let Some(refused) = above_level(&command, progress) {
+                attempts.push(Some(Attempt::Outcome(Box::new(refused))));
             } else {
                 attempts.push(None);
                 encoded.push(self.stamped(command, leading.term));

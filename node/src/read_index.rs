@@ -275,7 +275,7 @@ fn unreadable(error: StorageError) -> Fault {
 #[must_use]
 pub fn own_command(operation: Operation) -> Command {
     Command {
-        feature_level: helve_machine::limits::FEATURE_LEVEL,
+        feature_level: helve_machine::level::needed(&operation),
         operation: Some(operation),
         ..Command::default()
     }

@@ -86,6 +86,10 @@ fn refusal(refused: &Refused) -> Error {
         Refusal::Quota => (Reason::Quota, "a quota is used up: delete something"),
         Refusal::BadLifetime => (Reason::BadLifetime, "the lifetime does not fit: use never"),
         Refusal::TooLarge => (Reason::TooLarge, "the values are too large for one call"),
+        Refusal::FeatureLevel => (
+            Reason::FormatNewer,
+            "the operation needs a higher feature level",
+        ),
         Refusal::Malformed | Refusal::Unspecified => {
             (Reason::BadRequest, "the request is malformed")
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, Violation, apply, check, limits as machine_limits, minted_id,
+    Batch, Context, Fault, Violation, apply, check, level, limits as machine_limits, minted_id,
     query::{self, Page, Read, Scope},
 };
 use helve_proto::{
@@ -296,7 +296,7 @@ fn session_id(number: u64) -> Bytes {
 /// A command that is not stamped yet but with its time.
 fn bare(operation: Operation, now_ms: u64) -> Command {
     Command {
-        feature_level: machine_limits::FEATURE_LEVEL,
+        feature_level: level::needed(&operation),
         tenant: TENANT.to_owned(),
         principal: PRINCIPAL.to_owned(),
         proposed_at_ms: now_ms,

@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, hint::black_box, ops::Bound};
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply,
-    limits::FEATURE_LEVEL,
-    minted_id,
+    Batch, Context, Fault, View, apply, level, minted_id,
     query::{self, Read, Scope},
 };
 use helve_proto::{
@@ -59,7 +57,7 @@ impl Bench {
             first_incomplete: self.seq.saturating_sub(IN_FLIGHT).max(1),
         });
         Command {
-            feature_level: FEATURE_LEVEL,
+            feature_level: level::needed(&operation),
             tenant: TENANT.to_owned(),
             principal: "anonymous".to_owned(),
             proposed_at_ms: START_MS + self.seq / 100,

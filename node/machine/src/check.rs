@@ -7,9 +7,10 @@ use helve_proto::{
 };
 
 use crate::{
+    level,
     limits::{
-        FEATURE_LEVEL, FINGERPRINT_BYTES, ID_BYTES_MAX, IDENTITY_BYTES, KEY_BYTES_MAX,
-        MINTED_ID_CHARS, NAME_BYTES_MAX, OWNER_BYTES_MAX,
+        FINGERPRINT_BYTES, ID_BYTES_MAX, IDENTITY_BYTES, KEY_BYTES_MAX, MINTED_ID_CHARS,
+        NAME_BYTES_MAX, OWNER_BYTES_MAX,
     },
     replay,
 };
@@ -62,7 +63,7 @@ pub fn check(command: &Command) -> Result<(), Violation> {
         ));
     }
     text_size("principal", &command.principal, OWNER_BYTES_MAX)?;
-    if command.feature_level > FEATURE_LEVEL {
+    if command.feature_level > level::supported() {
         let message = "the operation needs a newer version of this node";
         return Err(Violation::new(Reason::FormatNewer, message));
     }
@@ -70,6 +71,10 @@ pub fn check(command: &Command) -> Result<(), Violation> {
         .operation
         .as_ref()
         .ok_or_else(|| Violation::new(Reason::BadRequest, "the command has no operation"))?;
+    if command.feature_level != level::needed(operation) {
+        let message = "the command is not stamped with the level of its operation";
+        return Err(Violation::new(Reason::BadRequest, message));
+    }
     identity(command)?;
     let mints = parts::operation(operation)?;
     minted_ids(command, mints)

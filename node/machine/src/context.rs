@@ -27,6 +27,8 @@ pub(crate) struct Call<'a, V> {
     pub(crate) index: u64,
     /// The replicated clock, this command's stamp included.
     pub(crate) clock_ms: u64,
+    /// The feature level that this version supports.
+    pub(crate) supported: u32,
     pub(crate) batch: &'a mut Batch<V>,
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A key is: group id (u32), tenant (length u8, bytes), table (u8), and the table's own part. Numbers are big-endian, so that
 //! they sort. Every text but the last of a key bears its length, so that no name can reach into another's rows. Rows of the group
-//! itself (clock, deadlines, node ids, cluster id) stand under the empty tenant.
+//! itself (clock, deadlines, node ids, cluster id, feature level) stand under the empty tenant.
 //!
 //! | table | own part | value |
 //! |---|---|---|
 //! | clock, node ids, cluster | - | `NumberRow`, `NumberRow`, `ClusterRow` |
+//! | feature level, probes | - | `NumberRow` |
 //! | deadlines from | - | `NumberRow` |
 //! | deadlines | time u64, kind u8, tenant (length u8), target | empty |
 //! | handles, tombstones | store (length u8), owner (length u16), id | `RecordRow`, `TombstoneRow` |
@@ -34,6 +35,8 @@ const DEADLINES: u8 = 2;
 const NODE_IDS: u8 = 3;
 const CLUSTER: u8 = 4;
 const DEADLINES_FROM: u8 = 5;
+const FEATURE_LEVEL: u8 = 6;
+const PROBES: u8 = 7;
 const HANDLES: u8 = 16;
 const KEYS: u8 = 17;
 const TOMBSTONES: u8 = 18;
@@ -71,6 +74,14 @@ impl Group {
 
     pub(crate) fn cluster(self) -> Bytes {
         self.table(CLUSTER).into()
+    }
+
+    pub(crate) fn feature_level(self) -> Bytes {
+        self.table(FEATURE_LEVEL).into()
+    }
+
+    pub(crate) fn probes(self) -> Bytes {
+        self.table(PROBES).into()
     }
 
     /// The row that says a time before which no deadline row stands: whoever looks for due rows need not step over those that
@@ -117,7 +128,7 @@ impl Group {
         let (&table, path) = rest.split_first()?;
         let path = key.slice_ref(path);
         let place = match table {
-            CLOCK | NODE_IDS | CLUSTER => Place::Other,
+            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES => Place::Other,
             DEADLINES_FROM => Place::DeadlinesFrom,
             DEADLINES => Place::Deadline,
             HANDLES => Place::Record(Target {

@@ -20,6 +20,7 @@ mod fault;
 mod group;
 mod handles;
 mod layout;
+pub mod level;
 mod lifetime;
 pub mod limits;
 pub mod planted;
@@ -45,6 +46,7 @@ pub use crate::{
     fault::Fault,
     group::cluster_id,
     handles::mint::minted_id,
+    level::feature_level,
 };
 use crate::{
     context::{Call, Stop},
@@ -61,10 +63,20 @@ pub fn apply<V: View>(
     command: &Command,
     batch: &mut Batch<V>,
 ) -> Result<Outcome, Fault> {
-    if command.feature_level > limits::FEATURE_LEVEL {
+    apply_as(level::supported(), context, command, batch)
+}
+
+/// As a version does that supports this feature level.
+fn apply_as<V: View>(
+    supported: u32,
+    context: &Context,
+    command: &Command,
+    batch: &mut Batch<V>,
+) -> Result<Outcome, Fault> {
+    if command.feature_level > supported {
         return Err(Fault::FeatureLevel {
             needed: command.feature_level,
-            known: limits::FEATURE_LEVEL,
+            known: supported,
         });
     }
     let clock_ms = expiry::advance(batch, context.group_id, command.proposed_at_ms)?;
@@ -77,12 +89,14 @@ pub fn apply<V: View>(
         principal: &command.principal,
         index: context.index,
         clock_ms,
+        supported,
         batch,
     };
     if !is_tenant_fit {
         return Ok(call.refused(Refusal::Malformed, 0, 0));
     }
-    let (slot, outcome) = match replay::admit(&mut call, command) {
+    let admitted = level::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
+    let (slot, outcome) = match admitted {
         Ok(Admission::Execute(slot)) => {
             let executed = execute(&mut call, command).map(|kind| Outcome {
                 outcome: Some(kind),
@@ -114,7 +128,7 @@ fn or_refused<V>(call: &Call<'_, V>, executed: Result<Outcome, Stop>) -> Result<
 fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, Stop> {
     let malformed = || Stop::refused(Refusal::Malformed);
     let minted = &command.minted_ids;
-    Ok(match command.operation.as_ref().ok_or_else(malformed)? {
+    Ok(match level::operation(command).ok_or_else(malformed)? {
         Operation::Mint(request) => {
             let minted_id = minted.first().ok_or_else(malformed)?;
             Kind::Mint(handles::mint::apply(call, request, minted_id)?)
@@ -140,5 +154,9 @@ fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, S
         Operation::SetClusterId(request) => {
             Kind::SetClusterId(group::set_cluster_id(call, request)?)
         }
+        Operation::RaiseFeatureLevel(request) => {
+            Kind::RaiseFeatureLevel(level::raise(call, *request)?)
+        }
+        Operation::Probe(_) => Kind::Probe(level::probe(call)?),
     })
 }

@@ -1,7 +1,7 @@
 //! Every limit of the machine. Those that decide an outcome are part of what is replicated: a changed one needs a new feature
 //! level.
 
-/// The newest operations that this version knows.
+/// The newest feature level that this version supports; see [`crate::level`].
 pub const FEATURE_LEVEL: u32 = 1;
 
 /// Bytes of a tenant's, store's or id prefix's name, of `[a-z0-9_-]`.

@@ -60,11 +60,12 @@ pub struct UnknownPlant;
 
 #[cfg(feature = "planted")]
 mod chosen {
-    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
     use super::Plant;
 
     static CHOSEN: AtomicU8 = AtomicU8::new(0);
+    static KNOWS_NEXT_LEVEL: AtomicBool = AtomicBool::new(false);
 
     /// Plants a bug in this process, instead of the one before.
     pub fn choose(plant: Plant) {
@@ -81,14 +82,32 @@ mod chosen {
     pub fn is(plant: Plant) -> bool {
         CHOSEN.load(Ordering::Relaxed) == plant as u8
     }
+
+    /// From now on this process supports one feature level more: no bug, but an upgrade to try.
+    pub fn learn_next_level() {
+        KNOWS_NEXT_LEVEL.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this process supports one feature level more.
+    #[must_use]
+    pub fn knows_next_level() -> bool {
+        KNOWS_NEXT_LEVEL.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(feature = "planted")]
-pub use chosen::{choose, clear, is};
+pub use chosen::{choose, clear, is, knows_next_level, learn_next_level};
 
 /// Whether this bug is planted: never, without the feature.
 #[cfg(not(feature = "planted"))]
 #[must_use]
 pub const fn is(_: Plant) -> bool {
+    false
+}
+
+/// Whether this process supports one feature level more: never, without the feature.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+pub const fn knows_next_level() -> bool {
     false
 }

@@ -13,6 +13,7 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::Space,
+    level,
     planted::{self, Plant},
     row,
     usage::Delta,
@@ -89,13 +90,15 @@ pub(crate) fn keep<V: View>(
 /// Whether a repeat of the command does no harm, so that it needs no identity.
 pub(crate) fn is_repeatable(command: &Command) -> bool {
     matches!(
-        command.operation,
+        level::operation(command),
         Some(
             Operation::Tick(_)
                 | Operation::Touch(_)
                 | Operation::OpenSession(_)
                 | Operation::AllocateNodeId(_)
                 | Operation::SetClusterId(_)
+                | Operation::RaiseFeatureLevel(_)
+                | Operation::Probe(_)
         )
     )
 }

@@ -32,6 +32,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use ending::Outcome;
+#[cfg(feature = "planted")]
+use helve_machine::limits::FEATURE_LEVEL as NEWEST;
 
 /// State handles for stateless MCP servers: a replicated store of handles and keys
 ///
@@ -68,7 +70,17 @@ pub struct Cli {
     #[arg(long, global = true, env = "HELVE_PLANTED", value_name = "NAME", value_parser = planted)]
     #[arg(default_value = "", hide_default_value = true)]
     planted: Planted,
+
+    /// The newest feature level to support: the real one, or one more, to try an upgrade. Only in builds for that
+    #[cfg(feature = "planted")]
+    #[arg(long, global = true, hide = true, env = FEATURE_LEVEL, value_name = "LEVEL")]
+    #[arg(value_parser = clap::value_parser!(u32).range(i64::from(NEWEST)..=i64::from(NEWEST) + 1))]
+    #[arg(default_value_t = NEWEST)]
+    feature_level: u32,
 }
+
+/// Makes a node support one level more, in builds for tests; in any other it is refused, since it would promise what is not there.
+const FEATURE_LEVEL: &str = "HELVE_FEATURE_LEVEL";
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum Command {
@@ -119,6 +131,11 @@ fn planted(name: &str) -> Result<Planted, String> {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    #[cfg(not(feature = "planted"))]
+    if std::env::var_os(FEATURE_LEVEL).is_some() {
+        eprintln!("helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it");
+        return ExitCode::from(2);
+    }
     match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -137,6 +154,10 @@ impl Cli {
         #[cfg(feature = "planted")]
         if let Planted(Some(plant)) = self.planted {
             helve_machine::planted::choose(plant);
+        }
+        #[cfg(feature = "planted")]
+        if self.feature_level > NEWEST {
+            helve_machine::planted::learn_next_level();
         }
         match self.command.run().await {
             Ok(()) => ExitCode::SUCCESS,

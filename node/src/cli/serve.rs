@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::{Bootstrap, Config, Exposure, Settings, Tuning},
-    node::Node,
+    node::{Ended, Node},
     raft,
 };
 
@@ -198,7 +198,10 @@ pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outc
     tracing::info!(clients = %addresses.client, peers = %addresses.peer, http = %addresses.http, "serving");
     started(&node)?;
     let signal = tokio::select! {
-        why = node.wait() => return Err(Ending::Fatal(anyhow!("{why}"))),
+        ended = node.wait() => return Err(match ended {
+            Ended::Stopped(why) => Ending::Fatal(anyhow!("{why}")),
+            Ended::Refused(error) => Ending::Refused(error.into()),
+        }),
         signal = stop.recv() => signal,
     };
     tracing::info!(signal, "stopping");

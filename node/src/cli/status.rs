@@ -29,7 +29,8 @@ use super::{
   helve status --output json | jq '.nodes[] | select(.role == \"leader\").id'
 
 Columns: ID is the node's id for life, SEAT its place in --peers; TERM, LOG (last entry), APPLIED; LAG is the number of entries that it
-lacks, as the leader knows; SIZE is bytes on disk.
+lacks, as the leader knows; SIZE is bytes on disk; LEVEL is the newest feature level that its version supports. The cluster's own level
+stands below the table: the leader raises it once every node supports more.
 
 Exit status: 0 a leader is known and a majority answers, 2 bad usage, 3 no quorum answers.")]
 pub(crate) struct Args {

@@ -2,11 +2,11 @@
 
 use std::{
     io,
-    net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
+use helve_machine::level;
 use helve_proto::peer::v1::NodeRecord;
 use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Addresses, Node, end_changes,
     listeners::{Listeners, serve_clients, serve_peers},
-    name_cluster, take_seat,
+    name_cluster, record,
+    refusal::StartError,
+    take_seat,
 };
 use crate::{
     config::{Bootstrap, Config},
@@ -31,6 +33,7 @@ use crate::{
         identity::Identity,
         log_store::{LogStore, PurgeGate},
         state_machine::StateMachine,
+        strangers::{self, Misplaced},
     },
     read_index::Reader,
     retention,
@@ -39,67 +42,16 @@ use crate::{
         Services,
         peer::{PeerServer, Running},
     },
-    stamp::{self, EntropyError, Stamper},
+    stamp::{self, Stamper},
     storage::{
         checkpoint::Snapshots,
-        data_dir::{DataDir, DataDirError, NodeIdentity},
+        data_dir::{DataDir, NodeIdentity},
         error::StorageError,
         options::StateOptions,
         state_db::StateDb,
     },
-    ticker,
+    ticker, upgrade,
 };
-
-/// Why a node did not start. Nothing was changed that a later start could not go on from.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    /// What the data directory holds cannot be used.
-    #[error("--data-dir: {0}")]
-    Storage(#[from] StorageError),
-    /// The log of a member is gone: what it voted and stored is forgotten.
-    #[error(
-        "--data-dir {}: it belongs to a member of a cluster, but its log is gone; \
-         empty the directory, and the node joins anew", .0.display()
-    )]
-    LogGone(PathBuf),
-    /// A listed peer belongs to another cluster.
-    #[error(
-        "--data-dir {}: it belongs to cluster {ours}, but seat {seat} of --peers to {theirs}; \
-         correct --peers or choose the directory of that cluster", .path.display()
-    )]
-    OtherCluster {
-        /// The data directory.
-        path: PathBuf,
-        /// Its cluster.
-        ours: String,
-        /// The peer's seat.
-        seat: u64,
-        /// The peer's cluster.
-        theirs: String,
-    },
-    /// A port cannot be had.
-    #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
-    Listen {
-        /// The flag that asked for it.
-        flag: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// What the operating system said.
-        error: io::Error,
-    },
-    /// The operating system refused a thread or a file.
-    #[error("the operating system refused: {0}")]
-    Io(#[from] io::Error),
-    /// The operating system gave no entropy.
-    #[error(transparent)]
-    Entropy(#[from] EntropyError),
-    /// Consensus could not start from what the data directory holds.
-    #[error("--data-dir: {0}")]
-    Consensus(#[from] Stopped),
-}
 
 /// What a node has on disk.
 struct Storage {
@@ -121,6 +73,7 @@ impl Storage {
         let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
         let known = data_dir.identity().clone();
         let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        check_level(&state, data_dir.path())?;
         let has_rows = state.applied()?.is_some();
         if log.is_pristine() && (has_rows || !known.cluster_id.is_empty()) {
             return Err(StartError::LogGone(config.data_dir.clone()));
@@ -137,6 +90,18 @@ impl Storage {
             data_dir: Arc::new(Mutex::new(data_dir)),
         })
     }
+}
+
+/// Rows of a newer version are not for this one, whoever leads.
+fn check_level(state: &StateDb, path: &Path) -> Result<(), StartError> {
+    let needed = state.read(|view| helve_machine::feature_level(view, GROUP_ID));
+    let needed = needed.map_err(|e| StorageError::damaged("the feature level", e.to_string()))?;
+    let supported = level::supported();
+    if needed > supported {
+        let too_old = Misplaced::TooOld { needed, supported };
+        return Err(StartError::misplaced(path, too_old));
+    }
+    Ok(())
 }
 
 pub(super) async fn start(config: Config) -> Result<Node, StartError> {
@@ -157,15 +122,9 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let serving = serve_peers(listeners.peer, peer_server, peers_stop.clone());
     let mut peer_tasks = JoinSet::new();
     peer_tasks.spawn_on(serving, raft_runtime.handle());
-    if let Some((seat, theirs)) = bootstrap::find_stranger(&identity, &config.peers).await {
-        let ours = identity.cluster_id().as_ref().clone();
-        return Err(StartError::OtherCluster {
-            path: config.data_dir,
-            ours,
-            seat,
-            theirs,
-        });
-    }
+    strangers::meet(&identity, &config.peers)
+        .await
+        .map_err(|misplaced| StartError::misplaced(&config.data_dir, misplaced))?;
     let beginning = begin(&config, &storage, &identity).await?;
     let parts = Parts {
         config,
@@ -176,7 +135,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let core = parts.core(&consensus, service_runtime.handle());
     running.send_replace(Some(core.running.clone()));
-    parts.background(&core, service_runtime.handle());
+    let misplaced = parts.background(&core, service_runtime.handle());
     let clients_stop = CancellationToken::new();
     let client_tasks = serve_clients(
         listeners.client,
@@ -187,6 +146,8 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     )?;
     Ok(Node {
         addresses,
+        data_dir: parts.storage.path,
+        misplaced,
         leadership: core.leadership,
         consensus,
         services: core.services,
@@ -212,7 +173,7 @@ fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Ide
             .advertise
             .clone()
             .unwrap_or_else(|| addresses.client.to_string()),
-        feature_level: helve_machine::limits::FEATURE_LEVEL,
+        feature_level: level::supported(),
     };
     Identity::new(record, known.node_id, known.cluster_id.clone())
 }
@@ -236,6 +197,8 @@ async fn begin(
         Bootstrap::Forced => Force::Bootstrap,
     };
     let beginning = bootstrap::begin(identity, &config.peers, force).await;
+    let beginning =
+        beginning.map_err(|misplaced| StartError::misplaced(&config.data_dir, misplaced))?;
     if let Beginning::Joined {
         node_id,
         cluster_id,
@@ -343,8 +306,8 @@ impl Parts {
         }
     }
 
-    /// What runs beside the services; it ends with the runtime.
-    fn background(&self, core: &Core, runtime: &Handle) {
+    /// What runs beside the services; it ends with the runtime. Returns where it is said that this node must not go on.
+    fn background(&self, core: &Core, runtime: &Handle) -> watch::Receiver<Option<Misplaced>> {
         let Core {
             consensus,
             proposer,
@@ -362,6 +325,15 @@ impl Parts {
         let snapshot_bytes = self.config.tuning.snapshot_bytes;
         runtime.spawn(retention::run(consensus.clone(), log, snapshot_bytes));
         runtime.spawn(end_changes(consensus.clone()));
-        runtime.spawn(take_seat(consensus.clone(), self.config.peers.clone()));
+        runtime.spawn(upgrade::run(consensus.clone(), proposer.clone()));
+        let peers = self.config.peers.clone();
+        runtime.spawn(take_seat(consensus.clone(), peers.clone()));
+        runtime.spawn(record::keep(consensus.clone(), peers.clone()));
+        let (found, misplaced) = watch::channel(None);
+        let consensus = consensus.clone();
+        runtime.spawn(async move {
+            found.send_replace(Some(strangers::watch(&consensus, &peers).await));
+        });
+        misplaced
     }
 }

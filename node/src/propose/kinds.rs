@@ -1,6 +1,13 @@
 //! What kinds of commands there are to a proposer.
 
-use helve_proto::command::v1::{Command, command::Operation};
+use helve_proto::{
+    command::v1::{
+        Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
+    },
+    v1::ReplyHeader,
+};
+
+use crate::raft::state_machine::Progress;
 
 /// Commands that may be executed twice, and so need no identity.
 pub(super) fn repeats_harmlessly(command: &Command) -> bool {
@@ -11,6 +18,8 @@ pub(super) fn repeats_harmlessly(command: &Command) -> bool {
                 | Operation::Touch(_)
                 | Operation::AllocateNodeId(_)
                 | Operation::SetClusterId(_)
+                | Operation::RaiseFeatureLevel(_)
+                | Operation::Probe(_)
         )
     )
 }
@@ -29,6 +38,49 @@ pub(super) fn frees_space(command: &Command) -> bool {
                 | Operation::OpenSession(_)
                 | Operation::AllocateNodeId(_)
                 | Operation::SetClusterId(_)
+                | Operation::RaiseFeatureLevel(_)
         )
     )
+}
+
+/// Refuses what needs a higher feature level than the cluster has: in the log it would stop every node of an older version. A level is
+/// never lowered, so no earlier attempt can have been executed either.
+pub(super) fn above_level(command: &Command, progress: Progress) -> Option<Outcome> {
+    let header = ReplyHeader {
+        index: progress.index,
+        clock_ms: progress.clock_ms,
+        ..ReplyHeader::default()
+    };
+    let refused = Refused {
+        refusal: Refusal::FeatureLevel.into(),
+        header: Some(header),
+        ..Refused::default()
+    };
+    (command.feature_level > progress.feature_level).then_some(Outcome {
+        outcome: Some(Kind::Refused(refused)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_above_the_clusters_level_is_refused_before_it_is_appended() {
+        let command = |feature_level| Command {
+            feature_level,
+            ..Command::default()
+        };
+        let progress = Progress {
+            feature_level: 1,
+            ..Progress::default()
+        };
+        assert_eq!(above_level(&command(1), progress), None);
+        let Some(Kind::Refused(refused)) =
+            above_level(&command(2), progress).and_then(|refused| refused.outcome)
+        else {
+            panic!("not refused");
+        };
+        assert_eq!(refused.refusal(), Refusal::FeatureLevel);
+    }
 }

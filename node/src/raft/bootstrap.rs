@@ -11,10 +11,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use helve_proto::peer::v1::{HelloReply, HelloRequest, JoinRequest, NodeRecord, join_reply};
+use helve_proto::peer::v1::{
+    HelloReply, HelloRequest, JoinRequest, NodeRecord, UpdateRecordRequest, join_reply,
+};
 use tokio::time::timeout;
 
-use super::identity::Identity;
+use super::{
+    identity::Identity,
+    strangers::{self, Misplaced},
+};
 use crate::peer_channel;
 
 /// How long a peer may take to say who it is.
@@ -22,9 +27,6 @@ const HELLO_LIMIT: Duration = Duration::from_secs(1);
 
 /// Between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// How often peers are asked for their cluster before a start, while none of them answers.
-const STRANGER_ROUNDS: usize = 5;
 
 /// How a pristine node begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,18 +54,26 @@ pub enum Force {
 }
 
 /// Asks until it is clear how this pristine node begins. `peers` are the listed seats and their peer addresses.
-pub async fn begin(identity: &Identity, peers: &BTreeMap<u64, String>, force: Force) -> Beginning {
+///
+/// # Errors
+/// If the peers' cluster is beyond this version.
+pub async fn begin(
+    identity: &Identity,
+    peers: &BTreeMap<u64, String>,
+    force: Force,
+) -> Result<Beginning, Misplaced> {
     let mut said = String::new();
     loop {
         let replies = hello_all(identity, peers).await;
+        strangers::check_level(identity.record(), replies.values())?;
         let waiting = match decide(identity.record(), peers, &replies, force) {
-            Decision::Begin(beginning) => return beginning,
+            Decision::Begin(beginning) => return Ok(beginning),
             Decision::Join(address) => match join(identity, 0, &address).await {
                 Ok((node_id, cluster_id)) => {
-                    return Beginning::Joined {
+                    return Ok(Beginning::Joined {
                         node_id,
                         cluster_id,
-                    };
+                    });
                 }
                 Err(why) => why,
             },
@@ -139,24 +149,33 @@ fn record(reply: &HelloReply, peer_address: &str) -> NodeRecord {
     }
 }
 
-async fn hello_all(
+/// Who answers at this address; `None` if nobody does in time.
+pub(super) async fn hello(own: &NodeRecord, address: &str) -> Option<HelloReply> {
+    let request = HelloRequest {
+        seat: own.seat,
+        uuid: own.uuid.clone(),
+    };
+    let mut client = peer_channel::client(peer_channel::lazy(address));
+    let reply = timeout(HELLO_LIMIT, client.hello(request)).await;
+    Some(reply.ok()?.ok()?.into_inner())
+}
+
+/// Whether a peer belongs to another cluster than this node.
+pub(super) fn is_stranger(identity: &Identity, reply: &HelloReply) -> bool {
+    identity.check_cluster(&reply.cluster_id).is_err()
+}
+
+/// Asks all listed peers but this node, at once. Left out is whoever does not answer in time, and who holds another seat than the list
+/// says.
+pub(super) async fn hello_all(
     identity: &Identity,
     peers: &BTreeMap<u64, String>,
 ) -> BTreeMap<u64, HelloReply> {
     let own = identity.record();
     let others = peers.iter().filter(|(seat, _)| **seat != own.seat);
     let asked = others.map(|(seat, address)| async move {
-        let request = HelloRequest {
-            seat: own.seat,
-            uuid: own.uuid.clone(),
-        };
-        let mut client = peer_channel::client(peer_channel::lazy(address));
-        let reply = timeout(HELLO_LIMIT, client.hello(request))
-            .await
-            .ok()?
-            .ok()?
-            .into_inner();
-        if reply.seat != *seat {
+        let reply = hello(own, address).await?;
+        if reply.seat != *seat && !is_stranger(identity, &reply) {
             tracing::error!(
                 address,
                 listed = seat,
@@ -187,6 +206,7 @@ pub async fn join(
     let request = JoinRequest {
         node_id,
         node: Some(identity.record().clone()),
+        cluster_id: identity.cluster_id().as_ref().clone(),
     };
     let reply = timeout(HELLO_LIMIT * 5, client.join(request)).await;
     let reply = reply.map_err(|_| "the leader does not answer".to_owned())?;
@@ -203,26 +223,27 @@ pub async fn join(
     }
 }
 
-/// A listed peer that belongs to another cluster than this node, as its seat, address and cluster; peers that do not answer are
-/// none.
-pub async fn find_stranger(
-    identity: &Identity,
-    peers: &BTreeMap<u64, String>,
-) -> Option<(u64, String)> {
-    let ours = identity.cluster_id();
-    let is_other = |theirs: &str| !ours.is_empty() && !theirs.is_empty() && theirs != ours.as_str();
-    // A busy machine may answer late; peers that are down refuse at once.
-    for _ in 0..STRANGER_ROUNDS {
-        let replies = hello_all(identity, peers).await;
-        if !replies.is_empty() || peers.len() < 2 {
-            let mut others = replies
-                .into_iter()
-                .map(|(seat, reply)| (seat, reply.cluster_id));
-            return others.find(|(_, theirs)| is_other(theirs));
-        }
-        tokio::time::sleep(PAUSE).await;
+/// Tells the leader that this node is not as the membership has it.
+///
+/// # Errors
+/// Why it is not recorded now.
+pub async fn update_record(identity: &Identity, leader_peer_address: &str) -> Result<(), String> {
+    let silent = || "the leader does not answer".to_owned();
+    let leader = hello(identity.record(), leader_peer_address).await;
+    let leader = leader.ok_or_else(silent)?;
+    let request = UpdateRecordRequest {
+        header: Some(identity.header(leader.node_id, &leader.uuid)),
+        node: Some(identity.record().clone()),
+    };
+    let mut client = peer_channel::client(peer_channel::lazy(leader_peer_address));
+    let reply = timeout(HELLO_LIMIT * 5, client.update_record(request)).await;
+    let reply = reply.map_err(|_| silent())?;
+    let refused = reply.map_err(|status| status.message().to_owned())?;
+    let refused = refused.into_inner().refused;
+    if refused.is_empty() {
+        return Ok(());
     }
-    None
+    Err(refused)
 }
 
 /// Finds the leader's peer address through any listed peer.
@@ -230,6 +251,7 @@ pub async fn find_leader(identity: &Identity, peers: &BTreeMap<u64, String>) -> 
     let replies = hello_all(identity, peers).await;
     replies
         .into_values()
+        .filter(|reply| !is_stranger(identity, reply))
         .map(|r| r.leader_peer_address)
         .find(|address| !address.is_empty())
 }

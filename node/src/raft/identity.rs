@@ -8,6 +8,7 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use helve_proto::peer::v1::{NodeRecord, PeerHeader};
 
+use super::reception::Reception;
 use crate::limits::GROUP_ID;
 
 /// A peer message that this node must not act on.
@@ -54,6 +55,7 @@ pub struct Identity {
     node_id: AtomicU64,
     cluster_id: ArcSwap<String>,
     has_past: AtomicBool,
+    reception: Reception,
 }
 
 impl Identity {
@@ -65,7 +67,14 @@ impl Identity {
             node_id: AtomicU64::new(node_id),
             cluster_id: ArcSwap::new(Arc::new(cluster_id)),
             has_past: AtomicBool::new(false),
+            reception: Reception::default(),
         }
+    }
+
+    /// How its peers take this node.
+    #[must_use]
+    pub fn reception(&self) -> &Reception {
+        &self.reception
     }
 
     /// This node holds something of a cluster, or was given an id there: it must never make another one.
@@ -120,6 +129,21 @@ impl Identity {
         }
     }
 
+    /// Whether a peer may belong to this node's cluster; while one of them has none, it may.
+    ///
+    /// # Errors
+    /// If it belongs to another one.
+    pub fn check_cluster(&self, theirs: &str) -> Result<(), PeerRefusal> {
+        let ours = self.cluster_id();
+        if !ours.is_empty() && !theirs.is_empty() && theirs != *ours {
+            return Err(PeerRefusal::WrongCluster {
+                ours: ours.as_ref().clone(),
+                theirs: theirs.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// Whether a message was meant for this node.
     ///
     /// # Errors
@@ -129,16 +153,7 @@ impl Identity {
         if header.group_id != GROUP_ID {
             return Err(PeerRefusal::WrongGroup(header.group_id));
         }
-        let cluster_id = self.cluster_id();
-        if !cluster_id.is_empty()
-            && !header.cluster_id.is_empty()
-            && header.cluster_id != *cluster_id
-        {
-            return Err(PeerRefusal::WrongCluster {
-                ours: cluster_id.as_ref().clone(),
-                theirs: header.cluster_id.clone(),
-            });
-        }
+        self.check_cluster(&header.cluster_id)?;
         if header.to != self.node_id() || header.to_uuid != self.record.uuid {
             return Err(PeerRefusal::WrongNode {
                 ours: format!("{} ({})", self.node_id(), self.record.uuid),

@@ -6,6 +6,7 @@
 //!                                  └──── apply ────► state_machine ──► machine::apply ──► storage/state_db (one write)
 //! ```
 
+mod address_book;
 pub mod bootstrap;
 pub mod codec;
 pub mod identity;
@@ -13,8 +14,11 @@ pub mod log_store;
 pub mod membership;
 mod network;
 pub mod receive;
+pub mod reception;
+pub mod records;
 pub mod snapshot;
 pub mod state_machine;
+pub mod strangers;
 pub mod types;
 
 use std::{
@@ -34,6 +38,7 @@ use openraft::{
 use tokio::sync::watch;
 
 use self::{
+    address_book::AddressBook,
     identity::Identity,
     log_store::LogStore,
     state_machine::{Progress, StateMachine},
@@ -130,6 +135,7 @@ pub struct Consensus {
     raft: Raft,
     identity: Arc<Identity>,
     applied: watch::Receiver<Progress>,
+    book: Arc<AddressBook>,
     /// The last term in which this node was asked as the leader, and since when.
     leads_since: Arc<Mutex<(u64, Instant)>>,
 }
@@ -146,15 +152,18 @@ impl Consensus {
         state: StateMachine,
     ) -> Result<Self, Stopped> {
         let applied = state.applied();
-        let network = network::Network::new(Arc::clone(&identity));
+        let book = Arc::<AddressBook>::default();
+        let network = network::Network::new(Arc::clone(&identity), Arc::clone(&book));
         let config = Arc::new(settings.config()?);
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await
             .map_err(|e| Stopped(e.to_string()))?;
+        tokio::spawn(records::keep_book(raft.clone(), Arc::clone(&book)));
         Ok(Self {
             raft,
             identity,
             applied,
+            book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),
         })
     }

@@ -3,7 +3,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt};
-use helve_proto::peer::v1::{PeerHeader, peer_service_client::PeerServiceClient};
+use helve_proto::{
+    Reason,
+    peer::v1::{PeerHeader, peer_service_client::PeerServiceClient},
+};
 use openraft::{
     OptionalSend,
     alias::{SnapshotOf, VoteOf},
@@ -16,8 +19,10 @@ use openraft::{
     },
 };
 use tonic::{Request, Status, transport::Channel};
+use tonic_types::StatusExt as _;
 
 use super::{
+    address_book::AddressBook,
     codec,
     identity::Identity,
     snapshot,
@@ -31,18 +36,23 @@ type Error = RPCError<TypeConfig>;
 #[derive(Debug, Clone)]
 pub(super) struct Network {
     identity: Arc<Identity>,
+    book: Arc<AddressBook>,
 }
 
 impl Network {
-    pub(super) fn new(identity: Arc<Identity>) -> Self {
-        Self { identity }
+    pub(super) fn new(identity: Arc<Identity>, book: Arc<AddressBook>) -> Self {
+        Self { identity, book }
     }
 
     fn connect(&self, target: u64, node: &NodeInfo, purpose: Purpose) -> Connection {
         Connection {
             client: peer_channel::client(peer_channel::lazy(&node.0.peer_address)),
-            identity: Arc::clone(&self.identity),
-            target,
+            address: node.0.peer_address.clone(),
+            book: Arc::clone(&self.book),
+            peer: Peer {
+                identity: Arc::clone(&self.identity),
+                target,
+            },
             uuid: node.0.uuid.clone(),
             purpose,
         }
@@ -76,16 +86,64 @@ enum Purpose {
 #[derive(Debug)]
 pub(super) struct Connection {
     client: PeerServiceClient<Channel>,
-    identity: Arc<Identity>,
-    target: u64,
+    /// Where `client` connects to.
+    address: String,
+    book: Arc<AddressBook>,
+    peer: Peer,
     uuid: String,
     purpose: Purpose,
 }
 
 impl Connection {
     fn header(&self) -> PeerHeader {
-        self.identity.header(self.target, &self.uuid)
+        self.peer.identity.header(self.peer.target, &self.uuid)
     }
+
+    /// A client of the member where it is now.
+    fn client(&mut self) -> &mut PeerServiceClient<Channel> {
+        if let Some(address) = self.book.address(self.peer.target, &self.uuid)
+            && address != self.address
+        {
+            self.client = peer_channel::client(peer_channel::lazy(&address));
+            self.address = address;
+        }
+        &mut self.client
+    }
+}
+
+/// Whom a connection is to, to note how it takes the messages.
+#[derive(Debug, Clone)]
+struct Peer {
+    identity: Arc<Identity>,
+    target: u64,
+}
+
+impl Peer {
+    fn answered<T>(&self, answer: Result<T, Status>) -> Result<T, Error> {
+        let reception = self.identity.reception();
+        match answer {
+            Ok(answer) => {
+                reception.note_accepted(self.target);
+                Ok(answer)
+            }
+            Err(status) => {
+                if is_misdirected(&status) {
+                    reception.note_refusal(self.target, status.message());
+                }
+                Err(unreachable(&status))
+            }
+        }
+    }
+}
+
+/// The peer holds that the message is not for it, or from nobody that it knows.
+fn is_misdirected(status: &Status) -> bool {
+    let reason = status.get_details_error_info().map(|info| info.reason);
+    reason.is_some_and(|reason| {
+        [Reason::WrongCluster, Reason::WrongNode]
+            .iter()
+            .any(|wrong| wrong.as_str() == reason)
+    })
 }
 
 fn unreachable(status: &Status) -> Error {
@@ -112,10 +170,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
         let request = codec::append_to_proto(self.header(), rpc);
         let reply = self
-            .client
+            .client()
             .heartbeat(within(request, option.hard_ttl()))
-            .await
-            .map_err(|status| unreachable(&status))?;
+            .await;
+        let reply = self.peer.answered(reply)?;
         codec::append_reply_from_proto(reply.into_inner()).map_err(|e| malformed(&e))
     }
 
@@ -133,13 +191,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         Box::pin(async move {
             let header = self.header();
             let requests = input.map(move |rpc| codec::append_to_proto(header.clone(), rpc));
-            let replies = tokio::time::timeout(option.hard_ttl(), self.client.append(requests))
+            let replies = tokio::time::timeout(option.hard_ttl(), self.client().append(requests))
                 .await
                 .map_err(|_| unreachable(&Status::deadline_exceeded("no answer to append")))?
                 .map_err(|status| unreachable(&status))?
                 .into_inner();
-            let replies = replies.map(|reply| {
-                let reply = reply.map_err(|status| unreachable(&status))?;
+            let peer = self.peer.clone();
+            let replies = replies.map(move |reply| {
+                let reply = peer.answered(reply)?;
                 codec::stream_reply_from_proto(reply).map_err(|e| malformed(&e))
             });
             Ok(Box::pin(replies) as BoxStream<'s, _>)
@@ -152,8 +211,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::Vote);
-        let reply = self.client.vote(within(request, option.hard_ttl())).await;
-        let reply = reply.map_err(|status| unreachable(&status))?.into_inner();
+        let reply = self.client().vote(within(request, option.hard_ttl())).await;
+        let reply = self.peer.answered(reply)?.into_inner();
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -163,8 +222,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::PreVote);
-        let reply = self.client.vote(within(request, option.hard_ttl())).await;
-        let reply = reply.map_err(|status| unreachable(&status))?.into_inner();
+        let reply = self.client().vote(within(request, option.hard_ttl())).await;
+        let reply = self.peer.answered(reply)?.into_inner();
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -176,7 +235,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let parts = snapshot::parts(self.header(), &vote, snapshot.snapshot);
-        let sent = self.client.install_snapshot(parts);
+        let sent = self.client().install_snapshot(parts);
         let reply = tokio::select! {
             closed = cancel => return Err(StreamingError::Closed(closed)),
             reply = sent => reply,
@@ -195,10 +254,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<TransferLeaderResponse<TypeConfig>, Error> {
         let request = codec::transfer_to_proto(self.header(), &rpc);
         let reply = self
-            .client
+            .client()
             .transfer_leader(within(request, option.hard_ttl()))
             .await;
-        let reply = reply.map_err(|status| unreachable(&status))?.into_inner();
+        let reply = self.peer.answered(reply)?.into_inner();
         Ok(codec::transfer_reply_from_proto(&reply, &rpc))
     }
 }

@@ -48,6 +48,8 @@ pub struct Progress {
     pub clock_ms: u64,
     /// When the next row is due.
     pub next_deadline_ms: Option<u64>,
+    /// The replicated feature level.
+    pub feature_level: u32,
 }
 
 type Responder = Option<ApplyResponder<TypeConfig>>;
@@ -229,6 +231,7 @@ fn progress(index: u64, view: &impl View) -> Result<Progress, Fault> {
         index,
         clock_ms: helve_machine::clock(view, GROUP_ID)?,
         next_deadline_ms: helve_machine::next_deadline(view, GROUP_ID)?,
+        feature_level: helve_machine::feature_level(view, GROUP_ID)?,
     })
 }
 

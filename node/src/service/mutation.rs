@@ -1,7 +1,10 @@
 //! The way of a mutation: its request becomes a command, the command an outcome, the outcome a reply.
 
 use bytes::Bytes;
-use helve_machine::limits::{FEATURE_LEVEL, FINGERPRINT_BYTES, IDENTITY_BYTES};
+use helve_machine::{
+    level,
+    limits::{FINGERPRINT_BYTES, IDENTITY_BYTES},
+};
 use helve_proto::{
     command::v1::{Command, Refused, command::Operation, outcome::Outcome as Kind},
     v1::{CallIdentity, SessionCall, call_identity::Identity},
@@ -109,16 +112,18 @@ fn command<M: Mutation>(mut request: M, caller: Caller) -> Result<Command, Failu
     let minted_ids = (0..request.mints())
         .map(|_| stamp::mint_id())
         .collect::<Result<Vec<_>, _>>()?;
+    let operation = request.into_operation();
+    let feature_level = level::needed(&operation);
     let bare = Command {
         tenant: caller.tenant.to_owned(),
         principal: caller.principal.to_owned(),
-        operation: Some(request.into_operation()),
+        operation: Some(operation),
         ..Default::default()
     };
     let fingerprint = fingerprint(&bare);
     // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone.
     let command = Command {
-        feature_level: FEATURE_LEVEL,
+        feature_level,
         identity: identity.clone().or_else(|| Some(stand_in())),
         fingerprint,
         minted_ids,

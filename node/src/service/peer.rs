@@ -11,8 +11,8 @@ use helve_proto::{
     peer::v1::{
         AppendReply, AppendRequest, ForwardBatch, ForwardReply, HelloReply, HelloRequest,
         JoinReply, JoinRequest, PeerHeader, ReadIndexReply, ReadIndexRequest, SnapshotPart,
-        SnapshotReply, TransferReply, TransferRequest, VoteReply, VoteRequest, join_reply,
-        peer_service_server::PeerService,
+        SnapshotReply, TransferReply, TransferRequest, UpdateRecordReply, UpdateRecordRequest,
+        VoteReply, VoteRequest, join_reply, peer_service_server::PeerService,
     },
 };
 use tokio::sync::{mpsc, watch};
@@ -76,6 +76,12 @@ impl PeerServer {
         check(&self.identity, &running.consensus, header)?;
         Ok(running)
     }
+
+    /// A node with the data of another cluster gets no seat in this one.
+    fn check_cluster(&self, theirs: &str) -> Result<(), Status> {
+        let checked = self.identity.check_cluster(theirs);
+        checked.map_err(|refusal| misdirected(&refusal))
+    }
 }
 
 /// A message must be meant for this node, and come from whom the membership knows under the sender's id.
@@ -94,21 +100,23 @@ fn check(
             _ => Ok(()),
         }
     });
-    checked.map_err(|refusal| {
-        tracing::warn!(%refusal, "a peer message was refused");
-        let reason = match refusal {
-            PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
-            PeerRefusal::WrongNode { .. }
-            | PeerRefusal::Impostor { .. }
-            | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
-            PeerRefusal::NoHeader => Reason::BadRequest,
-        };
-        status::status(
-            tonic::Code::FailedPrecondition,
-            reason,
-            &refusal.to_string(),
-        )
-    })
+    checked.map_err(|refusal| misdirected(&refusal))
+}
+
+fn misdirected(refusal: &PeerRefusal) -> Status {
+    tracing::warn!(%refusal, "a peer message was refused");
+    let reason = match refusal {
+        PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
+        PeerRefusal::WrongNode { .. }
+        | PeerRefusal::Impostor { .. }
+        | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
+        PeerRefusal::NoHeader => Reason::BadRequest,
+    };
+    status::status(
+        tonic::Code::FailedPrecondition,
+        reason,
+        &refusal.to_string(),
+    )
 }
 
 fn refused(error: &ReceiveError) -> Status {
@@ -177,11 +185,10 @@ impl PeerService for PeerServer {
             let initialized = consensus.is_initialized().await;
             reply.pristine &= !initialized.map_err(|e| refused(&ReceiveError::Stopped(e)))?;
             reply.leader_id = consensus.leading().leader.unwrap_or(0);
-            reply.leader_peer_address = consensus
-                .member(reply.leader_id)
-                .map(|n| n.peer_address)
-                .unwrap_or_default();
+            let leader = consensus.peer_address(reply.leader_id);
+            reply.leader_peer_address = leader.unwrap_or_default();
             reply.knows_you = consensus.member_by_uuid(&asker.uuid).is_some();
+            reply.cluster_feature_level = consensus.feature_level();
         }
         Ok(Response::new(reply))
     }
@@ -323,7 +330,11 @@ impl PeerService for PeerServer {
     }
 
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
-        let JoinRequest { node_id, node } = request.into_inner();
+        let JoinRequest {
+            node_id,
+            node,
+            cluster_id,
+        } = request.into_inner();
         let running = self.running()?;
         let node = node.ok_or_else(|| {
             status::status(
@@ -332,17 +343,32 @@ impl PeerService for PeerServer {
                 "join without a node",
             )
         })?;
+        self.check_cluster(&cluster_id)?;
         let result = match seats::join(&running, &self.identity, node_id, node).await {
             Ok(joined) => join_reply::Result::Joined(joined),
-            Err(MembershipError::NotLeading) => {
+            Err(seats::JoinError::Membership(MembershipError::NotLeading)) => {
                 let leader = running.consensus.leading().leader.unwrap_or(0);
-                let address = running.consensus.member(leader).map(|n| n.peer_address);
+                let address = running.consensus.peer_address(leader);
                 join_reply::Result::LeaderPeerAddress(address.unwrap_or_default())
             }
             Err(error) => join_reply::Result::Refused(error.to_string()),
         };
         Ok(Response::new(JoinReply {
             result: Some(result),
+        }))
+    }
+
+    async fn update_record(
+        &self,
+        request: Request<UpdateRecordRequest>,
+    ) -> Result<Response<UpdateRecordReply>, Status> {
+        let UpdateRecordRequest { header, node } = request.into_inner();
+        let consensus = self.checked(header.as_ref())?.consensus;
+        let id = header.map_or(0, |header| header.from);
+        let recorded = seats::record(consensus, id, node.unwrap_or_default()).await;
+        let refused = recorded.err().map(|error| error.to_string());
+        Ok(Response::new(UpdateRecordReply {
+            refused: refused.unwrap_or_default(),
         }))
     }
 }

@@ -1,4 +1,5 @@
-//! How a node without state comes to a seat: an id first, and once it runs under that, membership.
+//! How a node without state comes to a seat: an id first, and once it runs under that, membership. And how a member that came back with
+//! another address or version is recorded anew.
 
 use std::time::Duration;
 
@@ -10,9 +11,25 @@ use tokio::time::Instant;
 
 use super::peer::Running;
 use crate::{
-    raft::{identity::Identity, membership::MembershipError},
+    raft::{
+        Consensus,
+        identity::Identity,
+        membership::MembershipError,
+        records::{RecordError, TooOld},
+    },
     read_index::own_command,
 };
+
+/// Why a node gets no seat now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JoinError {
+    /// Its version cannot apply what the log may hold.
+    #[error(transparent)]
+    TooOld(#[from] TooOld),
+    /// The membership cannot be changed so.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
+}
 
 /// A node without an id gets one; a node that runs under its id is made a member.
 pub(super) async fn join(
@@ -20,10 +37,11 @@ pub(super) async fn join(
     identity: &Identity,
     node_id: u64,
     node: NodeRecord,
-) -> Result<Joined, MembershipError> {
+) -> Result<Joined, JoinError> {
     if !running.consensus.leading().here {
-        return Err(MembershipError::NotLeading);
+        return Err(MembershipError::NotLeading.into());
     }
+    running.consensus.check_level(&node)?;
     let cluster_id = identity.cluster_id().as_ref().clone();
     if node_id != 0 {
         // A change that has begun must end, even if the asker gives up.
@@ -49,8 +67,21 @@ pub(super) async fn join(
             node_id: allocated.id,
             cluster_id,
         }),
-        other => Err(MembershipError::NotCommitted(format!(
-            "unexpected outcome {other:?}"
-        ))),
+        other => {
+            let unexpected = format!("unexpected outcome {other:?}");
+            Err(MembershipError::NotCommitted(unexpected).into())
+        }
     }
+}
+
+/// A member is recorded as it is now.
+pub(super) async fn record(
+    consensus: Consensus,
+    id: u64,
+    node: NodeRecord,
+) -> Result<(), RecordError> {
+    // A change that has begun must end, even if the asker gives up.
+    let recorded = tokio::spawn(async move { consensus.record_member(id, node).await });
+    let stopped = |_| RecordError::NotCommitted("this node is stopping".to_owned());
+    recorded.await.map_err(stopped)?
 }

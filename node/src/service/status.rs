@@ -219,6 +219,10 @@ fn refused_problem(refused: &Refused) -> Problem {
             Reason::BadRequest,
             "the command is malformed, and nothing was written: the node that took it let it pass, so report this",
         ),
+        Refusal::FeatureLevel => Problem::new(
+            Reason::FormatNewer,
+            "the operation needs a feature level that the cluster does not have yet, and nothing was written: upgrade every node, then retry",
+        ),
         Refusal::Unspecified => Problem::new(
             Reason::FormatNewer,
             "the cluster refused in a way that this node does not know: upgrade this node",

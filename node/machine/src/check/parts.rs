@@ -61,7 +61,11 @@ pub(super) fn operation(operation: &Operation) -> Result<usize, Violation> {
             }
         },
         Operation::SetClusterId(r) => text_size("cluster id", &r.cluster_id, CLUSTER_ID_BYTES_MAX)?,
-        Operation::OpenSession(_) | Operation::Tick(_) | Operation::AllocateNodeId(_) => {}
+        Operation::OpenSession(_)
+        | Operation::Tick(_)
+        | Operation::AllocateNodeId(_)
+        | Operation::RaiseFeatureLevel(_)
+        | Operation::Probe(_) => {}
     }
     Ok(0)
 }

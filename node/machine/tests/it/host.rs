@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply,
-    limits::FEATURE_LEVEL,
-    minted_id,
+    Batch, Context, Fault, View, apply, level, minted_id,
     query::{Read, Scope},
 };
 use helve_proto::{
@@ -122,7 +120,7 @@ impl Host {
 
 pub(crate) fn command(stamp_ms: u64, operation: Operation) -> Command {
     Command {
-        feature_level: FEATURE_LEVEL,
+        feature_level: level::needed(&operation),
         tenant: TENANT.to_owned(),
         principal: "anonymous".to_owned(),
         proposed_at_ms: stamp_ms,

@@ -1,6 +1,6 @@
 //! Planted bugs must be noticed: a story that holds without a bug must fail with it.
 
-use helve_machine::planted::{Plant, choose, clear};
+use helve_machine::planted::{Plant, choose, clear, learn_next_level};
 
 use crate::story::{Story, Sweep};
 
@@ -41,4 +41,13 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
         assert!(fails(story), "{plant:?} went unseen: {story}");
         clear();
     }
+}
+
+#[test]
+fn what_the_next_level_adds_takes_effect_only_once_the_level_is_raised() {
+    learn_next_level();
+    let story = "probe -> feature_level\nraise 2 -> level 2\nprobe -> probed 1\nraise 1 -> level 2\nprobe -> probed 2";
+    let mut teller = Story::new(Sweep::Late);
+    story.lines().for_each(|line| teller.line(line, "upgrade"));
+    teller.audit("upgrade");
 }

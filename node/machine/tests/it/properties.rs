@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use helve_machine::{audit, limits};
 use helve_proto::{
-    command::v1::{Command, Tick, Touch, TouchHandle, command::Operation, touch::Record},
+    command::v1::{
+        Command, RaiseFeatureLevel, Tick, Touch, TouchHandle, command::Operation, touch::Record,
+    },
     v1::{
         DeleteKeyRequest, DeleteRequest, Lifetime, MintRequest, OpenSessionRequest,
         Operation as TransactOperation, PutRequest, RenewRequest, StoreOperation, StoreRequest,
@@ -86,6 +88,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (id(), lifetime()).prop_map(move |(id, lifetime)| Operation::Renew(RenewRequest { store: cart(), id, lifetime, ..RenewRequest::default() })),
         1 => id().prop_map(|key| Operation::DeleteKey(DeleteKeyRequest { key, ..DeleteKeyRequest::default() })),
         1 => (0_u8..2).prop_map(|number| Operation::OpenSession(OpenSessionRequest { session_id: session_id(number) })),
+        1 => (0_u32..2).prop_map(|level| Operation::RaiseFeatureLevel(RaiseFeatureLevel { level })),
         1 => (0_u32..3).prop_map(|rows_max| Operation::Tick(Tick { rows_max })),
         1 => id().prop_map(move |id| Operation::Touch(Touch { record: Some(Record::Handle(TouchHandle { store: cart(), id, owner: String::new() })) })),
     ]
@@ -179,7 +182,7 @@ proptest! {
     fn every_retry_gets_the_first_outcome(operation in operation(), others in commands()) {
         let mut host = Host::default();
         let mut call = command(START_MS, operation);
-        if matches!(call.operation, Some(Operation::OpenSession(_) | Operation::Tick(_) | Operation::Touch(_))) {
+        if matches!(call.operation, Some(Operation::OpenSession(_) | Operation::Tick(_) | Operation::Touch(_) | Operation::RaiseFeatureLevel(_))) {
             return Ok(());
         }
         call.identity = Some(request_identity(START_MS, 1_000));

@@ -2,7 +2,7 @@
 //!
 //! `mint cart as=c ttl=10s value=v`, `put cart ID value=v if=3`, `get|take|renew|delete cart ID`, `count cart`, `list cart`;
 //! `store KEY value=v`, `retrieve KEY`, `delete_key KEY`, `exists KEY`, `keys PREFIX`, `batch_retrieve K1 K2`;
-//! `transact CALL ; CALL`, `batch_store K1=v K2=v`; `info cart ID`, `info_key KEY`; `advance 10s`, `tick ROWS`; `session s`, `again` (the
+//! `transact CALL ; CALL`, `batch_store K1=v K2=v`; `info cart ID`, `info_key KEY`; `raise LEVEL`, `probe`; `advance 10s`, `tick ROWS`; `session s`, `again` (the
 //! last call once more, as a retry from another node). Options of every call: `owner=`, and of mutations `by=` (principal),
 //! `session=s seq=2 first=1`, `request=NAME` or `request=NAME@-11m`. A blank line begins a new chapter on empty rows.
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use helve_machine::{audit, check};
 use helve_proto::{
-    command::v1::{Command, command::Operation, outcome},
+    command::v1::{Command, Probe, RaiseFeatureLevel, command::Operation, outcome},
     v1::{
         BatchStoreRequest, Lifetime, OpenSessionRequest, StoreItem, TransactRequest, Unit,
         lifetime::Absolute,
@@ -197,6 +197,10 @@ impl Story {
             "session" => Operation::OpenSession(OpenSessionRequest {
                 session_id: session_id(words.plain[1]),
             }),
+            "raise" => Operation::RaiseFeatureLevel(RaiseFeatureLevel {
+                level: words.plain[1].parse().unwrap(),
+            }),
+            "probe" => Operation::Probe(Probe {}),
             _ => self.single(&words),
         }
     }

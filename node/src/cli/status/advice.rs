@@ -34,6 +34,7 @@ pub(super) fn next(report: &Report) -> Vec<String> {
         );
     }
     next.extend(report.nodes.iter().filter_map(catch_up));
+    next.extend(upgrade(report));
     next
 }
 
@@ -56,4 +57,23 @@ fn catch_up(node: &Node) -> Option<String> {
         "node {} lacks {lag} entries: if that does not shrink, look at its log and disk, and `helve status --endpoints {}`",
         node.id, node.client_address
     ))
+}
+
+/// While versions differ, the cluster stays at the level of the oldest.
+fn upgrade(report: &Report) -> Option<String> {
+    let levels = || report.nodes.iter().map(|node| node.feature_level);
+    let newest = levels().max()?;
+    let old = |node: &&Node| node.feature_level != 0 && node.feature_level < newest;
+    let old: Vec<String> = report
+        .nodes
+        .iter()
+        .filter(old)
+        .map(|node| node.id.to_string())
+        .collect();
+    (!old.is_empty()).then(|| {
+        format!(
+            "an upgrade is under way: start a version that supports feature level {newest} on node {}, one node at a time",
+            old.join(", ")
+        )
+    })
 }

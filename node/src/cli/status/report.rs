@@ -12,6 +12,8 @@ use crate::cli::output::{bytes, table};
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) cluster_id: String,
+    /// Operations above it are not used yet; 0: no node answers.
+    pub(super) feature_level: u32,
     /// 0: no answering node knows one.
     pub(super) leader_id: u64,
     /// A leader is known, and a majority of the voters answers.
@@ -32,6 +34,8 @@ pub(super) struct Node {
     pub(super) voter: bool,
     pub(super) client_address: String,
     pub(super) peer_address: String,
+    /// The newest level that its version supports: as it says, or as the membership records; 0: unknown.
+    pub(super) feature_level: u32,
     /// Entries that it lacks, as the leader knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lag_entries: Option<u64>,
@@ -69,7 +73,6 @@ pub(super) struct Said {
     log_entries: u64,
     log_bytes: u64,
     version: String,
-    feature_level: u32,
     pid: u32,
 }
 
@@ -93,6 +96,7 @@ impl Report {
             cluster_id: newest
                 .map(|reply| reply.cluster_id.clone())
                 .unwrap_or_default(),
+            feature_level: newest.map_or(0, |reply| reply.feature_level),
             leader_id: leader.map_or(0, |node| node.leader_id),
             quorum: false,
             nodes: nodes(answers, &members, &lags(&replies)),
@@ -176,6 +180,7 @@ fn unreachable(member: &Member, why: &str, lag_entries: Option<u64>) -> Node {
         voter: member.voter,
         client_address: member.client_address.clone(),
         peer_address: member.peer_address.clone(),
+        feature_level: member.feature_level,
         lag_entries,
         warning: why.to_owned(),
         said: None,
@@ -205,6 +210,7 @@ fn answering(
         voter: member.is_some_and(|member| member.voter),
         client_address,
         peer_address: node.peer_address.clone(),
+        feature_level: node.feature_level,
         lag_entries,
         warning: node.warning.clone(),
         said: Some(said(node)),
@@ -227,7 +233,6 @@ fn said(node: NodeStatus) -> Said {
         log_entries: node.log_entries,
         log_bytes: node.log_bytes,
         version: node.version,
-        feature_level: node.feature_level,
         pid: node.pid,
     }
 }
@@ -247,7 +252,7 @@ fn role(role: Role) -> &'static str {
 /// The report for people.
 pub(super) fn text(report: &Report) -> String {
     let columns = [
-        "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "HEALTH", "ADDRESS",
+        "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "LEVEL", "HEALTH", "ADDRESS",
     ];
     let mut table = table(&columns);
     for node in &report.nodes {
@@ -268,11 +273,15 @@ pub(super) fn text(report: &Report) -> String {
             said(|said| said.applied_index.to_string()),
             node.lag_entries.map_or("-".into(), |lag| lag.to_string()),
             said(|said| bytes(said.disk_used_bytes)),
+            known(node.feature_level.into()),
             health(node),
             node.client_address.clone(),
         ]);
     }
     let mut page = table.trim_fmt();
+    if report.feature_level != 0 {
+        page.push_str(&format!("\nfeature level {}", report.feature_level));
+    }
     for next in &report.next {
         page.push_str("\nnext: ");
         page.push_str(next);

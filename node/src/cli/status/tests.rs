@@ -12,6 +12,7 @@ fn member(id: u64, lag: Option<u64>) -> Member {
         client_address: format!("127.0.0.1:740{id}"),
         peer_address: format!("127.0.0.1:741{id}"),
         lag_entries: lag,
+        feature_level: 1,
     }
 }
 
@@ -24,6 +25,7 @@ fn answer(id: u64, role: Role, leader_id: u64) -> Answer {
         term: 4,
         leader_id,
         ready: leader_id != 0,
+        feature_level: 1,
         last_log_index: 12,
         applied_index: 12,
         client_address: format!("127.0.0.1:740{id}"),
@@ -34,6 +36,7 @@ fn answer(id: u64, role: Role, leader_id: u64) -> Answer {
         node: Some(node),
         members,
         cluster_id: "c".into(),
+        feature_level: 1,
     };
     Answer {
         endpoint: format!("127.0.0.1:740{id}"),
@@ -60,7 +63,8 @@ fn a_healthy_cluster_has_a_line_a_node_and_no_advice() {
     assert_eq!(report.leader_id, 1);
     assert_eq!(report.next, [""; 0]);
     let text = report::text(&report);
-    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(text.ends_with("feature level 1"), "{text}");
     assert!(text.contains("leader") && text.contains("ready"), "{text}");
 }
 
@@ -111,4 +115,23 @@ fn json_says_nodes_with_id_seat_and_role() {
     assert_eq!(nodes[0]["applied_index"], 12);
     assert_eq!(nodes[1]["health"], "unreachable");
     assert_eq!(nodes[3]["client_address"], "10.0.0.9:7400");
+}
+
+#[test]
+fn while_versions_differ_the_old_nodes_are_named() {
+    let mut answers = [
+        answer(1, Role::Leader, 1),
+        answer(2, Role::Follower, 1),
+        answer(3, Role::Follower, 1),
+    ];
+    for upgraded in [0, 2] {
+        let reply = answers[upgraded].reply.as_mut().unwrap();
+        reply.node.as_mut().unwrap().feature_level = 2;
+    }
+    let report = Report::new(&answers);
+    assert_eq!(report.feature_level, 1);
+    let [advice] = report.next.as_slice() else {
+        panic!("{:?}", report.next)
+    };
+    assert!(advice.contains("feature level 2 on node 2"), "{advice}");
 }

@@ -44,6 +44,11 @@ fn every_refusal_has_its_reason() {
         (Refusal::Quota, Code::ResourceExhausted, "QUOTA"),
         (Refusal::BadLifetime, Code::InvalidArgument, "BAD_LIFETIME"),
         (Refusal::Malformed, Code::InvalidArgument, "BAD_REQUEST"),
+        (
+            Refusal::FeatureLevel,
+            Code::FailedPrecondition,
+            "FORMAT_NEWER",
+        ),
         (Refusal::TooLarge, Code::InvalidArgument, "TOO_LARGE"),
     ];
     for (refusal, code, reason) in table {

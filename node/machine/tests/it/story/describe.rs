@@ -76,6 +76,8 @@ pub(super) fn describe(outcome: &Outcome) -> String {
         Kind::BatchStore(reply) => format!("stored {}", reply.infos.len()),
         Kind::Transact(reply) => describe_transact(reply),
         Kind::OpenSession(_) => "open".to_owned(),
+        Kind::RaiseFeatureLevel(raised) => format!("level {}", raised.level),
+        Kind::Probe(probed) => format!("probed {}", probed.count),
         other => format!("{other:?}"),
     }
 }

@@ -1,0 +1,125 @@
+//! The feature level: which operations may stand in the log while nodes of several versions run.
+//!
+//! Each operation belongs to the level that brought it. The group's own level is a row, raised by a command once every member knows
+//! more, and never lowered. What is above it is refused; what is above the version itself is a fault, so that no replica skips what
+//! another one executes.
+
+use helve_proto::command::v1::{
+    Command, FeatureLevelRaised, NumberRow, Probed, RaiseFeatureLevel, Refusal, command::Operation,
+};
+
+use crate::{
+    batch::View,
+    context::{Call, Stop},
+    fault::Fault,
+    layout::Group,
+    limits::FEATURE_LEVEL,
+    planted, row,
+};
+
+/// The level that every version knows, and that a group has before it is raised.
+pub const FIRST: u32 = 1;
+
+/// What an upgrade is tried with, in builds for that.
+const PROBE: u32 = FEATURE_LEVEL + 1;
+
+/// The newest level that this version supports.
+#[must_use]
+pub fn supported() -> u32 {
+    if planted::knows_next_level() {
+        PROBE
+    } else {
+        FEATURE_LEVEL
+    }
+}
+
+/// The lowest level that knows an operation: what its command is stamped with.
+#[must_use]
+pub fn needed(operation: &Operation) -> u32 {
+    match operation {
+        Operation::Mint(_)
+        | Operation::Put(_)
+        | Operation::Take(_)
+        | Operation::Renew(_)
+        | Operation::Delete(_)
+        | Operation::Store(_)
+        | Operation::DeleteKey(_)
+        | Operation::BatchStore(_)
+        | Operation::Transact(_)
+        | Operation::OpenSession(_)
+        | Operation::Tick(_)
+        | Operation::Touch(_)
+        | Operation::AllocateNodeId(_)
+        | Operation::SetClusterId(_)
+        | Operation::RaiseFeatureLevel(_) => FIRST,
+        Operation::Probe(_) => PROBE,
+    }
+}
+
+/// The replicated level.
+///
+/// # Errors
+/// A fault if the row cannot be read.
+pub fn feature_level(view: &impl View, group_id: u32) -> Result<u32, Fault> {
+    let key = Group(group_id).feature_level();
+    let Some(row) = row::read::<NumberRow>(view, "feature levels", &key)? else {
+        return Ok(FIRST);
+    };
+    u32::try_from(row.value).map_err(|_| Fault::Corrupt("the feature level is no level"))
+}
+
+/// The operation, as the version that the command is stamped for sees it: that version finds none if it does not know it, and every
+/// version must come to the same outcome.
+pub(crate) fn operation(command: &Command) -> Option<&Operation> {
+    command
+        .operation
+        .as_ref()
+        .filter(|operation| needed(operation) <= command.feature_level.max(FIRST))
+}
+
+/// Refuses a command above the group's level: its proposer did not look.
+pub(crate) fn admit<V: View>(call: &Call<'_, V>, command: &Command) -> Result<(), Stop> {
+    if command.feature_level > FIRST
+        && command.feature_level > feature_level(call.batch, call.space.group_id)?
+    {
+        return Err(Stop::refused(Refusal::FeatureLevel));
+    }
+    Ok(())
+}
+
+/// Raises the group's level, or leaves it where it is.
+pub(crate) fn raise<V: View>(
+    call: &mut Call<'_, V>,
+    command: RaiseFeatureLevel,
+) -> Result<FeatureLevelRaised, Fault> {
+    if command.level > call.supported {
+        return Err(Fault::FeatureLevel {
+            needed: command.level,
+            known: call.supported,
+        });
+    }
+    let level = feature_level(call.batch, call.space.group_id)?;
+    if command.level <= level {
+        return Ok(FeatureLevelRaised { level });
+    }
+    let value = row::encode(&NumberRow {
+        value: command.level.into(),
+    });
+    call.batch.put(call.space.group().feature_level(), value);
+    Ok(FeatureLevelRaised {
+        level: command.level,
+    })
+}
+
+/// Counts itself.
+pub(crate) fn probe<V: View>(call: &mut Call<'_, V>) -> Result<Probed, Fault> {
+    let key = call.space.group().probes();
+    let last: Option<NumberRow> = row::read(call.batch, "probes", &key)?;
+    let count = last.map_or(0, |last| last.value).saturating_add(1);
+    call.batch
+        .put(key, row::encode(&NumberRow { value: count }));
+    Ok(Probed { count })
+}
+
+#[cfg(test)]
+mod tests;

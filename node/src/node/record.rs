@@ -1,0 +1,50 @@
+//! Keeps the membership's record of this node true: it may have come back with another version, or at other addresses.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::sleep;
+
+use crate::raft::{Consensus, bootstrap};
+
+/// Between two looks while the record is not true.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Between two looks while it is: a change of membership that its leader could not commit may undo it.
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
+
+/// Runs as long as the node.
+pub(super) async fn keep(consensus: Consensus, peers: BTreeMap<u64, String>) {
+    let mut said = String::new();
+    loop {
+        if consensus.is_recorded() {
+            sleep(LOOK_PAUSE).await;
+            continue;
+        }
+        if let Err(why) = attempt(&consensus, &peers).await
+            && why != said
+        {
+            tracing::warn!("the membership does not have this node as it is yet: {why}");
+            said = why;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn attempt(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Result<(), String> {
+    let identity = consensus.identity();
+    let leading = consensus.leading();
+    if leading.here {
+        let own = identity.record().clone();
+        let recorded = consensus.record_member(identity.node_id(), own).await;
+        return recorded.map_err(|error| error.to_string());
+    }
+    // A leader that looks for this node elsewhere is unknown here, but not to the listed peers.
+    let known = leading.leader.and_then(|id| consensus.peer_address(id));
+    let leader = match known {
+        Some(address) => address,
+        None => bootstrap::find_leader(identity, peers)
+            .await
+            .ok_or("no leader is known")?,
+    };
+    bootstrap::update_record(identity, &leader).await
+}
