@@ -7,6 +7,7 @@ use helve_tests::{
     address::{Listeners, next_loopback},
     ledger::Ledger,
     process::{Process, Start},
+    wait::{Look, until},
 };
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -228,6 +229,57 @@ async fn a_data_directory_of_another_cluster_is_refused() -> Result<()> {
     let said = cluster.node(1).log_tail();
     assert_eq!(status.code(), Some(REFUSED), "{said}");
     assert!(said.contains("--data-dir"), "{said}");
+    ledger.check(&cluster).await
+}
+
+#[tokio::test]
+async fn a_stranger_at_a_members_address_is_named_by_the_others_which_go_on() -> Result<()> {
+    let strange = tempfile::tempdir()?;
+    let strange = strange.path().join("data");
+    {
+        let mut other = nodes(1).start().await?;
+        other.kill(1)?;
+        copy(&other.data_directory(1), &strange)?;
+    }
+    let mut cluster = nodes(3).start().await?;
+    let ledger = Ledger::new("carts");
+    ledger.mint(&[cluster.caller(1)]).await?;
+    cluster.kill(1)?;
+    fs::rename(
+        &strange,
+        cluster.data_directory(1).with_extension("strange"),
+    )?;
+    let data = cluster.data_directory(1).with_extension("strange");
+    let alone = format!("1={}", cluster.listeners(1).peer);
+    let node = cluster.node_mut(1);
+    node.set_argument("--data-dir", &data.display().to_string())?;
+    // It lists nobody who could tell it that it is in the wrong place.
+    node.set_argument("--peers", &alone)?;
+    cluster.start(1)?;
+    cluster.ready(1).await?;
+    let leader = until("the others to name the stranger", async || {
+        let mut leader = None;
+        for seat in [2, 3] {
+            let node = match cluster.status(seat).await {
+                Ok(reply) => reply.node.unwrap_or_default(),
+                Err(error) => return Look::NotYet(format!("{error:#}")),
+            };
+            if !node.warning.contains("seat 1") || !node.ready {
+                return Look::NotYet(format!("{node:?}"));
+            }
+            if node.id == node.leader_id {
+                leader = Some(node);
+            }
+        }
+        leader.map_or_else(|| Look::NotYet("no leader".to_owned()), Look::Done)
+    });
+    let leader = leader.await?;
+    assert!(
+        leader.warning.contains("node 1 refuses"),
+        "the leader does not say that its messages are refused: {leader:?}"
+    );
+    cluster.kill(1)?;
+    ledger.mint(&[cluster.caller(2)]).await?;
     ledger.check(&cluster).await
 }
 

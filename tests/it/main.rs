@@ -25,6 +25,7 @@ mod revisions;
 mod snapshot;
 mod tidy;
 mod transfer;
+mod upgrade;
 
 use std::path::PathBuf;
 

@@ -75,6 +75,21 @@ impl Process {
             .push((name.to_owned(), value.to_owned()));
     }
 
+    /// Gives a flag another value at the next start.
+    ///
+    /// # Errors
+    ///
+    /// If it had none.
+    pub fn set_argument(&mut self, flag: &str, value: &str) -> Result<()> {
+        let arguments = &mut self.start.arguments;
+        let at = arguments.iter().position(|argument| argument == flag);
+        let value_at = at.context("the process has no such flag")? + 1;
+        *arguments
+            .get_mut(value_at)
+            .context("the flag has no value")? = value.into();
+        Ok(())
+    }
+
     /// The process id, while it was started and not stopped.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {

@@ -29,6 +29,7 @@ const RUNGS: [&[&str]; 7] = [
         "leadership",
         "own_session",
         "peer_links",
+        "upgrade",
     ],
     &["service"],
     &["node"],
