@@ -111,7 +111,7 @@ struct Office {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The latest evidence of the leader's time: an applied clock, or a stamp that came with a read index.
+    /// The latest evidence of the leader's time: a stamp that came with a read index, or what a peer vouches for.
     seen: Option<Sighting>,
     office: Option<Office>,
 }
@@ -133,6 +133,20 @@ impl Stamper {
         {
             state.seen = Some(Sighting { at, time_ms });
         }
+    }
+
+    /// Notes what a peer vouches for; 0 if it cannot.
+    pub fn vouched(&self, time_ms: u64) {
+        if time_ms > 0 {
+            self.note(time_ms);
+        }
+    }
+
+    /// The leader's time as this node estimates it; `None` if it has heard of none since it started.
+    #[must_use]
+    pub fn estimate(&self) -> Option<u64> {
+        let seen = self.lock().seen?;
+        Some(seen.extrapolated(Instant::now()))
     }
 
     /// The stamp for a command that this node, leading in `term`, is about to propose. Never below `clock_ms`, never falling.
@@ -245,6 +259,20 @@ mod tests {
         let now = Instant::now();
         assert_eq!(anchor(None, WALL, now, WALL + 3_600_000), WALL + 3_600_000);
         assert_eq!(anchor(None, WALL, now, WALL - 3_600_000), WALL);
+    }
+
+    #[test]
+    fn a_node_that_was_just_started_begins_its_office_by_what_its_voters_vouch_for() {
+        let (voter, started) = (Stamper::default(), Stamper::default());
+        assert_eq!(voter.estimate(), None);
+        voter.note(WALL);
+        started.vouched(0);
+        assert_eq!(started.estimate(), None);
+        started.vouched(voter.estimate().unwrap());
+        let year = 365 * 24 * 3600 * 1000;
+        let vouched = started.lock().seen.unwrap();
+        let stamp = started.stamp_at(1, WALL, vouched.at, WALL + year);
+        assert_eq!(stamp, vouched.time_ms + 10_000);
     }
 
     #[test]

@@ -253,9 +253,10 @@ impl Parts {
             self.storage.gate.clone(),
         )?;
         let identity = Arc::clone(&self.identity);
+        let stamper = Arc::clone(&self.stamper);
         let settings = self.config.tuning.consensus.clone();
         let starting = runtime.spawn(async move {
-            let consensus = Consensus::start(identity, &settings, log, state).await?;
+            let consensus = Consensus::start(identity, stamper, &settings, log, state).await?;
             if let Some(Beginning::Initialise(members)) = beginning {
                 consensus.initialize(members).await?;
             }

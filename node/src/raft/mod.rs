@@ -44,6 +44,7 @@ use self::{
     state_machine::{Progress, StateMachine},
     types::{NodeInfo, Proposal, TypeConfig},
 };
+use crate::stamp::Stamper;
 
 type Raft = openraft::Raft<TypeConfig, StateMachine>;
 
@@ -134,6 +135,7 @@ impl Settings {
 pub struct Consensus {
     raft: Raft,
     identity: Arc<Identity>,
+    stamper: Arc<Stamper>,
     applied: watch::Receiver<Progress>,
     book: Arc<AddressBook>,
     /// The last term in which this node was asked as the leader, and since when.
@@ -147,13 +149,14 @@ impl Consensus {
     /// If the settings contradict each other or storage fails.
     pub async fn start(
         identity: Arc<Identity>,
+        stamper: Arc<Stamper>,
         settings: &Settings,
         log: LogStore,
         state: StateMachine,
     ) -> Result<Self, Stopped> {
         let applied = state.applied();
         let book = Arc::<AddressBook>::default();
-        let network = network::Network::new(Arc::clone(&identity), Arc::clone(&book));
+        let network = network::Network::new(Arc::clone(&identity), Arc::clone(&book), Arc::clone(&stamper));
         let config = Arc::new(settings.config()?);
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await
@@ -162,6 +165,7 @@ impl Consensus {
         Ok(Self {
             raft,
             identity,
+            stamper,
             applied,
             book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),

@@ -28,7 +28,7 @@ use super::{
     snapshot,
     types::{NodeInfo, TypeConfig},
 };
-use crate::{peer_channel, storage::checkpoint::SnapshotDir};
+use crate::{peer_channel, stamp::Stamper, storage::checkpoint::SnapshotDir};
 
 type Error = RPCError<TypeConfig>;
 
@@ -37,11 +37,20 @@ type Error = RPCError<TypeConfig>;
 pub(super) struct Network {
     identity: Arc<Identity>,
     book: Arc<AddressBook>,
+    stamper: Arc<Stamper>,
 }
 
 impl Network {
-    pub(super) fn new(identity: Arc<Identity>, book: Arc<AddressBook>) -> Self {
-        Self { identity, book }
+    pub(super) fn new(
+        identity: Arc<Identity>,
+        book: Arc<AddressBook>,
+        stamper: Arc<Stamper>,
+    ) -> Self {
+        Self {
+            identity,
+            book,
+            stamper,
+        }
     }
 
     fn connect(&self, target: u64, node: &NodeInfo, purpose: Purpose) -> Connection {
@@ -53,6 +62,7 @@ impl Network {
                 identity: Arc::clone(&self.identity),
                 target,
             },
+            stamper: Arc::clone(&self.stamper),
             uuid: node.0.uuid.clone(),
             purpose,
         }
@@ -90,6 +100,7 @@ pub(super) struct Connection {
     address: String,
     book: Arc<AddressBook>,
     peer: Peer,
+    stamper: Arc<Stamper>,
     uuid: String,
     purpose: Purpose,
 }
@@ -168,7 +179,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
-        let request = codec::append_to_proto(self.header(), rpc);
+        let mut request = codec::append_to_proto(self.header(), rpc);
+        request.time_ms = self.stamper.estimate().unwrap_or(0);
         let reply = self
             .client()
             .heartbeat(within(request, option.hard_ttl()))
@@ -213,6 +225,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::Vote);
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
         let reply = self.peer.answered(reply)?.into_inner();
+        self.stamper.vouched(reply.time_ms);
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -224,6 +237,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::PreVote);
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
         let reply = self.peer.answered(reply)?.into_inner();
+        self.stamper.vouched(reply.time_ms);
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 

@@ -53,6 +53,7 @@ impl Consensus {
     /// # Errors
     /// See [`ReceiveError`].
     pub async fn append(&self, request: AppendRequest) -> Result<AppendReply, ReceiveError> {
+        self.stamper.vouched(request.time_ms);
         let request = codec::append_from_proto(request)?;
         let reply = self.raft.append_entries(request).await.map_err(stopped)?;
         Ok(codec::append_reply_to_proto(reply))
@@ -68,7 +69,9 @@ impl Consensus {
             Ballot::Vote => self.raft.vote(request).await,
             Ballot::PreVote => self.raft.pre_vote(request).await,
         };
-        Ok(codec::vote_reply_to_proto(reply.map_err(stopped)?))
+        let mut reply = codec::vote_reply_to_proto(reply.map_err(stopped)?);
+        reply.time_ms = self.stamper.estimate().unwrap_or(0);
+        Ok(reply)
     }
 
     /// The leader hands over its office.

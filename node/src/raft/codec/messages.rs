@@ -32,6 +32,7 @@ pub fn append_to_proto(
         prev_log_id: log_id_option_to_proto(request.prev_log_id.as_ref()),
         leader_commit: log_id_option_to_proto(request.leader_commit.as_ref()),
         entries: request.entries.iter().map(entry_to_proto).collect(),
+        time_ms: 0,
     }
 }
 
@@ -197,6 +198,7 @@ pub fn vote_reply_to_proto(reply: VoteResponse<TypeConfig>) -> proto::VoteReply 
         vote: Some(vote_to_proto(&vote)),
         granted: vote_granted,
         last_log_id: log_id_option_to_proto(last_log_id.as_ref()),
+        time_ms: 0,
     }
 }
 
