@@ -52,6 +52,12 @@ impl Leadership {
         }
     }
 
+    /// This node's id; 0 while it has none.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.consensus.identity().node_id()
+    }
+
     /// The leader's advertised client address; empty if unknown.
     #[must_use]
     pub fn hint(&self) -> String {

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod digest;
 pub mod disk_watch;
 pub mod forward;
 pub mod leadership;

@@ -46,6 +46,9 @@ pub const READ_ROUNDS_MAX: usize = 4;
 /// Reads that may wait for the disk at once on one node; more wait their turn.
 pub const DISK_READS_MAX: usize = 16;
 
+/// Digests of all rows under way at once on one node; more wait their turn.
+pub const DIGESTS_MAX: usize = 1;
+
 /// Rows that one Tick removes: bounds how long its apply takes.
 pub const TICK_ROWS_MAX: u32 = 512;
 

@@ -8,6 +8,7 @@ mod command_line;
 mod conformance;
 mod demo;
 mod disk;
+mod digest;
 mod durable;
 mod exchange;
 mod failover;

@@ -9,12 +9,13 @@ use helve_proto::{
         CountReply, CountRequest, DeleteKeyReply, DeleteKeyRequest, DeleteReply, DeleteRequest,
         GetReply, GetRequest, Lifetime, ListReply, ListRequest, MintReply, MintRequest,
         OpenSessionReply, OpenSessionRequest, PutReply, PutRequest, RenewReply, RenewRequest,
-        RetrieveReply, RetrieveRequest, StatusReply, StatusRequest, StoreReply, StoreRequest,
-        TakeReply, TakeRequest, TakeSnapshotReply, TakeSnapshotRequest, TransactReply,
-        TransactRequest, TransferLeaderReply, TransferLeaderRequest, call_identity::Identity,
-        call_service_client::CallServiceClient, cluster_service_client::ClusterServiceClient,
-        handle_service_client::HandleServiceClient, lifetime::Absolute,
-        state_service_client::StateServiceClient, transact_service_client::TransactServiceClient,
+        RetrieveReply, RetrieveRequest, StateDigestReply, StateDigestRequest, StatusReply,
+        StatusRequest, StoreReply, StoreRequest, TakeReply, TakeRequest, TakeSnapshotReply,
+        TakeSnapshotRequest, TransactReply, TransactRequest, TransferLeaderReply,
+        TransferLeaderRequest, call_identity::Identity, call_service_client::CallServiceClient,
+        cluster_service_client::ClusterServiceClient, handle_service_client::HandleServiceClient,
+        lifetime::Absolute, state_service_client::StateServiceClient,
+        transact_service_client::TransactServiceClient,
     },
 };
 use tonic::{
@@ -82,6 +83,8 @@ calls! {
     open_session: CallServiceClient.open_session(OpenSessionRequest) -> OpenSessionReply;
     /// Hands leadership on.
     transfer_leader: ClusterServiceClient.transfer_leader(TransferLeaderRequest) -> TransferLeaderReply;
+    /// Hashes all rows of the node.
+    state_digest: ClusterServiceClient.state_digest(StateDigestRequest) -> StateDigestReply;
     /// Makes the node take a snapshot.
     take_snapshot: ClusterServiceClient.take_snapshot(TakeSnapshotRequest) -> TakeSnapshotReply;
 }

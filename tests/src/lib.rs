@@ -11,6 +11,7 @@
 pub mod address;
 pub mod caller;
 pub mod cluster;
+pub mod digest;
 pub mod fault;
 pub mod history;
 pub mod judge;

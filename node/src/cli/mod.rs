@@ -6,6 +6,7 @@ mod cluster;
 mod completions;
 mod demo;
 mod dev;
+mod digest;
 mod duration;
 mod ending;
 mod findings;
@@ -95,6 +96,7 @@ enum Command {
     #[command(subcommand)]
     Leader(leader::Command),
     Snapshot(snapshot::Args),
+    Digest(digest::Args),
     Healthcheck(healthcheck::Args),
     Cart(cart::Args),
     Balancer(balancer::Args),
@@ -180,6 +182,7 @@ impl Command {
             Self::State(command) => state::run(&command).await,
             Self::Leader(command) => leader::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
+            Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
             Self::Cart(args) => cart::run(&args).await,
             Self::Balancer(args) => balancer::run(&args).await,

@@ -5,7 +5,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
 use futures::future::join_all;
@@ -60,6 +60,23 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     Err(Ending::Unanswered(anyhow!(
         "no leader with a majority behind it answers"
     )))
+}
+
+/// Where every member serves clients, by id.
+///
+/// # Errors
+/// If no endpoint answers.
+pub(crate) async fn member_addresses(
+    cluster: &ClusterArgs,
+) -> Result<BTreeMap<u64, String>, Ending> {
+    let report = Report::new(&answers(cluster).await);
+    let members = report.nodes.into_iter().filter(|node| node.id != 0);
+    let addresses: BTreeMap<_, _> = members.map(|node| (node.id, node.client_address)).collect();
+    if addresses.is_empty() {
+        let silent = anyhow!("no endpoint answers: check --endpoints, or look at `helve status`");
+        return Err(Ending::Unanswered(silent));
+    }
+    Ok(addresses)
 }
 
 /// Where the leader serves clients.
@@ -132,7 +149,7 @@ async fn ask(cluster: &ClusterArgs, endpoint: &str) -> Result<StatusReply, Strin
 }
 
 /// What went wrong, down to the cause that an operator knows ("connection refused").
-fn reason(status: &tonic::Status) -> String {
+pub(crate) fn reason(status: &tonic::Status) -> String {
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(status);
     let mut text = status.message().to_owned();
     while let Some(error) = cause {

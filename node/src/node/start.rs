@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     config::{Bootstrap, Config},
+    digest::Digester,
     disk_watch::DiskWatch,
     forward::Forwarder,
     leadership::Leadership,
@@ -289,6 +290,7 @@ impl Parts {
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
             Arc::new(leadership.clone()),
+            Digester::new(Arc::clone(&self.storage.state)),
             Arc::new(Metrics::default()),
         );
         let running = Running {

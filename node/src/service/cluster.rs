@@ -7,8 +7,9 @@ use helve_machine::{
     query::{Read, Usage, tenant_usage},
 };
 use helve_proto::v1::{
-    StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply,
-    TransferLeaderRequest, cluster_service_server::ClusterService,
+    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
+    TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
+    cluster_service_server::ClusterService,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
@@ -20,6 +21,7 @@ use super::{
 };
 use crate::{
     limits,
+    metrics::CallTimer,
     raft::membership::MembershipError,
     read_index::{ReadView, Ticket},
 };
@@ -59,6 +61,28 @@ impl ClusterService for Cluster {
         let snapshot = async { snapshot.await.map(|index| TakeSnapshotReply { index }) };
         self.0.operate("TakeSnapshot", &request, snapshot).await
     }
+
+    async fn state_digest(
+        &self,
+        request: Request<StateDigestRequest>,
+    ) -> Result<Response<StateDigestReply>, Status> {
+        let timer = self.0.metrics.call("StateDigest");
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let digest = async {
+            self.0
+                .digester
+                .digest(deadline?)
+                .await
+                .map_err(Failure::from)
+        };
+        let reply = digest.await.map(|digest| StateDigestReply {
+            id: self.0.leadership.id(),
+            applied_index: digest.applied_index,
+            rows: digest.rows,
+            digest: digest.digest.to_vec().into(),
+        });
+        counted(timer, reply)
+    }
 }
 
 impl Services {
@@ -96,7 +120,7 @@ impl Services {
         request: &Request<Q>,
         work: impl Future<Output = Result<R, E>>,
     ) -> Result<Response<R>, Status> {
-        let mut timer = self.metrics.call(rpc);
+        let timer = self.metrics.call(rpc);
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
         let done = match timeout_at(deadline, work).await {
             Ok(done) => done.map_err(Into::into),
@@ -105,11 +129,16 @@ impl Services {
                 late: Lateness::DeadlinePassed,
             }),
         };
-        let done = done.map_err(Problem::from);
-        timer.answered(
-            done.as_ref()
-                .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
-        );
-        done.map(Response::new).map_err(Problem::into_status)
+        counted(timer, done)
     }
+}
+
+/// Answers, and counts the answer.
+fn counted<R>(mut timer: CallTimer<'_>, done: Result<R, Failure>) -> Result<Response<R>, Status> {
+    let done = done.map_err(Problem::from);
+    timer.answered(
+        done.as_ref()
+            .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
+    );
+    done.map(Response::new).map_err(Problem::into_status)
 }

@@ -6,6 +6,7 @@ use helve_proto::command::v1::Refused;
 use tokio::time::Instant;
 
 use crate::{
+    digest::DigestError,
     propose::ProposeError,
     raft::{Stopped, membership::MembershipError},
     read_index::ReadError,
@@ -107,6 +108,16 @@ impl From<ReadError> for Failure {
             ReadError::Propose(ProposeError::Entropy(error)) => Self::Stopping(error.to_string()),
             ReadError::TooLarge => Self::TooMuch,
             ReadError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<DigestError> for Failure {
+    fn from(error: DigestError) -> Self {
+        match error {
+            DigestError::Busy => Self::Overloaded,
+            DigestError::TooSlow => Self::NotNow(error.to_string()),
+            DigestError::Storage(_) | DigestError::Stopping => Self::Stopping(error.to_string()),
         }
     }
 }

@@ -52,7 +52,8 @@ use self::{
     status::Problem,
 };
 use crate::{
-    leadership::Leadership, limits, metrics::Metrics, propose::Proposer, read_index::Reader,
+    digest::Digester, leadership::Leadership, limits, metrics::Metrics, propose::Proposer,
+    read_index::Reader,
 };
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
@@ -72,6 +73,7 @@ pub struct Services {
     proposer: Arc<Proposer>,
     reader: Arc<Reader>,
     leadership: Arc<Leadership>,
+    digester: Digester,
     metrics: Arc<Metrics>,
     gate: Gate,
     stopping: CancellationToken,
@@ -84,6 +86,7 @@ impl Services {
         proposer: Arc<Proposer>,
         reader: Arc<Reader>,
         leadership: Arc<Leadership>,
+        digester: Digester,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
         let gate = Gate::default();
@@ -92,6 +95,7 @@ impl Services {
             proposer,
             reader,
             leadership,
+            digester,
             metrics,
             gate,
             stopping,

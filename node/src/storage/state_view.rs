@@ -59,6 +59,27 @@ impl<'a> StateView<'a> {
             .get_cf_opt(&self.meta, state_db::applied_key(), options);
         state_db::decode_applied(value.map_err(unread)?)
     }
+
+    /// Shows every row, in the order of the keys, until `visit` answers false. It reads past the cache, which others need.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn each_row(
+        &self,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StorageError> {
+        let mut options = self.options();
+        options.fill_cache(false);
+        let mut rows = self.snapshot.raw_iterator_cf_opt(&self.rows, options);
+        rows.seek_to_first();
+        while let Some((key, value)) = rows.item() {
+            if !visit(key, value) {
+                return Ok(());
+            }
+            rows.next();
+        }
+        rows.status().map_err(unread)
+    }
 }
 
 impl View for StateView<'_> {

@@ -21,6 +21,7 @@ const RUNGS: [&[&str]; 7] = [
     &["raft"],
     &[
         "config",
+        "digest",
         "propose",
         "forward",
         "read_index",

@@ -1,0 +1,46 @@
+//! Whether replicas hold the same rows, as operators ask.
+
+use anyhow::Result;
+use helve_tests::{digest::agree, ledger::Ledger};
+use serde_json::Value;
+
+use super::{
+    command_line::{UNAVAILABLE, helve, printed},
+    nodes,
+};
+
+fn report(output: &std::process::Output) -> Result<Value> {
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_hold_the_same_rows_are_said_to_do_so() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    let ledger = Ledger::new("carts");
+    for seat in cluster.seats() {
+        ledger.mint(&[cluster.caller(seat)]).await?;
+    }
+    agree(&cluster).await?;
+    let asked = helve(&cluster, &["digest", "--output", "json"])?;
+    printed(&asked);
+    let found = report(&asked)?;
+    assert_eq!(found["equal"], true, "{found}");
+    assert_eq!(found["nodes"].as_array().map(Vec::len), Some(3), "{found}");
+    let rows = &found["nodes"][0]["rows"];
+    assert!(rows.as_u64() > Some(3), "{found}");
+
+    // Whoever was away, and came back, holds them too.
+    let away = cluster.others(cluster.leader().await?.seat)[0];
+    cluster.kill(away)?;
+    let asked = helve(&cluster, &["digest", "--timeout", "1s", "--output", "json"])?;
+    assert_eq!(asked.status.code(), Some(UNAVAILABLE));
+    let next = report(&asked)?["next"][0].clone();
+    let next = next.as_str().unwrap_or_default();
+    assert!(next.contains("did not answer"), "{next}");
+    ledger
+        .mint(&[cluster.caller(cluster.leader().await?.seat)])
+        .await?;
+    cluster.start(away)?;
+    cluster.ready(away).await?;
+    agree(&cluster).await
+}
