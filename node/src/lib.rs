@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod disk_watch;
+pub mod failpoint;
 pub mod forward;
 pub mod leadership;
 pub mod limits;

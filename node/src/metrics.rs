@@ -3,6 +3,9 @@
 //! Calls are counted here as they happen. What the node is doing (role, indexes, log writer, disk) is read from its own status at
 //! every scrape, so that `/metrics` and `helve status` cannot disagree.
 
+#[cfg(feature = "planted")]
+mod planted;
+
 use std::{
     fmt,
     sync::atomic::AtomicU64,
@@ -114,6 +117,8 @@ impl Metrics {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;
         text::encode_registry(&mut page, &status_registry(status, usage))?;
+        #[cfg(feature = "planted")]
+        text::encode_registry(&mut page, &planted::registry())?;
         text::encode_eof(&mut page)?;
         Ok(page)
     }

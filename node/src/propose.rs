@@ -25,6 +25,7 @@ use tokio::{
 use self::kinds::{above_level, frees_space, repeats_harmlessly};
 use crate::{
     disk_watch::DiskWatch,
+    failpoint::{self, Failpoint},
     forward::Forwarder,
     limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX},
     own_session::{Opened, OwnSessions},
@@ -349,6 +350,7 @@ impl Core {
             }
         }
         let mut answers = self.append(encoded).await.into_iter();
+        failpoint::passed(Failpoint::OutcomeBeforeAnswer).await;
         let lost = || Attempt::Unknown("consensus stopped".to_owned());
         attempts
             .into_iter()

@@ -75,8 +75,9 @@ pub fn request_id() -> Result<[u8; 16], EntropyError> {
     Ok(uuid.into_bytes())
 }
 
-/// The wall clock in milliseconds since the Unix epoch; 0 before it.
-fn wall_ms() -> u64 {
+/// The wall clock in milliseconds since the Unix epoch; 0 before it. Commands bear the leader's stamp instead: see [`Stamper`].
+#[must_use]
+pub fn wall_ms() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -155,6 +156,9 @@ impl Stamper {
     }
 
     fn stamp_at(&self, term: u64, clock_ms: u64, now: Instant, wall_ms: u64) -> u64 {
+        if planted::is(Plant::WildStamp) {
+            return wall_ms;
+        }
         let mut state = self.lock();
         let seen = state.seen;
         let office = match &mut state.office {

@@ -44,3 +44,31 @@ async fn nodes_that_hold_the_same_rows_are_said_to_do_so() -> Result<()> {
     cluster.ready(away).await?;
     agree(&cluster).await
 }
+
+#[cfg(feature = "planted")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_has_gone_wrong_is_named_with_what_to_do() -> Result<()> {
+    let mut cluster = nodes(3).prepare().await?;
+    let wrong = 2;
+    cluster.node_mut(wrong).set("HELVE_PLANTED", "usage-off");
+    for seat in cluster.seats() {
+        cluster.start(seat)?;
+    }
+    cluster.all_ready().await?;
+    Ledger::new("carts").mint(&[cluster.caller(1)]).await?;
+    let broken = agree(&cluster).await;
+    assert!(
+        broken.as_ref().is_err_and(helve_tests::promise::is_broken),
+        "{broken:?}"
+    );
+    let asked = helve(&cluster, &["digest", "--output", "json"])?;
+    assert_eq!(asked.status.code(), Some(super::command_line::ABSENT));
+    let found = report(&asked)?;
+    assert_eq!(found["equal"], false, "{found}");
+    let next = found["next"][0].as_str().unwrap_or_default();
+    assert!(
+        next.starts_with(&format!("node {wrong} holds other rows")),
+        "{found}"
+    );
+    Ok(())
+}

@@ -7,11 +7,13 @@ mod command_json;
 mod command_line;
 mod conformance;
 mod demo;
-mod disk;
 mod digest;
+mod disk;
 mod durable;
 mod exchange;
 mod failover;
+#[cfg(feature = "planted")]
+mod failpoints;
 mod faults;
 mod flows;
 mod lifetimes;

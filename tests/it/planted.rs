@@ -1,11 +1,24 @@
 //! Each planted bug is found by the check that is there for it: a check that cannot fail shows nothing.
 
+#[cfg(feature = "planted")]
+mod disk;
+
 use anyhow::Result;
-use helve_tests::{cluster::Cluster, promise::is_broken};
+#[cfg(feature = "planted")]
+use helve_machine::planted::Plant;
+use helve_proto::v1::{GetRequest, HandleStatus, MintRequest};
+use helve_tests::{
+    caller::new_identity, cluster::Cluster, digest::agree, ledger::Ledger, promise,
+    promise::is_broken,
+};
 
 use super::{
-    durable::check_syncs, lifetimes::check_expiry, nodes, reads::check_a_minority_is_silent,
-    replay::check_retries, revisions::check_updates,
+    durable::check_syncs,
+    lifetimes::check_expiry,
+    nodes,
+    reads::{check_a_leader_alone_is_silent, check_a_minority_is_silent},
+    replay::check_retries,
+    revisions::check_updates,
 };
 
 async fn with_bug(bug: &str) -> Result<Cluster> {
@@ -20,6 +33,79 @@ fn assert_found(bug: &str, checked: Result<()>) {
         ),
         Err(error) => assert!(is_broken(&error), "{bug}: {error:?}"),
     }
+}
+
+/// A check that passes in spite of a bug says nothing if the bug's line was never executed.
+#[cfg(feature = "planted")]
+async fn assert_was_executed(cluster: &Cluster, seat: u64, plant: Plant) -> Result<()> {
+    let page = super::probes::get(cluster.listeners(seat).http, "/metrics").await?;
+    let series = format!(
+        r#"helve_planted_executions_total{{plant="{}"}} "#,
+        plant.as_str()
+    );
+    let counted = page.1.lines().any(|line| line.starts_with(&series));
+    assert!(counted, "node {seat} has not executed it: {}", page.1);
+    Ok(())
+}
+
+/// A handle answers to its owner, and to nobody else.
+async fn check_owners(cluster: &Cluster) -> Result<()> {
+    let caller = cluster.caller(1);
+    let of_ann = MintRequest {
+        identity: Some(new_identity()),
+        store: "carts".to_owned(),
+        owner: "ann".to_owned(),
+        ..MintRequest::default()
+    };
+    let minted = caller.mint(of_ann).await?.info.unwrap_or_default();
+    for (owner, status) in [("ann", HandleStatus::Live), ("bob", HandleStatus::Unknown)] {
+        let request = GetRequest {
+            store: "carts".to_owned(),
+            owner: owner.to_owned(),
+            id: minted.name.clone(),
+            ..GetRequest::default()
+        };
+        let reply = caller.get(request).await?;
+        promise!(
+            reply.status() == status,
+            "{owner} hears {reply:?} of ann's handle"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn owners_are_kept_apart() -> Result<()> {
+    check_owners(&nodes(1).start().await?).await
+}
+
+#[tokio::test]
+async fn a_cluster_that_leaves_the_owner_out_of_the_key_is_found() -> Result<()> {
+    let cluster = with_bug("owner-not-in-key").await?;
+    assert_found("owner-not-in-key", check_owners(&cluster).await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_asks_no_quorum_before_a_read_is_found() -> Result<()> {
+    let cluster = with_bug("read-without-quorum").await?;
+    assert_found(
+        "read-without-quorum",
+        check_a_leader_alone_is_silent(&cluster).await,
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn replicas_that_date_commands_by_their_own_clocks_are_found() -> Result<()> {
+    let cluster = with_bug("local-clock").await?;
+    let ledger = Ledger::new("carts");
+    // Once they may all have read the same millisecond, but not each time.
+    for seat in [1, 2, 3, 1, 2, 3] {
+        ledger.mint(&[cluster.caller(seat)]).await?;
+    }
+    assert_found("local-clock", agree(&cluster).await);
+    Ok(())
 }
 
 #[tokio::test]

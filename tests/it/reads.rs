@@ -55,10 +55,20 @@ async fn every_node_reads_what_another_has_just_written() -> Result<()> {
     check_reads_after_writes(&cluster).await
 }
 
-/// Freezes a majority: what is left must not answer, neither reads nor writes.
+/// Freezes the leader and a follower: the follower that is left must not answer.
 pub(crate) async fn check_a_minority_is_silent(cluster: &Cluster) -> Result<()> {
     let leader = cluster.leader().await?.seat;
-    let left = cluster.others(leader)[0];
+    check_is_silent_alone(cluster, cluster.others(leader)[0]).await
+}
+
+/// Freezes the followers: the leader that is left must not answer.
+pub(crate) async fn check_a_leader_alone_is_silent(cluster: &Cluster) -> Result<()> {
+    let leader = cluster.leader().await?.seat;
+    check_is_silent_alone(cluster, leader).await
+}
+
+/// Freezes all others: what is left must not answer, neither reads nor writes.
+async fn check_is_silent_alone(cluster: &Cluster, left: u64) -> Result<()> {
     let caller = cluster.caller(left);
     let store = StoreRequest {
         key: "a".to_owned(),
@@ -100,6 +110,13 @@ pub(crate) async fn check_a_minority_is_silent(cluster: &Cluster) -> Result<()> 
 async fn a_node_without_a_majority_answers_unavailable_and_guesses_nothing() -> Result<()> {
     let cluster = nodes(3).start().await?;
     check_a_minority_is_silent(&cluster).await?;
+    check_reads_after_writes(&healed(cluster).await?).await
+}
+
+#[tokio::test]
+async fn a_leader_without_a_majority_answers_unavailable_and_guesses_nothing() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    check_a_leader_alone_is_silent(&cluster).await?;
     check_reads_after_writes(&healed(cluster).await?).await
 }
 

@@ -15,7 +15,7 @@ use super::nodes;
 const SNAPSHOT_ENTRIES: u64 = 50;
 const LOG_KEEP_ENTRIES: u64 = 10;
 
-async fn node_status(cluster: &Cluster, seat: u64) -> Result<NodeStatus> {
+pub(crate) async fn node_status(cluster: &Cluster, seat: u64) -> Result<NodeStatus> {
     cluster
         .status(seat)
         .await?
@@ -24,7 +24,7 @@ async fn node_status(cluster: &Cluster, seat: u64) -> Result<NodeStatus> {
 }
 
 /// Mints until the leader has thrown away the log that a node would need.
-async fn purge_beyond(cluster: &Cluster, ledger: &Ledger, index: u64) -> Result<()> {
+pub(crate) async fn purge_beyond(cluster: &Cluster, ledger: &Ledger, index: u64) -> Result<()> {
     let leader = cluster.leader().await?.seat;
     until("the leader to purge its log", async || {
         for _ in 0..SNAPSHOT_ENTRIES {
@@ -44,7 +44,7 @@ async fn purge_beyond(cluster: &Cluster, ledger: &Ledger, index: u64) -> Result<
 }
 
 /// Waits until the leader counts a node, under the id that it has now, among the voters.
-async fn votes(cluster: &Cluster, leader: u64, seat: u64) -> Result<()> {
+pub(crate) async fn votes(cluster: &Cluster, leader: u64, seat: u64) -> Result<()> {
     until("the node to become a voter", async || {
         let (leader, node) =
             match try_join(cluster.status(leader), node_status(cluster, seat)).await {

@@ -3,6 +3,7 @@
 //! - [`cluster`]: some nodes with their directories; [`process`]: one of them; [`address`]: where they listen.
 //! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
 //! - [`fault`]: what breaks a cluster from outside.
+//! - [`failpoints`]: what breaks one node in the middle of something. [`digest`]: whether all nodes hold the same rows.
 //! - [`ledger`]: what callers were told, to compare with what is there.
 //! - [`history`]: what callers asked and were told, and when; [`judge`]: whether that contradicts what Helve promises, by the
 //!   [`model`].
@@ -12,6 +13,7 @@ pub mod address;
 pub mod caller;
 pub mod cluster;
 pub mod digest;
+pub mod failpoints;
 pub mod fault;
 pub mod history;
 pub mod judge;

@@ -12,6 +12,7 @@ use crate::{
     expiry,
     fault::Fault,
     layout::{Due, Group, Space},
+    planted::{self, Plant},
     row,
     usage::{self, Delta},
 };
@@ -72,6 +73,9 @@ impl<V: View> Batch<V> {
     /// A fault if a usage row cannot be read, or contradicts the rows.
     pub fn finish(mut self) -> Result<BTreeMap<Bytes, Option<Bytes>>, Fault> {
         for (key, delta) in std::mem::take(&mut self.usage) {
+            if planted::is(Plant::UsageOff) {
+                continue;
+            }
             let row = usage::sum(&self, &key, delta)?;
             self.writes.insert(key, row);
         }

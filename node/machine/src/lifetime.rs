@@ -61,10 +61,8 @@ pub(crate) fn deadline(row: &RecordRow) -> Option<u64> {
 
 /// The deadline, if it has come.
 pub(crate) fn expired_at(row: &RecordRow, clock_ms: u64) -> Option<u64> {
-    if planted::is(Plant::ServeExpired) {
-        return None;
-    }
-    deadline(row).filter(|deadline_ms| *deadline_ms <= clock_ms)
+    let has_come = |deadline_ms: &u64| *deadline_ms <= clock_ms;
+    deadline(row).filter(|deadline_ms| has_come(deadline_ms) && !planted::is(Plant::ServeExpired))
 }
 
 /// Whether a read at this time has to commit a renewal first: at most one idle time is left, and renewing would help.

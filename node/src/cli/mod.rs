@@ -17,6 +17,8 @@ mod leader;
 mod lifetime;
 mod logging;
 mod output;
+#[cfg(feature = "planted")]
+mod planted;
 mod record;
 mod serve;
 mod serving;
@@ -33,8 +35,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use ending::Outcome;
-#[cfg(feature = "planted")]
-use helve_machine::limits::FEATURE_LEVEL as NEWEST;
 
 /// State handles for stateless MCP servers: a replicated store of handles and keys
 ///
@@ -66,18 +66,9 @@ pub struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Plant a bug, by name, to show that the tests find it. Only in builds for that
     #[cfg(feature = "planted")]
-    #[arg(long, global = true, env = "HELVE_PLANTED", value_name = "NAME", value_parser = planted)]
-    #[arg(default_value = "", hide_default_value = true)]
-    planted: Planted,
-
-    /// The newest feature level to support: the real one, or one more, to try an upgrade. Only in builds for that
-    #[cfg(feature = "planted")]
-    #[arg(long, global = true, hide = true, env = FEATURE_LEVEL, value_name = "LEVEL")]
-    #[arg(value_parser = clap::value_parser!(u32).range(i64::from(NEWEST)..=i64::from(NEWEST) + 1))]
-    #[arg(default_value_t = NEWEST)]
-    feature_level: u32,
+    #[command(flatten)]
+    planted: planted::Args,
 }
 
 /// Makes a node support one level more, in builds for tests; in any other it is refused, since it would promise what is not there.
@@ -102,31 +93,6 @@ enum Command {
     Balancer(balancer::Args),
     Flows(flows::Args),
     Completions(completions::Args),
-}
-
-/// The bug to plant, if any.
-#[cfg(feature = "planted")]
-#[derive(Debug, Clone, Copy)]
-struct Planted(Option<helve_machine::planted::Plant>);
-
-/// An empty name is none: a variable that is set to nothing counts as not set.
-#[cfg(feature = "planted")]
-fn planted(name: &str) -> Result<Planted, String> {
-    use helve_machine::planted::Plant;
-    if name.is_empty() {
-        return Ok(Planted(None));
-    }
-    let known = || {
-        Plant::ALL
-            .iter()
-            .map(|plant| plant.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let plant = name
-        .parse()
-        .map_err(|_| format!("there are only {}", known()))?;
-    Ok(Planted(Some(plant)))
 }
 
 /// Parses the command line and runs it, on a runtime of one thread: a node brings its own.
@@ -154,13 +120,7 @@ impl Cli {
     /// Runs the command. What went wrong is said on standard error, and by the exit status.
     pub async fn run(self) -> ExitCode {
         #[cfg(feature = "planted")]
-        if let Planted(Some(plant)) = self.planted {
-            helve_machine::planted::choose(plant);
-        }
-        #[cfg(feature = "planted")]
-        if self.feature_level > NEWEST {
-            helve_machine::planted::learn_next_level();
-        }
+        self.planted.plant();
         match self.command.run().await {
             Ok(()) => ExitCode::SUCCESS,
             Err(ending) => {

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use helve_machine::level;
+use helve_machine::{
+    level,
+    planted::{self, Plant},
+};
 use helve_proto::peer::v1::NodeRecord;
 use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +72,12 @@ struct Storage {
 
 impl Storage {
     fn open(config: &Config) -> Result<Self, StartError> {
-        let data_dir = DataDir::open(&config.data_dir, config.seat, &stamp::mint_uuid()?)?;
+        let uuid = if planted::is(Plant::ReuseId) {
+            format!("seat-{}", config.seat)
+        } else {
+            stamp::mint_uuid()?
+        };
+        let data_dir = DataDir::open(&config.data_dir, config.seat, &uuid)?;
         let gate = PurgeGate::default();
         let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
         let known = data_dir.identity().clone();

@@ -13,6 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{codec, log_store::PurgeGate, types::TypeConfig};
 use crate::{
+    failpoint::{self, Failpoint},
     limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_CHUNKS_QUEUED_MAX},
     storage::{
         checkpoint::{SnapshotDir, Snapshots},
@@ -46,6 +47,7 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let snapshots = Arc::clone(&self.snapshots);
         let taken = tokio::task::spawn_blocking(move || {
             let snapshot = snapshots.build(&state)?;
+            failpoint::pass(Failpoint::BuildPublished);
             // What a snapshot covers may be purged from the log, so the rows must be durable, too.
             state.sync().map(|()| snapshot)
         });
@@ -92,6 +94,7 @@ fn read_parts(
         return Ok(());
     }
     for chunk in snapshot.chunks(SNAPSHOT_CHUNK_BYTES) {
+        failpoint::check(Failpoint::SendChunk).map_err(StorageError::Snapshot)?;
         if send.blocking_send(part(Part::Chunk(chunk?))).is_err() {
             return Ok(());
         }

@@ -10,7 +10,10 @@ use std::{
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
-use helve_machine::{Batch, Context, Fault, View};
+use helve_machine::{
+    Batch, Context, Fault, View,
+    planted::{self, Plant},
+};
 use helve_proto::{
     command::v1::{Command, Outcome, outcome::Outcome as Kind},
     peer::v1 as proto,
@@ -31,7 +34,9 @@ use super::{
     types::{Applied, Payload, TypeConfig},
 };
 use crate::{
+    failpoint::{self, Failpoint},
     limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX, GROUP_ID},
+    stamp,
     storage::{
         checkpoint::{SnapshotDir, Snapshots},
         data_dir::DataDir,
@@ -139,7 +144,9 @@ impl StateMachine {
             return Ok(());
         };
         // Rows that are ahead of the durable log could survive a crash that the entries do not.
-        self.log.durable(last).await.map_err(io::Error::other)?;
+        if !planted::is(Plant::ApplyBeforeDurable) {
+            self.log.durable(last).await.map_err(io::Error::other)?;
+        }
         let (done, outcomes) = oneshot::channel();
         let gone = || io::Error::other("the apply thread stopped");
         self.applier
@@ -177,7 +184,10 @@ impl Rows {
                     outcomes.push(Outcome::default());
                     continue;
                 }
-                let command = Command::decode(command).map_err(io::Error::other)?;
+                let mut command = Command::decode(command).map_err(io::Error::other)?;
+                if planted::is(Plant::LocalClock) {
+                    command.proposed_at_ms = stamp::wall_ms();
+                }
                 let context = Context {
                     group_id: GROUP_ID,
                     index,
@@ -190,8 +200,13 @@ impl Rows {
             let progress = progress(last.index, &batch).map_err(io::Error::other)?;
             Ok((batch.finish().map_err(io::Error::other)?, progress))
         })?;
+        failpoint::pass(Failpoint::ApplyBeforeWrite);
         let written = self.state.write(rows, &last, chunk.membership.as_ref());
         written.map_err(io::Error::other)?;
+        failpoint::pass(Failpoint::ApplyAfterWrite);
+        if is_joint(chunk.membership.as_ref()) {
+            failpoint::pass(Failpoint::JointApplied);
+        }
         Ok((outcomes, progress))
     }
 
@@ -224,6 +239,12 @@ impl Rows {
         self.identity.set_cluster_id(cluster_id);
         Ok(())
     }
+}
+
+/// In the middle of a change of members: both the old voters and the new ones have to agree.
+fn is_joint(stored: Option<&proto::StoredMembership>) -> bool {
+    let membership = stored.and_then(|stored| stored.membership.as_ref());
+    membership.is_some_and(|membership| membership.configs.len() > 1)
 }
 
 fn progress(index: u64, view: &impl View) -> Result<Progress, Fault> {

@@ -8,8 +8,12 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::{
+    failpoint::{self, Failpoint},
     limits::SNAPSHOT_CHUNKS_QUEUED_MAX,
-    storage::checkpoint::{SnapshotDir, Snapshots},
+    storage::{
+        checkpoint::{SnapshotDir, Snapshots},
+        error::StorageError,
+    },
 };
 
 /// Receives a snapshot whole, checked against its manifest, beside the state that is served.
@@ -39,8 +43,11 @@ pub(crate) async fn receive(
         let mut writer = snapshots.receive(manifest)?;
         while let Some(chunk) = chunks.blocking_recv() {
             writer.write(&chunk)?;
+            failpoint::check(Failpoint::ReceiveChunk).map_err(StorageError::Snapshot)?;
         }
-        writer.finish()
+        let received = writer.finish()?;
+        failpoint::check(Failpoint::ReceiveFinished).map_err(StorageError::Snapshot)?;
+        Ok::<_, StorageError>(received)
     });
     while let Some(part) = parts.next().await {
         let Some(Part::Chunk(chunk)) = part?.part else {

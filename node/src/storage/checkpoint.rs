@@ -23,6 +23,7 @@ use super::{
     snapshot_writer::SnapshotWriter,
     state_db::{self, StateDb},
 };
+use crate::failpoint::{self, Failpoint};
 
 /// The format of manifests that this build writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
@@ -121,7 +122,9 @@ impl Snapshots {
         Checkpoint::new(db)
             .and_then(|checkpoint| checkpoint.create_checkpoint(&path))
             .map_err(StorageError::engine("take a checkpoint"))?;
+        failpoint::pass(Failpoint::BuildCheckpointed);
         let manifest = describe(&path, state)?;
+        failpoint::pass(Failpoint::BuildDescribed);
         self.publish(&SnapshotDir::unfinished(manifest, path))
     }
 
@@ -221,6 +224,7 @@ impl SnapshotDir {
             if is_immutable(&file.name) {
                 fs::hard_link(&from, &to).map_err(StorageError::io("link", &to))?;
             } else {
+                failpoint::pass(Failpoint::InstallCopying);
                 fs::copy(&from, &to).map_err(StorageError::io("copy", &to))?;
                 sync_file(&to)?;
             }

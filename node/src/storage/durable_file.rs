@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::error::StorageError;
+use crate::failpoint::{self, Failpoint};
 
 /// Replaces the content of `path`; durable once this returns.
 pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -16,6 +17,7 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
+    failpoint::pass(Failpoint::FileBeforeRename);
     fs::rename(&temporary, path)?;
     sync_parent(path)
 }

@@ -33,6 +33,7 @@ use super::{
     options::{LOG, META},
     synced_mark::SyncedMark,
 };
+use crate::failpoint::{self, Failpoint};
 
 /// A group holds at most this many operations.
 const GROUP_OPS_MAX: usize = 4096;
@@ -235,6 +236,7 @@ impl Writer {
                 group.lowest_end = Some(group.lowest_end.map_or(end, |lowest| lowest.min(end)));
             }
             LogOp::Purge { upto } => {
+                failpoint::pass(Failpoint::PurgeBeforeWrite);
                 let start = upto.index + 1;
                 self.remove(self.start, start.min(self.end), group);
                 let value = upto.encode_to_vec();
@@ -259,10 +261,19 @@ impl Writer {
     /// Writes the group, syncs it if need be, and calls back.
     fn finish(&mut self, mut group: Group) {
         self.write_committed(&mut group);
+        if group.entries > 0 {
+            failpoint::pass(Failpoint::LogBeforeWrite);
+        }
         if let Err(error) = self.make_durable(&mut group) {
             // Never retried: see above.
             tracing::error!(%error, "the log cannot be written; this node stops at once");
             process::abort();
+        }
+        if group.entries > 0 {
+            failpoint::pass(Failpoint::LogBeforeAck);
+        }
+        if self.reclaimable.is_some() {
+            failpoint::pass(Failpoint::PurgeAfterWrite);
         }
         let stats = &self.shared.stats;
         stats.entries.fetch_add(group.entries, Ordering::Relaxed);
@@ -283,7 +294,7 @@ impl Writer {
         if let Some(end) = group.lowest_end {
             self.mark.lower(end)?;
         }
-        let sync = group.wants_sync && !skips_sync();
+        let sync = group.wants_sync && !planted::is(Plant::SkipFsync);
         let batch = std::mem::take(&mut group.batch);
         if !batch.is_empty() {
             let mut options = WriteOptions::default();
@@ -360,11 +371,6 @@ impl Drop for AbortOnPanic {
             process::abort();
         }
     }
-}
-
-/// The planted bug that acknowledges what was never synced.
-fn skips_sync() -> bool {
-    planted::is(Plant::SkipFsync)
 }
 
 /// Nothing panics while it holds one of these locks; if it does nevertheless, the content is whole.

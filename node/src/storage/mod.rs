@@ -27,3 +27,5 @@ pub mod snapshot_writer;
 pub mod state_db;
 pub mod state_view;
 mod synced_mark;
+#[cfg(feature = "planted")]
+mod two_writes;

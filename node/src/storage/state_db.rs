@@ -14,6 +14,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use helve_machine::planted::{self, Plant};
 use helve_proto::peer::v1::{LogId, StoredMembership};
 use prost::Message;
 use rocksdb::{DB, WriteBatch};
@@ -25,6 +26,7 @@ use super::{
     options::{self, META, ROWS, StateOptions},
     state_view::{Reach, StateView},
 };
+use crate::failpoint::{self, Failpoint};
 
 /// The layout of the state database that this build writes, and the newest that it reads.
 const FORMAT: u32 = 1;
@@ -121,6 +123,8 @@ impl StateDb {
         let generation = self.current.load();
         let db = &generation.db;
         let (rows_family, meta_family) = (family(db, ROWS), family(db, META));
+        #[cfg(feature = "planted")]
+        let rows = super::two_writes::write_half(db, rows)?;
         let mut batch = WriteBatch::default();
         for (key, value) in rows {
             match value {
@@ -176,7 +180,11 @@ impl StateDb {
             .unwrap_or_else(PoisonError::into_inner);
         let number = self.current.load().number + 1;
         let path = generation_path(&self.root, number);
+        if planted::is(Plant::HalfInstall) {
+            write_pointer(&self.root, number)?;
+        }
         snapshot.copy_to(&path)?;
+        failpoint::pass(Failpoint::InstallCopied);
         // An error removes the new directory.
         let generation = Generation::open(path, number, &self.options)?;
         generation.remains.replaced.store(true, Ordering::Release);
@@ -193,7 +201,9 @@ impl StateDb {
             .map_err(StorageError::engine("sync the new state"))?;
         // Once the pointer may have been written, only the next start can tell which of the two counts.
         generation.remains.replaced.store(false, Ordering::Release);
+        failpoint::pass(Failpoint::InstallBeforeSwitch);
         write_pointer(&self.root, number)?;
+        failpoint::pass(Failpoint::InstallSwitched);
         let old = self.current.swap(Arc::new(generation));
         old.remains.replaced.store(true, Ordering::Release);
         Ok(())
@@ -244,9 +254,11 @@ impl Generation {
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        if self.replaced.load(Ordering::Acquire)
-            && let Err(error) = fs::remove_dir_all(&self.path)
-        {
+        if !self.replaced.load(Ordering::Acquire) {
+            return;
+        }
+        failpoint::pass(Failpoint::RemovalBefore);
+        if let Err(error) = fs::remove_dir_all(&self.path) {
             // The next start removes it.
             tracing::warn!(path = %self.path.display(), %error, "a state that was replaced cannot be removed");
         }

@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::fault::Fault;
+use crate::{
+    fault::Fault,
+    planted::{self, Plant},
+};
 
 /// Handle or key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(crate) fn owner_path(owner: &str) -> Result<Vec<u8>, Unfit> {
 }
 
 pub(crate) fn push_owner(path: &mut Vec<u8>, owner: &str) -> Result<(), Unfit> {
+    let is_left_out = !owner.is_empty() && planted::is(Plant::OwnerNotInKey);
+    let owner = if is_left_out { "" } else { owner };
     let length = u16::try_from(owner.len()).map_err(|_| Unfit)?;
     path.extend_from_slice(&length.to_be_bytes());
     path.extend_from_slice(owner.as_bytes());

@@ -1,6 +1,6 @@
 //! Planted bugs must be noticed: a story that holds without a bug must fail with it.
 
-use helve_machine::planted::{Plant, choose, clear, learn_next_level};
+use helve_machine::planted::{Plant, choose, clear, executions, learn_next_level};
 
 use crate::story::{Story, Sweep};
 
@@ -34,12 +34,23 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
             Plant::EarlyExpiry,
             "put cart a ttl=10s value=v -> created\nadvance 9s\nget cart a -> live v",
         ),
+        (
+            Plant::OwnerNotInKey,
+            "put cart a owner=ann value=v -> created\nget cart a owner=bob -> unknown",
+        ),
+        (
+            Plant::UsageOff,
+            "put cart a value=v -> created\ncount cart -> 1",
+        ),
     ];
     for (plant, story) in stories {
         assert!(!fails(story), "without a bug: {story}");
         choose(plant);
         assert!(fails(story), "{plant:?} went unseen: {story}");
+        let executed = executions().is_some_and(|(executed, times)| executed == plant && times > 0);
+        assert!(executed, "{plant:?} failed a story without being executed");
         clear();
+        assert!(executions().is_none());
     }
 }
 

@@ -10,6 +10,7 @@ use futures::{
     Stream, StreamExt, TryStreamExt,
     stream::{self, BoxStream},
 };
+use helve_machine::planted::{self, Plant};
 use openraft::{
     LogState, OptionalSend, RaftLogReader,
     storage::{IOFlushed, LeaderBoundedStreamError, RaftLogStorage},
@@ -18,6 +19,7 @@ use prost::Message;
 
 use super::{LogStore, signal};
 use crate::{
+    failpoint::{self, Failpoint},
     raft::{
         codec,
         types::{Entry, LeaderId, LogId, TypeConfig, Vote},
@@ -118,6 +120,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             done,
         })?;
         synced.await.map_err(|_| StorageError::Stopped)?;
+        failpoint::passed(Failpoint::VoteBeforeReply).await;
         self.memory().vote = Some(*vote);
         Ok(())
     }
@@ -146,7 +149,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let entries: Vec<Entry> = entries.into_iter().collect();
         let messages: Vec<_> = entries.iter().map(codec::entry_to_proto).collect();
         let sizes: Vec<_> = messages.iter().map(Message::encoded_len).collect();
-        let done: Done = Box::new(|result| callback.io_completed(result));
+        let done: Done = if planted::is(Plant::AckBeforeSync) {
+            callback.io_completed(Ok(()));
+            Box::new(drop)
+        } else {
+            Box::new(|result| callback.io_completed(result))
+        };
 
         // One lock over all of it: nothing else comes between in memory that does not in the queue.
         let mut memory = self.memory();

@@ -1,0 +1,110 @@
+//! Failpoints: places in the middle of something, where a test makes a node die, wait or fail. No signal from outside hits them.
+//!
+//! They exist only in builds with the feature `planted`, and compile to nothing in others. `HELVE_FAILPOINT` arms some when a
+//! process starts, the file that `HELVE_FAILPOINT_FILE` names whenever it changes: see `Script`. Every passage is counted, armed or
+//! not, so that a test can tell a place that nobody came by from one that nobody minded.
+
+#[cfg(feature = "planted")]
+mod armed;
+
+#[cfg(feature = "planted")]
+pub use armed::{Script, arm, check, pass, passages, passed, watch};
+
+macro_rules! failpoints {
+    ($($(#[$doc:meta])* $variant:ident => $text:literal,)*) => {
+        /// Such a place.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Failpoint {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Failpoint {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Its name where it is armed, and in metrics.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+failpoints! {
+    /// Entries wait in memory to be written to the log, and nobody was told that they are durable.
+    LogBeforeWrite => "log-before-write",
+    /// Entries are durable in the log, and nobody was told.
+    LogBeforeAck => "log-before-ack",
+    /// A vote is durable, and nobody was told.
+    VoteBeforeReply => "vote-before-reply",
+    /// Commands were committed and applied here, and their callers not answered.
+    OutcomeBeforeAnswer => "outcome-before-answer",
+    /// Rows were worked out from entries, and not written.
+    ApplyBeforeWrite => "apply-before-write",
+    /// Half of the rows of a batch are written. Only the planted bug `two-writes` ever comes by.
+    ApplyBetweenWrites => "apply-between-writes",
+    /// Rows are written, and nobody was told that they are applied.
+    ApplyAfterWrite => "apply-after-write",
+    /// A joint membership is applied, and the change of members not finished.
+    JointApplied => "joint-applied",
+    /// A snapshot's files are there, and its manifest is not.
+    BuildCheckpointed => "build-checkpointed",
+    /// A snapshot is whole, and has not got its name.
+    BuildDescribed => "build-described",
+    /// A snapshot has its name, and what it covers may not be purged yet.
+    BuildPublished => "build-published",
+    /// The next piece of a snapshot is about to be sent. It can fail.
+    SendChunk => "send-chunk",
+    /// A piece of a snapshot was received. It can fail.
+    ReceiveChunk => "receive-chunk",
+    /// All files of a snapshot were received and are durable, and nothing is installed. It can fail.
+    ReceiveFinished => "receive-finished",
+    /// Some of a snapshot's files are copied beside the state, and the next one is not.
+    InstallCopying => "install-copying",
+    /// A snapshot's files are copied beside the state, and are not opened yet.
+    InstallCopied => "install-copied",
+    /// The new state is whole and durable, and the pointer names the old one.
+    InstallBeforeSwitch => "install-before-switch",
+    /// The pointer names the new state, and the process still serves the old one.
+    InstallSwitched => "install-switched",
+    /// A state that was replaced is about to be removed.
+    RemovalBefore => "removal-before",
+    /// The new content of a small file (pointer, manifest, identity) is durable beside it, and the old one still counts.
+    FileBeforeRename => "file-before-rename",
+    /// The log is about to be purged.
+    PurgeBeforeWrite => "purge-before-write",
+    /// The log's purge is written, and the files of purged entries are still there.
+    PurgeAfterWrite => "purge-after-write",
+}
+
+impl Failpoint {
+    /// Whether it can fail, besides killing the process or making it wait: what it stands before is tried again when it failed.
+    #[must_use]
+    pub const fn can_fail(self) -> bool {
+        matches!(
+            self,
+            Self::SendChunk | Self::ReceiveChunk | Self::ReceiveFinished
+        )
+    }
+}
+
+/// Passes a place, on a thread that may block.
+#[cfg(not(feature = "planted"))]
+pub const fn pass(_: Failpoint) {}
+
+/// Passes a place on a runtime's thread.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+pub fn passed(_: Failpoint) -> std::future::Ready<()> {
+    std::future::ready(())
+}
+
+/// Passes a place that can fail, on a thread that may block.
+///
+/// # Errors
+/// If it is armed with `error`: never, without the feature.
+#[cfg(not(feature = "planted"))]
+pub const fn check(_: Failpoint) -> Result<(), String> {
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! The planted bug that writes a batch of rows in two: a crash between them leaves half of it, and a view sees half of it.
+
+use bytes::Bytes;
+use helve_machine::planted::{self, Plant};
+use rocksdb::{DB, WriteBatch};
+
+use super::{error::StorageError, options::ROWS, state_db};
+use crate::failpoint::{self, Failpoint};
+
+type Row = (Bytes, Option<Bytes>);
+
+/// With the bug, writes the first half of the rows on its own. Answers what is left to write.
+pub(super) fn write_half(
+    db: &DB,
+    rows: impl IntoIterator<Item = Row>,
+) -> Result<Vec<Row>, StorageError> {
+    let mut rows: Vec<Row> = rows.into_iter().collect();
+    if rows.len() < 2 || !planted::is(Plant::TwoWrites) {
+        return Ok(rows);
+    }
+    let rest = rows.split_off(rows.len() / 2);
+    let family = state_db::family(db, ROWS);
+    let mut batch = WriteBatch::default();
+    for (key, value) in rows {
+        match value {
+            Some(value) => batch.put_cf(&family, key, value),
+            None => batch.delete_cf(&family, key),
+        }
+    }
+    db.write(batch)
+        .map_err(StorageError::engine("write the state"))?;
+    failpoint::pass(Failpoint::ApplyBetweenWrites);
+    Ok(rest)
+}
