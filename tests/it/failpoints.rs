@@ -145,8 +145,8 @@ async fn each_is_survived(
     mut drive: impl AsyncFnMut(&Cluster, u64, &Ledger) -> Result<()>,
 ) -> Result<()> {
     let mut cluster = three_nodes(&[]).await?;
-    for (point, on) in points {
-        let ledger = Ledger::new(point.as_str());
+    for (turn, (point, on)) in points.iter().enumerate() {
+        let ledger = Ledger::new(&format!("{turn}-{}", point.as_str()));
         let seat = seat_of(&cluster, *on).await?;
         arm(&cluster, seat, &format!("{}=kill", point.as_str()))?;
         dies(&mut cluster, seat, *point, async |cluster| {

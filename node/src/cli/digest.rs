@@ -126,13 +126,13 @@ async fn ask(cluster: &ClusterArgs, address: &str) -> Result<View, String> {
     let mut client = ClusterServiceClient::new(channel);
     let asked = client.state_digest(request(StateDigestRequest {}, cluster.timeout));
     match timeout(cluster.timeout, asked).await {
-        Ok(Ok(reply)) => Ok(view(reply.into_inner())),
+        Ok(Ok(reply)) => Ok(view(reply.get_ref())),
         Ok(Err(status)) => Err(status::reason(&status)),
         Err(_) => Err("no answer within --timeout".into()),
     }
 }
 
-fn view(reply: StateDigestReply) -> View {
+fn view(reply: &StateDigestReply) -> View {
     View {
         applied_index: reply.applied_index,
         rows: reply.rows,

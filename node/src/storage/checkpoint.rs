@@ -134,12 +134,8 @@ impl Snapshots {
     /// If this node cannot take it over, or the disk fails.
     pub fn receive(&self, manifest: SnapshotManifest) -> Result<SnapshotWriter, StorageError> {
         let number = self.received.fetch_add(1, Ordering::Relaxed);
-        SnapshotWriter::create(
-            &self
-                .root
-                .join(format!("{UNFINISHED_PREFIX}received-{number}")),
-            manifest,
-        )
+        let name = format!("{UNFINISHED_PREFIX}received-{number}");
+        SnapshotWriter::create(&self.root.join(name), manifest)
     }
 
     /// Makes a snapshot that was received, and installed, the newest.

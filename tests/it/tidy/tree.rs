@@ -58,7 +58,7 @@ pub(super) fn integration_tests() -> Vec<String> {
         let file = path
             .strip_prefix("tests/it/")
             .and_then(|file| file.strip_suffix(".rs"));
-        if let Some(module) = file {
+        if let Some(module) = file.map(|file| file.replace('/', "::")) {
             let text = read(&path);
             let functions = text.split("fn ").skip(1);
             let names = functions.filter_map(|rest| rest.split(['(', '<']).next());

@@ -35,6 +35,13 @@ const STATUS: &[&str] = &[
 const COMMAND_LINE: &[&str] = &["node/src/cli/", "node/src/main.rs"];
 /// A fault may take its time: a slow disk, a late packet.
 const WAIT: &[&str] = &["tests/src/wait.rs", "tests/src/fault/", "tests/it/tidy/"];
+/// A failpoint makes a node wait: that is what it is for.
+const WAIT_OR_DELAY: &[&str] = &[
+    "tests/src/wait.rs",
+    "tests/src/fault/",
+    "tests/it/tidy/",
+    "node/src/failpoint/",
+];
 const RULES: &[&str] = &["tests/it/tidy/"];
 
 const BANS: &[Ban] = &[
@@ -105,7 +112,7 @@ const BANS: &[Ban] = &[
     ban(
         "thread::sleep",
         EVERYWHERE,
-        WAIT,
+        WAIT_OR_DELAY,
         "wait on a condition, as wait.rs does",
     ),
     ban(
