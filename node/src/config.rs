@@ -11,6 +11,7 @@ use std::{
     path::PathBuf,
 };
 
+pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
@@ -209,7 +210,7 @@ fn check_advertise(advertise: Option<&str>, listen: SocketAddr) -> Result<(), Re
             "pass --advertise HOST:PORT as clients see this node",
         ));
     };
-    let (host, _) = peers::host_and_port(advertise).map_err(|problem| {
+    let (host, _) = host_and_port(advertise).map_err(|problem| {
         Refusal::new(
             "--advertise",
             problem,

@@ -10,10 +10,14 @@ use std::{
 
 use helve_proto::v1::{Member, NodeStatus, Role as RoleName, StatusReply};
 
+use tokio::sync::watch;
+
 use crate::{
     disk_watch::DiskWatch,
     raft::{
         Consensus, Stopped,
+        change::{Change, Stage},
+        identity::REMOVED,
         log_store::LogStore,
         membership::{MembershipError, Overview, Role},
     },
@@ -81,12 +85,28 @@ impl Leadership {
         self.stopping.store(true, Ordering::Release);
     }
 
+    /// Whether this node answers calls at all.
+    ///
+    /// # Errors
+    /// Why not: it is no member any more.
+    pub fn serves(&self) -> Result<(), String> {
+        if self.consensus.identity().is_removed() {
+            return Err(REMOVED.to_owned());
+        }
+        Ok(())
+    }
+
     fn readiness(&self, overview: &Overview) -> Result<(), String> {
+        self.serves()?;
         if self.stopping.load(Ordering::Acquire) {
             return Err("this node is stopping".to_owned());
         }
         if let Some(why) = &overview.stopped {
             return Err(format!("consensus stopped here: {why}"));
+        }
+        let waits_for = self.consensus.identity().waits_for();
+        if !waits_for.is_empty() {
+            return Err(waits_for.as_ref().clone());
         }
         if overview.leader_id == 0 {
             return Err("no leader is known: check that a majority of the nodes runs".to_owned());
@@ -115,7 +135,7 @@ impl Leadership {
         let node = NodeStatus {
             id: identity.node_id(),
             seat: identity.record().seat,
-            role: role_name(overview.role).into(),
+            role: self.role(&overview).into(),
             term: overview.term,
             leader_id: overview.leader_id,
             last_log_index: overview.last_log,
@@ -141,6 +161,8 @@ impl Leadership {
             node: Some(node),
             members: members(&overview),
             cluster_id: identity.cluster_id().as_ref().clone(),
+            change: overview.change.clone().unwrap_or_default(),
+            joint: overview.joint,
             feature_level: self.consensus.feature_level(),
         }
     }
@@ -154,6 +176,32 @@ impl Leadership {
         let reception = self.consensus.identity().reception();
         warnings.extend(reception.warnings(is_member));
         warnings
+    }
+
+    fn role(&self, overview: &Overview) -> RoleName {
+        let identity = self.consensus.identity();
+        let is_member = overview.members.iter().any(|m| m.id == identity.node_id());
+        if identity.is_removed() {
+            RoleName::Removed
+        } else if overview.role == Role::Learner && !is_member {
+            RoleName::Pristine
+        } else {
+            role_name(overview.role)
+        }
+    }
+
+    /// This node's part in consensus.
+    #[must_use]
+    pub fn consensus(&self) -> &Consensus {
+        &self.consensus
+    }
+
+    /// Begins a change of members, or follows the same one.
+    ///
+    /// # Errors
+    /// See [`MembershipError`]; nothing was changed then.
+    pub fn change(&self, change: Change) -> Result<watch::Receiver<Stage>, MembershipError> {
+        self.consensus.change(change)
     }
 
     /// Hands leadership to `to`, or to the voter that has come furthest. Returns the new leader.
@@ -184,6 +232,10 @@ fn members(overview: &Overview) -> Vec<Member> {
             .matched
             .map(|matched| overview.last_log.saturating_sub(matched)),
         feature_level: m.record.feature_level,
+        uuid: m.record.uuid.clone(),
+        silent_ms: m
+            .silent_for
+            .and_then(|silent| u64::try_from(silent.as_millis()).ok()),
     };
     overview.members.iter().map(member).collect()
 }

@@ -220,7 +220,8 @@ fn status_registry(status: &StatusReply, usage: Usage) -> Registry {
     registry
 }
 
-const ROLES: &str = "1 leader, 2 follower, 3 candidate, 4 learner, 5 pristine, 6 stopping";
+const ROLES: &str =
+    "1 leader, 2 follower, 3 candidate, 4 learner, 5 pristine, 6 stopping, 7 removed";
 
 fn register_raft(group: &mut Registry, node: &NodeStatus) {
     let role = u64::try_from(node.role).unwrap_or_default();

@@ -5,9 +5,11 @@
 //! ```
 
 mod listeners;
+mod membership;
 mod record;
 mod refusal;
 mod start;
+mod waiting;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,7 +22,7 @@ use crate::{
     config::Config,
     leadership::Leadership,
     propose::Proposer,
-    raft::{Consensus, bootstrap, log_store::LogStore, strangers::Misplaced},
+    raft::{Consensus, log_store::LogStore, strangers::Misplaced},
     read_index::own_command,
     runtime::OwnRuntime,
     service::{Services, peer::Running},
@@ -163,41 +165,5 @@ async fn name_cluster(consensus: Consensus, proposer: Proposer) {
         }
         // Another node may lead now and have named it; the entry arrives like any other.
         tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// Ends, whenever this node comes to lead, a change of members that a former leader left half done.
-async fn end_changes(consensus: Consensus) {
-    let mut served = 0;
-    while let Ok(leading) = consensus
-        .wait_leading(move |l| l.here && l.term != served)
-        .await
-    {
-        match consensus.leave_joint().await {
-            Ok(()) => served = leading.term,
-            Err(error) => {
-                tracing::warn!(%error, "a change of members is not finished yet");
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            }
-        }
-    }
-}
-
-/// Keeps asking for this node's seat until it votes: it was given an id, and may have crashed before it was made a member.
-async fn take_seat(consensus: Consensus, peers: BTreeMap<u64, String>) {
-    let identity = Arc::clone(consensus.identity());
-    let mut said = String::new();
-    loop {
-        if let Some((_, true)) = consensus.member_by_uuid(&identity.record().uuid) {
-            return;
-        }
-        if let Some(leader) = bootstrap::find_leader(&identity, &peers).await
-            && let Err(why) = bootstrap::join(&identity, identity.node_id(), &leader).await
-            && why != said
-        {
-            tracing::info!("not a voter yet: {why}");
-            said = why;
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }

@@ -77,6 +77,18 @@ reasons! {
     FormatNewer => "FORMAT_NEWER",
     /// The list took too long. Continue with the resume token.
     ListLapsed => "LIST_LAPSED",
+    /// Only the leader does this, and the node does not lead. Ask the one that does.
+    NotLeading => "NOT_LEADING",
+    /// Another change of members is under way. Wait for its end.
+    ChangeUnderWay => "CHANGE_UNDER_WAY",
+    /// There is no such member; it may have been removed.
+    NoMember => "NO_MEMBER",
+    /// Another node has the seat or the address.
+    SeatTaken => "SEAT_TAKEN",
+    /// Too few voters would be left, or would answer, to go on.
+    QuorumAtRisk => "QUORUM_AT_RISK",
+    /// A node that the call waits for does not answer, or did not ask for its seat.
+    NodeSilent => "NODE_SILENT",
     /// This node must stop, or has stopped. Try another node.
     Stopping => "STOPPING",
 }

@@ -16,6 +16,7 @@ mod healthcheck;
 mod leader;
 mod lifetime;
 mod logging;
+mod member;
 mod output;
 #[cfg(feature = "planted")]
 mod planted;
@@ -85,6 +86,8 @@ enum Command {
     #[command(subcommand)]
     State(state::Command),
     #[command(subcommand)]
+    Member(member::Command),
+    #[command(subcommand)]
     Leader(leader::Command),
     Snapshot(snapshot::Args),
     Digest(digest::Args),
@@ -140,6 +143,7 @@ impl Command {
             Self::Status(args) => status::run(&args).await,
             Self::Handle(command) => handle::run(&command).await,
             Self::State(command) => state::run(&command).await,
+            Self::Member(command) => member::run(&command).await,
             Self::Leader(command) => leader::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,

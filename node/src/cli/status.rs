@@ -100,6 +100,15 @@ pub(crate) async fn leader_address(cluster: &ClusterArgs) -> Result<String, Endi
     })
 }
 
+/// What every node says that answers, of the endpoints and of the members that they name.
+pub(crate) async fn replies(cluster: &ClusterArgs) -> Vec<StatusReply> {
+    let answers = answers(cluster).await;
+    answers
+        .into_iter()
+        .filter_map(|answer| answer.reply.ok())
+        .collect()
+}
+
 /// Asks the endpoints, then the members that they name and that were not asked.
 async fn answers(cluster: &ClusterArgs) -> Vec<Answer> {
     let mut answers = ask_all(cluster, cluster.endpoints.clone()).await;

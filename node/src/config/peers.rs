@@ -66,7 +66,7 @@ fn parse_entry(entry: &str) -> Result<(u64, String), Refusal> {
 
 /// Splits `HOST:PORT`. An IPv6 host stands in brackets, and is given back without them. A host is not resolved: it may appear later
 /// than this node.
-pub(super) fn host_and_port(address: &str) -> Result<(&str, u16), String> {
+pub(crate) fn host_and_port(address: &str) -> Result<(&str, u16), String> {
     let (host, port) = address
         .rsplit_once(':')
         .ok_or_else(|| format!("`{address}` has no port"))?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    raft::{Stopped, strangers::Misplaced},
+    raft::{Stopped, identity::REMOVED, strangers::Misplaced},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
 };
@@ -56,6 +56,9 @@ pub enum StartError {
         /// The newest that this version supports.
         supported: u32,
     },
+    /// The node was taken out of its cluster.
+    #[error("--data-dir {}: {REMOVED}", .0.display())]
+    Removed(PathBuf),
     /// A port cannot be had.
     #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
     Listen {

@@ -15,11 +15,12 @@ use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Addresses, Node, end_changes,
+    Addresses, Node,
     listeners::{Listeners, serve_clients, serve_peers},
+    membership::{end_changes, take_seat, watch_standing},
     name_cluster, record,
     refusal::StartError,
-    take_seat,
+    waiting::WaitingRoom,
 };
 use crate::{
     config::{Bootstrap, Config},
@@ -34,7 +35,7 @@ use crate::{
     raft::{
         Consensus, Stopped,
         bootstrap::{self, Beginning, Force},
-        identity::Identity,
+        identity::{Identity, REMOVED},
         log_store::{LogStore, PurgeGate},
         state_machine::StateMachine,
         strangers::{self, Misplaced},
@@ -125,6 +126,13 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     if storage.has_past {
         identity.set_past();
     }
+    let ports = [&listeners.client, &listeners.http];
+    if identity.is_removed() {
+        tracing::error!("{REMOVED}");
+        let room = WaitingRoom::open(ports, &identity, &service_runtime)?;
+        room.stay().await;
+        return Err(StartError::Removed(config.data_dir));
+    }
     let peers_stop = CancellationToken::new();
     let (running, running_now) = watch::channel(None);
     let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
@@ -134,7 +142,8 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     strangers::meet(&identity, &config.peers)
         .await
         .map_err(|misplaced| StartError::misplaced(&config.data_dir, misplaced))?;
-    let beginning = begin(&config, &storage, &identity).await?;
+    let waiting = || WaitingRoom::open(ports, &identity, &service_runtime);
+    let beginning = begin(&config, &storage, &identity, waiting).await?;
     let parts = Parts {
         config,
         storage,
@@ -184,7 +193,12 @@ fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Ide
             .unwrap_or_else(|| addresses.client.to_string()),
         feature_level: level::supported(),
     };
-    Identity::new(record, known.node_id, known.cluster_id.clone())
+    let identity = Identity::new(record, known.node_id, known.cluster_id.clone());
+    identity.set_member_at(known.member_at);
+    if known.removed {
+        identity.set_removed();
+    }
+    identity
 }
 
 /// How this node begins; `None` if it has been a member before.
@@ -192,6 +206,7 @@ async fn begin(
     config: &Config,
     storage: &Storage,
     identity: &Identity,
+    waiting: impl FnOnce() -> io::Result<WaitingRoom>,
 ) -> Result<Option<Beginning>, StartError> {
     if identity.node_id() != 0 {
         return Ok(None);
@@ -205,7 +220,9 @@ async fn begin(
         Bootstrap::WhenAllPristine => Force::No,
         Bootstrap::Forced => Force::Bootstrap,
     };
+    let room = waiting()?;
     let beginning = bootstrap::begin(identity, &config.peers, force).await;
+    room.close().await;
     let beginning =
         beginning.map_err(|misplaced| StartError::misplaced(&config.data_dir, misplaced))?;
     if let Beginning::Joined {
@@ -339,6 +356,12 @@ impl Parts {
         runtime.spawn(upgrade::run(consensus.clone(), proposer.clone()));
         let peers = self.config.peers.clone();
         runtime.spawn(take_seat(consensus.clone(), peers.clone()));
+        runtime.spawn(watch_standing(
+            consensus.clone(),
+            reader.clone(),
+            Arc::clone(&self.storage.data_dir),
+            peers.clone(),
+        ));
         runtime.spawn(record::keep(consensus.clone(), peers.clone()));
         let (found, misplaced) = watch::channel(None);
         let consensus = consensus.clone();

@@ -67,7 +67,10 @@ pub async fn begin(
         let replies = hello_all(identity, peers).await;
         strangers::check_level(identity.record(), replies.values())?;
         let waiting = match decide(identity.record(), peers, &replies, force) {
-            Decision::Begin(beginning) => return Ok(beginning),
+            Decision::Begin(beginning) => {
+                identity.set_waits_for("");
+                return Ok(beginning);
+            }
             Decision::Join(address) => match join(identity, 0, &address).await {
                 Ok((node_id, cluster_id)) => {
                     return Ok(Beginning::Joined {
@@ -79,10 +82,7 @@ pub async fn begin(
             },
             Decision::Wait(why) => why,
         };
-        if waiting != said {
-            tracing::info!("not started yet: {waiting}");
-            said = waiting;
-        }
+        identity.set_waits_for(&waiting);
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -99,17 +99,20 @@ fn decide(
     replies: &BTreeMap<u64, HelloReply>,
     force: Force,
 ) -> Decision {
-    if let Some(member) = replies
+    let mut members = replies
         .values()
-        .find(|r| !r.pristine || !r.cluster_id.is_empty())
-    {
+        .filter(|r| !r.pristine || !r.cluster_id.is_empty())
+        .peekable();
+    if members.peek().is_some() {
         if replies.values().any(|r| r.knows_you) {
             return Decision::Begin(Beginning::Await);
         }
-        if member.leader_peer_address.is_empty() {
-            return Decision::Wait("the cluster has no leader to join through".to_owned());
-        }
-        return Decision::Join(member.leader_peer_address.clone());
+        // One that lags, or was removed, may not know who leads.
+        let mut leaders = members.map(|r| &r.leader_peer_address);
+        return match leaders.find(|address| !address.is_empty()) {
+            Some(leader) => Decision::Join(leader.clone()),
+            None => Decision::Wait("the cluster has no leader to join through".to_owned()),
+        };
     }
     let silent: Vec<u64> = peers
         .keys()
@@ -149,17 +152,6 @@ fn record(reply: &HelloReply, peer_address: &str) -> NodeRecord {
     }
 }
 
-/// Who answers at this address; `None` if nobody does in time.
-pub(super) async fn hello(own: &NodeRecord, address: &str) -> Option<HelloReply> {
-    let request = HelloRequest {
-        seat: own.seat,
-        uuid: own.uuid.clone(),
-    };
-    let mut client = peer_channel::client(peer_channel::lazy(address));
-    let reply = timeout(HELLO_LIMIT, client.hello(request)).await;
-    Some(reply.ok()?.ok()?.into_inner())
-}
-
 /// Whether a peer belongs to another cluster than this node.
 pub(super) fn is_stranger(identity: &Identity, reply: &HelloReply) -> bool {
     identity.check_cluster(&reply.cluster_id).is_err()
@@ -174,7 +166,7 @@ pub(super) async fn hello_all(
     let own = identity.record();
     let others = peers.iter().filter(|(seat, _)| **seat != own.seat);
     let asked = others.map(|(seat, address)| async move {
-        let reply = hello(own, address).await?;
+        let reply = hello(identity, address).await?;
         if reply.seat != *seat && !is_stranger(identity, &reply) {
             tracing::error!(
                 address,
@@ -191,6 +183,33 @@ pub(super) async fn hello_all(
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// Who answers at this peer address; `None` if nobody does in time.
+pub(super) async fn hello(identity: &Identity, address: &str) -> Option<HelloReply> {
+    let own = identity.record();
+    let request = HelloRequest {
+        seat: own.seat,
+        uuid: own.uuid.clone(),
+        cluster_id: identity.cluster_id().as_ref().clone(),
+        member_at: identity.member_at(),
+    };
+    let mut client = peer_channel::client(peer_channel::lazy(address));
+    let reply = timeout(HELLO_LIMIT, client.hello(request)).await;
+    Some(reply.ok()?.ok()?.into_inner())
+}
+
+/// Whether this node is where it says it is.
+pub async fn is_there(identity: &Identity, node: &NodeRecord) -> bool {
+    let reply = hello(identity, &node.peer_address).await;
+    reply.is_some_and(|reply| reply.uuid == node.uuid)
+}
+
+/// Whether one of these peers knows that this node was removed.
+pub async fn is_removed(identity: &Identity, peer_addresses: &[String]) -> bool {
+    let asked = peer_addresses.iter().map(|peer| hello(identity, peer));
+    let replies = futures::future::join_all(asked).await;
+    replies.into_iter().flatten().any(|reply| reply.removed_you)
 }
 
 /// Asks the leader for a seat; `node_id` is what an earlier answer gave, 0 for none.
@@ -229,7 +248,7 @@ pub async fn join(
 /// Why it is not recorded now.
 pub async fn update_record(identity: &Identity, leader_peer_address: &str) -> Result<(), String> {
     let silent = || "the leader does not answer".to_owned();
-    let leader = hello(identity.record(), leader_peer_address).await;
+    let leader = hello(identity, leader_peer_address).await;
     let leader = leader.ok_or_else(silent)?;
     let request = UpdateRecordRequest {
         header: Some(identity.header(leader.node_id, &leader.uuid)),

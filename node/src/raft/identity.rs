@@ -11,6 +11,10 @@ use helve_proto::peer::v1::{NodeRecord, PeerHeader};
 use super::reception::Reception;
 use crate::limits::GROUP_ID;
 
+/// What a node that was taken out of its cluster tells everyone.
+pub const REMOVED: &str = "this node was removed from the cluster and serves no more: stop it; to use its place again, start it \
+     with an empty --data-dir, and let it in with `helve member add`";
+
 /// A peer message that this node must not act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerRefusal {
@@ -43,6 +47,14 @@ pub enum PeerRefusal {
         /// The sender's uuid.
         uuid: String,
     },
+    /// The membership that this node leads knows no such node.
+    #[error("node {id} ({uuid}) is no member: it was removed, or is not admitted yet")]
+    NoMember {
+        /// The sender's id.
+        id: u64,
+        /// The sender's uuid.
+        uuid: String,
+    },
     /// A message without a header.
     #[error("a peer message without a header")]
     NoHeader,
@@ -56,6 +68,9 @@ pub struct Identity {
     cluster_id: ArcSwap<String>,
     has_past: AtomicBool,
     reception: Reception,
+    member_at: AtomicU64,
+    is_removed: AtomicBool,
+    waits_for: ArcSwap<String>,
 }
 
 impl Identity {
@@ -68,6 +83,47 @@ impl Identity {
             cluster_id: ArcSwap::new(Arc::new(cluster_id)),
             has_past: AtomicBool::new(false),
             reception: Reception::default(),
+            member_at: AtomicU64::new(0),
+            is_removed: AtomicBool::new(false),
+            waits_for: ArcSwap::default(),
+        }
+    }
+
+    /// The index of a committed membership that this node stood in; 0 before that.
+    #[must_use]
+    pub fn member_at(&self) -> u64 {
+        self.member_at.load(Ordering::Acquire)
+    }
+
+    /// This node stands in the committed membership with this index.
+    pub fn set_member_at(&self, index: u64) {
+        self.member_at.store(index, Ordering::Release);
+    }
+
+    /// This node was a member, and is none any more. It must not come back under its id.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
+    /// From now on this node is removed.
+    pub fn set_removed(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// What keeps this node from being a member yet; empty if nothing does.
+    #[must_use]
+    pub fn waits_for(&self) -> Arc<String> {
+        self.waits_for.load_full()
+    }
+
+    /// Says what keeps this node from being a member yet, in its log too if that is new; empty if nothing does.
+    pub fn set_waits_for(&self, what: &str) {
+        if self.waits_for.load().as_str() != what {
+            if !what.is_empty() {
+                tracing::info!("no member yet: {what}");
+            }
+            self.waits_for.store(Arc::new(what.to_owned()));
         }
     }
 

@@ -1,23 +1,11 @@
-//! Who the members are and how far they have come, and how one takes another's seat.
+//! Who the members are, how far they have come, and why they are not changed.
 
-use std::{
-    collections::BTreeSet,
-    sync::PoisonError,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use helve_proto::peer::v1::NodeRecord;
-use openraft::{
-    ChangeMembers, Instant as _, ServerState, async_runtime::watch::WatchReceiver as _,
-};
+use openraft::{Instant as _, ServerState, async_runtime::watch::WatchReceiver as _};
 
 use super::{Consensus, Stopped, types::NodeInfo};
-
-/// A member that has been silent for longer may be replaced.
-const SILENCE_MIN: Duration = Duration::from_secs(2);
-
-/// A learner that lacks no more entries may vote.
-const LEARNER_LAG_MAX: u64 = 1_000;
 
 /// This node's state in consensus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,14 +62,18 @@ pub struct Overview {
     pub majority_silent_for: Option<Duration>,
     /// Why consensus stopped here; `None` while it runs.
     pub stopped: Option<String>,
+    /// Two sets of voters must agree: a change of members is half done.
+    pub joint: bool,
+    /// The change of members that this node carries out, in words.
+    pub change: Option<String>,
 }
 
-/// Why a member was not replaced or leadership not handed over.
+/// Why the members were not changed, or leadership not handed over.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MembershipError {
     /// This node does not lead.
     #[error(
-        "this node does not lead, and only the leader does this: `helve status` shows which one leads"
+        "this node does not lead, and only the leader does this: `helve status` shows which one leads; repeat it there"
     )]
     NotLeading,
     /// There is no such voter, or none that has caught up.
@@ -89,11 +81,100 @@ pub enum MembershipError {
         "there is no caught-up voter to hand leadership to: `helve status` shows how far each node is"
     )]
     NoSuccessor,
+    /// Another change is under way.
+    #[error("a change of members is under way: {0}; `helve member list` shows when it has ended")]
+    Busy(String),
     /// The seat's member still answers.
-    #[error("seat {0} is taken by a live node: stop it first, or use a free seat")]
+    #[error(
+        "seat {0} is taken by a live node: stop it first, or replace it with `helve member replace`"
+    )]
     SeatTaken(u64),
+    /// No member has the seat, and no operator gave it.
+    #[error(
+        "seat {seat} is no seat of the cluster yet: `helve member add --seat {seat} --peer {peer_address}` lets this node in"
+    )]
+    UnknownSeat {
+        /// The seat.
+        seat: u64,
+        /// Where the node that asks says it is.
+        peer_address: String,
+    },
+    /// An operator gave the seat to a node elsewhere.
+    #[error(
+        "seat {seat} was given to a node at {approved}, and this one says in its --peers that it is at {asked}: correct one of them"
+    )]
+    OtherAddress {
+        /// The seat.
+        seat: u64,
+        /// What the operator said.
+        approved: String,
+        /// What the node says.
+        asked: String,
+    },
+    /// The node that asks is a learner by an operator's wish.
+    #[error("node {0} is a learner: `helve member add` with its seat and address makes it a voter")]
+    StaysLearner(u64),
+    /// The seat belongs to a member elsewhere.
+    #[error(
+        "seat {seat} is held by node {id} at {peer_address}: choose another seat, or `helve member replace {id}`"
+    )]
+    SeatHeld {
+        /// The seat.
+        seat: u64,
+        /// Its member.
+        id: u64,
+        /// The member's address.
+        peer_address: String,
+    },
+    /// The address belongs to a member with another seat.
+    #[error("node {id} is at {peer_address} already: give the new node's own peer address")]
+    AddressHeld {
+        /// The address.
+        peer_address: String,
+        /// Its member.
+        id: u64,
+    },
+    /// There are as many members as there may be.
+    #[error("the cluster has as many members as it may have: remove one first")]
+    TooManySeats,
+    /// There is no such member.
+    #[error(
+        "there is no member {0}, or no more: `helve member list` shows them; ids are never used again"
+    )]
+    NoMember(u64),
+    /// The last voter cannot leave.
+    #[error(
+        "node {0} is the last voter: add another first, or stop it and delete its data if the cluster shall end"
+    )]
+    LastVoter(u64),
+    /// Too few of the voters that would remain answer.
+    #[error(
+        "without node {id}, {} of {voters} voters would answer ({silent:?} are silent), which is no majority: \
+         start or remove the silent ones first", voters - silent.len()
+    )]
+    QuorumAtRisk {
+        /// The member that would leave.
+        id: u64,
+        /// Voters that would remain.
+        voters: usize,
+        /// Those of them that do not answer.
+        silent: Vec<u64>,
+    },
+    /// The new node answers no more.
+    #[error(
+        "node {0} does not answer, and stays a learner: start it and repeat this, or `helve member remove {0}`"
+    )]
+    LearnerSilent(u64),
+    /// Nobody waits for the node any more, and it never came.
+    #[error("no node asked for the seat, and nobody waits for it any more: nothing was changed")]
+    Abandoned,
+    /// The leader cannot reach the node that asks.
+    #[error(
+        "the leader finds no such node at {0}: check this node's own entry in --peers, and the way there"
+    )]
+    NotThere(String),
     /// The change was not committed.
-    #[error("the membership change was not committed: {0}")]
+    #[error("the membership change was not committed: {0}; repeat it")]
     NotCommitted(String),
     /// Consensus stopped here.
     #[error(transparent)]
@@ -158,7 +239,7 @@ impl Consensus {
         Overview {
             role: role(metrics.state),
             term: metrics.vote.leader_id.term,
-            leader_id: metrics.current_leader.unwrap_or(0),
+            leader_id: self.leading().leader.unwrap_or(0),
             last_log: metrics.last_log_index.unwrap_or(0),
             committed: metrics.local_committed.as_ref().map_or(0, |id| id.index),
             applied: metrics.last_applied.as_ref().map_or(0, |id| id.index),
@@ -175,159 +256,17 @@ impl Consensus {
                 .as_ref()
                 .err()
                 .map(ToString::to_string),
+            joint: metrics.membership_config.get_joint_config().len() > 1,
+            change: self.changes.describe(),
         }
     }
 
-    /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads.
-    ///
-    /// # Errors
-    /// If this node does not lead, nobody can take over, or nobody did within `limit`.
-    pub async fn transfer_leader(
-        &self,
-        to: Option<u64>,
-        limit: Duration,
-    ) -> Result<u64, MembershipError> {
-        let overview = self.overview();
-        let me = self.identity.node_id();
-        if overview.leader_id != me {
-            return Err(MembershipError::NotLeading);
-        }
-        let successor = overview
-            .members
-            .iter()
-            .filter(|m| m.voter && m.id != me && to.is_none_or(|to| to == m.id))
-            .filter(|m| {
-                m.silent_for
-                    .is_some_and(|silent| silent < Duration::from_secs(1))
-            })
-            .max_by_key(|m| m.matched)
-            .ok_or(MembershipError::NoSuccessor)?
-            .id;
-        let asked = self.raft.trigger().transfer_leader(successor).await;
-        asked.map_err(|e| Stopped(e.to_string()))?;
-        let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
-        match tokio::time::timeout(limit, changed).await {
-            Ok(leading) => Ok(leading?.leader.unwrap_or(successor)),
-            Err(_) => Err(MembershipError::NoSuccessor),
-        }
-    }
-
-    /// Gives a new node, which must be running under `id`, its seat: first as a learner, then, once it has caught up, in place of the
-    /// seat's former member in one joint change.
-    ///
-    /// # Errors
-    /// See [`MembershipError`].
-    pub async fn seat(&self, id: u64, record: NodeRecord) -> Result<(), MembershipError> {
-        let seat = record.seat;
-        if self
-            .member(id)
-            .is_some_and(|member| member.uuid != record.uuid)
-        {
-            return Err(MembershipError::SeatTaken(seat));
-        }
-        self.former_members(id, seat)?;
-        let not_committed =
-            |e: &dyn std::fmt::Display| MembershipError::NotCommitted(e.to_string());
-        let added = self.raft.add_learner(id, NodeInfo(record), true).await;
-        added.map_err(|e| not_committed(&e))?;
-        self.caught_up(id).await?;
-        // The seat's former member may have come back in the meantime.
-        let former = self.former_members(id, seat)?;
-        let mut voters: BTreeSet<u64> = {
-            let metrics = self.raft.server_metrics();
-            let metrics = metrics.borrow_watched();
-            metrics.membership_config.voter_ids().collect()
-        };
-        voters.retain(|voter| !former.contains(voter));
-        voters.insert(id);
-        let change = ChangeMembers::ReplaceAllVoters(voters);
-        let changed = self.raft.change_membership(change, false).await;
-        changed.map_err(|e| not_committed(&e))?;
-        tracing::info!(id, seat, ?former, "a node took its seat");
-        Ok(())
-    }
-
-    /// Waits until a learner lacks next to nothing: as a voter that lags it would hold up every commit.
-    async fn caught_up(&self, id: u64) -> Result<(), MembershipError> {
-        let mut metrics = self.raft.metrics();
-        loop {
-            let overview = self.overview();
-            let learner = overview.members.iter().find(|m| m.id == id);
-            if overview.leader_id != self.identity.node_id() {
-                return Err(MembershipError::NotLeading);
-            }
-            let matched = learner.and_then(|m| m.matched).unwrap_or(0);
-            if matched + LEARNER_LAG_MAX >= overview.last_log {
-                return Ok(());
-            }
-            metrics
-                .changed()
-                .await
-                .map_err(|_| Stopped("stopped".to_owned()))?;
-        }
-    }
-
-    /// Finishes a change of members that its leader began and did not end: a joint configuration needs both majorities.
-    ///
-    /// # Errors
-    /// If this node does not lead any more, or the change is not committed.
-    pub async fn leave_joint(&self) -> Result<(), MembershipError> {
-        let is_joint = {
-            let metrics = self.raft.server_metrics();
-            let metrics = metrics.borrow_watched();
-            metrics.membership_config.get_joint_config().len() > 1
-        };
-        if !is_joint {
-            return Ok(());
-        }
-        let change = ChangeMembers::AddVoterIds(BTreeSet::new());
-        let changed = self.raft.change_membership(change, false).await;
-        changed
-            .map(|_| ())
-            .map_err(|e| MembershipError::NotCommitted(e.to_string()))
-    }
-
-    /// The members that hold a seat, all silent.
-    fn former_members(&self, id: u64, seat: u64) -> Result<BTreeSet<u64>, MembershipError> {
-        let overview = self.overview();
-        if overview.leader_id != self.identity.node_id() {
-            return Err(MembershipError::NotLeading);
-        }
-        let led_for = self.led_for(overview.term);
-        let holders = overview
-            .members
-            .iter()
-            .filter(|m| m.record.seat == seat && m.id != id);
-        holders
-            .map(|m| {
-                let gone = m.silent_for.unwrap_or(led_for) > SILENCE_MIN;
-                if gone {
-                    Ok(m.id)
-                } else {
-                    Err(MembershipError::SeatTaken(seat))
-                }
-            })
-            .collect()
-    }
-
-    /// How long this node is known to have led in this term: a member that never answered it may not have had the time.
-    fn led_for(&self, term: u64) -> Duration {
-        let mut since = self
-            .leads_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if since.0 != term {
-            *since = (term, Instant::now());
-        }
-        since.1.elapsed()
-    }
-
-    /// Whether a new node may ask for this seat.
-    ///
-    /// # Errors
-    /// If its member still answers, or this node does not lead.
-    pub fn seat_is_free(&self, seat: u64) -> Result<(), MembershipError> {
-        self.former_members(0, seat).map(|_| ())
+    /// Two sets of voters must agree: a change of members is half done.
+    #[must_use]
+    pub fn is_joint(&self) -> bool {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.get_joint_config().len() > 1
     }
 
     /// The highest node id that the membership knows.
@@ -339,51 +278,6 @@ impl Consensus {
             .map(|m| m.id)
             .max()
             .unwrap_or(0)
-    }
-
-    /// Removes the log's entries up to and including `upto`, as far as a snapshot covers them.
-    ///
-    /// # Errors
-    /// If consensus stopped.
-    pub async fn purge_log(&self, upto: u64) -> Result<(), Stopped> {
-        self.raft
-            .trigger()
-            .purge_log(upto)
-            .await
-            .map_err(|e| Stopped(e.to_string()))
-    }
-
-    /// Takes a snapshot of what is applied now, and waits for it.
-    ///
-    /// # Errors
-    /// If consensus stopped, or the snapshot is not there within `limit`.
-    pub async fn take_snapshot(&self, limit: Duration) -> Result<u64, Stopped> {
-        let wanted = self.applied.borrow().index;
-        self.raft
-            .trigger()
-            .snapshot()
-            .await
-            .map_err(|e| Stopped(e.to_string()))?;
-        let mut metrics = self.raft.metrics();
-        let taken = async {
-            loop {
-                let snapshot = metrics
-                    .borrow_watched()
-                    .snapshot
-                    .as_ref()
-                    .map_or(0, |id| id.index);
-                if snapshot >= wanted {
-                    return Ok(snapshot);
-                }
-                metrics
-                    .changed()
-                    .await
-                    .map_err(|_| Stopped("stopped".to_owned()))?;
-            }
-        };
-        tokio::time::timeout(limit, taken)
-            .await
-            .unwrap_or_else(|_| Err(Stopped("the snapshot is not ready yet".to_owned())))
     }
 }
 

@@ -8,7 +8,9 @@
 
 mod address_book;
 pub mod bootstrap;
+pub mod change;
 pub mod codec;
+mod compaction;
 pub mod identity;
 pub mod log_store;
 pub mod membership;
@@ -17,8 +19,10 @@ pub mod receive;
 pub mod reception;
 pub mod records;
 pub mod snapshot;
+pub mod standing;
 pub mod state_machine;
 pub mod strangers;
+mod succession;
 pub mod types;
 
 use std::{
@@ -40,6 +44,7 @@ use tokio::sync::watch;
 
 use self::{
     address_book::AddressBook,
+    change::Changes,
     identity::Identity,
     log_store::LogStore,
     state_machine::{Progress, StateMachine},
@@ -141,6 +146,7 @@ pub struct Consensus {
     book: Arc<AddressBook>,
     /// The last term in which this node was asked as the leader, and since when.
     leads_since: Arc<Mutex<(u64, Instant)>>,
+    changes: Arc<Changes>,
 }
 
 impl Consensus {
@@ -170,6 +176,7 @@ impl Consensus {
             applied,
             book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),
+            changes: Arc::default(),
         })
     }
 
@@ -215,15 +222,17 @@ impl Consensus {
         Some(linearizer.read_log_id().index())
     }
 
-    /// Who leads now, as this node knows.
+    /// Who leads now, as this node knows; nobody, once it was removed: what it knew of the cluster grows old.
     #[must_use]
     pub fn leading(&self) -> Leading {
         let metrics = self.raft.server_metrics();
         let metrics = metrics.borrow_watched();
+        let stands = !self.identity.is_removed();
         Leading {
             term: metrics.vote.leader_id.term,
-            leader: metrics.current_leader,
-            here: metrics.state == ServerState::Leader
+            leader: metrics.current_leader.filter(|_| stands),
+            here: stands
+                && metrics.state == ServerState::Leader
                 && metrics.current_leader == Some(metrics.id),
         }
     }

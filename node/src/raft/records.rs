@@ -105,7 +105,7 @@ impl Consensus {
             .filter(|known| known.uuid == node.uuid && known.seat == node.seat)
             .ok_or(RecordError::NoMember(id))?;
         if known.peer_address != node.peer_address {
-            let answer = hello(self.identity.record(), &node.peer_address).await;
+            let answer = hello(&self.identity, &node.peer_address).await;
             if answer.is_none_or(|answer| answer.uuid != node.uuid) {
                 return Err(RecordError::NotThere(node.peer_address));
             }

@@ -7,8 +7,9 @@ use helve_machine::{
     query::{Read, Usage, tenant_usage},
 };
 use helve_proto::v1::{
-    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
-    TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
+    AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, StateDigestReply,
+    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
+    TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::ClusterService,
 };
 use tokio::time::{Instant, timeout_at};
@@ -17,6 +18,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::{
     Services, admit,
     failure::{Failure, Lateness},
+    members::ProgressStream,
     status::Problem,
 };
 use crate::{
@@ -82,6 +84,33 @@ impl ClusterService for Cluster {
             digest: digest.digest.to_vec().into(),
         });
         counted(timer, reply)
+    }
+
+    type AddMemberStream = ProgressStream;
+
+    async fn add_member(
+        &self,
+        request: Request<AddMemberRequest>,
+    ) -> Result<Response<ProgressStream>, Status> {
+        Ok(self.0.change_members(request))
+    }
+
+    type RemoveMemberStream = ProgressStream;
+
+    async fn remove_member(
+        &self,
+        request: Request<RemoveMemberRequest>,
+    ) -> Result<Response<ProgressStream>, Status> {
+        Ok(self.0.change_members(request))
+    }
+
+    type ReplaceMemberStream = ProgressStream;
+
+    async fn replace_member(
+        &self,
+        request: Request<ReplaceMemberRequest>,
+    ) -> Result<Response<ProgressStream>, Status> {
+        Ok(self.0.change_members(request))
     }
 }
 

@@ -54,9 +54,15 @@ pub(crate) enum Failure {
         /// Where to go on.
         resume: Bytes,
     },
-    /// Not executed: what an operator asked for is not possible now.
-    #[error("{0}")]
-    NotNow(String),
+    /// A change of members, or of leaders, that is not possible now.
+    #[error(transparent)]
+    Membership(MembershipError),
+    /// A change of members that goes on without its caller, whose deadline has passed.
+    #[error("it goes on: {0}")]
+    ChangeGoesOn(String),
+    /// A change of members for which no node came before its caller's deadline. Nothing was changed.
+    #[error("no node came: {0}")]
+    NobodyAsked(String),
 }
 
 /// Whether a deadline ran out.
@@ -143,14 +149,8 @@ impl From<EntropyError> for Failure {
 impl From<MembershipError> for Failure {
     fn from(error: MembershipError) -> Self {
         match error {
-            MembershipError::NotLeading
-            | MembershipError::NoSuccessor
-            | MembershipError::SeatTaken(_) => Self::NotNow(error.to_string()),
-            MembershipError::NotCommitted(detail) => Self::Ambiguous {
-                detail,
-                late: Lateness::InTime,
-            },
             MembershipError::Stopped(stopped) => stopped.into(),
+            error => Self::Membership(error),
         }
     }
 }

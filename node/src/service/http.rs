@@ -11,7 +11,7 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use super::Services;
+use super::{Services, waiting::Waiting};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -34,6 +34,28 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     axum::serve(listener, router(services))
+        .with_graceful_shutdown(stop)
+        .await
+}
+
+/// Serves the HTTP port of a node that takes no part in a cluster, until `stop` ends.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve_waiting(
+    listener: TcpListener,
+    waiting: Waiting,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let not_ready = move || {
+        let page = format!("not ready: {}\n", waiting.why());
+        async move { (StatusCode::SERVICE_UNAVAILABLE, page) }
+    };
+    let router = Router::new()
+        .route("/livez", get(async || "alive\n"))
+        .route("/readyz", get(not_ready.clone()))
+        .route("/metrics", get(not_ready));
+    axum::serve(listener, router)
         .with_graceful_shutdown(stop)
         .await
 }

@@ -92,6 +92,7 @@ impl Services {
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
         let listing = request.into_inner();
         listing.check().map_err(Failure::from)?;
+        self.leadership.serves().map_err(Failure::Stopping)?;
         let room = self.gate.admit_list()?;
         let (out, parts) = mpsc::channel(1);
         let pump = pump(Arc::clone(self), listing, room, deadline, out);

@@ -18,7 +18,9 @@ mod handles;
 mod health;
 pub mod http;
 mod list;
+mod members;
 mod mutation;
+mod node_ids;
 pub mod peer;
 mod query;
 mod seats;
@@ -26,6 +28,7 @@ mod snapshot_intake;
 mod state;
 mod status;
 mod transact;
+pub mod waiting;
 
 use std::{future::Future, io, sync::Arc};
 
@@ -144,6 +147,7 @@ impl Services {
         call: C,
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Failure> {
+        self.leadership.serves().map_err(Failure::Stopping)?;
         let admitted = self.gate.admit(call.encoded_len(), deadline?)?;
         let mut reply = call.run(self, &admitted).await?;
         reply.header_mut().leader_hint = self.leadership.hint();

@@ -71,9 +71,9 @@ impl PeerServer {
         })
     }
 
-    fn checked(&self, header: Option<&PeerHeader>) -> Result<Running, Status> {
+    fn checked(&self, header: Option<&PeerHeader>, sender: Sender) -> Result<Running, Status> {
         let running = self.running()?;
-        check(&self.identity, &running.consensus, header)?;
+        check(&self.identity, &running.consensus, header, sender)?;
         Ok(running)
     }
 
@@ -84,11 +84,32 @@ impl PeerServer {
     }
 }
 
+impl PeerServer {
+    /// A committed membership, later than one that the asker stood in, is without it.
+    fn has_removed(&self, consensus: &Consensus, asker: &HelloRequest) -> bool {
+        let ours = self.identity.cluster_id();
+        let standing = consensus.standing(&asker.uuid);
+        let is_later = asker.member_at != 0 && standing.index > asker.member_at;
+        let is_known = standing.member || consensus.member_by_uuid(&asker.uuid).is_some();
+        !ours.is_empty() && asker.cluster_id == *ours && is_later && !is_known
+    }
+}
+
+/// From whom a message may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    /// Anyone of the cluster: consensus knows better than this node's membership, which may lag.
+    Anyone,
+    /// On the leader, whose membership does not lag, members alone.
+    Member,
+}
+
 /// A message must be meant for this node, and come from whom the membership knows under the sender's id.
 fn check(
     identity: &Identity,
     consensus: &Consensus,
     header: Option<&PeerHeader>,
+    sender: Sender,
 ) -> Result<(), Status> {
     let checked = identity.check(header).and_then(|header| {
         let known = consensus.member(header.from);
@@ -97,6 +118,12 @@ fn check(
                 id: header.from,
                 uuid: header.from_uuid.clone(),
             }),
+            None if sender == Sender::Member && consensus.leading().here => {
+                Err(PeerRefusal::NoMember {
+                    id: header.from,
+                    uuid: header.from_uuid.clone(),
+                })
+            }
             _ => Ok(()),
         }
     });
@@ -109,6 +136,7 @@ fn misdirected(refusal: &PeerRefusal) -> Status {
         PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
         PeerRefusal::WrongNode { .. }
         | PeerRefusal::Impostor { .. }
+        | PeerRefusal::NoMember { .. }
         | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
         PeerRefusal::NoHeader => Reason::BadRequest,
     };
@@ -135,6 +163,7 @@ fn while_meant<T: Send + 'static>(
     identity: Arc<Identity>,
     consensus: Consensus,
     messages: Streaming<T>,
+    sender: Sender,
     header: fn(&T) -> Option<&PeerHeader>,
 ) -> (impl Stream<Item = T> + Send + 'static, Ended) {
     let ended = Ended::default();
@@ -142,7 +171,7 @@ fn while_meant<T: Send + 'static>(
     let messages = messages
         .scan((), |(), message| std::future::ready(message.ok()))
         .take_while(move |message| {
-            let meant = check(&identity, &consensus, header(message));
+            let meant = check(&identity, &consensus, header(message), sender);
             let is_meant = meant.is_ok();
             *end.lock().unwrap_or_else(PoisonError::into_inner) = meant.err();
             std::future::ready(is_meant)
@@ -189,6 +218,7 @@ impl PeerService for PeerServer {
             reply.leader_peer_address = leader.unwrap_or_default();
             reply.knows_you = consensus.member_by_uuid(&asker.uuid).is_some();
             reply.cluster_feature_level = consensus.feature_level();
+            reply.removed_you = self.has_removed(&consensus, &asker);
         }
         Ok(Response::new(reply))
     }
@@ -202,8 +232,10 @@ impl PeerService for PeerServer {
         let consensus = self.running()?.consensus;
         let identity = Arc::clone(&self.identity);
         let meant = consensus.clone();
-        let (requests, ended) =
-            while_meant(identity, meant, request.into_inner(), |m| m.header.as_ref());
+        let requests = request.into_inner();
+        let (requests, ended) = while_meant(identity, meant, requests, Sender::Anyone, |m| {
+            m.header.as_ref()
+        });
         let replies = consensus
             .append_stream(requests)
             .map(|r| r.map_err(|e| refused(&e)));
@@ -215,7 +247,9 @@ impl PeerService for PeerServer {
         request: Request<AppendRequest>,
     ) -> Result<Response<AppendReply>, Status> {
         let request = request.into_inner();
-        let consensus = self.checked(request.header.as_ref())?.consensus;
+        let consensus = self
+            .checked(request.header.as_ref(), Sender::Anyone)?
+            .consensus;
         consensus
             .append(request)
             .await
@@ -225,7 +259,9 @@ impl PeerService for PeerServer {
 
     async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
         let request = request.into_inner();
-        let consensus = self.checked(request.header.as_ref())?.consensus;
+        let consensus = self
+            .checked(request.header.as_ref(), Sender::Anyone)?
+            .consensus;
         consensus
             .vote(request)
             .await
@@ -240,7 +276,8 @@ impl PeerService for PeerServer {
         let running = self.running()?;
         let identity = Arc::clone(&self.identity);
         let consensus = running.consensus.clone();
-        let meant = move |header: Option<&PeerHeader>| check(&identity, &consensus, header);
+        let meant =
+            move |header: Option<&PeerHeader>| check(&identity, &consensus, header, Sender::Anyone);
         let received = snapshot_intake::receive(&running.snapshots, request.into_inner(), meant);
         let (vote, snapshot) = received.await?;
         let installed = running.consensus.install(vote, snapshot).await;
@@ -252,7 +289,9 @@ impl PeerService for PeerServer {
         request: Request<TransferRequest>,
     ) -> Result<Response<TransferReply>, Status> {
         let request = request.into_inner();
-        let consensus = self.checked(request.header.as_ref())?.consensus;
+        let consensus = self
+            .checked(request.header.as_ref(), Sender::Anyone)?
+            .consensus;
         consensus
             .transfer(request)
             .await
@@ -272,7 +311,8 @@ impl PeerService for PeerServer {
             ..
         } = self.running()?;
         let identity = Arc::clone(&self.identity);
-        let (batches, ended) = while_meant(identity, consensus, request.into_inner(), |m| {
+        let batches = request.into_inner();
+        let (batches, ended) = while_meant(identity, consensus, batches, Sender::Member, |m| {
             m.header.as_ref()
         });
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
@@ -305,7 +345,7 @@ impl PeerService for PeerServer {
         &self,
         request: Request<ReadIndexRequest>,
     ) -> Result<Response<ReadIndexReply>, Status> {
-        let running = self.checked(request.into_inner().header.as_ref())?;
+        let running = self.checked(request.into_inner().header.as_ref(), Sender::Member)?;
         let leading = running.consensus.leading();
         let leader_id = leading.leader.unwrap_or(0);
         let index = if leading.here {

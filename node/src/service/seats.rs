@@ -1,23 +1,15 @@
 //! How a node without state comes to a seat: an id first, and once it runs under that, membership. And how a member that came back with
 //! another address or version is recorded anew.
 
-use std::time::Duration;
+use helve_proto::peer::v1::{Joined, NodeRecord};
 
-use helve_proto::{
-    command::v1::{AllocateNodeId, Command, command::Operation, outcome::Outcome as Kind},
-    peer::v1::{Joined, NodeRecord},
-};
-use tokio::time::Instant;
-
-use super::peer::Running;
-use crate::{
-    raft::{
-        Consensus,
-        identity::Identity,
-        membership::MembershipError,
-        records::{RecordError, TooOld},
-    },
-    read_index::own_command,
+use super::{node_ids, peer::Running};
+use crate::raft::{
+    Consensus, bootstrap,
+    change::Admission,
+    identity::Identity,
+    membership::MembershipError,
+    records::{RecordError, TooOld},
 };
 
 /// Why a node gets no seat now.
@@ -38,38 +30,38 @@ pub(super) async fn join(
     node_id: u64,
     node: NodeRecord,
 ) -> Result<Joined, JoinError> {
-    if !running.consensus.leading().here {
+    let consensus = &running.consensus;
+    if !consensus.leading().here {
         return Err(MembershipError::NotLeading.into());
     }
-    running.consensus.check_level(&node)?;
-    let cluster_id = identity.cluster_id().as_ref().clone();
-    if node_id != 0 {
-        // A change that has begun must end, even if the asker gives up.
-        let consensus = running.consensus.clone();
-        let seated = tokio::spawn(async move { consensus.seat(node_id, node).await });
-        let stopped = |_| MembershipError::NotCommitted("this node is stopping".to_owned());
-        seated.await.map_err(stopped)??;
-        return Ok(Joined {
-            node_id,
-            cluster_id,
-        });
+    consensus.check_level(&node)?;
+    let joined = |node_id| Joined {
+        node_id,
+        cluster_id: identity.cluster_id().as_ref().clone(),
+    };
+    if let Some((id, true)) = consensus.member_by_uuid(&node.uuid) {
+        return Ok(joined(id));
     }
-    running.consensus.seat_is_free(node.seat)?;
-    let taken_max = running.consensus.highest_member();
-    let command: Command = own_command(Operation::AllocateNodeId(AllocateNodeId { taken_max }));
-    let deadline = Instant::now() + Duration::from_secs(3);
-    let outcome = running.proposer.propose(command, deadline).await;
-    match outcome
-        .map_err(|e| MembershipError::NotCommitted(e.to_string()))?
-        .outcome
-    {
-        Some(Kind::AllocateNodeId(allocated)) => Ok(Joined {
-            node_id: allocated.id,
-            cluster_id,
-        }),
-        other => {
-            let unexpected = format!("unexpected outcome {other:?}");
-            Err(MembershipError::NotCommitted(unexpected).into())
+    let admission = consensus.admission(&node)?;
+    if !bootstrap::is_there(identity, &node).await {
+        return Err(MembershipError::NotThere(node.peer_address).into());
+    }
+    if node_id == 0 {
+        let id = node_ids::allocate(consensus, &running.proposer).await?;
+        return Ok(joined(id));
+    }
+    match admission {
+        Admission::Vacant => {
+            // A change that has begun must end, even if the asker gives up.
+            let consensus = consensus.clone();
+            let seated = tokio::spawn(async move { consensus.take_over(node_id, node).await });
+            let stopped = |_| MembershipError::NotCommitted("this node is stopping".to_owned());
+            seated.await.map_err(stopped)??;
+            Ok(joined(node_id))
+        }
+        Admission::Wanted => {
+            consensus.offer(node_id, node);
+            Err(MembershipError::Busy("this node is let in".to_owned()).into())
         }
     }
 }

@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::failure::{Failure, Lateness};
-use crate::limits;
+use crate::{limits, raft::membership::MembershipError};
 
 /// A failure in the words of the public contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,9 +110,21 @@ impl From<Failure> for Problem {
                 "the list took too long: continue with `resume_token`, which reads a newer view",
             )
             .with("resume_token", BASE64.encode(&resume)),
-            Failure::NotNow(why) => {
-                Self { code: Code::FailedPrecondition, ..Self::new(Reason::BadRequest, why) }
-            }
+            Failure::Membership(error) => Self::new(members_reason(&error), error.to_string()),
+            Failure::ChangeGoesOn(change) => Self {
+                code: Code::DeadlineExceeded,
+                ..Self::new(
+                    Reason::ChangeUnderWay,
+                    format!("the deadline passed, and the change goes on: {change}; `helve member list` shows it, and the same call follows it"),
+                )
+            },
+            Failure::NobodyAsked(change) => Self {
+                code: Code::DeadlineExceeded,
+                ..Self::new(
+                    Reason::NodeSilent,
+                    format!("no node asked for its seat before the deadline, and nothing was changed ({change}): start it with that --id, the address in its --peers and an empty --data-dir, and repeat this"),
+                )
+            },
         }
     }
 }
@@ -149,7 +161,13 @@ fn code(reason: Reason) -> Code {
         | Reason::RequestTooOld
         | Reason::WrongCluster
         | Reason::WrongNode
-        | Reason::FormatNewer => Code::FailedPrecondition,
+        | Reason::FormatNewer
+        | Reason::NotLeading
+        | Reason::ChangeUnderWay
+        | Reason::SeatTaken
+        | Reason::QuorumAtRisk
+        | Reason::NodeSilent => Code::FailedPrecondition,
+        Reason::NoMember => Code::NotFound,
         Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
         Reason::NoLeader | Reason::Stopping | Reason::Ambiguous => Code::Unavailable,
         Reason::ListLapsed => Code::Aborted,
@@ -157,6 +175,31 @@ fn code(reason: Reason) -> Code {
         Reason::Denied => Code::PermissionDenied,
         // `Reason` may grow; a test fails for one that has no line here.
         _ => Code::Unknown,
+    }
+}
+
+/// Why the members, or the leader, were not changed.
+fn members_reason(error: &MembershipError) -> Reason {
+    match error {
+        MembershipError::NotLeading => Reason::NotLeading,
+        MembershipError::Busy(_) => Reason::ChangeUnderWay,
+        MembershipError::NoMember(_) => Reason::NoMember,
+        MembershipError::SeatTaken(_)
+        | MembershipError::UnknownSeat { .. }
+        | MembershipError::OtherAddress { .. }
+        | MembershipError::StaysLearner(_)
+        | MembershipError::SeatHeld { .. }
+        | MembershipError::AddressHeld { .. }
+        | MembershipError::TooManySeats => Reason::SeatTaken,
+        MembershipError::LastVoter(_) | MembershipError::QuorumAtRisk { .. } => {
+            Reason::QuorumAtRisk
+        }
+        MembershipError::NoSuccessor
+        | MembershipError::LearnerSilent(_)
+        | MembershipError::Abandoned
+        | MembershipError::NotThere(_) => Reason::NodeSilent,
+        MembershipError::NotCommitted(_) => Reason::Ambiguous,
+        MembershipError::Stopped(_) => Reason::Stopping,
     }
 }
 

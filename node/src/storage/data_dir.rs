@@ -83,7 +83,7 @@ pub enum DataDirError {
     },
 }
 
-/// Who a node is. It outlives the process, and never changes but by [`DataDir::assign`].
+/// Who a node is. It outlives the process, and changes only by [`DataDir::assign`], [`DataDir::admit`] and [`DataDir::retire`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeIdentity {
     /// The layout of the directory.
@@ -96,6 +96,12 @@ pub struct NodeIdentity {
     pub node_id: u64,
     /// The cluster; empty while it has none.
     pub cluster_id: String,
+    /// The index of a committed membership that it stood in; 0 before that.
+    #[serde(default)]
+    pub member_at: u64,
+    /// It was taken out of the cluster, and must not take part again.
+    #[serde(default)]
+    pub removed: bool,
 }
 
 /// A data directory that this process alone uses.
@@ -130,6 +136,8 @@ impl DataDir {
                     seat,
                     node_id: 0,
                     cluster_id: String::new(),
+                    member_at: 0,
+                    removed: false,
                 };
                 write_identity(path, &identity)?;
                 identity
@@ -163,11 +171,36 @@ impl DataDir {
     pub fn assign(&mut self, node_id: u64, cluster_id: &str) -> Result<(), DataDirError> {
         self.expect_cluster(cluster_id)?;
         let cluster_id = cluster_id.to_owned();
-        let identity = NodeIdentity {
+        self.become_known_as(NodeIdentity {
             node_id,
             cluster_id,
             ..self.identity.clone()
-        };
+        })
+    }
+
+    /// Remembers, durably, that this node stands in the committed membership of this index.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn admit(&mut self, member_at: u64) -> Result<(), DataDirError> {
+        self.become_known_as(NodeIdentity {
+            member_at,
+            ..self.identity.clone()
+        })
+    }
+
+    /// Remembers, durably, that this node was taken out of its cluster.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn retire(&mut self) -> Result<(), DataDirError> {
+        self.become_known_as(NodeIdentity {
+            removed: true,
+            ..self.identity.clone()
+        })
+    }
+
+    fn become_known_as(&mut self, identity: NodeIdentity) -> Result<(), DataDirError> {
         write_identity(&self.path, &identity)?;
         self.identity = identity;
         Ok(())

@@ -25,9 +25,9 @@ pub(super) fn next(report: &Report) -> Vec<String> {
             .filter(|node| node.health == Health::Unreachable)
             .map(start),
     );
-    if report.nodes.iter().any(|node| node.role == "pristine") {
-        next.push("a node waits for its peers: start every seat that --peers lists, and see `helve status` again".into());
-    } else if !report.quorum {
+    next.extend(report.nodes.iter().filter_map(let_in));
+    let waits = report.nodes.iter().any(|node| node.role == "pristine");
+    if !report.quorum && !waits {
         next.push(
             "a majority of the voters has to run and reach each other: then `helve status` again"
                 .into(),
@@ -35,17 +35,52 @@ pub(super) fn next(report: &Report) -> Vec<String> {
     }
     next.extend(report.nodes.iter().filter_map(catch_up));
     next.extend(upgrade(report));
+    if report.change.is_empty() {
+        next.extend(report.nodes.iter().filter_map(promote));
+    }
+    if report.joint {
+        next.push(
+            "a change of members is half done, and the leader finishes it: if it stays so, a majority of the old and of the new voters \
+             has to run; `helve member list` shows it"
+                .into(),
+        );
+    }
     next
+}
+
+/// A node that is no member: what it says that it waits for, which names the next command.
+fn let_in(node: &Node) -> Option<String> {
+    let outside = matches!(node.role, "pristine" | "removed");
+    outside.then(|| {
+        format!(
+            "the node at {}, seat {}: {}",
+            node.client_address, node.seat, node.warning
+        )
+    })
+}
+
+/// A learner stays one until it is said otherwise.
+fn promote(node: &Node) -> Option<String> {
+    (node.role == "learner" && !node.voter && node.id != 0).then(|| {
+        format!(
+            "node {} is a learner: `helve member add --seat {} --peer {}` makes it a voter, `helve member remove {}` takes it out",
+            node.id, node.seat, node.peer_address, node.id
+        )
+    })
 }
 
 fn start(node: &Node) -> String {
     let address = &node.client_address;
     match node.seat {
         0 => format!("start the node at {address}, or correct --endpoints"),
-        seat => format!(
-            "start node {} again: `helve serve --id {seat} --data-dir DIR ...`, or if it runs, check the way to {address}",
-            node.id
-        ),
+        seat => {
+            let id = node.id;
+            format!(
+                "start node {id} again: `helve serve --id {seat} --data-dir DIR ...`, or if it runs, check the way to {address}; \
+                 if its disk is lost, the same with an empty DIR; if the machine is, `helve member replace {id} --seat SEAT --peer HOST:PORT` \
+                 or `helve member remove {id}`"
+            )
+        }
     }
 }
 

@@ -18,6 +18,11 @@ pub(super) struct Report {
     pub(super) leader_id: u64,
     /// A leader is known, and a majority of the voters answers.
     pub(super) quorum: bool,
+    /// A change of members is half done: two sets of voters must agree.
+    pub(super) joint: bool,
+    /// The change of members that is under way; empty if none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) change: String,
     pub(super) nodes: Vec<Node>,
     /// What to do next, the most urgent first.
     pub(super) next: Vec<String>,
@@ -28,7 +33,7 @@ pub(super) struct Report {
 pub(super) struct Node {
     pub(super) id: u64,
     pub(super) seat: u64,
-    /// `leader`, `follower`, `candidate`, `learner`, `pristine`, `stopping` or `unknown`.
+    /// `leader`, `follower`, `candidate`, `learner`, `pristine`, `stopping`, `removed` or `unknown`.
     pub(super) role: &'static str,
     pub(super) health: Health,
     pub(super) voter: bool,
@@ -99,6 +104,12 @@ impl Report {
             feature_level: newest.map_or(0, |reply| reply.feature_level),
             leader_id: leader.map_or(0, |node| node.leader_id),
             quorum: false,
+            joint: newest.is_some_and(|reply| reply.joint),
+            change: replies
+                .iter()
+                .find(|reply| !reply.change.is_empty())
+                .map(|reply| reply.change.clone())
+                .unwrap_or_default(),
             nodes: nodes(answers, &members, &lags(&replies)),
             next: Vec::new(),
         };
@@ -245,6 +256,7 @@ fn role(role: Role) -> &'static str {
         Role::Learner => "learner",
         Role::Pristine => "pristine",
         Role::Stopping => "stopping",
+        Role::Removed => "removed",
         Role::Unspecified => "unknown",
     }
 }

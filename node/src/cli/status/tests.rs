@@ -13,6 +13,7 @@ fn member(id: u64, lag: Option<u64>) -> Member {
         peer_address: format!("127.0.0.1:741{id}"),
         lag_entries: lag,
         feature_level: 1,
+        ..Default::default()
     }
 }
 
@@ -29,6 +30,7 @@ fn answer(id: u64, role: Role, leader_id: u64) -> Answer {
         last_log_index: 12,
         applied_index: 12,
         client_address: format!("127.0.0.1:740{id}"),
+        peer_address: format!("127.0.0.1:741{id}"),
         ..Default::default()
     };
     let members = (1..=3).map(|id| member(id, lag)).collect();
@@ -37,6 +39,7 @@ fn answer(id: u64, role: Role, leader_id: u64) -> Answer {
         members,
         cluster_id: "c".into(),
         feature_level: 1,
+        ..Default::default()
     };
     Answer {
         endpoint: format!("127.0.0.1:740{id}"),
@@ -134,4 +137,32 @@ fn while_versions_differ_the_old_nodes_are_named() {
         panic!("{:?}", report.next)
     };
     assert!(advice.contains("feature level 2 on node 2"), "{advice}");
+}
+
+#[test]
+fn the_next_thing_to_type_about_members_is_named() {
+    let mut leader = answer(1, Role::Leader, 1);
+    let reply = leader.reply.as_mut().unwrap();
+    reply.joint = true;
+    reply.members[1].voter = false;
+    let mut outside = answer(9, Role::Pristine, 0);
+    let waiting = outside.reply.as_mut().unwrap();
+    waiting.members.clear();
+    waiting.node.as_mut().unwrap().applied_index = 0;
+    waiting.node.as_mut().unwrap().warning = "`helve member add --seat 9 --peer h:1`".into();
+    let mut learner = answer(2, Role::Learner, 1);
+    let reply = learner.reply.as_mut().unwrap();
+    reply.joint = true;
+    reply.members[1].voter = false;
+    let answers = [leader, learner, silent("127.0.0.1:7403"), outside];
+    let next = Report::new(&answers).next.join("\n");
+    for named in [
+        "helve member replace 3 --seat SEAT --peer HOST:PORT",
+        "helve member remove 3",
+        "helve member add --seat 2 --peer 127.0.0.1:7412",
+        "helve member add --seat 9 --peer h:1",
+        "half done",
+    ] {
+        assert!(next.contains(named), "{named} is not in {next}");
+    }
 }

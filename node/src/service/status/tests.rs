@@ -103,7 +103,9 @@ fn a_status_and_an_exchange_answer_say_the_same() {
             Failure::Lapsed {
                 resume: Bytes::from_static(b"token"),
             },
-            Failure::NotNow("seat 2 is not a voter".into()),
+            Failure::Membership(MembershipError::NoSuccessor),
+            Failure::ChangeGoesOn("removing node 3".into()),
+            Failure::NobodyAsked("adding seat 4".into()),
             Failure::Invalid(Violation {
                 reason: Reason::BadId,
                 message: "operation 2: the id is empty".into(),

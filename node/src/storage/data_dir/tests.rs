@@ -82,3 +82,25 @@ fn a_newer_or_damaged_identity_is_refused() {
         Err(DataDirError::Damaged { .. })
     ));
 }
+
+#[test]
+fn a_standing_outlives_the_process_and_an_older_identity_has_none() {
+    let root = tempfile::tempdir().unwrap();
+    let mut directory = open(root.path(), 2).unwrap();
+    directory.assign(5, "a-cluster").unwrap();
+    directory.admit(17).unwrap();
+    directory.retire().unwrap();
+    drop(directory);
+    let directory = open(root.path(), 2).unwrap();
+    let identity = directory.identity();
+    assert_eq!(
+        (identity.node_id, identity.member_at, identity.removed),
+        (5, 17, true)
+    );
+    drop(directory);
+    let older = r#"{"format": 1, "uuid": "u", "seat": 2, "node_id": 5, "cluster_id": "c"}"#;
+    fs::write(root.path().join(IDENTITY_NAME), older).unwrap();
+    let directory = open(root.path(), 2).unwrap();
+    let identity = directory.identity();
+    assert_eq!((identity.member_at, identity.removed), (0, false));
+}
