@@ -18,6 +18,7 @@ mod faults;
 mod flows;
 mod lifetimes;
 mod lists;
+mod membership;
 mod peer_port;
 mod planted;
 mod probes;

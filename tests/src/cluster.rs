@@ -1,5 +1,6 @@
 //! Some nodes that form a cluster, each a process with a directory, a log file and listeners of its own.
 
+mod growth;
 mod setup;
 
 use std::{
@@ -31,6 +32,7 @@ fn data_directory(directory: &Path, seat: u64) -> PathBuf {
 /// runner shows if the test failed.
 #[derive(Debug)]
 pub struct Cluster {
+    setup: Setup,
     nodes: Vec<Process>,
     network: Option<Network>,
     disks: Vec<Disk>,

@@ -38,7 +38,7 @@ pub async fn slot() -> Result<SemaphorePermit<'static>> {
 #[derive(Debug, Clone)]
 pub struct Setup {
     binary: PathBuf,
-    nodes: u64,
+    pub(super) nodes: u64,
     environment: Vec<(String, String)>,
     equipment: BTreeSet<Equipment>,
 }
@@ -137,6 +137,7 @@ impl Setup {
         });
         Ok(Cluster {
             nodes: nodes.collect(),
+            setup: self,
             network,
             disks,
             clocks,
@@ -147,7 +148,7 @@ impl Setup {
         })
     }
 
-    fn start_of(&self, seat: u64, address: IpAddr, directory: &Path) -> Start {
+    pub(super) fn start_of(&self, seat: u64, address: IpAddr, directory: &Path) -> Start {
         let own = Listeners::of_seat(address, seat);
         let peers = (1..=self.nodes).map(|seat| {
             let at = Listeners::of_seat(address, seat);
