@@ -11,7 +11,7 @@ mod refusal;
 mod start;
 mod waiting;
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use helve_proto::command::v1::{SetClusterId, command::Operation};
 use tokio::{sync::watch, task::JoinSet, time::Instant};

@@ -62,7 +62,6 @@ pub async fn begin(
     peers: &BTreeMap<u64, String>,
     force: Force,
 ) -> Result<Beginning, Misplaced> {
-    let mut said = String::new();
     loop {
         let replies = hello_all(identity, peers).await;
         strangers::check_level(identity.record(), replies.values())?;

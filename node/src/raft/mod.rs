@@ -163,7 +163,11 @@ impl Consensus {
     ) -> Result<Self, Stopped> {
         let applied = state.applied();
         let book = Arc::<AddressBook>::default();
-        let network = network::Network::new(Arc::clone(&identity), Arc::clone(&book), Arc::clone(&stamper));
+        let network = network::Network::new(
+            Arc::clone(&identity),
+            Arc::clone(&book),
+            Arc::clone(&stamper),
+        );
         let config = Arc::new(settings.config()?);
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await

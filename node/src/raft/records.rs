@@ -122,7 +122,7 @@ impl Consensus {
             let membership = &metrics.membership_config;
             (
                 membership.get_node(&id).cloned(),
-                membership.log_id().clone(),
+                *membership.log_id(),
                 membership.get_joint_config().len() > 1,
             )
         };

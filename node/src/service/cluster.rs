@@ -9,8 +9,7 @@ use helve_machine::{
 use helve_proto::v1::{
     AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, StateDigestReply,
     StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
-    TransferLeaderReply, TransferLeaderRequest,
-    cluster_service_server::ClusterService,
+    TransferLeaderReply, TransferLeaderRequest, cluster_service_server::ClusterService,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};

@@ -54,6 +54,9 @@ pub(crate) enum Failure {
         /// Where to go on.
         resume: Bytes,
     },
+    /// Not executed: what an operator asked for is not possible now.
+    #[error("{0}")]
+    NotNow(String),
     /// A change of members, or of leaders, that is not possible now.
     #[error(transparent)]
     Membership(MembershipError),

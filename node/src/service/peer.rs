@@ -1,11 +1,10 @@
 //! What nodes ask of each other. Every message is checked to be meant for this node before anything acts on it.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-};
+mod meant;
 
-use futures::{Stream, StreamExt, stream};
+use std::sync::Arc;
+
+use futures::StreamExt;
 use helve_proto::{
     Reason,
     peer::v1::{
@@ -19,21 +18,15 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use self::meant::{Replies, Sender, check, misdirected, until_ended, while_meant};
 use crate::{
     limits::FORWARD_BATCHES_MAX,
     propose::Proposer,
-    raft::{
-        Consensus,
-        identity::{Identity, PeerRefusal},
-        membership::MembershipError,
-        receive::ReceiveError,
-    },
+    raft::{Consensus, identity::Identity, membership::MembershipError, receive::ReceiveError},
     service::{forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::checkpoint::Snapshots,
 };
-
-type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// What a node has once it runs; before that it can only say who it is.
 #[derive(Clone)]
@@ -82,9 +75,7 @@ impl PeerServer {
         let checked = self.identity.check_cluster(theirs);
         checked.map_err(|refusal| misdirected(&refusal))
     }
-}
 
-impl PeerServer {
     /// A committed membership, later than one that the asker stood in, is without it.
     fn has_removed(&self, consensus: &Consensus, asker: &HelloRequest) -> bool {
         let ours = self.identity.cluster_id();
@@ -95,103 +86,12 @@ impl PeerServer {
     }
 }
 
-/// From whom a message may come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sender {
-    /// Anyone of the cluster: consensus knows better than this node's membership, which may lag.
-    Anyone,
-    /// On the leader, whose membership does not lag, members alone.
-    Member,
-}
-
-/// A message must be meant for this node, and come from whom the membership knows under the sender's id.
-fn check(
-    identity: &Identity,
-    consensus: &Consensus,
-    header: Option<&PeerHeader>,
-    sender: Sender,
-) -> Result<(), Status> {
-    let checked = identity.check(header).and_then(|header| {
-        let known = consensus.member(header.from);
-        match known {
-            Some(member) if member.uuid != header.from_uuid => Err(PeerRefusal::Impostor {
-                id: header.from,
-                uuid: header.from_uuid.clone(),
-            }),
-            None if sender == Sender::Member && consensus.leading().here => {
-                Err(PeerRefusal::NoMember {
-                    id: header.from,
-                    uuid: header.from_uuid.clone(),
-                })
-            }
-            _ => Ok(()),
-        }
-    });
-    checked.map_err(|refusal| misdirected(&refusal))
-}
-
-fn misdirected(refusal: &PeerRefusal) -> Status {
-    tracing::warn!(%refusal, "a peer message was refused");
-    let reason = match refusal {
-        PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
-        PeerRefusal::WrongNode { .. }
-        | PeerRefusal::Impostor { .. }
-        | PeerRefusal::NoMember { .. }
-        | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
-        PeerRefusal::NoHeader => Reason::BadRequest,
-    };
-    status::status(
-        tonic::Code::FailedPrecondition,
-        reason,
-        &refusal.to_string(),
-    )
-}
-
 fn refused(error: &ReceiveError) -> Status {
     let (code, reason) = match error {
         ReceiveError::Malformed(_) => (tonic::Code::InvalidArgument, Reason::BadRequest),
         ReceiveError::Stopped(_) => (tonic::Code::Unavailable, Reason::Stopping),
     };
     status::status(code, reason, &error.to_string())
-}
-
-/// Why a stream of messages ended early, for the end of the stream of answers.
-type Ended = Arc<Mutex<Option<Status>>>;
-
-/// Passes on messages while they are meant for this node, and none after one that is not.
-fn while_meant<T: Send + 'static>(
-    identity: Arc<Identity>,
-    consensus: Consensus,
-    messages: Streaming<T>,
-    sender: Sender,
-    header: fn(&T) -> Option<&PeerHeader>,
-) -> (impl Stream<Item = T> + Send + 'static, Ended) {
-    let ended = Ended::default();
-    let end = Arc::clone(&ended);
-    let messages = messages
-        .scan((), |(), message| std::future::ready(message.ok()))
-        .take_while(move |message| {
-            let meant = check(&identity, &consensus, header(message), sender);
-            let is_meant = meant.is_ok();
-            *end.lock().unwrap_or_else(PoisonError::into_inner) = meant.err();
-            std::future::ready(is_meant)
-        });
-    (messages, ended)
-}
-
-/// The answers, and at their end why there are no more, if the messages say.
-fn until_ended<T: Send + 'static>(
-    answers: impl Stream<Item = Result<T, Status>> + Send + 'static,
-    ended: Ended,
-) -> Replies<T> {
-    let end = stream::once(async move {
-        ended
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .map(Err)
-    });
-    answers.chain(end.filter_map(std::future::ready)).boxed()
 }
 
 #[tonic::async_trait]
@@ -403,7 +303,7 @@ impl PeerService for PeerServer {
         request: Request<UpdateRecordRequest>,
     ) -> Result<Response<UpdateRecordReply>, Status> {
         let UpdateRecordRequest { header, node } = request.into_inner();
-        let consensus = self.checked(header.as_ref())?.consensus;
+        let consensus = self.checked(header.as_ref(), Sender::Member)?.consensus;
         let id = header.map_or(0, |header| header.from);
         let recorded = seats::record(consensus, id, node.unwrap_or_default()).await;
         let refused = recorded.err().map(|error| error.to_string());

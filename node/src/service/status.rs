@@ -110,6 +110,9 @@ impl From<Failure> for Problem {
                 "the list took too long: continue with `resume_token`, which reads a newer view",
             )
             .with("resume_token", BASE64.encode(&resume)),
+            Failure::NotNow(why) => {
+                Self { code: Code::FailedPrecondition, ..Self::new(Reason::BadRequest, why) }
+            }
             Failure::Membership(error) => Self::new(members_reason(&error), error.to_string()),
             Failure::ChangeGoesOn(change) => Self {
                 code: Code::DeadlineExceeded,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use helve_proto::v1::{
-    AddMemberRequest, NodeStatus, RemoveMemberRequest, ReplaceMemberRequest, Role, StatusReply,
-    StatusRequest, TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply,
-    TransferLeaderRequest,
+    AddMemberRequest, NodeStatus, RemoveMemberRequest, ReplaceMemberRequest, Role,
+    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
+    TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::{ClusterService, ClusterServiceServer},
 };
 use tonic::{Request, Response, Status, async_trait, service::Routes};
@@ -107,6 +107,13 @@ impl ClusterService for Waiting {
         &self,
         _: Request<TakeSnapshotRequest>,
     ) -> Result<Response<TakeSnapshotReply>, Status> {
+        Err(self.refusal())
+    }
+
+    async fn state_digest(
+        &self,
+        _: Request<StateDigestRequest>,
+    ) -> Result<Response<StateDigestReply>, Status> {
         Err(self.refusal())
     }
 
