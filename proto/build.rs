@@ -20,11 +20,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(FILES, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("helve.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .bytes(".")
-        .btree_map(".")
-        .build_client(env::var_os("CARGO_FEATURE_CLIENT").is_some())
-        .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
+    let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let generator = || {
+        tonic_prost_build::configure()
+            .bytes(".")
+            .btree_map(".")
+            .build_client(has("CLIENT"))
+            .build_server(has("SERVER"))
+    };
+    generator().compile_fds(descriptors.clone())?;
+    // Once more for nodes alone: among themselves they speak with checksums.
+    let peer = out.join("peer");
+    fs::create_dir_all(&peer)?;
+    generator()
+        .build_client(has("PEER"))
+        .build_server(has("PEER"))
+        .codec_path("crate::checked::CheckedCodec")
+        .out_dir(peer)
         .compile_fds(descriptors)?;
     Ok(())
 }

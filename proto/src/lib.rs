@@ -4,7 +4,8 @@
 //! - [`command::v1`]: what is replicated, and the rows that it leaves on disk.
 //! - [`peer::v1`]: node to node.
 //!
-//! Features: `messages` (default) has the messages alone, `client` and `server` add their side of the services.
+//! Features: `messages` (default) has the messages alone, `client` and `server` add their side of the public services, `peer` both sides of the
+//! service between nodes.
 
 /// The public contract, package `helve.v1`.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
@@ -26,7 +27,7 @@ pub mod peer {
     /// Package `helve.peer.v1`.
     #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
     pub mod v1 {
-        include!(concat!(env!("OUT_DIR"), "/helve.peer.v1.rs"));
+        include!(concat!(env!("OUT_DIR"), "/peer/helve.peer.v1.rs"));
     }
 }
 
@@ -36,6 +37,8 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helve.b
 /// The `domain` of every `google.rpc.ErrorInfo` that Helve sends.
 pub const ERROR_DOMAIN: &str = "helve.v1";
 
+#[cfg(feature = "peer")]
+mod checked;
 mod reason;
 
 pub use reason::Reason;
