@@ -26,7 +26,7 @@ async fn peer(cluster: &Cluster, seat: u64) -> Result<(Peer, HelloReply)> {
     let hello = peer
         .hello(with_deadline(HelloRequest {
             seat: 99,
-            uuid: String::new(),
+            ..HelloRequest::default()
         }))
         .await?
         .into_inner();

@@ -116,7 +116,8 @@ async fn a_node_with_an_unknown_seat_waits_and_says_what_lets_it_in() -> Result<
         get(cluster.listeners(seat).http, "/livez").await?.0 == 200,
         "a node that waits is alive"
     );
-    let call = cluster.caller(seat).get(GetRequest {
+    let caller = cluster.caller(seat);
+    let call = caller.get(GetRequest {
         store: "carts".to_owned(),
         id: "x".to_owned(),
         ..GetRequest::default()
