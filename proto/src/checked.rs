@@ -18,7 +18,7 @@ const CHECKSUM_BYTES: usize = 4;
 
 /// Messages of prost with a checksum.
 #[derive(Clone)]
-pub struct CheckedCodec<T, U>(PhantomData<(T, U)>);
+pub(crate) struct CheckedCodec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> Default for CheckedCodec<T, U> {
     fn default() -> Self {
@@ -53,7 +53,7 @@ where
 
 /// See [`CheckedCodec`].
 #[derive(Debug)]
-pub struct CheckedEncoder<T>(PhantomData<T>);
+pub(crate) struct CheckedEncoder<T>(PhantomData<T>);
 
 impl<T: Message> Encoder for CheckedEncoder<T> {
     type Item = T;
@@ -70,7 +70,7 @@ impl<T: Message> Encoder for CheckedEncoder<T> {
 
 /// See [`CheckedCodec`].
 #[derive(Debug)]
-pub struct CheckedDecoder<U>(PhantomData<U>);
+pub(crate) struct CheckedDecoder<U>(PhantomData<U>);
 
 impl<U: Message + Default> Decoder for CheckedDecoder<U> {
     type Item = U;

@@ -191,9 +191,13 @@ impl Changes {
             }
             return Err(MembershipError::Busy(under_way.change.to_string()));
         }
+        let first = match change {
+            Change::Add { .. } | Change::Replace { .. } => Stage::Waiting,
+            Change::Remove { .. } | Change::TakeOver { .. } => Stage::Committing,
+        };
         let under_way = Arc::new(UnderWay {
             change,
-            stage: watch::Sender::new(Stage::Committing),
+            stage: watch::Sender::new(first),
             applicant: watch::Sender::new(None),
         });
         *current = Some(Arc::clone(&under_way));

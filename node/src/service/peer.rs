@@ -82,7 +82,9 @@ impl PeerServer {
         let standing = consensus.standing(&asker.uuid);
         let is_later = asker.member_at != 0 && standing.index > asker.member_at;
         let is_known = standing.member || consensus.member_by_uuid(&asker.uuid).is_some();
-        !ours.is_empty() && asker.cluster_id == *ours && is_later && !is_known
+        // A founder that died at once may not have heard the cluster's name.
+        let is_ours = asker.cluster_id.is_empty() || asker.cluster_id == *ours;
+        !ours.is_empty() && is_ours && is_later && !is_known
     }
 }
 

@@ -170,7 +170,7 @@ impl Consensus {
             let metrics = metrics.borrow_watched();
             let membership = &metrics.membership_config;
             let voters: BTreeSet<u64> = membership.voter_ids().collect();
-            (voters, membership.log_id().clone())
+            (voters, *membership.log_id())
         };
         if !edit(&mut voters) {
             return Ok(());
