@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod disk_watch;
 pub mod forward;
+pub mod leader_contact;
 pub mod leadership;
 pub mod limits;
 pub mod metrics;

@@ -320,7 +320,8 @@ impl Parts {
             proposer.clone(),
         );
         let log = self.storage.log.clone();
-        let leadership = Leadership::new(consensus.clone(), log, disk);
+        let contact = Arc::clone(reader.contact());
+        let leadership = Leadership::new(consensus.clone(), log, disk, contact);
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),

@@ -158,7 +158,7 @@ impl Consensus {
         Overview {
             role: role(metrics.state),
             term: metrics.vote.leader_id.term,
-            leader_id: metrics.current_leader.unwrap_or(0),
+            leader_id: self.leading().leader.unwrap_or(0),
             last_log: metrics.last_log_index.unwrap_or(0),
             committed: metrics.local_committed.as_ref().map_or(0, |id| id.index),
             applied: metrics.last_applied.as_ref().map_or(0, |id| id.index),
