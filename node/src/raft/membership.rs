@@ -17,7 +17,7 @@ use super::{Consensus, Stopped, types::NodeInfo};
 const SILENCE_MIN: Duration = Duration::from_secs(2);
 
 /// A learner that lacks no more entries may vote.
-const LEARNER_LAG_MAX: u64 = 1_000;
+pub(super) const LEARNER_LAG_MAX: u64 = 1_000;
 
 /// This node's state in consensus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,40 +178,6 @@ impl Consensus {
         }
     }
 
-    /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads.
-    ///
-    /// # Errors
-    /// If this node does not lead, nobody can take over, or nobody did within `limit`.
-    pub async fn transfer_leader(
-        &self,
-        to: Option<u64>,
-        limit: Duration,
-    ) -> Result<u64, MembershipError> {
-        let overview = self.overview();
-        let me = self.identity.node_id();
-        if overview.leader_id != me {
-            return Err(MembershipError::NotLeading);
-        }
-        let successor = overview
-            .members
-            .iter()
-            .filter(|m| m.voter && m.id != me && to.is_none_or(|to| to == m.id))
-            .filter(|m| {
-                m.silent_for
-                    .is_some_and(|silent| silent < Duration::from_secs(1))
-            })
-            .max_by_key(|m| m.matched)
-            .ok_or(MembershipError::NoSuccessor)?
-            .id;
-        let asked = self.raft.trigger().transfer_leader(successor).await;
-        asked.map_err(|e| Stopped(e.to_string()))?;
-        let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
-        match tokio::time::timeout(limit, changed).await {
-            Ok(leading) => Ok(leading?.leader.unwrap_or(successor)),
-            Err(_) => Err(MembershipError::NoSuccessor),
-        }
-    }
-
     /// Gives a new node, which must be running under `id`, its seat: first as a learner, then, once it has caught up, in place of the
     /// seat's former member in one joint change.
     ///
@@ -339,51 +305,6 @@ impl Consensus {
             .map(|m| m.id)
             .max()
             .unwrap_or(0)
-    }
-
-    /// Removes the log's entries up to and including `upto`, as far as a snapshot covers them.
-    ///
-    /// # Errors
-    /// If consensus stopped.
-    pub async fn purge_log(&self, upto: u64) -> Result<(), Stopped> {
-        self.raft
-            .trigger()
-            .purge_log(upto)
-            .await
-            .map_err(|e| Stopped(e.to_string()))
-    }
-
-    /// Takes a snapshot of what is applied now, and waits for it.
-    ///
-    /// # Errors
-    /// If consensus stopped, or the snapshot is not there within `limit`.
-    pub async fn take_snapshot(&self, limit: Duration) -> Result<u64, Stopped> {
-        let wanted = self.applied.borrow().index;
-        self.raft
-            .trigger()
-            .snapshot()
-            .await
-            .map_err(|e| Stopped(e.to_string()))?;
-        let mut metrics = self.raft.metrics();
-        let taken = async {
-            loop {
-                let snapshot = metrics
-                    .borrow_watched()
-                    .snapshot
-                    .as_ref()
-                    .map_or(0, |id| id.index);
-                if snapshot >= wanted {
-                    return Ok(snapshot);
-                }
-                metrics
-                    .changed()
-                    .await
-                    .map_err(|_| Stopped("stopped".to_owned()))?;
-            }
-        };
-        tokio::time::timeout(limit, taken)
-            .await
-            .unwrap_or_else(|_| Err(Stopped("the snapshot is not ready yet".to_owned())))
     }
 }
 

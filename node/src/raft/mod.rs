@@ -8,6 +8,7 @@
 
 pub mod bootstrap;
 pub mod codec;
+mod compaction;
 pub mod identity;
 pub mod log_store;
 pub mod membership;
@@ -15,6 +16,7 @@ mod network;
 pub mod receive;
 pub mod snapshot;
 pub mod state_machine;
+mod succession;
 pub mod types;
 
 use std::{
