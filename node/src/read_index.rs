@@ -7,6 +7,7 @@ mod rounds;
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use helve_machine::{
     Fault,
     planted::{self, Plant},
@@ -86,6 +87,15 @@ pub struct ReadView<'a> {
     pub index: u64,
     /// The leader's stamp of the round that this view follows.
     pub stamp_ms: u64,
+}
+
+/// Where a query is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On the spot if memory holds the rows, and else where it may wait for the disk. For few rows: it holds up every other call.
+    Memory,
+    /// Where it may wait for the disk, and take long.
+    Disk,
 }
 
 /// Serves linearizable reads on this node, whoever leads. Cheap to clone.
@@ -168,7 +178,7 @@ impl Reader {
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
-    /// done, and the query asked again. It is asked here if memory holds the rows, and else where it may wait for the disk.
+    /// done, and the query asked again. It is asked where `place` says.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -176,6 +186,7 @@ impl Reader {
         &self,
         tenant: &str,
         deadline: Instant,
+        place: Place,
         query: Q,
     ) -> Result<T, ReadError>
     where
@@ -185,20 +196,46 @@ impl Reader {
         let query = Arc::new(query);
         let mut ticket = self.ticket(deadline).await?;
         loop {
-            let read = match self.core.ask_memory(ticket, &*query) {
-                Err(fault) if is_not_cached(&fault) => {
-                    self.ask_disk(ticket, &query, deadline).await?
-                }
-                read => read?,
+            let read = match place {
+                Place::Disk => self.ask_disk(ticket, &query, deadline).await?,
+                Place::Memory => match self.core.ask_memory(ticket, &*query) {
+                    Err(fault) if is_not_cached(&fault) => {
+                        self.ask_disk(ticket, &query, deadline).await?
+                    }
+                    read => read?,
+                },
             };
             match read {
                 Read::Answer(answer) => return Ok(answer),
                 Read::Lapsed => self.tick(deadline).await?,
-                Read::Renew(touch) => self.touch(tenant, touch, deadline).await?,
+                Read::Renew(touches) => {
+                    let touches = touches.into_iter();
+                    try_join_all(touches.map(|touch| self.touch(tenant, touch, deadline))).await?;
+                }
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
             ticket = self.ticket(deadline).await?.not_after(ticket);
         }
+    }
+
+    /// Answers a query from what this node has applied, however old that is.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read_applied<T, Q>(
+        &self,
+        deadline: Instant,
+        query: Q,
+    ) -> Result<Read<T>, ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        let any = Ticket {
+            index: 0,
+            stamp_ms: 0,
+        };
+        self.ask_disk(any, &Arc::new(query), deadline).await
     }
 
     async fn ask_disk<T, Q>(
