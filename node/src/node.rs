@@ -4,15 +4,21 @@
 //! data directory ► log, rows, snapshots ► listeners ► peer server ► id (bootstrap) ► consensus ► proposer, reader ► services
 //! ```
 
+mod background;
 mod listeners;
 mod start;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use helve_proto::command::v1::{SetClusterId, command::Operation};
-use tokio::{sync::watch, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{Mutex, watch},
+    task::JoinSet,
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
+use self::background::Background;
 pub use self::start::StartError;
 use crate::{
     config::Config,
@@ -40,6 +46,7 @@ pub struct Node {
     /// Cancelled when the client listeners close, and when the peer listener does.
     clients_stop: CancellationToken,
     peers_stop: CancellationToken,
+    background: Mutex<Background>,
     client_tasks: JoinSet<()>,
     peer_tasks: JoinSet<()>,
     /// The peer server asks it for the running parts.
@@ -80,11 +87,16 @@ impl Node {
         &self.leadership
     }
 
-    /// Waits until consensus stops by itself, which only a failing storage makes it do. Returns why.
+    /// Waits until the node cannot go on. Returns why: consensus stopped by itself, which only a failing storage makes it do, or a
+    /// task broke that the node cannot do without.
     pub async fn wait(&self) -> String {
-        let stopped = match self.consensus.wait_leading(|_| false).await {
-            Ok(_) => "consensus stopped".to_owned(),
-            Err(stopped) => stopped.to_string(),
+        let mut background = self.background.lock().await;
+        let stopped = tokio::select! {
+            stopped = self.consensus.wait_leading(|_| false) => match stopped {
+                Ok(_) => "consensus stopped".to_owned(),
+                Err(stopped) => stopped.to_string(),
+            },
+            broken = background.broken() => broken,
         };
         self.consensus.overview().stopped.unwrap_or(stopped)
     }

@@ -12,7 +12,9 @@ use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Addresses, Node, end_changes,
+    Addresses, Node,
+    background::Background,
+    end_changes,
     listeners::{Listeners, serve_clients, serve_peers},
     name_cluster, take_seat,
 };
@@ -176,7 +178,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let core = parts.core(&consensus, service_runtime.handle());
     running.send_replace(Some(core.running.clone()));
-    parts.background(&core, service_runtime.handle());
+    let background = parts.background(&core, service_runtime.handle());
     let clients_stop = CancellationToken::new();
     let client_tasks = serve_clients(
         listeners.client,
@@ -194,6 +196,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         state: parts.storage.state,
         clients_stop,
         peers_stop,
+        background: background.into(),
         client_tasks,
         peer_tasks,
         _running: running,
@@ -344,25 +347,33 @@ impl Parts {
         }
     }
 
-    /// What runs beside the services; it ends with the runtime.
-    fn background(&self, core: &Core, runtime: &Handle) {
+    /// What runs beside the services.
+    fn background(&self, core: &Core, runtime: &Handle) -> Background {
         let Core {
             consensus,
             proposer,
             reader,
             ..
         } = core;
-        runtime.spawn(ticker::run(
-            consensus.clone(),
-            Arc::clone(&self.stamper),
-            proposer.clone(),
-        ));
-        runtime.spawn(ticker::watch_stamps(consensus.clone(), reader.clone()));
-        runtime.spawn(name_cluster(consensus.clone(), proposer.clone()));
+        let mut background = Background::on(runtime);
+        let stamper = Arc::clone(&self.stamper);
+        background.run(
+            "ticker",
+            ticker::run(consensus.clone(), stamper, proposer.clone()),
+        );
+        background.run(
+            "stamp watch",
+            ticker::watch_stamps(consensus.clone(), reader.clone()),
+        );
         let log = self.storage.log.clone();
         let snapshot_bytes = self.config.tuning.snapshot_bytes;
-        runtime.spawn(retention::run(consensus.clone(), log, snapshot_bytes));
-        runtime.spawn(end_changes(consensus.clone()));
-        runtime.spawn(take_seat(consensus.clone(), self.config.peers.clone()));
+        background.run(
+            "retention",
+            retention::run(consensus.clone(), log, snapshot_bytes),
+        );
+        background.run("end of changes", end_changes(consensus.clone()));
+        background.finish(name_cluster(consensus.clone(), proposer.clone()));
+        background.finish(take_seat(consensus.clone(), self.config.peers.clone()));
+        background
     }
 }
