@@ -314,6 +314,7 @@ impl Parts {
             Forwarder::new(consensus.clone()),
             Arc::clone(&stamper),
             Arc::clone(&disk),
+            self.storage.log.clone(),
         );
         let reader = Reader::start(
             consensus.clone(),
