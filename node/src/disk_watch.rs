@@ -38,7 +38,11 @@ impl DiskWatch {
             loop {
                 ticks.tick().await;
                 let Some(watch) = weak.upgrade() else { return };
-                watch.look(&path);
+                let path = path.clone();
+                // A slow disk must not hold up calls.
+                if let Err(error) = tokio::task::spawn_blocking(move || watch.look(&path)).await {
+                    tracing::error!(%error, "the disk could not be watched");
+                }
             }
         });
         watch

@@ -6,12 +6,9 @@ use std::{
 };
 
 use futures::StreamExt;
-use helve_proto::{
-    command::v1::Command,
-    peer::v1::{
-        ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, forward_answer::Answer,
-        rejected::Reason,
-    },
+use helve_proto::peer::v1::{
+    ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, forward_answer::Answer,
+    rejected::Reason,
 };
 use prost::Message;
 use tokio::{
@@ -23,13 +20,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::{
     limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
     peer_channel,
-    propose::{Attempt, Rejection},
+    propose::{Attempt, Rejection, Timed},
     raft::Consensus,
 };
 
 struct Sent {
-    command: Command,
-    timeout_ms: u32,
+    timed: Timed,
     reply: oneshot::Sender<Attempt>,
 }
 
@@ -57,30 +53,17 @@ impl Forwarder {
     }
 
     /// Sends commands to the node that leads, and waits for what becomes of each, in order.
-    pub async fn forward(
-        &self,
-        leader: u64,
-        commands: Vec<Command>,
-        deadline: Instant,
-    ) -> Vec<Attempt> {
+    pub async fn forward(&self, leader: u64, commands: Vec<Timed>) -> Vec<Attempt> {
         let Some(queue) = self.link(leader) else {
             return commands
                 .iter()
                 .map(|_| Attempt::Rejected(Rejection::NotLeading))
                 .collect();
         };
-        let left = deadline
-            .saturating_duration_since(Instant::now())
-            .as_millis();
-        let timeout_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let mut answers = Vec::with_capacity(commands.len());
-        for command in commands {
+        for timed in commands {
             let (reply, answer) = oneshot::channel();
-            let sent = queue.try_send(Sent {
-                command,
-                timeout_ms,
-                reply,
-            });
+            let sent = queue.try_send(Sent { timed, reply });
             answers.push(sent.map(|()| answer).map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => Rejection::Overloaded,
                 // The connection has just ended; the next attempt makes another.
@@ -170,7 +153,9 @@ async fn run(
             permit = batches.reserve(), if !buffer.is_empty() => {
                 let Ok(permit) = permit else { break };
                 let calls = number(&mut buffer, &mut next_id, &mut waiting);
-                permit.send(ForwardBatch { header: Some(header.clone()), calls });
+                if !calls.is_empty() {
+                    permit.send(ForwardBatch { header: Some(header.clone()), calls });
+                }
             }
             received = queued.recv_many(&mut buffer, FORWARD_QUEUE_MAX), if buffer.is_empty() => {
                 if received == 0 {
@@ -195,26 +180,34 @@ fn reject_queued(queued: &mut mpsc::Receiver<Sent>) {
     }
 }
 
-/// Takes what fits one message; the rest waits for the next.
+/// Takes what fits one message; the rest waits for the next. What nobody waits for any more is not sent.
 fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> Vec<ForwardCall> {
+    let now = Instant::now();
     let mut bytes = 0;
     let fits = |sent: &&Sent| {
-        bytes += sent.command.encoded_len();
+        bytes += sent.timed.command.encoded_len();
         bytes <= FORWARD_BYTES_MAX
     };
     let count = buffer.iter().take_while(fits).count().max(1);
     let number = |sent: Sent| {
+        let Timed { command, deadline } = sent.timed;
+        let timeout_ms = deadline.saturating_duration_since(now).as_millis();
+        if timeout_ms == 0 {
+            // A caller that has gone away wants no answer.
+            let _ = sent.reply.send(Attempt::Rejected(Rejection::Overloaded));
+            return None;
+        }
         *next_id += 1;
         waiting.insert(*next_id, sent.reply);
-        ForwardCall {
+        Some(ForwardCall {
             correlation_id: *next_id,
-            timeout_ms: sent.timeout_ms,
-            command: Some(sent.command),
-        }
+            timeout_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
+            command: Some(command),
+        })
     };
     buffer
         .drain(..count.min(buffer.len()))
-        .map(number)
+        .filter_map(number)
         .collect()
 }
 
@@ -245,5 +238,44 @@ fn rejection(reason: Reason) -> Rejection {
         Reason::DiskFull => Rejection::DiskFull,
         // The leader is going: another one will take the command.
         Reason::Stopping | Reason::NotLeader | Reason::Unspecified => Rejection::NotLeading,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use helve_proto::command::v1::Command;
+
+    use super::*;
+
+    fn sent(deadline: Instant) -> (Sent, oneshot::Receiver<Attempt>) {
+        let (reply, answer) = oneshot::channel();
+        let timed = Timed {
+            command: Command::default(),
+            deadline,
+        };
+        (Sent { timed, reply }, answer)
+    }
+
+    #[tokio::test]
+    async fn each_command_is_sent_with_the_time_that_it_has_left_and_not_at_all_without() {
+        let now = Instant::now();
+        let (late, late_answer) = sent(now);
+        let (short, _short_answer) = sent(now + Duration::from_secs(60));
+        let (long, _long_answer) = sent(now + Duration::from_secs(3_600));
+        let mut waiting = Waiting::new();
+        let calls = number(&mut vec![late, short, long], &mut 0, &mut waiting);
+        let answered = late_answer.await;
+        assert!(matches!(
+            answered,
+            Ok(Attempt::Rejected(Rejection::Overloaded))
+        ));
+        let [short, long] = calls.as_slice() else {
+            panic!("not two calls: {calls:?}");
+        };
+        assert!((1..=60_000).contains(&short.timeout_ms));
+        assert!((60_001..=3_600_000).contains(&long.timeout_ms));
+        assert_eq!(waiting.len(), 2);
     }
 }

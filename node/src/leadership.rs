@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::{
     disk_watch::DiskWatch,
+    leader_contact::LeaderContact,
     raft::{
         Consensus, Stopped,
         change::{Change, Stage},
@@ -29,6 +30,9 @@ const LAG_READY_MAX: u64 = 10_000;
 /// A leader that hears of no majority for longer may have been replaced.
 const MAJORITY_SILENCE_MAX: Duration = Duration::from_millis(1_500);
 
+/// A node that no leader has answered for longer is cut off, or there is none: each node asks once a second.
+const LEADER_SILENCE_MAX: Duration = Duration::from_millis(2_500);
+
 /// How long a leader is given to hand over.
 const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
 
@@ -41,17 +45,24 @@ pub struct Leadership {
     consensus: Consensus,
     log: LogStore,
     disk: Arc<DiskWatch>,
+    contact: Arc<LeaderContact>,
     stopping: Arc<AtomicBool>,
 }
 
 impl Leadership {
-    /// Looks at this node's consensus, log and disk.
+    /// Looks at this node's consensus, log and disk, and at what leaders answered it.
     #[must_use]
-    pub fn new(consensus: Consensus, log: LogStore, disk: Arc<DiskWatch>) -> Self {
+    pub fn new(
+        consensus: Consensus,
+        log: LogStore,
+        disk: Arc<DiskWatch>,
+        contact: Arc<LeaderContact>,
+    ) -> Self {
         Self {
             consensus,
             log,
             disk,
+            contact,
             stopping: Arc::default(),
         }
     }
@@ -117,7 +128,17 @@ impl Leadership {
         {
             return Err("a majority of the nodes does not answer this leader".to_owned());
         }
-        let lag = overview.committed.saturating_sub(overview.applied);
+        let committed = match self.contact.committed_within(LEADER_SILENCE_MAX) {
+            Some(committed) => committed.max(overview.committed),
+            None if overview.role == Role::Leader => overview.committed,
+            None => {
+                return Err(format!(
+                    "node {} should lead, but does not answer this node: check that it runs and can be reached",
+                    overview.leader_id
+                ));
+            }
+        };
+        let lag = committed.saturating_sub(overview.applied);
         if lag > LAG_READY_MAX {
             return Err(format!("{lag} committed entries are not applied yet"));
         }

@@ -6,6 +6,7 @@ pub mod digest;
 pub mod disk_watch;
 pub mod failpoint;
 pub mod forward;
+pub mod leader_contact;
 pub mod leadership;
 pub mod limits;
 pub mod metrics;

@@ -146,6 +146,9 @@ pub const DISK_RESERVE_DEFAULT_BYTES: u64 = 256 << 20;
 /// How long one question for a read index may take before it is asked again.
 pub const READ_INDEX_LIMIT: Duration = Duration::from_secs(1);
 
+/// Bytes of entries that may wait for the disk on a leader; over it, callers hear OVERLOADED.
+pub const LOG_QUEUED_BYTES_MAX: u64 = 128 << 20;
+
 /// The newest entries that stay in memory, in bytes, so that neither apply nor replication reads the disk.
 pub const LOG_TAIL_BYTES: usize = 32 << 20;
 

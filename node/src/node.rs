@@ -4,6 +4,7 @@
 //! data directory ► log, rows, snapshots ► listeners ► peer server ► id (bootstrap) ► consensus ► proposer, reader ► services
 //! ```
 
+mod background;
 mod listeners;
 mod membership;
 mod record;
@@ -14,9 +15,14 @@ mod waiting;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use helve_proto::command::v1::{SetClusterId, command::Operation};
-use tokio::{sync::watch, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{Mutex, watch},
+    task::JoinSet,
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
+use self::background::Background;
 pub use self::refusal::StartError;
 use crate::{
     config::Config,
@@ -47,6 +53,7 @@ pub struct Node {
     /// Cancelled when the client listeners close, and when the peer listener does.
     clients_stop: CancellationToken,
     peers_stop: CancellationToken,
+    background: Mutex<Background>,
     client_tasks: JoinSet<()>,
     peer_tasks: JoinSet<()>,
     /// The peer server asks it for the running parts.
@@ -96,8 +103,10 @@ impl Node {
         &self.leadership
     }
 
-    /// Waits until the node cannot go on. Consensus stops by itself only when its storage fails.
+    /// Waits until the node cannot go on: consensus stopped by itself, which only a failing storage makes it do, a task broke that the
+    /// node cannot do without, or it is found to be misplaced.
     pub async fn wait(&self) -> Ended {
+        let mut background = self.background.lock().await;
         let mut misplaced = self.misplaced.clone();
         let misplaced = async {
             let found = misplaced.wait_for(Option::is_some).await;
@@ -107,9 +116,11 @@ impl Node {
             Some(found) = misplaced => {
                 return Ended::Refused(StartError::misplaced(&self.data_dir, found));
             }
-            stopped = self.consensus.wait_leading(|_| false) => stopped,
+            stopped = self.consensus.wait_leading(|_| false) => {
+                stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned())
+            }
+            broken = background.broken() => broken,
         };
-        let stopped = stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned());
         Ended::Stopped(self.consensus.overview().stopped.unwrap_or(stopped))
     }
 

@@ -3,33 +3,38 @@
 //! Every command bears an identity, so a command whose fate is unknown is proposed again under the same one, here or through
 //! another leader, and takes effect at most once. Only a rejection before append, or an outcome, says "not done".
 
+mod attempt;
 mod kinds;
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
 use futures::StreamExt;
-use helve_proto::command::v1::{Command, Outcome, Refusal, outcome::Outcome as Kind};
+use helve_proto::command::v1::{Command, Outcome};
 use prost::Message;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::{Instant, timeout_at},
 };
 
-use self::kinds::{above_level, frees_space, repeats_harmlessly};
+pub use self::attempt::{Attempt, Rejection, Timed};
+use self::{
+    attempt::{final_rejection, of_answer, settle},
+    kinds::{above_level, frees_space, repeats_harmlessly},
+};
 use crate::{
     disk_watch::DiskWatch,
     failpoint::{self, Failpoint},
     forward::Forwarder,
     limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX},
     own_session::{Opened, OwnSessions},
-    raft::{Answer, Consensus},
+    raft::{Consensus, log_store::LogStore},
     stamp::{self, Stamper},
 };
 
@@ -58,33 +63,8 @@ pub enum ProposeError {
     Entropy(#[from] Arc<stamp::EntropyError>),
 }
 
-/// What became of one attempt to have a command executed.
-#[derive(Debug)]
-pub enum Attempt {
-    /// It was executed, now or before.
-    Outcome(Box<Outcome>),
-    /// It was rejected before it was appended.
-    Rejected(Rejection),
-    /// It may or may not take effect.
-    Unknown(String),
-}
-
-/// Why a command was not appended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rejection {
-    /// The node does not lead, or no leader is known.
-    NotLeading,
-    /// Too many commands are under way.
-    Overloaded,
-    /// The leader's disk is below its reserve.
-    DiskFull,
-    /// The node is stopping.
-    Stopping,
-}
-
 struct Queued {
-    command: Command,
-    deadline: Instant,
+    timed: Timed,
     claim: Claim,
     reply: oneshot::Sender<Attempt>,
 }
@@ -112,7 +92,10 @@ struct Core {
     forwarder: Forwarder,
     stamper: Arc<Stamper>,
     disk: Arc<DiskWatch>,
+    log: LogStore,
     sessions: OwnSessions,
+    /// Batches of which something was executed, ever.
+    executed: AtomicU64,
 }
 
 impl Proposer {
@@ -123,6 +106,7 @@ impl Proposer {
         forwarder: Forwarder,
         stamper: Arc<Stamper>,
         disk: Arc<DiskWatch>,
+        log: LogStore,
     ) -> Self {
         let (queue, queued) = mpsc::channel(PROPOSE_QUEUE_MAX);
         let sessions = OwnSessions::default();
@@ -131,7 +115,9 @@ impl Proposer {
             forwarder,
             stamper,
             disk,
+            log,
             sessions,
+            executed: AtomicU64::new(0),
         });
         tokio::spawn(batches(Arc::clone(&core), queued));
         Self { queue, core }
@@ -198,9 +184,9 @@ impl Proposer {
         }
         let (reply, answer) = oneshot::channel();
         let claim = Claim::default();
+        let before = self.core.executed.load(Ordering::Relaxed);
         match self.queue.try_send(Queued {
-            command,
-            deadline,
+            timed: Timed { command, deadline },
             claim: claim.clone(),
             reply,
         }) {
@@ -215,41 +201,28 @@ impl Proposer {
         match timeout_at(deadline, answer).await {
             Ok(Ok(attempt)) => attempt,
             Ok(Err(_)) => Attempt::Unknown("the node stopped".to_owned()),
-            Err(_) if claim.take() => Attempt::Rejected(Rejection::NotLeading),
+            // It never had its turn: because others had theirs, or because nobody leads.
+            Err(_) if claim.take() => {
+                let is_busy = self.core.executed.load(Ordering::Relaxed) != before;
+                Attempt::Rejected(if is_busy {
+                    Rejection::Overloaded
+                } else {
+                    Rejection::NotLeading
+                })
+            }
             Err(_) => Attempt::Unknown("no answer within the deadline".to_owned()),
         }
     }
 
     /// Executes commands that another node forwarded, if this node leads. It never forwards them again.
-    pub async fn execute_here(&self, commands: Vec<Command>) -> Vec<Attempt> {
+    pub async fn execute_here(&self, commands: Vec<Timed>) -> Vec<Attempt> {
         self.core.execute(commands).await
     }
-}
 
-/// These refusals are never kept, so after an attempt whose fate is unknown they do not say that nothing was executed.
-fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcome, ProposeError> {
-    let forgotten = match &outcome.outcome {
-        Some(Kind::Refused(refused)) => matches!(
-            refused.refusal(),
-            Refusal::SessionExpired
-                | Refusal::StaleCall
-                | Refusal::RequestTooOld
-                | Refusal::TooEarly
-        ),
-        _ => false,
-    };
-    match unknown {
-        Some(why) if forgotten => Err(ProposeError::Unknown(why)),
-        _ => Ok(outcome),
-    }
-}
-
-fn final_rejection(rejection: Rejection) -> Option<ProposeError> {
-    match rejection {
-        Rejection::NotLeading => None,
-        Rejection::Overloaded => Some(ProposeError::Overloaded),
-        Rejection::DiskFull => Some(ProposeError::DiskFull),
-        Rejection::Stopping => Some(ProposeError::Stopping),
+    /// The id of the node that leads, as far as known; 0 if it is not.
+    #[must_use]
+    pub fn leader_id(&self) -> u64 {
+        self.core.consensus.leading().leader.unwrap_or(0)
     }
 }
 
@@ -289,20 +262,23 @@ impl Core {
             return;
         };
         batch.retain(|queued| queued.claim.take());
-        let Some(deadline) = batch.iter().map(|q| q.deadline).max() else {
+        let Some(deadline) = batch.iter().map(|q| q.timed.deadline).max() else {
             return;
         };
         let (commands, replies): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|q| (q.command, q.reply)).unzip();
+            batch.into_iter().map(|q| (q.timed, q.reply)).unzip();
         // A leader that was cut off may answer only when it is connected again.
         let attempts = timeout_at(deadline, async {
             if leading.here {
                 self.execute(commands).await
             } else {
-                self.forward(leader, commands, deadline).await
+                self.forward(leader, commands).await
             }
         });
         let Ok(attempts) = attempts.await else { return };
+        if attempts.iter().any(|a| matches!(a, Attempt::Outcome(_))) {
+            self.executed.fetch_add(1, Ordering::Relaxed);
+        }
         for (reply, attempt) in replies.into_iter().zip(attempts) {
             // A caller that has gone away wants no answer.
             let _ = reply.send(attempt);
@@ -310,15 +286,10 @@ impl Core {
     }
 
     /// Forwards, but does not wait for a leader that has lost its office: a hung one may never answer.
-    async fn forward(
-        &self,
-        leader: u64,
-        commands: Vec<Command>,
-        deadline: Instant,
-    ) -> Vec<Attempt> {
+    async fn forward(&self, leader: u64, commands: Vec<Timed>) -> Vec<Attempt> {
         let count = commands.len();
         tokio::select! {
-            attempts = self.forwarder.forward(leader, commands, deadline) => attempts,
+            attempts = self.forwarder.forward(leader, commands) => attempts,
             _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => {
                 std::iter::repeat_with(|| Attempt::Unknown("the leader changed".to_owned()))
                     .take(count)
@@ -327,7 +298,7 @@ impl Core {
         }
     }
 
-    async fn execute(&self, commands: Vec<Command>) -> Vec<Attempt> {
+    async fn execute(&self, commands: Vec<Timed>) -> Vec<Attempt> {
         let count = commands.len();
         let leading = self.consensus.leading();
         if !leading.here {
@@ -337,10 +308,14 @@ impl Core {
         }
         let disk_full = self.disk.is_low();
         let progress = *self.consensus.applied().borrow();
+        let log_full = self.log.is_overloaded();
+        let now = Instant::now();
         let mut attempts: Vec<Option<Attempt>> = Vec::with_capacity(count);
         let mut encoded = Vec::with_capacity(count);
-        for command in commands {
-            if disk_full && !frees_space(&command) {
+        for Timed { command, deadline } in commands {
+            if log_full || deadline <= now {
+                attempts.push(Some(Attempt::Rejected(Rejection::Overloaded)));
+            } else if disk_full && !frees_space(&command) {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));
             } else if let Some(refused) = above_level(&command, progress) {
                 attempts.push(Some(Attempt::Outcome(Box::new(refused))));
@@ -367,7 +342,7 @@ impl Core {
     async fn append(&self, encoded: Vec<Bytes>) -> Vec<Attempt> {
         let count = encoded.len();
         match self.consensus.write_many(encoded).await {
-            Ok(answers) => answers.map(attempt).collect().await,
+            Ok(answers) => answers.map(of_answer).collect().await,
             Err(stopped) => {
                 tracing::debug!(error = %stopped, "a batch was rejected");
                 std::iter::repeat_with(|| Attempt::Rejected(Rejection::Stopping))
@@ -375,13 +350,5 @@ impl Core {
                     .collect()
             }
         }
-    }
-}
-
-fn attempt(answer: Answer) -> Attempt {
-    match answer {
-        Answer::Outcome(outcome) => Attempt::Outcome(outcome),
-        Answer::NotLeading => Attempt::Rejected(Rejection::NotLeading),
-        Answer::Unknown(why) => Attempt::Unknown(why),
     }
 }

@@ -3,24 +3,26 @@
 //! A read joins only a round that starts after it arrived, so what it sees is at least as new as everything acknowledged before it
 //! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
 
-use std::{sync::Arc, time::Duration};
+mod rounds;
 
+use std::sync::Arc;
+
+use futures::future::try_join_all;
 use helve_machine::{
     Fault,
     planted::{self, Plant},
     query::Read,
 };
-use helve_proto::{
-    command::v1::{Command, Tick, Touch, command::Operation},
-    peer::v1::ReadIndexRequest,
-};
+use helve_proto::command::v1::{Command, Tick, Touch, command::Operation};
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
-    time::{Instant, timeout, timeout_at},
+    sync::Semaphore,
+    time::{Instant, timeout_at},
 };
 
+use self::rounds::{Asker, Rounds};
 use crate::{
-    limits::{DISK_READS_MAX, READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUNDS_MAX, TICK_ROWS_MAX},
+    leader_contact::LeaderContact,
+    limits::{DISK_READS_MAX, TICK_ROWS_MAX},
     peer_links::PeerLinks,
     propose::{ProposeError, Proposer},
     raft::Consensus,
@@ -35,6 +37,9 @@ pub enum ReadError {
     /// No leader within the deadline.
     #[error("no leader within the deadline: check that a majority of the nodes runs and can talk")]
     NoLeader,
+    /// The leader answered, and this node has not applied in time what it must have.
+    #[error("this node lags behind the leader: retry, or use another node")]
+    Lagging,
     /// Too many reads are under way.
     #[error("too many reads are under way: retry after a pause")]
     Overloaded,
@@ -84,20 +89,26 @@ pub struct ReadView<'a> {
     pub stamp_ms: u64,
 }
 
-type Waiter = oneshot::Sender<Ticket>;
+/// Where a query is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On the spot if memory holds the rows, and else where it may wait for the disk. For few rows: it holds up every other call.
+    Memory,
+    /// Where it may wait for the disk, and take long.
+    Disk,
+}
 
 /// Serves linearizable reads on this node, whoever leads. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
-    waiters: mpsc::Sender<Waiter>,
+    rounds: Rounds,
     core: Arc<Core>,
     proposer: Proposer,
 }
 
 struct Core {
     consensus: Consensus,
-    peers: PeerLinks,
-    stamper: Arc<Stamper>,
+    contact: Arc<LeaderContact>,
     state: Arc<StateDb>,
     /// Bounds the reads that wait for the disk.
     disk_reads: Arc<Semaphore>,
@@ -114,18 +125,22 @@ impl Reader {
         state: Arc<StateDb>,
         proposer: Proposer,
     ) -> Self {
-        let (waiters, waiting) = mpsc::channel(READ_QUEUE_MAX);
-        let core = Arc::new(Core {
-            consensus,
+        let contact = Arc::<LeaderContact>::default();
+        let rounds = Rounds::start(Asker {
+            consensus: consensus.clone(),
             peers,
             stamper,
+            contact: Arc::clone(&contact),
+        });
+        let core = Arc::new(Core {
+            consensus,
+            contact,
             state,
             disk_reads: Arc::new(Semaphore::new(DISK_READS_MAX)),
             renewals: Renewals::default(),
         });
-        tokio::spawn(rounds(Arc::clone(&core), waiting));
         Self {
-            waiters,
+            rounds,
             core,
             proposer,
         }
@@ -140,25 +155,30 @@ impl Reader {
             let stamp_ms = self.core.consensus.applied().borrow().clock_ms;
             return Ok(Ticket { index: 0, stamp_ms });
         }
-        let (reply, answer) = oneshot::channel();
-        match self.waiters.try_send(reply) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => return Err(ReadError::Overloaded),
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(ReadError::Stopping),
+        self.confirmed(deadline).await
+    }
+
+    /// The same, of whatever bug is planted.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn confirmed(&self, deadline: Instant) -> Result<Ticket, ReadError> {
+        let ticket = self.rounds.next(deadline).await?;
+        match timeout_at(deadline, self.core.applied(ticket.index)).await {
+            Ok(true) => Ok(ticket),
+            Ok(false) => Err(ReadError::Stopping),
+            Err(_) => Err(ReadError::Lagging),
         }
-        let waited = timeout_at(deadline, async {
-            let ticket = answer.await.map_err(|_| ReadError::Stopping)?;
-            self.core
-                .applied(ticket.index)
-                .await
-                .then_some(ticket)
-                .ok_or(ReadError::Stopping)
-        });
-        waited.await.unwrap_or(Err(ReadError::NoLeader))
+    }
+
+    /// When a leader last answered this node.
+    #[must_use]
+    pub fn contact(&self) -> &Arc<LeaderContact> {
+        &self.core.contact
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
-    /// done, and the query asked again. It is asked here if memory holds the rows, and else where it may wait for the disk.
+    /// done, and the query asked again. It is asked where `place` says.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -166,6 +186,7 @@ impl Reader {
         &self,
         tenant: &str,
         deadline: Instant,
+        place: Place,
         query: Q,
     ) -> Result<T, ReadError>
     where
@@ -175,20 +196,46 @@ impl Reader {
         let query = Arc::new(query);
         let mut ticket = self.ticket(deadline).await?;
         loop {
-            let read = match self.core.ask_memory(ticket, &*query) {
-                Err(fault) if is_not_cached(&fault) => {
-                    self.ask_disk(ticket, &query, deadline).await?
-                }
-                read => read?,
+            let read = match place {
+                Place::Disk => self.ask_disk(ticket, &query, deadline).await?,
+                Place::Memory => match self.core.ask_memory(ticket, &*query) {
+                    Err(fault) if is_not_cached(&fault) => {
+                        self.ask_disk(ticket, &query, deadline).await?
+                    }
+                    read => read?,
+                },
             };
             match read {
                 Read::Answer(answer) => return Ok(answer),
                 Read::Lapsed => self.tick(deadline).await?,
-                Read::Renew(touch) => self.touch(tenant, touch, deadline).await?,
+                Read::Renew(touches) => {
+                    let touches = touches.into_iter();
+                    try_join_all(touches.map(|touch| self.touch(tenant, touch, deadline))).await?;
+                }
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
             ticket = self.ticket(deadline).await?.not_after(ticket);
         }
+    }
+
+    /// Answers a query from what this node has applied, however old that is.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read_applied<T, Q>(
+        &self,
+        deadline: Instant,
+        query: Q,
+    ) -> Result<Read<T>, ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        let any = Ticket {
+            index: 0,
+            stamp_ms: 0,
+        };
+        self.ask_disk(any, &Arc::new(query), deadline).await
     }
 
     async fn ask_disk<T, Q>(
@@ -281,32 +328,6 @@ pub fn own_command(operation: Operation) -> Command {
     }
 }
 
-/// Each round serves all that arrived before it started.
-async fn rounds(core: Arc<Core>, mut waiting: mpsc::Receiver<Waiter>) {
-    let slots = Arc::new(Semaphore::new(READ_ROUNDS_MAX));
-    let mut round = Vec::new();
-    loop {
-        let slot = Arc::clone(&slots)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
-        if waiting.recv_many(&mut round, READ_QUEUE_MAX).await == 0 {
-            return;
-        }
-        let round = std::mem::take(&mut round);
-        let core = Arc::clone(&core);
-        tokio::spawn(async move {
-            let ticket = core.round(&round).await;
-            drop(slot);
-            let Some(ticket) = ticket else { return };
-            for waiter in round {
-                // A reader that has gone away wants no answer.
-                let _ = waiter.send(ticket);
-            }
-        });
-    }
-}
-
 fn ask<T>(
     view: &StateView<'_>,
     ticket: Ticket,
@@ -336,51 +357,6 @@ impl Core {
         query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
     ) -> Result<Read<T>, Fault> {
         self.state.read(|view| ask(view, ticket, query))
-    }
-
-    /// Asks until a leader answers, or nobody waits any more.
-    async fn round(&self, round: &[Waiter]) -> Option<Ticket> {
-        let mut pause = Duration::from_millis(2);
-        loop {
-            if let Some(ticket) = self.ask_leader().await {
-                return Some(ticket);
-            }
-            if round.iter().all(oneshot::Sender::is_closed) {
-                return None;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(50));
-        }
-    }
-
-    async fn ask_leader(&self) -> Option<Ticket> {
-        let leading = self.consensus.leading();
-        let leader = leading.leader?;
-        if leading.here {
-            let index = self.consensus.read_index().await?;
-            let clock_ms = self.consensus.applied().borrow().clock_ms;
-            return Some(Ticket {
-                index,
-                stamp_ms: self.stamper.stamp(leading.term, clock_ms),
-            });
-        }
-        let (mut client, header) = self.peers.client(leader)?;
-        let request = ReadIndexRequest {
-            header: Some(header),
-        };
-        let reply = tokio::select! {
-            reply = timeout(READ_INDEX_LIMIT, client.read_index(request)) => reply.ok()?.ok()?.into_inner(),
-            // A leader that hangs may never answer; its successor will.
-            _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => return None,
-        };
-        if !reply.leading {
-            return None;
-        }
-        self.stamper.note(reply.stamp_ms);
-        Some(Ticket {
-            index: reply.index,
-            stamp_ms: reply.stamp_ms,
-        })
     }
 
     async fn applied(&self, index: u64) -> bool {

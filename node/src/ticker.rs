@@ -10,7 +10,7 @@ use crate::{
     limits::{STAMP_POLL, TICK_ROWS_MAX, TICK_SPACING},
     propose::Proposer,
     raft::Consensus,
-    read_index::{Reader, own_command},
+    read_index::{ReadError, Reader, own_command},
     stamp::Stamper,
 };
 
@@ -58,7 +58,8 @@ async fn tick(proposer: &Proposer) -> bool {
     }
 }
 
-/// Keeps this node's estimate of the leader's time fresh, for the day it must lead. Runs until the reader stops.
+/// Keeps this node's estimate of the leader's time fresh, for the day it must lead, and finds out whether there is a leader at all.
+/// Runs until the reader stops.
 pub async fn watch_stamps(consensus: Consensus, reader: Reader) {
     let mut ticks = tokio::time::interval(STAMP_POLL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -67,9 +68,9 @@ pub async fn watch_stamps(consensus: Consensus, reader: Reader) {
         if consensus.leading().here {
             continue;
         }
-        match reader.ticket(Instant::now() + STAMP_POLL).await {
-            Ok(_) | Err(crate::read_index::ReadError::NoLeader) => {}
-            Err(crate::read_index::ReadError::Stopping) => return,
+        match reader.confirmed(Instant::now() + STAMP_POLL).await {
+            Ok(_) | Err(ReadError::NoLeader | ReadError::Lagging) => {}
+            Err(ReadError::Stopping) => return,
             Err(error) => tracing::debug!(%error, "the leader's stamp is not known"),
         }
     }

@@ -43,6 +43,29 @@ async fn health(cluster: &Cluster, seat: u64, service: &str) -> Result<ServingSt
     Ok(reply.into_inner().status())
 }
 
+/// Waits until a node is not ready, and sees that every probe says so.
+async fn alive_and_not_ready(cluster: &Cluster, seat: u64) -> Result<()> {
+    let http = cluster.listeners(seat).http;
+    let not_ready = until("the node to be not ready", async || {
+        match get(http, "/readyz").await {
+            Ok((503, body)) => Look::Done(body),
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    });
+    let why = not_ready.await?;
+    ensure!(!why.trim().is_empty(), "a node that is not ready says why");
+    assert_eq!(get(http, "/livez").await?.0, 200);
+    assert_eq!(
+        health(cluster, seat, "liveness").await?,
+        ServingStatus::Serving
+    );
+    assert_eq!(
+        health(cluster, seat, "readiness").await?,
+        ServingStatus::NotServing
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_ready_node_says_so_to_every_probe() -> Result<()> {
     let cluster = nodes(1).start().await?;
@@ -63,25 +86,42 @@ async fn a_node_without_a_majority_is_alive_and_not_ready() -> Result<()> {
     for seat in cluster.others(left) {
         cluster.kill(seat)?;
     }
-    let http = cluster.listeners(left).http;
-    let not_ready = until("the node to be not ready", async || {
-        match get(http, "/readyz").await {
-            Ok((503, body)) => Look::Done(body),
-            other => Look::NotYet(format!("{other:?}")),
-        }
-    });
-    let why = not_ready.await?;
-    ensure!(!why.trim().is_empty(), "a node that is not ready says why");
-    assert_eq!(get(http, "/livez").await?.0, 200);
-    assert_eq!(
-        health(&cluster, left, "liveness").await?,
-        ServingStatus::Serving
-    );
-    assert_eq!(
-        health(&cluster, left, "readiness").await?,
-        ServingStatus::NotServing
-    );
-    Ok(())
+    alive_and_not_ready(&cluster, left).await
+}
+
+#[tokio::test]
+async fn a_follower_that_is_left_alone_turns_not_ready() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    let leader = cluster.leader().await?.seat;
+    let left = cluster.others(leader)[0];
+    for seat in cluster.others(left) {
+        cluster.kill(seat)?;
+    }
+    alive_and_not_ready(&cluster, left).await
+}
+
+#[tokio::test]
+async fn a_node_that_restarts_alone_is_not_ready_whoever_led_before() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    let leader = cluster.leader().await?.seat;
+    let follower = cluster.others(leader)[0];
+    for seat in cluster.seats() {
+        cluster.kill(seat)?;
+    }
+    for seat in [leader, follower] {
+        cluster.start(seat)?;
+        let http = cluster.listeners(seat).http;
+        let said = until("the node to answer", async || {
+            Look::of(get(http, "/readyz").await)
+        });
+        let (status, why) = said.await?;
+        assert_eq!(status, 503, "ready by what its disk remembers: {why}");
+        cluster.kill(seat)?;
+    }
+    for seat in cluster.seats() {
+        cluster.start(seat)?;
+    }
+    cluster.all_ready().await
 }
 
 #[tokio::test]

@@ -220,8 +220,10 @@ impl Host {
                 Read::Lapsed => {
                     self.tick(now_ms)?;
                 }
-                Read::Renew(touch) => {
-                    self.commit(&bare(Operation::Touch(touch), now_ms))?;
+                Read::Renew(touches) => {
+                    for touch in touches {
+                        self.commit(&bare(Operation::Touch(touch), now_ms))?;
+                    }
                 }
                 Read::TooLarge => {
                     let message = "the values are too large for one reply: ask for fewer keys";

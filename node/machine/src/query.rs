@@ -40,8 +40,9 @@ pub enum Read<T> {
     Answer(T),
     /// A deadline lies in (clock, stamp]: let time pass with a `Tick`, then read again with the same stamp.
     Lapsed,
-    /// The idle time is nearly used: commit this, then read again with the same stamp.
-    Renew(Touch),
+    /// Idle times are nearly used: commit these, in any order, then read again with the same stamp. At least one, and at most one for
+    /// each record asked for.
+    Renew(Vec<Touch>),
     /// The values asked for do not fit one reply: ask for fewer. Only of [`batch_retrieve`].
     TooLarge,
 }

@@ -99,11 +99,12 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     snapshot_entries: u64,
 
-    /// Size of the entries after which a snapshot is taken, such as 256MiB
+    /// Size of the entries after which a snapshot is taken, such as 256MiB. The log behind the snapshot before is then removed, however
+    /// few entries it has
     #[arg(long, default_value = "256MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_SNAPSHOT_BYTES", value_name = "SIZE")]
     snapshot_bytes: u64,
 
-    /// Entries that stay in the log behind a snapshot, for nodes that lag
+    /// Entries that stay in the log behind a snapshot, for nodes that lag; fewer if they are larger than --snapshot-bytes
     #[arg(
         long,
         default_value_t = 50_000,

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Addresses, Node,
+    background::Background,
     listeners::{Listeners, serve_clients, serve_peers},
     membership::{end_changes, take_seat, watch_standing},
     name_cluster, record,
@@ -153,7 +154,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let core = parts.core(&consensus, service_runtime.handle());
     running.send_replace(Some(core.running.clone()));
-    let misplaced = parts.background(&core, service_runtime.handle());
+    let (background, misplaced) = parts.background(&core, service_runtime.handle());
     let clients_stop = CancellationToken::new();
     let client_tasks = serve_clients(
         listeners.client,
@@ -173,6 +174,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         state: parts.storage.state,
         clients_stop,
         peers_stop,
+        background: background.into(),
         client_tasks,
         peer_tasks,
         _running: running,
@@ -301,6 +303,7 @@ impl Parts {
             Forwarder::new(consensus.clone()),
             Arc::clone(&stamper),
             Arc::clone(&disk),
+            self.storage.log.clone(),
         );
         let reader = Reader::start(
             consensus.clone(),
@@ -310,7 +313,8 @@ impl Parts {
             proposer.clone(),
         );
         let log = self.storage.log.clone();
-        let leadership = Leadership::new(consensus.clone(), log, disk);
+        let contact = Arc::clone(reader.contact());
+        let leadership = Leadership::new(consensus.clone(), log, disk, contact);
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
@@ -334,40 +338,54 @@ impl Parts {
         }
     }
 
-    /// What runs beside the services; it ends with the runtime. Returns where it is said that this node must not go on.
-    fn background(&self, core: &Core, runtime: &Handle) -> watch::Receiver<Option<Misplaced>> {
+    /// What runs beside the services. Beside it where it is said that this node must not go on.
+    fn background(
+        &self,
+        core: &Core,
+        runtime: &Handle,
+    ) -> (Background, watch::Receiver<Option<Misplaced>>) {
         let Core {
             consensus,
             proposer,
             reader,
             ..
         } = core;
-        runtime.spawn(ticker::run(
-            consensus.clone(),
-            Arc::clone(&self.stamper),
-            proposer.clone(),
-        ));
-        runtime.spawn(ticker::watch_stamps(consensus.clone(), reader.clone()));
-        runtime.spawn(name_cluster(consensus.clone(), proposer.clone()));
+        let mut background = Background::on(runtime);
+        let stamper = Arc::clone(&self.stamper);
+        background.run(
+            "ticker",
+            ticker::run(consensus.clone(), stamper, proposer.clone()),
+        );
+        background.run(
+            "stamp watch",
+            ticker::watch_stamps(consensus.clone(), reader.clone()),
+        );
         let log = self.storage.log.clone();
         let snapshot_bytes = self.config.tuning.snapshot_bytes;
-        runtime.spawn(retention::run(consensus.clone(), log, snapshot_bytes));
-        runtime.spawn(end_changes(consensus.clone()));
-        runtime.spawn(upgrade::run(consensus.clone(), proposer.clone()));
+        background.run(
+            "retention",
+            retention::run(consensus.clone(), log, snapshot_bytes),
+        );
+        background.run("end of changes", end_changes(consensus.clone()));
+        background.run(
+            "feature level",
+            upgrade::run(consensus.clone(), proposer.clone()),
+        );
         let peers = self.config.peers.clone();
-        runtime.spawn(take_seat(consensus.clone(), peers.clone()));
-        runtime.spawn(watch_standing(
+        background.finish(name_cluster(consensus.clone(), proposer.clone()));
+        background.finish(take_seat(consensus.clone(), peers.clone()));
+        background.finish(watch_standing(
             consensus.clone(),
             reader.clone(),
             Arc::clone(&self.storage.data_dir),
             peers.clone(),
         ));
-        runtime.spawn(record::keep(consensus.clone(), peers.clone()));
+        background.finish(record::keep(consensus.clone(), peers.clone()));
         let (found, misplaced) = watch::channel(None);
         let consensus = consensus.clone();
-        runtime.spawn(async move {
+        background.finish(async move {
             found.send_replace(Some(strangers::watch(&consensus, &peers).await));
         });
-        misplaced
+        (background, misplaced)
     }
 }

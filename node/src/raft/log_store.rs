@@ -23,12 +23,15 @@ use super::{
     codec,
     types::{Entry, LeaderId, LogId, TypeConfig, Vote},
 };
-use crate::storage::{
-    error::StorageError,
-    log_db::LogDb,
-    log_op::{Done, LogOp, LogStats},
-    log_tail::LogTail,
-    log_writer::LogWriter,
+use crate::{
+    limits::LOG_QUEUED_BYTES_MAX,
+    storage::{
+        error::StorageError,
+        log_db::LogDb,
+        log_op::{Done, LogOp, LogStats},
+        log_tail::LogTail,
+        log_writer::LogWriter,
+    },
 };
 
 /// Entries are read in pages of at most this many bytes, but of at least one entry.
@@ -157,6 +160,12 @@ impl LogStore {
     #[must_use]
     pub fn stats(&self) -> &LogStats {
         self.0.writer.stats()
+    }
+
+    /// More waits for the disk than should: nothing that can be refused should be added.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        self.stats().queued_bytes.load(Ordering::Relaxed) > LOG_QUEUED_BYTES_MAX
     }
 
     /// Makes durable what was written, and ends writing. Blocks.

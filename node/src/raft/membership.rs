@@ -7,6 +7,9 @@ use openraft::{Instant as _, ServerState, async_runtime::watch::WatchReceiver as
 
 use super::{Consensus, Stopped, types::NodeInfo};
 
+/// A node that lacks no more entries may vote, or lead.
+pub(super) const LEARNER_LAG_MAX: u64 = 1_000;
+
 /// This node's state in consensus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

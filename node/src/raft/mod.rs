@@ -28,7 +28,7 @@ pub mod types;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -232,12 +232,16 @@ impl Consensus {
         let metrics = self.raft.server_metrics();
         let metrics = metrics.borrow_watched();
         let stands = !self.identity.is_removed();
+        let here = stands
+            && metrics.state == ServerState::Leader
+            && metrics.current_leader == Some(metrics.id);
         Leading {
             term: metrics.vote.leader_id.term,
-            leader: metrics.current_leader.filter(|_| stands),
-            here: stands
-                && metrics.state == ServerState::Leader
-                && metrics.current_leader == Some(metrics.id),
+            // After a restart the vote on its disk still says that it leads.
+            leader: metrics
+                .current_leader
+                .filter(|leader| stands && (here || *leader != metrics.id)),
+            here,
         }
     }
 
@@ -260,18 +264,6 @@ impl Consensus {
                 .await
                 .map_err(|_| Stopped("stopped".to_owned()))?;
         }
-    }
-
-    /// Waits until this node has applied what it had committed before a restart.
-    ///
-    /// # Errors
-    /// If that takes longer than `limit`, or consensus stops.
-    pub async fn wait_for_recovery(&self, limit: Duration) -> Result<(), Stopped> {
-        self.raft
-            .wait_for_recovery(Some(limit))
-            .await
-            .map(|_| ())
-            .map_err(|e| Stopped(e.to_string()))
     }
 
     /// Initialises the cluster with these voters, once. Doing it again changes nothing.

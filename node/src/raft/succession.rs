@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Consensus, Stopped, membership::MembershipError};
+use super::{
+    Consensus, Stopped,
+    membership::{LEARNER_LAG_MAX, MembershipError, Overview},
+};
+
+/// A voter that has been silent for longer is not trusted with the office.
+const SUCCESSOR_SILENCE_MAX: Duration = Duration::from_secs(1);
 
 impl Consensus {
     /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads.
@@ -19,17 +25,7 @@ impl Consensus {
         if overview.leader_id != me {
             return Err(MembershipError::NotLeading);
         }
-        let successor = overview
-            .members
-            .iter()
-            .filter(|m| m.voter && m.id != me && to.is_none_or(|to| to == m.id))
-            .filter(|m| {
-                m.silent_for
-                    .is_some_and(|silent| silent < Duration::from_secs(1))
-            })
-            .max_by_key(|m| m.matched)
-            .ok_or(MembershipError::NoSuccessor)?
-            .id;
+        let successor = successor(&overview, me, to).ok_or(MembershipError::NoSuccessor)?;
         let asked = self.raft.trigger().transfer_leader(successor).await;
         asked.map_err(|e| Stopped(e.to_string()))?;
         let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
@@ -37,5 +33,76 @@ impl Consensus {
             Ok(leading) => Ok(leading?.leader.unwrap_or(successor)),
             Err(_) => Err(MembershipError::NoSuccessor),
         }
+    }
+}
+
+/// The voter, `to` if that is named, that has come furthest. One that lags would leave the cluster without a leader until it has
+/// caught up, if it can be elected at all.
+fn successor(overview: &Overview, me: u64, to: Option<u64>) -> Option<u64> {
+    let voters = overview.members.iter().filter(|m| m.voter && m.id != me);
+    voters
+        .filter(|m| to.is_none_or(|to| to == m.id))
+        .filter(|m| {
+            m.silent_for
+                .is_some_and(|silent| silent < SUCCESSOR_SILENCE_MAX)
+        })
+        .filter(|m| overview.last_log.saturating_sub(m.matched.unwrap_or(0)) <= LEARNER_LAG_MAX)
+        .max_by_key(|m| m.matched)
+        .map(|m| m.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_proto::peer::v1::NodeRecord;
+
+    use super::*;
+    use crate::raft::membership::{MemberProgress, Role};
+
+    fn voter(id: u64, matched: u64, silent_ms: u64) -> MemberProgress {
+        MemberProgress {
+            id,
+            record: NodeRecord::default(),
+            voter: true,
+            matched: Some(matched),
+            silent_for: Some(Duration::from_millis(silent_ms)),
+        }
+    }
+
+    fn led_by_1(members: Vec<MemberProgress>) -> Overview {
+        Overview {
+            role: Role::Leader,
+            term: 1,
+            leader_id: 1,
+            last_log: 5_000,
+            committed: 5_000,
+            applied: 5_000,
+            snapshot: 0,
+            purged: 0,
+            members,
+            majority_silent_for: None,
+            stopped: None,
+            change: None,
+            joint: false,
+        }
+    }
+
+    #[test]
+    fn the_voter_that_has_come_furthest_and_answers_takes_over() {
+        let overview = led_by_1(vec![
+            voter(1, 5_000, 0),
+            voter(2, 4_900, 0),
+            voter(3, 4_990, 0),
+            voter(4, 5_000, 1_500),
+        ]);
+        assert_eq!(successor(&overview, 1, None), Some(3));
+        assert_eq!(successor(&overview, 1, Some(2)), Some(2));
+        assert_eq!(successor(&overview, 1, Some(4)), None);
+    }
+
+    #[test]
+    fn a_voter_that_lags_never_takes_over() {
+        let overview = led_by_1(vec![voter(1, 5_000, 0), voter(2, 3_999, 0)]);
+        assert_eq!(successor(&overview, 1, None), None);
+        assert_eq!(successor(&overview, 1, Some(2)), None);
     }
 }

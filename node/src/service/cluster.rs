@@ -2,10 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use helve_machine::{
-    Fault,
-    query::{Read, Usage, tenant_usage},
-};
+use helve_machine::query::{Read, Usage, tenant_usage};
 use helve_proto::v1::{
     AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, StateDigestReply,
     StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
@@ -24,7 +21,7 @@ use crate::{
     limits,
     metrics::CallTimer,
     raft::membership::MembershipError,
-    read_index::{ReadView, Ticket},
+    read_index::{ReadError, ReadView},
 };
 /// Serves operators.
 pub(crate) struct Cluster(pub(crate) Arc<Services>);
@@ -127,15 +124,12 @@ impl Services {
     }
 
     /// What is in use, as this node has applied.
-    pub(crate) fn usage(&self) -> Result<Usage, Fault> {
-        let now = Ticket {
-            index: 0,
-            stamp_ms: 0,
-        };
+    pub(crate) async fn usage(&self) -> Result<Usage, ReadError> {
+        let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         let usage = |view: &ReadView<'_>| {
             tenant_usage(view.view, limits::GROUP_ID, limits::TENANT).map(Read::Answer)
         };
-        match self.reader.query(now, usage)? {
+        match self.reader.read_applied(deadline, usage).await? {
             Read::Answer(usage) => Ok(usage),
             Read::Lapsed | Read::Renew(_) | Read::TooLarge => Ok(Usage::default()),
         }

@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// Not executed: no leader answered in time.
     #[error("no leader answered within the deadline")]
     NoLeader,
+    /// Not executed: this node has not applied what the read must see.
+    #[error("this node lags behind the leader")]
+    Lagging,
     /// Not executed: too much is under way.
     #[error("too much is under way")]
     Overloaded,
@@ -107,6 +110,7 @@ impl From<ReadError> for Failure {
             | ReadError::Propose(ProposeError::Unknown(_) | ProposeError::NoLeader) => {
                 Self::NoLeader
             }
+            ReadError::Lagging => Self::Lagging,
             ReadError::Overloaded | ReadError::Propose(ProposeError::Overloaded) => {
                 Self::Overloaded
             }

@@ -1,38 +1,35 @@
 //! Commands that another node forwarded to this one.
 
-use helve_proto::{
-    command::v1::Command,
-    peer::v1::{
-        ForwardAnswer, ForwardBatch, ForwardReply, Rejected, forward_answer::Answer,
-        rejected::Reason as RejectReason,
-    },
+use std::time::Duration;
+
+use helve_proto::peer::v1::{
+    ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, Rejected, forward_answer::Answer,
+    rejected::Reason as RejectReason,
 };
 use prost::Message;
+use tokio::time::Instant;
 
 use crate::{
     limits::FORWARD_BYTES_MAX,
-    propose::{Attempt, Proposer, Rejection},
+    propose::{Attempt, Proposer, Rejection, Timed},
 };
 
 /// Executes a batch, if this node leads, and answers in messages that are not too large.
 pub(super) async fn execute(proposer: Proposer, batch: ForwardBatch) -> Vec<ForwardReply> {
-    let (ids, commands): (Vec<u64>, Vec<Option<Command>>) = batch
+    let now = Instant::now();
+    let (ids, commands): (Vec<u64>, Vec<Timed>) = batch
         .calls
         .into_iter()
-        .map(|call| (call.correlation_id, call.command))
+        .map(|call| (call.correlation_id, timed(call, now)))
         .unzip();
-    // A call without a command gets the default one, which the machine refuses.
-    let commands = commands
-        .into_iter()
-        .map(Option::unwrap_or_default)
-        .collect();
     let attempts = proposer.execute_here(commands).await;
+    let leader_id = proposer.leader_id();
     let mut replies = vec![ForwardReply::default()];
     let mut bytes = 0;
     for (correlation_id, attempt) in ids.into_iter().zip(attempts) {
         let answer = ForwardAnswer {
             correlation_id,
-            answer: Some(answer(attempt)),
+            answer: Some(answer(attempt, leader_id)),
         };
         let answer_bytes = answer.encoded_len();
         if bytes > 0 && bytes + answer_bytes > FORWARD_BYTES_MAX {
@@ -49,12 +46,20 @@ pub(super) async fn execute(proposer: Proposer, batch: ForwardBatch) -> Vec<Forw
     replies
 }
 
-fn answer(attempt: Attempt) -> Answer {
+fn timed(call: ForwardCall, now: Instant) -> Timed {
+    Timed {
+        // A call without a command gets the default one, which the machine refuses.
+        command: call.command.unwrap_or_default(),
+        deadline: now + Duration::from_millis(call.timeout_ms.into()),
+    }
+}
+
+fn answer(attempt: Attempt, leader_id: u64) -> Answer {
     match attempt {
         Attempt::Outcome(outcome) => Answer::Outcome(*outcome),
         Attempt::Rejected(rejection) => Answer::Rejected(Rejected {
             reason: reject_reason(rejection).into(),
-            leader_id: 0,
+            leader_id,
         }),
         Attempt::Unknown(why) => Answer::Unknown(why),
     }

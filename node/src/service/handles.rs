@@ -80,7 +80,7 @@ mutations! {
 
 queries! {
     Get: GetRequest -> GetReply, by get;
-    Count: CountRequest -> CountReply, by count;
+    Count: CountRequest -> CountReply, by count, from Disk;
 }
 
 impl Listing for ListRequest {

@@ -73,9 +73,9 @@ async fn readyz(State(services): State<Arc<Services>>) -> Response {
 
 async fn metrics(State(services): State<Arc<Services>>) -> Response {
     let broken = |why: String| (StatusCode::INTERNAL_SERVER_ERROR, why).into_response();
-    let usage = match services.usage() {
+    let usage = match services.usage().await {
         Ok(usage) => usage,
-        Err(fault) => return broken(format!("the rows cannot be read: {fault}")),
+        Err(error) => return broken(error.to_string()),
     };
     match services.metrics.encode(&services.status(), usage) {
         Ok(page) => ([(CONTENT_TYPE, OPEN_METRICS)], page).into_response(),

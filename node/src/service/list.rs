@@ -223,7 +223,7 @@ impl<L: Listing> Producer<L> {
             let mut part = match stamped(listing.part(view.view, &scope, PAGE)?, view.index) {
                 Read::Answer(part) => part,
                 Read::Lapsed => return Ok(Read::Lapsed),
-                Read::Renew(touch) => return Ok(Read::Renew(touch)),
+                Read::Renew(touches) => return Ok(Read::Renew(touches)),
                 Read::TooLarge => return Ok(Read::TooLarge),
             };
             part.header_mut().leader_hint = self.services.leadership.hint();

@@ -6,12 +6,19 @@ use helve_machine::{
 };
 
 use super::{Headed, Services, admit::Admitted, failure::Failure};
-use crate::{limits, read_index::ReadView, storage::state_view::StateView};
+use crate::{
+    limits,
+    read_index::{Place, ReadView},
+    storage::state_view::StateView,
+};
 
 /// A request that reads.
 pub(crate) trait Query: Send + Sync + 'static {
     /// What answers it.
     type Reply: Headed;
+
+    /// Where it is asked.
+    const PLACE: Place = Place::Memory;
 
     /// Refuses what no view could answer.
     fn check(&self) -> Result<(), Violation>;
@@ -20,9 +27,9 @@ pub(crate) trait Query: Send + Sync + 'static {
     fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<Self::Reply>, Fault>;
 }
 
-/// Requests that the machine's check and query of one name answer.
+/// Requests that the machine's check and query of one name answer, `from` a place other than memory if that is named.
 macro_rules! queries {
-    ($($name:ident: $request:ident -> $reply:ident, by $query:ident;)*) => {$(
+    ($($name:ident: $request:ident -> $reply:ident, by $query:ident $(, from $place:ident)?;)*) => {$(
         crate::service::headed!($reply);
 
         impl crate::service::Call for $request {
@@ -40,6 +47,8 @@ macro_rules! queries {
 
         impl crate::service::query::Query for $request {
             type Reply = $reply;
+
+            $(const PLACE: crate::read_index::Place = crate::read_index::Place::$place;)?
 
             fn check(&self) -> Result<(), helve_machine::Violation> {
                 helve_machine::check::$query(self)
@@ -70,7 +79,10 @@ impl Services {
             let read = query.answer(view.view, &scope(view, tenant))?;
             Ok(stamped(read, view.index))
         };
-        Ok(self.reader.read(tenant, admitted.deadline, answer).await?)
+        Ok(self
+            .reader
+            .read(tenant, admitted.deadline, Q::PLACE, answer)
+            .await?)
     }
 }
 

@@ -59,6 +59,65 @@ pub(crate) async fn receive(
     }
     drop(send);
     let written = written.await.map_err(|e| Status::internal(e.to_string()))?;
-    let snapshot = written.map_err(|e| Status::invalid_argument(e.to_string()))?;
+    let snapshot = written.map_err(|e| refused(&e))?;
     Ok((start.vote, snapshot))
+}
+
+/// Only what was sent is the sender's fault.
+fn refused(error: &StorageError) -> Status {
+    match error {
+        StorageError::Snapshot(_)
+        | StorageError::Damaged { .. }
+        | StorageError::NewerFormat { .. } => Status::invalid_argument(error.to_string()),
+        StorageError::Engine { .. }
+        | StorageError::Io { .. }
+        | StorageError::BelowSynced { .. }
+        | StorageError::NotCached
+        | StorageError::Stopped => Status::internal(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use futures::stream;
+    use helve_proto::peer::v1::{SnapshotFile, SnapshotManifest, SnapshotStart};
+    use tonic::Code;
+
+    use super::*;
+    use crate::storage::checkpoint::ENGINE;
+
+    /// How a snapshot of one empty file is received there.
+    async fn received(snapshots: &Arc<Snapshots>, file: &str) -> Result<(), Status> {
+        let file = SnapshotFile {
+            name: file.to_owned(),
+            ..SnapshotFile::default()
+        };
+        let start = Part::Start(SnapshotStart {
+            manifest: Some(SnapshotManifest {
+                engine: ENGINE.to_owned(),
+                files: vec![file],
+                ..SnapshotManifest::default()
+            }),
+            ..SnapshotStart::default()
+        });
+        let part = SnapshotPart { part: Some(start) };
+        receive(snapshots, stream::iter([Ok(part)]), |_| Ok(()))
+            .await
+            .map(|_| ())
+    }
+
+    #[tokio::test]
+    async fn only_what_was_sent_is_called_the_senders_fault() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("snapshots");
+        let snapshots = Arc::new(Snapshots::open(&path).unwrap());
+        received(&snapshots, "1.sst").await.unwrap();
+        let refused = received(&snapshots, "../1.sst").await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        fs::remove_dir_all(&path).unwrap();
+        let failed = received(&snapshots, "1.sst").await.unwrap_err();
+        assert_eq!(failed.code(), Code::Internal);
+    }
 }

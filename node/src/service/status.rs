@@ -92,44 +92,57 @@ impl From<Failure> for Problem {
                 Reason::NoLeader,
                 "no leader answered within the deadline, and the call was not executed: retry, or look at `helve status`",
             ),
-            Failure::Overloaded => Self::new(
-                Reason::Overloaded,
+            Failure::Lagging => overloaded(
+                "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`",
+            ),
+            Failure::Overloaded => overloaded(
                 "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
-            )
-            .with("retry_after_ms", limits::OVERLOADED_RETRY_AFTER.as_millis().to_string(),),
+            ),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
                 "a disk is below its reserve, and the call was not executed: delete or take records, or free disk space",
             ),
             Failure::Stopping(why) => Self::new(
                 Reason::Stopping,
-                format!("this node does not serve, and the call was not executed: {why}; try another node"),
+                format!(
+                    "this node does not serve, and the call was not executed: {why}; try another node"
+                ),
             ),
             Failure::Lapsed { resume } => Self::new(
                 Reason::ListLapsed,
                 "the list took too long: continue with `resume_token`, which reads a newer view",
             )
             .with("resume_token", BASE64.encode(&resume)),
-            Failure::NotNow(why) => {
-                Self { code: Code::FailedPrecondition, ..Self::new(Reason::BadRequest, why) }
-            }
+            Failure::NotNow(why) => Self {
+                code: Code::FailedPrecondition,
+                ..Self::new(Reason::BadRequest, why)
+            },
             Failure::Membership(error) => Self::new(members_reason(&error), error.to_string()),
             Failure::ChangeGoesOn(change) => Self {
                 code: Code::DeadlineExceeded,
                 ..Self::new(
                     Reason::ChangeUnderWay,
-                    format!("the deadline passed, and the change goes on: {change}; `helve member list` shows it, and the same call follows it"),
+                    format!(
+                        "the deadline passed, and the change goes on: {change}; `helve member list` shows it, and the same call follows it"
+                    ),
                 )
             },
             Failure::NobodyAsked(change) => Self {
                 code: Code::DeadlineExceeded,
                 ..Self::new(
                     Reason::NodeSilent,
-                    format!("no node asked for its seat before the deadline, and nothing was changed ({change}): start it with that --id, the address in its --peers and an empty --data-dir, and repeat this"),
+                    format!(
+                        "no node asked for its seat before the deadline, and nothing was changed ({change}): start it with that --id, the address in its --peers and an empty --data-dir, and repeat this"
+                    ),
                 )
             },
         }
     }
+}
+
+fn overloaded(message: &str) -> Problem {
+    let pause_ms = limits::OVERLOADED_RETRY_AFTER.as_millis();
+    Problem::new(Reason::Overloaded, message).with("retry_after_ms", pause_ms.to_string())
 }
 
 impl From<Failure> for Status {

@@ -28,7 +28,7 @@ use crate::failpoint::{self, Failpoint};
 /// The format of manifests that this build writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
 /// Names the engine and the major version that reads its files.
-pub(super) const ENGINE: &str = "rocksdb-11";
+pub(crate) const ENGINE: &str = "rocksdb-11";
 pub(super) const MANIFEST_NAME: &str = "snapshot.pb";
 const PREFIX: &str = "snap-";
 const UNFINISHED_PREFIX: &str = "tmp-";

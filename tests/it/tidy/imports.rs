@@ -11,6 +11,7 @@ use super::{
 const RUNGS: [&[&str]; 7] = [
     &[
         "failpoint",
+        "leader_contact",
         "limits",
         "metrics",
         "peer_channel",

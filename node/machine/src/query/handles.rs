@@ -46,9 +46,8 @@ pub fn get<V: View>(
             owner: request.owner.clone(),
             id: request.id.clone(),
         };
-        return Ok(Read::Renew(Touch {
-            record: Some(Record::Handle(handle)),
-        }));
+        let record = Some(Record::Handle(handle));
+        return Ok(Read::Renew(vec![Touch { record }]));
     }
     reply.info = Some(record::info(&request.owner, &request.id, row));
     reply.value = row.value.clone();

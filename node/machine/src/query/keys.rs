@@ -36,7 +36,7 @@ pub fn retrieve<V: View>(
             record,
         }),
         Read::Lapsed => Read::Lapsed,
-        Read::Renew(touch) => Read::Renew(touch),
+        Read::Renew(touches) => Read::Renew(touches),
         Read::TooLarge => Read::TooLarge,
     })
 }
@@ -53,11 +53,16 @@ pub fn batch_retrieve<V: View>(
     let reading = Reading::new(view, scope)?;
     let mut keys = Vec::with_capacity(request.keys.len());
     let mut bytes = 0;
+    let mut touches = Vec::new();
     for key in &request.keys {
         let record = match one(&reading, &request.owner, key)? {
             Read::Answer(record) => record,
             Read::Lapsed => return Ok(Read::Lapsed),
-            Read::Renew(touch) => return Ok(Read::Renew(touch)),
+            // Each commit is a round: the idle keys of one pass are renewed together.
+            Read::Renew(touched) => {
+                touches.extend(touched);
+                continue;
+            }
             Read::TooLarge => return Ok(Read::TooLarge),
         };
         bytes += record.as_ref().map_or(0, |record| record.value.len());
@@ -65,6 +70,9 @@ pub fn batch_retrieve<V: View>(
             return Ok(Read::TooLarge);
         }
         keys.push(RetrievedKey { record });
+    }
+    if !touches.is_empty() {
+        return Ok(Read::Renew(touches));
     }
     Ok(Read::Answer(BatchRetrieveReply {
         header: Some(reading.header()),
@@ -149,9 +157,8 @@ fn one<V: View>(
             owner: owner.to_owned(),
             key: key.to_owned(),
         };
-        return Ok(Read::Renew(Touch {
-            record: Some(Record::Key(key)),
-        }));
+        let record = Some(Record::Key(key));
+        return Ok(Read::Renew(vec![Touch { record }]));
     }
     Ok(Read::Answer(Some(key_record(owner, key, row))))
 }

@@ -108,8 +108,10 @@ impl Host {
                 Read::Lapsed => {
                     self.tick(stamp_ms, 0);
                 }
-                Read::Renew(touch) => {
-                    self.apply_aside(&touch_command(stamp_ms, touch));
+                Read::Renew(touches) => {
+                    for touch in touches {
+                        self.apply_aside(&touch_command(stamp_ms, touch));
+                    }
                 }
                 Read::TooLarge => panic!("the values do not fit a reply"),
             }

@@ -15,6 +15,8 @@ mod planted;
 #[cfg(not(feature = "planted"))]
 mod checks;
 #[cfg(not(feature = "planted"))]
+mod idle;
+#[cfg(not(feature = "planted"))]
 mod properties;
 #[cfg(not(feature = "planted"))]
 mod replay;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use openraft::async_runtime::watch::WatchReceiver as _;
 
 use super::{Held, Stage};
-use crate::raft::{Consensus, Stopped, membership::MembershipError};
-
-/// A learner that lacks no more entries may vote.
-const LEARNER_LAG_MAX: u64 = 1_000;
+use crate::raft::{
+    Consensus, Stopped,
+    membership::{LEARNER_LAG_MAX, MembershipError},
+};
 
 /// A learner that has been silent for longer is given up. It stays a learner.
 const LEARNER_SILENCE_MAX: Duration = Duration::from_secs(20);

@@ -334,3 +334,16 @@ fn a_stopped_log_takes_nothing_more() {
         assert_eq!(log.try_get_log_entries(..).await.unwrap().len(), 1);
     });
 }
+
+#[test]
+fn a_log_whose_disk_does_not_follow_says_that_it_is_overloaded() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let log = open(&directory, TAIL_BYTES);
+        let queued = &log.stats().queued_bytes;
+        queued.store(LOG_QUEUED_BYTES_MAX, Ordering::Relaxed);
+        assert!(!log.is_overloaded());
+        queued.fetch_add(1, Ordering::Relaxed);
+        assert!(log.is_overloaded());
+    });
+}

@@ -97,6 +97,7 @@ fn a_status_and_an_exchange_answer_say_the_same() {
     let failures = || {
         [
             Failure::NoLeader,
+            Failure::Lagging,
             Failure::Overloaded,
             Failure::DiskFull,
             Failure::Stopping("it is shutting down".into()),
