@@ -63,7 +63,6 @@ async fn check_owners(cluster: &Cluster) -> Result<()> {
             store: "carts".to_owned(),
             owner: owner.to_owned(),
             id: minted.name.clone(),
-            ..GetRequest::default()
         };
         let reply = caller.get(request).await?;
         promise!(

@@ -33,8 +33,7 @@ pub async fn agree(cluster: &Cluster) -> Result<()> {
                 Err(status) => return Look::NotYet(format!("node {seat}: {status}")),
             }
         }
-        let compared = seen.values().map(|at_index| compare(at_index)).collect();
-        let compared: Result<()> = compared;
+        let compared = seen.values().try_for_each(compare);
         let is_met = seen.values().any(|at_index| at_index.len() == seats.len());
         if compared.is_err() || is_met {
             Look::Done(compared)
