@@ -89,13 +89,13 @@ impl Identity {
         }
     }
 
-    /// The index of a committed membership that this node stood in; 0 before that.
+    /// One past the index of a committed membership that this node stood in; 0 before that.
     #[must_use]
     pub fn member_at(&self) -> u64 {
         self.member_at.load(Ordering::Acquire)
     }
 
-    /// This node stands in the committed membership with this index.
+    /// This node stands in the committed membership whose entry is the one before this index.
     pub fn set_member_at(&self, index: u64) {
         self.member_at.store(index, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use super::{Consensus, Stopped};
 /// What the newest committed membership that this node knows says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// The entry that set the membership; 0 for none.
+    /// One past the index of the entry that set the membership, since a cluster's first has index 0; 0 for none.
     pub index: u64,
     /// This node is in it.
     pub member: bool,
@@ -24,7 +24,7 @@ impl Consensus {
         let metrics = metrics.borrow_watched();
         let committed = &metrics.committed_membership_config;
         Standing {
-            index: committed.log_id().as_ref().map_or(0, |id| id.index),
+            index: committed.log_id().as_ref().map_or(0, |id| id.index + 1),
             member: committed.nodes().any(|(_, node)| node.0.uuid == uuid),
         }
     }

@@ -96,7 +96,7 @@ pub struct NodeIdentity {
     pub node_id: u64,
     /// The cluster; empty while it has none.
     pub cluster_id: String,
-    /// The index of a committed membership that it stood in; 0 before that.
+    /// One past the index of a committed membership that it stood in; 0 before that.
     #[serde(default)]
     pub member_at: u64,
     /// It was taken out of the cluster, and must not take part again.
