@@ -95,7 +95,6 @@ pub const fn pass(_: Failpoint) {}
 
 /// Passes a place on a runtime's thread.
 #[cfg(not(feature = "planted"))]
-#[must_use]
 pub fn passed(_: Failpoint) -> std::future::Ready<()> {
     std::future::ready(())
 }
