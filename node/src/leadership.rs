@@ -119,6 +119,10 @@ impl Leadership {
         if !waits_for.is_empty() {
             return Err(waits_for.as_ref().clone());
         }
+        // Until then it could not tell another cluster's messages from its own.
+        if self.consensus.identity().cluster_id().is_empty() {
+            return Err("the cluster has no name yet: its leader gives it one".to_owned());
+        }
         if overview.leader_id == 0 {
             return Err("no leader is known: check that a majority of the nodes runs".to_owned());
         }

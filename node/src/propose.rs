@@ -313,7 +313,10 @@ impl Core {
         let mut attempts: Vec<Option<Attempt>> = Vec::with_capacity(count);
         let mut encoded = Vec::with_capacity(count);
         for Timed { command, deadline } in commands {
-            if log_full || deadline <= now {
+            if deadline <= now {
+                // Its turn came too late: a leader that is cut off is no leader, and has not too much to do.
+                attempts.push(Some(Attempt::Rejected(Rejection::NotLeading)));
+            } else if log_full {
                 attempts.push(Some(Attempt::Rejected(Rejection::Overloaded)));
             } else if disk_full && !frees_space(&command) {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));

@@ -38,13 +38,12 @@ async fn attempt(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Result
         let recorded = consensus.record_member(identity.node_id(), own).await;
         return recorded.map_err(|error| error.to_string());
     }
-    // A leader that looks for this node elsewhere is unknown here, but not to the listed peers.
-    let known = leading.leader.and_then(|id| consensus.peer_address(id));
-    let leader = match known {
-        Some(address) => address,
-        None => bootstrap::find_leader(identity, peers)
-            .await
-            .ok_or("no leader is known")?,
-    };
-    bootstrap::update_record(identity, &leader).await
+    // A leader that looks for this node elsewhere is unknown here, but not to the others; they may have moved as well.
+    let mut leader = leading.leader.and_then(|id| consensus.peer_address(id));
+    for addresses in [peers, &consensus.member_addresses()] {
+        if leader.is_none() {
+            leader = bootstrap::find_leader(identity, addresses).await;
+        }
+    }
+    bootstrap::update_record(identity, &leader.ok_or("no leader is known")?).await
 }

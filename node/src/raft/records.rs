@@ -82,6 +82,15 @@ impl Consensus {
         Some(address.unwrap_or(record.peer_address))
     }
 
+    /// The seats of all members, and where their peer ports are.
+    #[must_use]
+    pub fn member_addresses(&self) -> BTreeMap<u64, String> {
+        let members = self.overview().members.into_iter();
+        members
+            .map(|member| (member.record.seat, member.record.peer_address))
+            .collect()
+    }
+
     /// The membership knows this node as it is now: its seat, addresses and feature level. True as well if it is no member.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
