@@ -141,6 +141,17 @@ impl Cluster {
         data_directory(self.directory.path(), seat)
     }
 
+    /// The file that a node's process writes its log to.
+    #[must_use]
+    pub fn log_file(&self, seat: u64) -> PathBuf {
+        self.directory.path().join(format!("node-{seat}.log"))
+    }
+
+    /// Prints no logs when it is dropped: for programs that keep them elsewhere.
+    pub fn hush(&mut self) {
+        self.quiet = true;
+    }
+
     /// A node's process.
     #[must_use]
     pub fn node(&self, seat: u64) -> &Process {

@@ -7,6 +7,7 @@
 //! - [`ledger`]: what callers were told, to compare with what is there.
 //! - [`history`]: what callers asked and were told, and when; [`judge`]: whether that contradicts what Helve promises, by the
 //!   [`model`].
+//! - [`workload`]: what callers do while a run breaks things.
 //! - [`wait`]: the one way to wait. [`mod@promise`]: the difference between a broken promise and a broken test.
 
 pub mod address;
@@ -22,6 +23,7 @@ pub mod model;
 pub mod process;
 pub mod promise;
 pub mod wait;
+pub mod workload;
 
 /// README's examples compile.
 #[cfg(doctest)]

@@ -34,6 +34,11 @@ pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Look<T>) -> Result<
     within(PATIENCE, what, look).await
 }
 
+/// Lets so much time pass, for a fault to last: nothing is waited for, and nothing follows from its being over.
+pub async fn hold(time: Duration) {
+    sleep(time).await;
+}
+
 async fn within<T>(
     patience: Duration,
     what: &str,
