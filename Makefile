@@ -6,13 +6,15 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
 # Colour and progress bars only where somebody looks.
 CARGO = cargo
 STEP = .ci/step
-# How often `make soak` repeats.
-N ?= 10
-# Arguments for the demo and the benchmarks, as in: make demo ARGS="--flows 200 --keep"
+# How long `make soak` goes on.
+HOURS ?= 1
+# Arguments for the demo, the benchmarks and the chaos suite, as in: make demo ARGS="--flows 200 --keep"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit integration compose-test fix bench soak
+.PHONY: help tools build-tools compose-tools build demo test check unit integration chaos-short compose-test chaos planted soak fix bench
+
+CHAOS = $(CARGO) test --locked --package helve-tests --features planted --test chaos --
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -34,7 +36,7 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check unit integration compose-test
+	@$(MAKE) --no-print-directory check unit integration chaos-short compose-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
@@ -52,10 +54,19 @@ unit: tools ## Unit tests, properties, story scripts, the log store's suite, doc
 
 integration: tools ## Conformance on every host, faults, bad input, planted bugs, the demo and the demo that must fail
 	@$(STEP) "integration" $(CARGO) test --locked --package helve-tests --features planted \
-	    --test it -- --skip tidy::
+	    --lib --test it -- --skip tidy::
 
 compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
 	@$(STEP) "compose" $(CARGO) test --locked --package helve-tests --features planted --test compose
+
+chaos-short: tools ## The fixed short part of the chaos suite
+	@$(STEP) "chaos, the short part" $(CHAOS) --short
+
+chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or what is asked for (ARGS="--seed 7 --fault kill-leader")
+	@$(STEP) "chaos" $(CHAOS) $(or $(ARGS),--minutes 18 --seeds 20)
+
+planted: tools ## Each planted bug is found by the chaos test that is there for it
+	@$(STEP) "planted bugs" $(CHAOS) --planted all $(ARGS)
 
 fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) fmt --all
@@ -65,12 +76,5 @@ bench: build-tools ## Operations a second, latency and fsyncs of three nodes (AR
 	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
 	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --package helve-tests --profile dev --bench cluster -- $(ARGS)
 
-soak: build tools ## The demo and the faults, N=10 times each
-	@for round in $$(seq 1 $(N)); do \
-	    $(STEP) "demo, round $$round of $(N)" "$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS) || exit 1; \
-	done
-	@$(CARGO) test --locked --package helve-tests --features planted --no-run
-	@for round in $$(seq 1 $(N)); do \
-	    $(STEP) "faults, round $$round of $(N)" $(CARGO) test --locked --package helve-tests --features planted \
-	        --test it -- --skip tidy:: --skip demo:: || exit 1; \
-	done
+soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
+	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)

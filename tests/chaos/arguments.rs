@@ -1,0 +1,72 @@
+//! What the suite is asked to run.
+
+use clap::{Parser, ValueEnum};
+
+/// Breaks clusters of real processes while clients work, and judges every answer.
+#[derive(Debug, Parser)]
+#[command(
+    name = "chaos",
+    after_long_help = "Without arguments the short part runs. Exit status: 0 all runs held, 1 a run was broken, undecided or void."
+)]
+pub(crate) struct Arguments {
+    /// The fixed short part, which `make test` runs
+    #[arg(long)]
+    pub(crate) short: bool,
+
+    /// All faults, round after round, each run with the next seed, until so many minutes are over
+    #[arg(long, value_name = "N", conflicts_with_all = ["short", "hours"])]
+    pub(crate) minutes: Option<f64>,
+
+    /// As --minutes, in hours, and with seeds that nobody has run before
+    #[arg(long, value_name = "N", conflicts_with = "short")]
+    pub(crate) hours: Option<f64>,
+
+    /// The first seed
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// How many seeds; with --minutes at least so many
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<u64>,
+
+    /// Only this fault; of several, one after the other in each run
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) fault: Vec<String>,
+
+    /// Only these workloads, side by side in each run, instead of those that the seed draws
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) workload: Vec<String>,
+
+    /// Nothing but so many failovers in a row, each measured
+    #[arg(long, value_name = "N")]
+    pub(crate) failovers: Option<u64>,
+
+    /// Shows that planted bugs are found: `all`, or the names of some; with --fault, runs that plan with the bug
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) planted: Vec<String>,
+
+    /// Only print which faults and workloads there are
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// How to print what the runs came to
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Output,
+}
+
+impl Arguments {
+    /// Whether a certain run is asked for.
+    pub(crate) fn is_chosen(&self) -> bool {
+        let names = [&self.fault, &self.workload, &self.planted];
+        self.seed.is_some() || self.seeds.is_some() || names.iter().any(|names| !names.is_empty())
+    }
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}

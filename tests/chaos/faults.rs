@@ -1,0 +1,18 @@
+//! All faults that the suite knows: those that break any node from outside, and those that need failpoints inside.
+
+use helve_tests::fault::{self, Fault};
+
+use super::{crash_points, lost_voter::LostVoter};
+
+/// All of them.
+pub(crate) fn all() -> Vec<Box<dyn Fault>> {
+    let mut all = fault::all();
+    all.extend(crash_points::all());
+    all.push(Box::new(LostVoter));
+    all
+}
+
+/// The fault of this name.
+pub(crate) fn named(name: &str) -> Option<Box<dyn Fault>> {
+    all().into_iter().find(|fault| fault.name() == name)
+}

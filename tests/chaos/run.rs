@@ -1,0 +1,218 @@
+//! One run: a cluster, clients, faults; then healing, a scan, and the judges.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Instant};
+
+use anyhow::Result;
+use helve_client::Client;
+use helve_tests::{
+    cluster::{Cluster, Setup},
+    digest, failpoints,
+    history::History,
+    process::binary,
+    promise::is_broken,
+    wait::PATIENCE,
+    workload::{Harm, Harmed},
+};
+use rand::{SeedableRng as _, rngs::SmallRng};
+
+use super::{
+    keep, load,
+    load::Load,
+    measure,
+    nemesis::Nemesis,
+    outcome::Ran,
+    plan::Plan,
+    recovery,
+    verdict::{self, Judged},
+    written::Written,
+};
+
+/// Nodes of a cluster.
+const NODES: u64 = 3;
+/// Answers that a run must have had to count.
+const ANSWERS_MIN: usize = 100;
+
+/// Runs a plan.
+pub(crate) async fn run(plan: &Plan) -> Ran {
+    let begun = Instant::now();
+    let mut ran = Ran::new(plan);
+    let mut findings = Findings::default();
+    match Scene::set(plan).await {
+        Ok(mut scene) => {
+            findings.note(scene.play(plan, &mut ran).await);
+            findings.harmed.append(&mut scene.harmed);
+            findings.void.append(&mut scene.void);
+            scene.judge(&mut ran, &mut findings);
+            ran.conclude(&findings.harmed, findings.void, findings.undecided);
+            ran.seconds = begun.elapsed().as_secs_f64();
+            if !ran.held() {
+                ran.kept = keep::keep(plan, &ran, &scene.history, &scene.cluster);
+            }
+        }
+        Err(error) => {
+            findings.note(Err(error));
+            ran.conclude(&findings.harmed, findings.void, findings.undecided);
+            ran.seconds = begun.elapsed().as_secs_f64();
+        }
+    }
+    ran
+}
+
+/// The binary that runs break.
+pub(crate) fn binary_under_test() -> PathBuf {
+    binary(env!("CARGO_BIN_EXE_helve-under-test"))
+}
+
+#[derive(Default)]
+struct Findings {
+    harmed: Vec<Harmed>,
+    void: Vec<String>,
+    undecided: Option<String>,
+}
+
+impl Findings {
+    fn note(&mut self, step: Result<()>) {
+        match step {
+            Ok(()) => {}
+            Err(error) if is_broken(&error) => {
+                self.harmed
+                    .push(Harmed::new(Harm::Wrong, format!("{error:#}")));
+            }
+            Err(error) => self.void.push(format!("{error:#}")),
+        }
+    }
+}
+
+/// A cluster with clients and callers.
+struct Scene {
+    cluster: Cluster,
+    nemesis: Nemesis,
+    history: Arc<History>,
+    clients: Arc<[Client]>,
+    load: Load,
+    rng: SmallRng,
+    harmed: Vec<Harmed>,
+    void: Vec<String>,
+    /// When the callers stopped, in the history's nanoseconds.
+    stopped_ns: u64,
+}
+
+impl Scene {
+    async fn set(plan: &Plan) -> Result<Self> {
+        let mut setup = Setup::new(binary_under_test(), NODES)
+            .with("HELVE_SNAPSHOT_ENTRIES", &plan.snapshot_entries.to_string())
+            .with("HELVE_LOG_KEEP_ENTRIES", &plan.log_keep_entries.to_string());
+        if let Some(plant) = &plan.plant {
+            setup = setup.with("HELVE_PLANTED", plant);
+        }
+        let (nemesis, setup) = Nemesis::prepare(plan, setup)?;
+        let mut cluster = setup.prepare().await?;
+        cluster.hush();
+        for seat in cluster.seats() {
+            failpoints::watch(&mut cluster, seat);
+            cluster.start(seat)?;
+        }
+        cluster.all_ready().await?;
+        let history = Arc::new(History::new());
+        let mut rng = SmallRng::seed_from_u64(plan.seeds.recovery);
+        let clients = load::clients(&cluster, &history, &mut rng)?;
+        let load = Load::begin(plan, &clients).await?;
+        Ok(Self {
+            cluster,
+            nemesis,
+            history,
+            clients,
+            load,
+            rng,
+            harmed: Vec::new(),
+            void: Vec::new(),
+            stopped_ns: 0,
+        })
+    }
+
+    /// Breaks, mends, and looks at what is there.
+    async fn play(&mut self, plan: &Plan, ran: &mut Ran) -> Result<()> {
+        let struck = self
+            .nemesis
+            .run(plan, &mut self.cluster, &self.history, &self.load)
+            .await;
+        ran.seen = self.nemesis.seen.clone();
+        let recovered = match struck {
+            Ok(()) => self.recover(ran).await,
+            failed => failed,
+        };
+        let stopped = self.load.stop().await;
+        self.stopped_ns = self.history.now_ns();
+        recovered?;
+        self.harmed.extend(stopped?);
+        self.void.extend(self.load.idle());
+        recovery::converge(&mut self.cluster).await?;
+        // Nothing is broken any more, so that an answer may be late, but must come.
+        let patient = self
+            .clients
+            .iter()
+            .map(|client| client.with_deadline(PATIENCE));
+        let patient: Vec<_> = patient.collect();
+        let roaming = &patient[patient.len() - 1];
+        self.harmed.extend(self.load.check(roaming).await?);
+        let written = Written::in_history(&self.history.events());
+        let nodes = self.cluster.seats().len();
+        recovery::scan(&written, &patient, nodes).await?;
+        digest::agree(&self.cluster).await?;
+        Ok(())
+    }
+
+    async fn recover(&mut self, ran: &mut Ran) -> Result<()> {
+        let served =
+            recovery::majority_serves(&mut self.cluster, &self.clients, &mut self.rng).await?;
+        ran.majority_served_ms = u64::try_from(served.as_millis())?;
+        Ok(())
+    }
+
+    /// Whether a node has said that it executed the planted bug. A bug that nobody met cannot be found.
+    fn plant_executed(&self, plant: &str) -> Result<bool> {
+        let said = format!("planted bug executed: {plant}");
+        for seat in self.cluster.seats() {
+            let log = fs::read(self.cluster.log_file(seat))?;
+            if String::from_utf8_lossy(&log).contains(&said) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stops the nodes, which the judges need the processors of, and judges.
+    fn judge(&mut self, ran: &mut Ran, findings: &mut Findings) {
+        for seat in self.cluster.running() {
+            findings.note(self.cluster.kill(seat).map(drop));
+        }
+        let events = self.history.events();
+        ran.calls = events.len();
+        ran.answered = measure::answered(&events);
+        ran.in_doubt = measure::in_doubt(&events);
+        let windows = &self.nemesis.windows;
+        let longest = measure::longest_unavailability(&events, windows, self.stopped_ns);
+        ran.unavailable_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        if let Some(plant) = &ran.planted {
+            match self.plant_executed(plant) {
+                Ok(executed) => ran.plant_executed = executed,
+                Err(error) => findings.void.push(format!("a log cannot be read: {error}")),
+            }
+            if !ran.plant_executed {
+                let why = format!("no node executed the planted bug {plant}");
+                findings.void.push(why);
+            }
+        }
+        if ran.answered < ANSWERS_MIN {
+            findings.void.push(format!(
+                "{} calls were answered, {ANSWERS_MIN} are needed",
+                ran.answered
+            ));
+        }
+        match verdict::of(&self.history) {
+            Judged::Held => {}
+            Judged::Broken(harmed) => findings.harmed.extend(harmed),
+            Judged::Undecided(why) => findings.undecided = Some(why),
+        }
+    }
+}
