@@ -36,7 +36,7 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check unit integration chaos-short compose-test
+	@$(MAKE) --no-print-directory check unit integration compose-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
