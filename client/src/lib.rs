@@ -65,6 +65,8 @@ mod record;
 mod retry;
 #[cfg(feature = "cluster")]
 mod session;
+#[cfg(feature = "request-state")]
+pub mod state_codec;
 mod state_tool;
 mod transaction;
 mod ttl;

@@ -1,0 +1,126 @@
+//! States that are redeemed once.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use super::{CLOCK_SKEW_MAX, Opened, Refusal, StateCodec, StateContext, wall_ms};
+use crate::{
+    client::Client,
+    error::Error,
+    handle_store::{HandleStore, PutOutcome},
+    handles::{HandleOptions, Handles},
+    ttl::Ttl,
+};
+
+/// The store in which used states are remembered. No server keeps handles of end users in it.
+const STORE: &str = "helve-used-states";
+
+/// Opens each state once: whoever presents it first, on whichever replica, redeems it; all others are refused. SEP-2322 asks for
+/// this where a state must be consumed at most once, such as a confirmation of something that cannot be taken back.
+///
+/// A state is marked as used before its opener hears of it. If the opener dies then, or the mark's answer is lost, the state is
+/// gone: at most once is not exactly once, and the client must begin anew.
+pub struct SingleUse {
+    codec: Arc<dyn StateCodec>,
+    used: Handles<()>,
+}
+
+impl SingleUse {
+    /// What this codec opens, once. Marks are kept on the client's host: replicas that share it share them.
+    #[must_use]
+    pub fn new(codec: Arc<dyn StateCodec>, client: &Client) -> Self {
+        Self {
+            codec,
+            used: client.handles(HandleOptions::new(STORE)),
+        }
+    }
+
+    /// Marks it as used, for as long as any replica might still take it for live: a put of what must be absent.
+    async fn use_up(&self, opened: &Opened) -> Result<(), Refusal> {
+        let left = Duration::from_millis(opened.expires_at_ms.saturating_sub(wall_ms()));
+        let ttl = Ttl::After(left + 2 * CLOCK_SKEW_MAX);
+        match self.used.put_if(&opened.id, &(), ttl, 0).await {
+            Ok(PutOutcome::Created(_)) => Ok(()),
+            Ok(_) => Err(Refusal::Used),
+            Err(error) => Err(Refusal::Unavailable(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl StateCodec for SingleUse {
+    async fn encode(&self, state: &str, context: &StateContext<'_>) -> Result<String, Error> {
+        self.codec.encode(state, context).await
+    }
+
+    async fn decode(&self, sealed: &str, context: &StateContext<'_>) -> Result<Opened, Refusal> {
+        let opened = self.codec.decode(sealed, context).await?;
+        self.use_up(&opened).await?;
+        Ok(opened)
+    }
+}
+
+impl fmt::Debug for SingleUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SingleUse")
+            .field("used", &self.used)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::{
+        MemoryBuilder,
+        state_codec::{FixedKeys, HardenedCodec, OperatorKey},
+    };
+
+    fn replica(key: &OperatorKey, client: &Client) -> SingleUse {
+        let codec = HardenedCodec::new(Arc::new(FixedKeys::new(key)));
+        SingleUse::new(Arc::new(codec), client)
+    }
+
+    #[tokio::test]
+    async fn of_all_replicas_to_which_a_state_is_presented_at_once_one_redeems_it() {
+        let client = MemoryBuilder::new().build().unwrap();
+        let key = OperatorKey::generate().unwrap();
+        let replicas: Vec<_> = (0..3).map(|_| replica(&key, &client)).collect();
+        let context = StateContext::new().subject("alice");
+        let sealed = replicas[0].encode("refund", &context).await.unwrap();
+        let tries = replicas.iter().map(|one| one.decode(&sealed, &context));
+        let outcomes = futures::future::join_all(tries).await;
+        assert_eq!(outcomes.iter().filter(|one| one.is_ok()).count(), 1);
+        let used = |one: &&Result<Opened, Refusal>| matches!(one, Err(Refusal::Used));
+        assert_eq!(outcomes.iter().filter(used).count(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_state_that_does_not_hold_is_not_used_up() {
+        let client = MemoryBuilder::new().build().unwrap();
+        let replica = replica(&OperatorKey::generate().unwrap(), &client);
+        let alice = StateContext::new().subject("alice");
+        let sealed = replica.encode("refund", &alice).await.unwrap();
+        let mallory = StateContext::new().subject("mallory");
+        let refused = replica.decode(&sealed, &mallory).await;
+        assert!(matches!(refused, Err(Refusal::Subject)), "{refused:?}");
+        let store = client.handles::<()>(HandleOptions::new(STORE));
+        assert_eq!(store.len().await.unwrap(), 0, "nothing was stored");
+        assert!(replica.decode(&sealed, &alice).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn without_a_store_to_mark_it_in_no_state_is_redeemed() {
+        let client = MemoryBuilder::new().build().unwrap();
+        let replica = replica(&OperatorKey::generate().unwrap(), &client);
+        let context = StateContext::new();
+        let sealed = replica.encode("refund", &context).await.unwrap();
+        client.close();
+        let refused = replica.decode(&sealed, &context).await;
+        assert!(
+            matches!(refused, Err(Refusal::Unavailable(_))),
+            "{refused:?}"
+        );
+    }
+}
