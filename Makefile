@@ -1,6 +1,6 @@
 # `make help` lists the targets. Everything is built in one profile, into one directory outside the checkout, so that RocksDB
-# is compiled once. The packages that a command selects decide with which features the others are built: those chosen here give
-# the demo, the integration tests and the benchmarks the same ones, and none of them a test's.
+# is compiled once. The packages and features that a command selects decide with which features all others are built: TESTS
+# selects the same for every test, so that nothing is compiled twice for them; demo and benchmarks get the features they ship with.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
 # Colour and progress bars only where somebody looks.
@@ -12,9 +12,10 @@ HOURS ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit integration chaos-short compose-test chaos planted soak fix bench
+.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted soak fix bench
 
-CHAOS = $(CARGO) test --locked --package helve-tests --features planted --test chaos --
+TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
+CHAOS = $(TESTS) --test chaos --
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,28 +37,31 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check unit integration compose-test
+	@$(MAKE) --no-print-directory check tests compose-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "clippy, planted bugs compiled in" \
 	    $(CARGO) clippy --locked --workspace --all-targets --features helve-tests/planted -- -D warnings
+	@$(STEP) "clippy, chaos and compose" \
+	    $(CARGO) clippy --locked --workspace --features helve-tests/planted --test chaos --test compose -- -D warnings
 	@$(STEP) "client alone" $(CARGO) check --locked --package helve-client
 	@$(STEP) "client alone, in memory" $(CARGO) check --locked --package helve-client --no-default-features --features memory
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
-	@$(STEP) "tidy" $(CARGO) test --locked --package helve-tests --features planted --test it -- tidy::
+	@$(STEP) "tidy" $(TESTS) --test it -- tidy::
 
-unit: tools ## Unit tests, properties, story scripts, the log store's suite, documentation tests
-	@$(STEP) "unit, properties, stories, log store" $(CARGO) test --locked --workspace --exclude helve-tests
-	@$(STEP) "README" $(CARGO) test --locked --package helve-tests --features planted --doc
+unit: tools ## Unit tests alone, and the machine's properties and story scripts
+	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
+	@$(STEP) "unit" $(TESTS) --lib --bins
 
-integration: tools ## Conformance on every host, faults, bad input, planted bugs, the demo and the demo that must fail
-	@$(STEP) "integration" $(CARGO) test --locked --package helve-tests --features planted \
-	    --lib --test it -- --skip tidy::
+tests: tools ## Unit tests, properties, stories, conformance on every host, faults, bad input, planted bugs, the demo
+	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
+	@$(STEP) "unit and integration" $(TESTS) --lib --bins --tests -- --skip tidy::
+	@$(STEP) "documentation tests" $(TESTS) --doc
 
 compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
-	@$(STEP) "compose" $(CARGO) test --locked --package helve-tests --features planted --test compose
+	@$(STEP) "compose" $(TESTS) --test compose --
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short
