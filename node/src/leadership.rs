@@ -123,6 +123,13 @@ impl Leadership {
         if self.consensus.identity().cluster_id().is_empty() {
             return Err("the cluster has no name yet: its leader gives it one".to_owned());
         }
+        // Whoever upgrades the next node once this one is ready must not raise the level over it.
+        if self.consensus.is_overrated() {
+            return Err(
+                "the membership has this node as a newer version: a leader is asked to correct that"
+                    .to_owned(),
+            );
+        }
         if overview.leader_id == 0 {
             return Err("no leader is known: check that a majority of the nodes runs".to_owned());
         }

@@ -13,9 +13,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) short: bool,
 
-    /// All faults, round after round, each run with the next seed, until so many minutes are over
+    /// All faults, round after round, several in each run, each run with the next seed, until so many minutes are over
     #[arg(long, value_name = "N", conflicts_with_all = ["short", "hours"])]
     pub(crate) minutes: Option<f64>,
+
+    /// With --minutes: so many whole rounds at least, however long they take
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) rounds: usize,
 
     /// As --minutes, in hours, and with seeds that nobody has run before
     #[arg(long, value_name = "N", conflicts_with = "short")]
@@ -25,8 +29,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// How many seeds; with --minutes at least so many
-    #[arg(long, value_name = "N")]
+    /// How many seeds
+    #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "hours"])]
     pub(crate) seeds: Option<u64>,
 
     /// Only this fault; of several, one after the other in each run

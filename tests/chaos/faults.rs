@@ -2,12 +2,14 @@
 
 use helve_tests::fault::{self, Fault};
 
-use super::{crash_points, lost_voter::LostVoter};
+use super::{crash_points, joint_crash::JointCrash, lost_voter::LostVoter, snapshots};
 
 /// All of them.
 pub(crate) fn all() -> Vec<Box<dyn Fault>> {
     let mut all = fault::all();
     all.extend(crash_points::all());
+    all.extend(snapshots::all());
+    all.push(Box::new(JointCrash::default()));
     all.push(Box::new(LostVoter));
     all
 }

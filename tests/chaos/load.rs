@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use helve_client::{Client, ClusterBuilder};
 use helve_tests::{
     cluster::Cluster,
@@ -18,7 +18,7 @@ use helve_tests::{
     workload::{self, Harm, Harmed, Tally, Worker, Workload},
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use super::plan::Plan;
 
@@ -34,6 +34,8 @@ const ANSWERS_MIN: u64 = 20;
 const DEADLINE: Duration = Duration::from_secs(2);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(700);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+/// How long callers may take to end: a turn of theirs makes few calls, each with its deadline.
+const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 /// Clients that together go through every node, and record what they ask and are told.
 pub(crate) fn clients(
@@ -49,15 +51,31 @@ pub(crate) fn clients(
     });
     let mut endpoints: Vec<Vec<String>> = all.iter().map(|one| vec![one.clone()]).collect();
     endpoints.extend(roaming);
-    let clients = endpoints.into_iter().zip(1..).map(|(endpoints, number)| {
-        let client = ClusterBuilder::new(&endpoints)
-            .deadline(DEADLINE)
-            .attempt_timeout(ATTEMPT_TIMEOUT)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .build()?;
-        Ok(history.record(client, number, &endpoints.join(",")))
+    let plain: Vec<Client> = endpoints
+        .iter()
+        .map(|e| client(e))
+        .collect::<Result<_, _>>()?;
+    let others: Arc<[Client]> = plain.clone().into();
+    let clients = endpoints.into_iter().zip(plain).zip(1..);
+    let clients = clients.map(|((endpoints, plain), number)| {
+        let name = endpoints.join(",");
+        let between = cluster.between().client(
+            plain,
+            Arc::clone(&others),
+            move || client(&endpoints),
+            SmallRng::from_rng(rng),
+        );
+        history.record(between, number, &name)
     });
-    clients.collect()
+    Ok(clients.collect())
+}
+
+fn client(endpoints: &[String]) -> Result<Client, helve_client::Error> {
+    ClusterBuilder::new(endpoints)
+        .deadline(DEADLINE)
+        .attempt_timeout(ATTEMPT_TIMEOUT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .build()
 }
 
 /// Workloads under way.
@@ -145,8 +163,21 @@ impl Load {
     }
 
     /// Stops the callers, and waits for the calls that they have under way. Promises that they found broken are answered.
+    ///
+    /// # Errors
+    ///
+    /// If a caller failed otherwise, or a call does not come back.
     pub(crate) async fn stop(&mut self) -> Result<Vec<Harmed>> {
         self.stop.send_replace(true);
+        let ended = timeout(STOP_LIMIT, self.ended()).await;
+        ended.unwrap_or_else(|_| {
+            let callers = self.callers.len();
+            self.callers.abort_all();
+            bail!("{callers} callers wait after {STOP_LIMIT:?} for calls that never come back")
+        })
+    }
+
+    async fn ended(&mut self) -> Result<Vec<Harmed>> {
         let mut harmed = Vec::new();
         while let Some(ended) = self.callers.join_next().await {
             match ended.context("a caller panicked")? {

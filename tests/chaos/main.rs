@@ -2,9 +2,12 @@
 //! seed and prints the command that repeats it.
 
 mod arguments;
+mod armed;
+mod coverage;
 mod crash_points;
 mod failovers;
 mod faults;
+mod joint_crash;
 mod keep;
 mod load;
 mod lost_voter;
@@ -15,6 +18,7 @@ mod plan;
 mod planted;
 mod recovery;
 mod run;
+mod snapshots;
 mod suite;
 mod table;
 mod verdict;
@@ -51,9 +55,11 @@ async fn main() -> ExitCode {
 async fn go(mut arguments: Arguments) -> Result<bool> {
     let begun = Instant::now();
     let mut report = Report::default();
+    coverage::check(&faults::all().iter().map(|f| f.name()).collect::<Vec<_>>())?;
     let faults = Faults::of_this_machine(&mut report);
     if arguments.list {
-        println!("faults: {}", faults.names().join(" "));
+        println!("{}", coverage::table());
+        println!("faults on this machine: {}", faults.names().join(" "));
         println!("workloads: {}", workload::names().join(" "));
         return Ok(true);
     }

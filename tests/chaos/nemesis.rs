@@ -4,22 +4,34 @@ use anyhow::{Context as _, Result};
 use helve_tests::{
     cluster::{Cluster, Setup},
     fault::Fault,
-    history::History,
+    history::{Event, History},
     promise::Broken,
     wait::hold,
 };
 use rand::{SeedableRng as _, rngs::SmallRng};
 
-use super::{faults, load::Load, measure::Window, plan::Plan};
+use super::{
+    faults,
+    load::Load,
+    measure::{self, Window},
+    outcome::Struck,
+    plan::Plan,
+};
 
 /// The faults of a run.
 pub(crate) struct Nemesis {
     faults: Vec<Box<dyn Fault>>,
     rng: SmallRng,
-    /// When faults were on.
-    pub(crate) windows: Vec<Window>,
-    /// Evidence that each strike happened.
-    pub(crate) seen: Vec<String>,
+    strikes: Vec<Strike>,
+    /// What is under way, for whoever finds that it never ends.
+    pub(crate) step: String,
+}
+
+/// A strike, from its beginning until all was mended.
+struct Strike {
+    fault: &'static str,
+    seen: Option<String>,
+    window: Window,
 }
 
 impl Nemesis {
@@ -37,8 +49,8 @@ impl Nemesis {
         let nemesis = Self {
             faults,
             rng: SmallRng::seed_from_u64(plan.seeds.faults),
-            windows: Vec::new(),
-            seen: Vec::new(),
+            strikes: Vec::new(),
+            step: String::new(),
         };
         Ok((nemesis, setup))
     }
@@ -56,20 +68,26 @@ impl Nemesis {
         load: &Load,
     ) -> Result<()> {
         for strike in &plan.strikes {
-            hold(strike.calm).await;
-            load.answered().await?;
             let fault = &mut self.faults[strike.fault];
             let name = fault.name();
+            self.step = format!("the calm before {name}");
+            hold(strike.calm).await;
+            load.answered().await?;
+            self.step = format!("striking with {name}");
             let from_ns = history.now_ns();
             let struck = fault.strike(cluster, &mut self.rng).await;
-            if let Ok(seen) = &struck {
-                self.seen.push(format!("{name}: {seen}"));
+            if struck.is_ok() {
                 hold(strike.hold).await;
             }
+            self.step = format!("healing {name}");
             let healed = fault.heal(cluster).await;
-            self.windows.push(Window {
-                from_ns,
-                to_ns: history.now_ns(),
+            self.strikes.push(Strike {
+                fault: name,
+                seen: struck.as_ref().ok().map(ToString::to_string),
+                window: Window {
+                    from_ns,
+                    to_ns: history.now_ns(),
+                },
             });
             struck.with_context(|| format!("{name} was not seen to happen"))?;
             healed.map_err(|error| {
@@ -77,7 +95,28 @@ impl Nemesis {
             })?;
             all_run(cluster)?;
         }
+        self.step = "the calm after all strikes".to_owned();
         load.answered().await
+    }
+
+    /// What the strikes came to; `end_ns` is when the callers stopped.
+    pub(crate) fn struck(&self, events: &[Event], end_ns: u64) -> Vec<Struck> {
+        let begun = self.strikes.iter().map(|strike| strike.window.from_ns);
+        let ends = begun.skip(1).chain([end_ns]);
+        let struck = self.strikes.iter().zip(ends).map(|(strike, to_ns)| {
+            let until_next = Window {
+                from_ns: strike.window.from_ns,
+                to_ns,
+            };
+            let longest = measure::longest_unavailability(events, strike.window, end_ns);
+            Struck {
+                fault: strike.fault.to_owned(),
+                seen: strike.seen.clone(),
+                answered: measure::answered_in(events, until_next),
+                unavailable_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
+            }
+        });
+        struck.collect()
     }
 }
 

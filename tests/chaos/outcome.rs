@@ -32,6 +32,18 @@ impl Verdict {
     }
 }
 
+/// One strike of a fault.
+#[derive(Debug, Serialize)]
+pub(crate) struct Struck {
+    pub(crate) fault: String,
+    /// The evidence that it happened; `None` if there is none, which makes the run void.
+    pub(crate) seen: Option<String>,
+    /// Calls that were answered from then on, until the next strike.
+    pub(crate) answered: usize,
+    /// The longest time without an answer to anyone while it lasted.
+    pub(crate) unavailable_ms: u64,
+}
+
 /// One run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ran {
@@ -49,8 +61,7 @@ pub(crate) struct Ran {
     pub(crate) stale: usize,
     /// Broken in another way.
     pub(crate) wrong: usize,
-    /// The evidence that each strike happened.
-    pub(crate) seen: Vec<String>,
+    pub(crate) strikes: Vec<Struck>,
     pub(crate) calls: usize,
     pub(crate) answered: usize,
     pub(crate) in_doubt: usize,
@@ -80,7 +91,7 @@ impl Ran {
             doubled: 0,
             stale: 0,
             wrong: 0,
-            seen: Vec::new(),
+            strikes: Vec::new(),
             calls: 0,
             answered: 0,
             in_doubt: 0,

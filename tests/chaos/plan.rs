@@ -3,11 +3,7 @@
 use std::{fmt, time::Duration};
 
 use helve_tests::workload;
-use rand::{
-    RngExt as _, SeedableRng as _,
-    rngs::SmallRng,
-    seq::{IndexedRandom as _, SliceRandom as _},
-};
+use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
 /// Workloads side by side in a run.
 const WORKLOADS: usize = 3;
@@ -73,7 +69,11 @@ impl Plan {
                 .map(|number| Strike {
                     fault: number % faults.len(),
                     calm: draw_time(&mut rng, 400, 1000),
-                    hold: draw_time(&mut rng, 1200, 3000),
+                    hold: if faults.len() == 1 {
+                        draw_time(&mut rng, 1200, 3000)
+                    } else {
+                        draw_time(&mut rng, 700, 2000)
+                    },
                 })
                 .collect(),
             snapshot_entries: rng.random_range(50..400),
@@ -84,16 +84,6 @@ impl Plan {
                 recovery: rng.random(),
             },
         }
-    }
-
-    /// Two or three different faults for a run, drawn from its seed.
-    pub(crate) fn draw_faults<'a>(seed: u64, known: &[&'a str]) -> Vec<&'a str> {
-        // Another stream than the plan's own.
-        let mut rng = SmallRng::seed_from_u64(!seed);
-        let count = rng.random_range(2..=3);
-        let mut drawn: Vec<_> = known.sample(&mut rng, count).copied().collect();
-        drawn.shuffle(&mut rng);
-        drawn
     }
 
     /// The same, with a bug planted.

@@ -1,8 +1,13 @@
 //! One run: a cluster, clients, faults; then healing, a scan, and the judges.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use helve_client::Client;
 use helve_tests::{
     cluster::{Cluster, Setup},
@@ -14,6 +19,7 @@ use helve_tests::{
     workload::{Harm, Harmed},
 };
 use rand::{SeedableRng as _, rngs::SmallRng};
+use tokio::time::timeout;
 
 use super::{
     keep, load,
@@ -32,14 +38,25 @@ const NODES: u64 = 3;
 /// Answers that a run must have had to count.
 const ANSWERS_MIN: usize = 100;
 
+/// How long a run may take to begin, and to go on: so much, and more for each strike. Far beyond what is ever needed, however busy the
+/// machine: every wait inside has a bound of its own.
+const SET_LIMIT: Duration = Duration::from_secs(300);
+const PLAY_LIMIT: Duration = Duration::from_secs(420);
+const STRIKE_LIMIT: Duration = Duration::from_secs(120);
+
 /// Runs a plan.
 pub(crate) async fn run(plan: &Plan) -> Ran {
     let begun = Instant::now();
     let mut ran = Ran::new(plan);
     let mut findings = Findings::default();
-    match Scene::set(plan).await {
+    let set = timeout(SET_LIMIT, Scene::set(plan)).await;
+    let set = set.unwrap_or_else(|_| Err(anyhow!("it had not begun after {SET_LIMIT:?}")));
+    match set {
         Ok(mut scene) => {
-            findings.note(scene.play(plan, &mut ran).await);
+            let limit = PLAY_LIMIT + STRIKE_LIMIT * u32::try_from(plan.strikes.len()).unwrap_or(1);
+            let played = timeout(limit, scene.play(plan, &mut ran)).await;
+            let hung = |_| Err(anyhow!("it hung: after {limit:?} at {}", scene.step()));
+            findings.note(played.unwrap_or_else(hung));
             findings.harmed.append(&mut scene.harmed);
             findings.void.append(&mut scene.void);
             scene.judge(&mut ran, &mut findings);
@@ -94,7 +111,9 @@ struct Scene {
     harmed: Vec<Harmed>,
     void: Vec<String>,
     /// When the callers stopped, in the history's nanoseconds.
-    stopped_ns: u64,
+    stopped_ns: Option<u64>,
+    /// What is under way behind the strikes.
+    step: &'static str,
 }
 
 impl Scene {
@@ -126,7 +145,8 @@ impl Scene {
             rng,
             harmed: Vec::new(),
             void: Vec::new(),
-            stopped_ns: 0,
+            stopped_ns: None,
+            step: "",
         })
     }
 
@@ -136,16 +156,17 @@ impl Scene {
             .nemesis
             .run(plan, &mut self.cluster, &self.history, &self.load)
             .await;
-        ran.seen = self.nemesis.seen.clone();
         let recovered = match struck {
             Ok(()) => self.recover(ran).await,
             failed => failed,
         };
+        self.step = "the end of the callers";
         let stopped = self.load.stop().await;
-        self.stopped_ns = self.history.now_ns();
+        self.stopped_ns = Some(self.history.now_ns());
         recovered?;
         self.harmed.extend(stopped?);
         self.void.extend(self.load.idle());
+        self.step = "the nodes' coming together";
         recovery::converge(&mut self.cluster).await?;
         // Nothing is broken any more, so that an answer may be late, but must come.
         let patient = self
@@ -153,16 +174,27 @@ impl Scene {
             .iter()
             .map(|client| client.with_deadline(PATIENCE));
         let patient: Vec<_> = patient.collect();
+        self.step = "the scan";
         let roaming = &patient[patient.len() - 1];
         self.harmed.extend(self.load.check(roaming).await?);
         let written = Written::in_history(&self.history.events());
         let nodes = self.cluster.seats().len();
         recovery::scan(&written, &patient, nodes).await?;
+        self.step = "the comparison of rows";
         digest::agree(&self.cluster).await?;
         Ok(())
     }
 
+    /// What is under way.
+    fn step(&self) -> &str {
+        match self.step {
+            "" => &self.nemesis.step,
+            step => step,
+        }
+    }
+
     async fn recover(&mut self, ran: &mut Ran) -> Result<()> {
+        self.step = "the service of a bare majority";
         let served =
             recovery::majority_serves(&mut self.cluster, &self.clients, &mut self.rng).await?;
         ran.majority_served_ms = u64::try_from(served.as_millis())?;
@@ -190,9 +222,10 @@ impl Scene {
         ran.calls = events.len();
         ran.answered = measure::answered(&events);
         ran.in_doubt = measure::in_doubt(&events);
-        let windows = &self.nemesis.windows;
-        let longest = measure::longest_unavailability(&events, windows, self.stopped_ns);
-        ran.unavailable_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        let stopped_ns = self.stopped_ns.unwrap_or_else(|| self.history.now_ns());
+        ran.strikes = self.nemesis.struck(&events, stopped_ns);
+        let longest = ran.strikes.iter().map(|strike| strike.unavailable_ms).max();
+        ran.unavailable_ms = longest.unwrap_or_default();
         if let Some(plant) = &ran.planted {
             match self.plant_executed(plant) {
                 Ok(executed) => ran.plant_executed = executed,

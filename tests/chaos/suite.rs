@@ -3,27 +3,24 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use helve_tests::fault::left_out;
+use helve_tests::fault::{Company, left_out};
+use rand::{SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
 use super::{arguments::Arguments, faults, outcome::Ran, plan::Plan, run::run, table::Report};
 
-/// Every so many-th run of a round strikes with several faults in turn.
-const SEVERAL: u64 = 6;
+/// So many faults strike in a run of a round, one after the other...
+const TOGETHER: usize = 4;
+/// ...and fewer, if a round would have fewer runs than this.
+const RUNS_MIN: usize = 20;
 
-/// The fixed short part: a seed and a fault of each kind, and several in turn.
-const SHORT: [(u64, &str); 12] = [
-    (1, "kill-leader"),
-    (2, "power-loss-all"),
-    (3, "partition-leader-minority"),
-    (4, "freeze-leader"),
-    (5, "wiped-volume"),
-    (6, "clock-jump-ahead"),
-    (7, "torn-install"),
-    (8, "reset-links"),
-    (9, "unsynced-majority"),
-    (10, "disk-full-one"),
-    (11, "lost-voter"),
-    (12, "kill-leader,flapping-links,restart-all"),
+/// The fixed short part: a fault of each kind, two or three in a run.
+const SHORT: [(u64, &str); 6] = [
+    (1, "kill-leader,clock-jump-ahead,rolling-upgrade"),
+    (2, "power-loss-all,disk-full-one,torn-install"),
+    (3, "partition-leader-minority,reset-links,freeze-leader"),
+    (4, "joint-crash,repeated-calls"),
+    (5, "unsynced-majority,wiped-volume,abandoned-calls"),
+    (6, "lost-voter,snapshot-sender-killed"),
 ];
 
 /// Runs that failed once, for the bug that is named. They stay in the short part.
@@ -32,42 +29,45 @@ const PAST: [(u64, &str); 0] = [];
 /// The faults that this machine can make.
 pub(crate) struct Faults {
     names: Vec<&'static str>,
+    /// Those that strike alone.
+    alone: Vec<&'static str>,
 }
 
 impl Faults {
     /// Those that it cannot make are noted in the report, unless the environment says that none may be left out.
     pub(crate) fn of_this_machine(report: &mut Report) -> Self {
-        let mut names = Vec::new();
+        let (mut names, mut alone) = (Vec::new(), Vec::new());
         for fault in faults::all() {
-            match left_out(fault.missing()) {
-                None => names.push(fault.name()),
-                Some(lacks) => {
-                    report.missing.insert(fault.name().to_owned(), lacks);
-                }
+            if let Some(lacks) = left_out(fault.missing()) {
+                report.missing.insert(fault.name().to_owned(), lacks);
+                continue;
+            }
+            names.push(fault.name());
+            if fault.company() == Company::None {
+                alone.push(fault.name());
             }
         }
-        Self { names }
+        Self { names, alone }
     }
 
     pub(crate) fn names(&self) -> &[&'static str] {
         &self.names
     }
 
-    /// The plan of one run of a round: each fault by itself in turn, and every now and then several.
-    fn plan(&self, number: u64, seed: u64, workloads: &[String]) -> Plan {
-        if number % SEVERAL == SEVERAL - 1 {
-            return Plan::draw(seed, &Plan::draw_faults(seed, &self.names), workloads);
+    /// The faults of each run of a round: each fault in one of them, dealt out anew for each round.
+    fn round(&self, seed: u64) -> Vec<Vec<&'static str>> {
+        let is_social = |name: &&&str| !self.alone.contains(name);
+        let mut social: Vec<_> = self.names.iter().filter(is_social).copied().collect();
+        social.shuffle(&mut SmallRng::seed_from_u64(!seed));
+        let least = RUNS_MIN.saturating_sub(self.alone.len()).max(1);
+        let mut runs = vec![Vec::new(); social.len().div_ceil(TOGETHER).max(least)];
+        let count = runs.len();
+        for (number, name) in social.into_iter().enumerate() {
+            runs[number % count].push(name);
         }
-        let turn = number - number / SEVERAL;
-        let count = self.names.len() as u64;
-        let turn = usize::try_from(turn % count).expect("there are few faults");
-        Plan::draw(seed, &[self.names[turn]], workloads)
-    }
-
-    /// How many runs a round takes.
-    fn round(&self) -> u64 {
-        let singles = self.names.len() as u64;
-        singles + singles.div_ceil(SEVERAL - 1)
+        runs.extend(self.alone.iter().map(|name| vec![*name]));
+        runs.retain(|names| !names.is_empty());
+        runs
     }
 }
 
@@ -111,7 +111,9 @@ pub(crate) async fn chosen(
         let seed = first + number;
         let names: Vec<&str> = arguments.fault.iter().map(String::as_str).collect();
         let plan = if names.is_empty() {
-            faults.plan(seed, seed, &arguments.workload)
+            let round = faults.round(first);
+            let turn = usize::try_from(number)? % round.len();
+            Plan::draw(seed, &round[turn], &arguments.workload)
         } else {
             Plan::draw(seed, &names, &arguments.workload)
         };
@@ -121,7 +123,7 @@ pub(crate) async fn chosen(
     Ok(())
 }
 
-/// Round after round until the time is over, but all faults and so many seeds at least.
+/// Round after round until the time is over, but as many whole rounds as were asked for.
 pub(crate) async fn rounds(
     time: Duration,
     arguments: &Arguments,
@@ -129,16 +131,19 @@ pub(crate) async fn rounds(
     report: &mut Report,
 ) {
     let begun = Instant::now();
-    let first = arguments.seed.unwrap_or(1);
-    let least = faults.round().max(arguments.seeds.unwrap_or(1));
+    let mut seed = arguments.seed.unwrap_or(1);
     let mut longest = Duration::ZERO;
-    let mut number = 0;
-    while number < least || begun.elapsed() + longest < time {
-        let started = Instant::now();
-        let plan = faults.plan(number, first + number, &arguments.workload);
-        report.runs.push(one(&plan).await);
-        longest = longest.max(started.elapsed());
-        number += 1;
+    for round in 0.. {
+        for names in faults.round(seed) {
+            if round >= arguments.rounds && begun.elapsed() + longest >= time {
+                return;
+            }
+            let started = Instant::now();
+            let plan = Plan::draw(seed, &names, &arguments.workload);
+            report.runs.push(one(&plan).await);
+            seed += 1;
+            longest = longest.max(started.elapsed());
+        }
     }
 }
 

@@ -9,12 +9,9 @@ use serde::Serialize;
 use super::{
     arguments::Output,
     failovers::Failovers,
-    outcome::{Ran, Verdict},
+    outcome::{Ran, Struck, Verdict},
     planted::{self, Search},
 };
-
-/// The row of runs in which several faults struck.
-const SEVERAL: &str = "several in turn";
 
 /// All that a suite came to.
 #[derive(Debug, Default, Serialize)]
@@ -28,7 +25,7 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
 }
 
-/// The runs of one fault.
+/// The runs of one fault. What was broken in a run counts for each fault that struck in it: the suite cannot tell which one did it.
 #[derive(Debug, Default)]
 struct Row {
     runs: usize,
@@ -103,12 +100,14 @@ fn table(runs: &[Ran]) -> Table {
     let mut rows = BTreeMap::<String, Row>::new();
     let mut all = Row::default();
     for ran in runs {
-        let name = match ran.faults.as_slice() {
-            [fault] => fault,
-            _ => SEVERAL,
-        };
-        rows.entry(name.to_owned()).or_default().add(ran);
-        all.add(ran);
+        for fault in &ran.faults {
+            let strikes = ran.strikes.iter().filter(|strike| strike.fault == *fault);
+            rows.entry(fault.clone()).or_default().add(ran, strikes);
+        }
+        all.add(ran, ran.strikes.iter());
+        // What was answered between strikes counts, too.
+        let in_strikes: usize = ran.strikes.iter().map(|strike| strike.answered).sum();
+        all.answered += ran.answered.saturating_sub(in_strikes);
     }
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
@@ -117,7 +116,7 @@ fn table(runs: &[Ran]) -> Table {
         "runs",
         "strikes",
         "operations",
-        "in doubt",
+        "in doubt in these runs",
         "longest unavailability, s",
         "a majority served after, s",
         "lost",
@@ -127,12 +126,8 @@ fn table(runs: &[Ran]) -> Table {
         "undecided",
         "void",
     ]);
-    let several = rows.remove(SEVERAL);
     for (name, row) in rows {
         table.add_row(row.cells(&name));
-    }
-    if let Some(several) = several {
-        table.add_row(several.cells(SEVERAL));
     }
     table.add_row(all.cells("all"));
     for column in table.column_iter_mut().skip(1) {
@@ -142,12 +137,14 @@ fn table(runs: &[Ran]) -> Table {
 }
 
 impl Row {
-    fn add(&mut self, ran: &Ran) {
+    fn add<'a>(&mut self, ran: &Ran, strikes: impl Iterator<Item = &'a Struck>) {
         self.runs += 1;
-        self.strikes += ran.seen.len();
-        self.answered += ran.answered;
+        for strike in strikes {
+            self.strikes += usize::from(strike.seen.is_some());
+            self.answered += strike.answered;
+            self.unavailable_ms = self.unavailable_ms.max(strike.unavailable_ms);
+        }
         self.in_doubt += ran.in_doubt;
-        self.unavailable_ms = self.unavailable_ms.max(ran.unavailable_ms);
         self.majority_served_ms = self.majority_served_ms.max(ran.majority_served_ms);
         self.lost += ran.lost;
         self.doubled += ran.doubled;

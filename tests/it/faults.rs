@@ -67,6 +67,7 @@ struck_and_healed! {
     a_damaged_log_is_replaced: "truncated-log";
     a_clock_that_is_ahead_is_set_right: "clock-jump-ahead";
     a_node_without_files_has_some_again: "no-open-files";
+    a_member_is_replaced_and_comes_back: "member-replaced";
     calls_that_come_twice_are_answered_alike: "doubled-calls";
     a_storm_of_expiries_passes: "expiry-storm";
     a_hot_handle_counts_right: "hot-handle";

@@ -160,6 +160,26 @@ async fn an_old_version_is_refused(cluster: &mut Cluster) -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_node_that_went_back_to_an_older_version_is_ready_when_the_members_know() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    let seat = 2;
+    for level in [2, 1] {
+        cluster.kill(seat)?;
+        set_level(cluster.node_mut(seat), level);
+        cluster.start(seat)?;
+        cluster.ready(seat).await?;
+        let own = cluster.status(seat).await?;
+        let known = own.members.iter().find(|member| member.seat == seat);
+        assert!(
+            known.is_some_and(|known| known.feature_level <= level),
+            "ready with level {level}, and recorded as {known:?}"
+        );
+        recorded(&cluster, usize::from(level == 2)).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_changed_client_address_is_recorded_on_all_nodes() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let ledger = Ledger::new("carts");

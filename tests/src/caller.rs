@@ -18,6 +18,7 @@ use helve_proto::{
         transact_service_client::TransactServiceClient,
     },
 };
+use tokio::time::timeout;
 use tonic::{
     Request, Status,
     transport::{Channel, Endpoint},
@@ -45,7 +46,7 @@ macro_rules! calls {
                 /// What the node, or the connection, says.
                 pub async fn $name(&self, request: $request) -> Result<$reply, Status> {
                     let mut client = $client::new(self.channel.clone());
-                    Ok(client.$method(with_deadline(request)).await?.into_inner())
+                    Ok(answered(client.$method(with_deadline(request))).await?.into_inner())
                 }
             )*
         }
@@ -113,10 +114,8 @@ impl Caller {
     /// If it does not answer.
     pub async fn status(&self) -> Result<StatusReply, Status> {
         let mut client = ClusterServiceClient::new(self.channel.clone());
-        Ok(client
-            .status(with_deadline(StatusRequest {}))
-            .await?
-            .into_inner())
+        let status = client.status(with_deadline(StatusRequest {}));
+        Ok(answered(status).await?.into_inner())
     }
 
     /// Lists handles: all parts of the stream.
@@ -126,13 +125,20 @@ impl Caller {
     /// What the node, or the connection, says.
     pub async fn list(&self, request: ListRequest) -> Result<Vec<ListReply>, Status> {
         let mut client = HandleServiceClient::new(self.channel.clone());
-        let mut parts = client.list(with_deadline(request)).await?.into_inner();
+        let opened = answered(client.list(with_deadline(request))).await?;
+        let mut parts = opened.into_inner();
         let mut all = Vec::new();
-        while let Some(part) = parts.message().await? {
+        while let Some(part) = answered(parts.message()).await? {
             all.push(part);
         }
         Ok(all)
     }
+}
+
+/// The deadline bounds the wait for an answer's beginning alone: a node that is frozen right behind it would never be given up.
+async fn answered<A>(call: impl Future<Output = Result<A, Status>>) -> Result<A, Status> {
+    let answer = timeout(2 * DEADLINE, call).await;
+    answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("the answer did not end")))
 }
 
 /// The request, to be answered within [`DEADLINE`].

@@ -19,7 +19,7 @@ pub use setup::{Equipment, Setup, slot};
 use crate::{
     address::Listeners,
     caller::Caller,
-    fault::{clock::Clock, disk::Disk, network::Network},
+    fault::{between::Between, clock::Clock, disk::Disk, network::Network},
     process::Process,
     wait::{Look, until},
 };
@@ -37,6 +37,7 @@ pub struct Cluster {
     network: Option<Network>,
     disks: Vec<Disk>,
     clocks: Vec<Clock>,
+    between: Between,
     address: IpAddr,
     directory: TempDir,
     quiet: bool,
@@ -88,6 +89,16 @@ impl Cluster {
         self.seats().into_iter().map(endpoint).collect()
     }
 
+    /// Where the other nodes reach a node: over the network that can be broken, if there is one.
+    #[must_use]
+    pub fn peer_address(&self, seat: u64) -> String {
+        let at = self.listeners(seat);
+        match self.network {
+            Some(_) => at.peer_front.to_string(),
+            None => at.peer.to_string(),
+        }
+    }
+
     /// The network that can be broken.
     ///
     /// # Errors
@@ -127,6 +138,12 @@ impl Cluster {
     pub fn clock(&self, seat: u64) -> Result<&Clock> {
         let clock = self.clocks.get(index(seat));
         clock.context("these nodes have no clocks of their own: Setup::on(Equipment::Clocks)")
+    }
+
+    /// What stands between the callers of a run and the cluster.
+    #[must_use]
+    pub fn between(&self) -> &Between {
+        &self.between
     }
 
     /// A caller of one node, past whatever is broken.

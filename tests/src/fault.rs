@@ -7,9 +7,12 @@
 //! - the [`network`]: [`partition`], [`weak_links`];
 //! - the [`disk`]: [`power`], [`bad_disk`], [`damage`];
 //! - the [`clock`]; what a process may run out of: [`scarce`];
-//! - what callers do: [`calls`] that come twice and late, an expiry [`storm`], [`contention`].
+//! - [`members`] that come and go, versions that are mixed in an [`upgrade`];
+//! - what callers do: [`calls`] that come twice and late, [`repeats`] of those that workloads make ([`between`] them and the
+//!   cluster), an expiry [`storm`], [`contention`].
 
 pub mod bad_disk;
+pub mod between;
 pub mod calls;
 pub mod clock;
 pub mod contention;
@@ -17,14 +20,17 @@ pub mod damage;
 pub mod disk;
 pub mod freeze;
 pub mod kill;
+pub mod members;
 pub mod network;
 pub mod nudge;
 pub mod partition;
 pub mod power;
+pub mod repeats;
 pub mod restart;
 pub mod scarce;
 pub mod storm;
 pub mod transfer;
+pub mod upgrade;
 pub mod weak_links;
 pub mod wipe;
 
@@ -50,6 +56,11 @@ pub trait Fault: Send {
     /// Whether the cluster can go on answering while the fault lasts.
     fn majority(&self) -> Majority {
         Majority::Kept
+    }
+
+    /// Whether other faults may strike the same cluster: not where nodes are started in a way that would keep them from it.
+    fn company(&self) -> Company {
+        Company::Any
     }
 
     /// What nodes need before they start.
@@ -83,6 +94,15 @@ pub enum Majority {
     Kept,
     /// None does: calls may fail until the fault is healed.
     Lost,
+}
+
+/// Which other faults may strike the same cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Company {
+    /// Any.
+    Any,
+    /// None.
+    None,
 }
 
 /// The evidence that a fault really happened, a line for each thing that was seen.
@@ -173,6 +193,9 @@ pub fn all() -> Vec<Box<dyn Fault>> {
     all.extend(bad_disk::all());
     all.extend(damage::all());
     all.extend(clock::all());
+    all.extend(members::all());
+    all.push(Box::new(upgrade::RollingUpgrade));
+    all.extend(repeats::all());
     all.push(Box::new(wipe::WipedVolume));
     all.push(Box::new(transfer::TransferLoop));
     all.push(Box::new(scarce::NoOpenFiles::default()));

@@ -39,7 +39,10 @@ mod told;
 mod verdict;
 mod worlds;
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::{Duration, Instant},
+};
 
 pub use self::verdict::{Finding, Rule, Stats, Verdict};
 use self::{
@@ -56,6 +59,9 @@ use crate::{
 /// So many findings say enough.
 const FINDINGS_MAX: usize = 20;
 
+/// How long each of the two judges may search. What they have not decided by then is undecided, and so fails.
+const SEARCH_MAX: Duration = Duration::from_secs(60);
+
 /// Judges a history. Events that are still open are taken as such: wait for the clients first.
 #[must_use]
 pub fn judge(history: &History) -> Verdict {
@@ -68,7 +74,7 @@ pub fn judge(history: &History) -> Verdict {
             .findings
             .extend(lifetimes::check(&events, &case.bounds));
     }
-    let second = by_record::judge(&events, &case.deeds);
+    let second = by_record::judge(&events, &case.deeds, Instant::now() + SEARCH_MAX);
     judged.findings.extend(second.findings);
     judged.undecided.extend(second.undecided);
     if !judged.findings.is_empty() {
@@ -139,6 +145,7 @@ impl<'e> Prepared<'e> {
             bounds: &self.bounds,
             timelines: &timelines,
             evidence: &self.evidence,
+            until: Instant::now() + SEARCH_MAX,
         };
         let mut judged = search.run();
         judged

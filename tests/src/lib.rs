@@ -1,6 +1,7 @@
 //! Starts Helve nodes as processes of their own, breaks them, and looks at them from outside, as their users do.
 //!
 //! - [`cluster`]: some nodes with their directories; [`process`]: one of them; [`address`]: where they listen.
+//! - [`members`]: changes of a cluster's members.
 //! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
 //! - [`fault`]: what breaks a cluster from outside.
 //! - [`failpoints`]: what breaks one node in the middle of something. [`digest`]: whether all nodes hold the same rows.
@@ -19,6 +20,7 @@ pub mod fault;
 pub mod history;
 pub mod judge;
 pub mod ledger;
+pub mod members;
 pub mod model;
 pub mod process;
 pub mod promise;

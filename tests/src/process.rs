@@ -6,13 +6,18 @@ use std::{
     fs::{self, File, OpenOptions},
     io::Read as _,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::wait::{Look, until};
+use crate::wait::{Look, block_until, until};
+
+/// How long a process may take to end once it was killed, or to stand still once it was frozen: the kernel sees to that, not the
+/// process, but for a thread that it lets wait for a disk.
+const KERNEL_LIMIT: Duration = Duration::from_secs(30);
 
 /// How much of the log is printed when a test fails.
 const LOG_TAIL_BYTES: usize = 8 * 1024;
@@ -120,11 +125,11 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// If it does not run.
+    /// If it does not run, or has not ended long after the signal.
     pub fn kill(&mut self) -> Result<ExitStatus> {
         let mut child = self.child.take().context("the process does not run")?;
         child.kill()?;
-        Ok(child.wait()?)
+        ended_within(&mut child, KERNEL_LIMIT)
     }
 
     /// Asks it to stop with SIGTERM; [`Process::stopped`] waits until it has.
@@ -140,12 +145,18 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// If it does not run.
+    /// If it does not run, or does not stand still long after the signal.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         // Its threads stop one by one; only then is it frozen.
         let pid = self.pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        waitpid(pid, WaitOptions::UNTRACED)?;
+        let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        block_until(KERNEL_LIMIT, "a process to stand still", || {
+            match waitpid(pid, options) {
+                Ok(None) => Look::NotYet(format!("process {pid:?} runs")),
+                other => Look::Done(other.map(drop)),
+            }
+        })??;
         Ok(())
     }
 
@@ -230,6 +241,36 @@ impl Drop for Process {
             eprintln!("cannot kill a process of the test: {error}");
         }
     }
+}
+
+/// Runs a program of the system's to its end, and kills it if that does not come.
+///
+/// # Errors
+///
+/// If it cannot be started, or does not end.
+pub fn run_within(limit: Duration, command: &mut Command) -> Result<Output> {
+    let program = command.get_program().to_owned();
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    // What these programs say fits into a pipe.
+    if let Err(error) = ended_within(&mut child, limit) {
+        child.kill()?;
+        bail!("{} does not come to its end: {error}", program.display());
+    }
+    Ok(child.wait_with_output()?)
+}
+
+fn ended_within(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
+    let pid = child.id();
+    let ended = block_until(limit, "a process to end", || match child.try_wait() {
+        Ok(Some(status)) => Look::Done(Ok(status)),
+        Ok(None) => {
+            let state = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+            Look::NotYet(format!("process {pid} is in the kernel at `{state}`"))
+        }
+        Err(error) => Look::Done(Err(error)),
+    });
+    Ok(ended??)
 }
 
 fn read_tail(path: &Path) -> Result<String> {

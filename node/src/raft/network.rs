@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future::ready, stream};
 use helve_proto::{
     Reason,
     peer::v1::{PeerHeader, peer_service_client::PeerServiceClient},
@@ -191,7 +191,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
 
     fn stream_append<'s, S>(
         &'s mut self,
-        input: S,
+        mut input: S,
         option: RPCOption,
     ) -> BoxFuture<'s, Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, Error>>, Error>>
     where
@@ -201,6 +201,12 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             return stream_append_sequential(self, input, option);
         }
         Box::pin(async move {
+            // The pause behind a failure is in the stream. A connection that is refused asks for no request, so without this wait
+            // the next one would be tried at once, for as long as the peer is away.
+            let Some(first) = input.next().await else {
+                return Ok(Box::pin(stream::empty()) as BoxStream<'s, _>);
+            };
+            let input = stream::once(ready(first)).chain(input);
             let header = self.header();
             let requests = input.map(move |rpc| codec::append_to_proto(header.clone(), rpc));
             let replies = tokio::time::timeout(option.hard_ttl(), self.client().append(requests))
@@ -275,3 +281,6 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         Ok(codec::transfer_reply_from_proto(&reply, &rpc))
     }
 }
+
+#[cfg(test)]
+mod tests;

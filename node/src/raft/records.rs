@@ -100,6 +100,15 @@ impl Consensus {
             .is_none_or(|known| known == *own)
     }
 
+    /// The membership has this node as a newer version than it is. Until that is corrected, the cluster's level may rise above it.
+    #[must_use]
+    pub fn is_overrated(&self) -> bool {
+        let own = self.identity.record();
+        self.member_by_uuid(&own.uuid)
+            .and_then(|(id, _)| self.member(id))
+            .is_some_and(|known| known.feature_level > own.feature_level)
+    }
+
     /// Records a member as it is now. It is asked at its new address first: one that is wrong would cut it off.
     ///
     /// # Errors

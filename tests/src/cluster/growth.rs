@@ -29,6 +29,21 @@ impl Cluster {
         Ok(seat)
     }
 
+    /// Takes the last seat away again: its node is killed, and its data gone. It must be no member any more.
+    ///
+    /// # Errors
+    ///
+    /// If its data cannot be removed.
+    pub fn drop_seat(&mut self) -> Result<()> {
+        let seat = self.nodes.len() as u64;
+        if self.node(seat).pid().is_some() {
+            self.kill(seat)?;
+        }
+        self.nodes.pop();
+        self.setup.nodes = seat - 1;
+        Ok(fs::remove_dir_all(self.data_directory(seat))?)
+    }
+
     /// Waits until one of these nodes leads and all of them say so, and returns its seat. Other nodes may run, and know nothing.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use super::{Cluster, data_directory};
 use crate::{
     address::{Listeners, next_loopback},
     fault::{
+        between::Between,
         clock::{Clock, Monotonic},
         disk::Disk,
         network::Network,
@@ -112,7 +113,9 @@ impl Setup {
             fs::create_dir(data_directory(directory.path(), seat))?;
         }
         let network = if self.has(Equipment::Network) {
-            Some(Network::start(address, &seats)?)
+            // With room for one more: members come and go.
+            let fronts: Vec<u64> = (1..=self.nodes + 1).collect();
+            Some(Network::start(address, &fronts)?)
         } else {
             None
         };
@@ -141,6 +144,7 @@ impl Setup {
             network,
             disks,
             clocks,
+            between: Between::default(),
             address,
             directory,
             quiet: false,

@@ -136,7 +136,7 @@ impl Fault for ColdStart {
     }
 }
 
-async fn stop(cluster: &mut Cluster, seat: u64) -> Result<String> {
+pub(super) async fn stop(cluster: &mut Cluster, seat: u64) -> Result<String> {
     cluster.node(seat).terminate()?;
     stopped(cluster, seat).await
 }

@@ -5,7 +5,10 @@
 
 mod record;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use helve_client::v1::{RecordInfo, exchange_answer::Answer, exchange_call::Call};
@@ -35,21 +38,23 @@ pub(super) struct Searched {
     pub(super) searched: usize,
 }
 
-/// Judges each record by itself.
-pub(super) fn judge(events: &[Event], deeds: &[Deed]) -> Searched {
+/// Judges each record by itself, until then at most.
+pub(super) fn judge(events: &[Event], deeds: &[Deed], until: Instant) -> Searched {
     let mut searched = Searched::default();
     for (name, calls) in records(events, deeds) {
         if calls.expires {
             continue;
         }
         searched.searched += 1;
-        match check(&calls) {
+        match check(&calls, until) {
             CheckResult::Ok => {}
             CheckResult::Unknown => searched.undecided.push(format!(
-                "{name}: no order of its {} calls was found in {SEARCH:?}",
+                "{name}: no order of its {} calls was found in {SEARCH:?}, or in the time that was left",
                 calls.told.len() + calls.unknown.len()
             )),
-            CheckResult::Illegal => searched.findings.push(finding(events, &name, &calls)),
+            CheckResult::Illegal => {
+                searched.findings.push(finding(events, &name, &calls, until));
+            }
         }
     }
     searched
@@ -65,8 +70,8 @@ struct Calls {
 }
 
 /// That an unknown call had no effect is always possible, and the quickest to check.
-fn check(calls: &Calls) -> CheckResult {
-    let without = check_operations_timeout(&calls.told, SEARCH);
+fn check(calls: &Calls, until: Instant) -> CheckResult {
+    let without = check_operations(&calls.told, until);
     if without != CheckResult::Illegal || calls.unknown.is_empty() {
         return without;
     }
@@ -79,11 +84,19 @@ fn check(calls: &Calls) -> CheckResult {
         _ => true,
     };
     let seen: Vec<_> = calls.unknown.iter().filter(is_seen).cloned().collect();
-    let with_seen = check_operations_timeout(&[&calls.told[..], &seen].concat(), SEARCH);
+    let with_seen = check_operations(&[&calls.told[..], &seen].concat(), until);
     if with_seen != CheckResult::Illegal || seen.len() == calls.unknown.len() {
         return with_seen;
     }
-    check_operations_timeout(&[&calls.told[..], &calls.unknown].concat(), SEARCH)
+    check_operations(&[&calls.told[..], &calls.unknown].concat(), until)
+}
+
+fn check_operations(operations: &[Operation<Record>], until: Instant) -> CheckResult {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return CheckResult::Unknown;
+    }
+    check_operations_timeout(operations, SEARCH.min(left))
 }
 
 fn shows(op: &Move, value: &Bytes) -> bool {
@@ -263,7 +276,7 @@ fn operation(first: &Event, teller: &Event, op: Move) -> Operation<Record> {
 }
 
 /// The calls that cannot be put in order: as few of them, from the first on, as cannot.
-fn finding(events: &[Event], name: &Name, calls: &Calls) -> Finding {
+fn finding(events: &[Event], name: &Name, calls: &Calls, until: Instant) -> Finding {
     let mut told: Vec<_> = calls.told.clone();
     told.sort_by_key(|operation| operation.return_time);
     let (mut holds, mut breaks) = (0, told.len());
@@ -274,7 +287,7 @@ fn finding(events: &[Event], name: &Name, calls: &Calls) -> Finding {
             unknown: calls.unknown.clone(),
             expires: false,
         };
-        match check(&some) {
+        match check(&some, until) {
             CheckResult::Illegal => breaks = middle,
             CheckResult::Ok | CheckResult::Unknown => holds = middle,
         }

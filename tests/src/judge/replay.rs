@@ -1,7 +1,7 @@
 //! Replays one record's timeline through the model. Mutations of unknown outcome may stand in any gap that has room for them, so what
 //! the record holds is a set of *worlds*; each told reply leaves those that agree with it. No world left is a contradiction.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use super::{
     bounds::Bounds,
@@ -28,7 +28,7 @@ pub(super) enum Ran {
         /// Those that there were before.
         before: Vec<World>,
     },
-    /// Too many worlds.
+    /// Too many worlds, or too little time for them.
     TooMany,
 }
 
@@ -59,6 +59,8 @@ pub(super) struct Replay<'r, 'a> {
     /// Which floats may take effect, by their deeds.
     pub(super) allowed: &'r dyn Fn(usize) -> bool,
     pub(super) forced: &'r Forced,
+    /// When the search ends, wherever it is.
+    pub(super) until: Instant,
 }
 
 impl Replay<'_, '_> {
@@ -80,6 +82,9 @@ impl Replay<'_, '_> {
                 counted.push(self.count(count, &worlds, entry));
             }
             let next = self.meet(&worlds, entry);
+            if next.is_empty() && self.is_late() {
+                return Ran::TooMany;
+            }
             if next.is_empty() {
                 return Ran::Stuck {
                     at: Contradiction::Entry(number),
@@ -87,13 +92,16 @@ impl Replay<'_, '_> {
                 };
             }
             worlds = self.distinct(next);
-            if worlds.len() > WORLDS_MAX {
+            if worlds.len() > WORLDS_MAX || self.is_late() {
                 return Ran::TooMany;
             }
             after = entry.index;
         }
         worlds = self.grow(worlds, after, u64::MAX);
         self.settle(&mut doubts, &worlds, after, u64::MAX);
+        if self.is_late() {
+            return Ran::TooMany;
+        }
         if let Some(number) = doubts.iter().position(|is_open| *is_open) {
             return Ran::Stuck {
                 at: Contradiction::Doubt(number),
@@ -115,6 +123,11 @@ impl Replay<'_, '_> {
         Ran::Through { worlds, counted }
     }
 
+    /// Whatever is found from here on, worlds may be missing.
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
     fn floats(&self) -> impl Iterator<Item = &Float<'_>> {
         let floats = self.timeline.floats.iter();
         floats.filter(|float| (self.allowed)(float.deed) || self.forced.contains_key(&float.deed))
@@ -134,7 +147,7 @@ impl Replay<'_, '_> {
         }
         let mut grown = self.distinct(worlds);
         let mut edge = grown.clone();
-        while !edge.is_empty() && grown.len() <= WORLDS_MAX {
+        while !edge.is_empty() && grown.len() <= WORLDS_MAX && !self.is_late() {
             let mut found = Vec::new();
             for world in &edge {
                 for float in self.floats().filter(|float| !world.has_used(float.deed)) {

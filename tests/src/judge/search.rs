@@ -1,6 +1,9 @@
 //! The main judge: every record's timeline through the model, and what several records must agree on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use super::{
     bounds::Bounds,
@@ -37,6 +40,8 @@ pub(super) struct Search<'s, 'a> {
     pub(super) bounds: &'s Bounds,
     pub(super) timelines: &'s Timelines<'a>,
     pub(super) evidence: &'s Evidence,
+    /// When the search ends: what is not decided by then is undecided.
+    pub(super) until: Instant,
 }
 
 impl Search<'_, '_> {
@@ -105,6 +110,7 @@ impl Search<'_, '_> {
             bounds: self.bounds,
             allowed,
             forced,
+            until: self.until,
         }
         .run()
     }
@@ -135,9 +141,16 @@ impl Search<'_, '_> {
                 judged.undecided.push(too_many(name));
             }
             Ran::Through { worlds, .. } => {
+                let mut is_open = false;
                 let mut ways = worlds.iter().map(|world| self.with_used(world, forced));
-                match ways.find(|way| self.holds_with(way)) {
+                let found = ways.find(|way| {
+                    let held = self.holds_with(way);
+                    is_open |= held.is_none();
+                    held == Some(true)
+                });
+                match found {
                     Some(way) => *forced = way,
+                    None if is_open => judged.undecided.push(too_many(name)),
                     None if worlds.len() == 1 => judged.findings.push(self.torn(plain, &worlds[0])),
                     None => judged.findings.push(Finding {
                         rule: Rule::Torn,
@@ -173,14 +186,20 @@ impl Search<'_, '_> {
         forced
     }
 
-    /// Whether all records of the forced deeds can be explained with them.
-    fn holds_with(&self, forced: &Forced) -> bool {
-        self.names_of(forced.keys().copied()).iter().all(|name| {
-            self.timelines.of.get(name).is_none_or(|timeline| {
-                let ran = self.replay(name, timeline, &|deed| self.is_lone(deed), forced);
-                matches!(ran, Ran::Through { .. })
-            })
-        })
+    /// Whether all records of the forced deeds can be explained with them; `None` if that cannot be told.
+    fn holds_with(&self, forced: &Forced) -> Option<bool> {
+        let mut all = Some(true);
+        for name in self.names_of(forced.keys().copied()) {
+            let Some(timeline) = self.timelines.of.get(&name) else {
+                continue;
+            };
+            match self.replay(&name, timeline, &|deed| self.is_lone(deed), forced) {
+                Ran::Through { .. } => {}
+                Ran::Stuck { .. } => return Some(false),
+                Ran::TooMany => all = None,
+            }
+        }
+        all
     }
 
     fn torn(&self, plain: Finding, world: &World) -> Finding {
@@ -256,5 +275,5 @@ fn cells(worlds: Vec<World>) -> Vec<Cell> {
 }
 
 fn too_many(name: &Name) -> String {
-    format!("{name}: too many calls of unknown outcome to search through")
+    format!("{name}: too many calls of unknown outcome to search through, or too little time")
 }

@@ -16,6 +16,10 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use super::serve::Server;
+use crate::{
+    process::run_within,
+    wait::{Look, block_until},
+};
 
 const DEVICE: &str = "/dev/fuse";
 /// Threads that answer the kernel: a sync that dawdles delays no read.
@@ -25,6 +29,11 @@ const SOURCE: &str = "helve-test-disk-";
 /// How long a mount may be in use by a process that is on its way out.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
+/// How long `mount` and `umount` may take.
+const KERNEL_LIMIT: Duration = Duration::from_secs(20);
+/// How long the threads of a disk are waited for that is unmounted. They go on for as long as a process holds a copy of this process's
+/// mounts, as containers do while they start: nobody looks at those.
+const COPY_LIMIT: Duration = Duration::from_secs(2);
 
 /// A place to mount at. Dropping it unmounts.
 #[derive(Debug)]
@@ -79,12 +88,13 @@ impl Mount {
             rustix::process::getegid().as_raw(),
         );
         let options = format!("fd=0,rootmode=40000,user_id={user},group_id={group}");
-        let mounted = Command::new("mount")
+        let mut mount = Command::new("mount");
+        mount
             .args(["-i", "-n", "-t", "fuse", "-o", &options])
             .arg(format!("{SOURCE}{}", process::id()))
             .arg(&self.at)
-            .stdin(stdin)
-            .output()?;
+            .stdin(stdin);
+        let mounted = run_within(KERNEL_LIMIT, &mut mount)?;
         if mounted.status.success() {
             return Ok(());
         }
@@ -94,7 +104,7 @@ impl Mount {
         bail!("cannot mount a disk at {}: {error}", self.at.display());
     }
 
-    /// Unmounts it, and waits for its threads. Does nothing if it is not mounted.
+    /// Unmounts it, and waits for its threads for a while. Does nothing if it is not mounted.
     pub(super) fn detach(&mut self) -> Result<()> {
         if self.threads.is_empty() {
             return Ok(());
@@ -111,6 +121,16 @@ impl Mount {
     }
 
     fn join(&mut self) -> Result<()> {
+        let ended = block_until(COPY_LIMIT, "the threads of a disk to end", || {
+            match self.threads.iter().filter(|t| !t.is_finished()).count() {
+                0 => Look::Done(()),
+                busy => Look::NotYet(format!("{busy} go on")),
+            }
+        });
+        if ended.is_err() {
+            self.threads.clear();
+            return Ok(());
+        }
         for thread in self.threads.drain(..) {
             let ended = thread.join();
             ended.map_err(|_| anyhow!("a thread of the disk panicked"))??;
@@ -135,12 +155,9 @@ fn open_device() -> io::Result<File> {
 }
 
 fn unmount(at: &Path, options: &[&str]) -> Result<()> {
-    let unmounted = Command::new("umount")
-        .args(["-i", "-n"])
-        .args(options)
-        .arg(at)
-        .stdin(Stdio::null())
-        .output()?;
+    let mut umount = Command::new("umount");
+    umount.args(["-i", "-n"]).args(options).arg(at);
+    let unmounted = run_within(KERNEL_LIMIT, umount.stdin(Stdio::null()))?;
     let error = String::from_utf8_lossy(&unmounted.stderr);
     ensure!(
         unmounted.status.success(),
