@@ -24,7 +24,7 @@ const SHORT: [(u64, &str); 6] = [
 ];
 
 /// Runs that failed once. They stay in the short part.
-const PAST: [(u64, &str); 2] = [
+const PAST: [(u64, &str); 3] = [
     // Unmounting a disk waited for whoever held a copy of the mounts.
     (101, "members-added-removed,half-open,torn-rows,slow-disk"),
     // A node that cannot open the next file for its rows stops, and says so; the fault took that for a broken promise.
@@ -32,6 +32,8 @@ const PAST: [(u64, &str); 2] = [
         105,
         "disk-full-all,install-switch-killed,no-open-files,flipped-rows",
     ),
+    // A snapshot failed for bytes that a file's length promised, and the node stopped.
+    (31, "kill-follower,expiry-storm,read-only-disk,packet-loss"),
 ];
 
 /// The faults that this machine can make.

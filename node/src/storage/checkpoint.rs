@@ -1,6 +1,8 @@
 //! Snapshots of the state, for peers that lag too far behind the log: a RocksDB checkpoint with a manifest that names every file, its
 //! size and its checksum. The newest is kept in `snapshots/snap-<index>/`.
 
+mod tries;
+
 use std::{
     fs::{self, File},
     io::Read,
@@ -119,8 +121,7 @@ impl Snapshots {
             &rocksdb::FlushOptions::default(),
         );
         flushed.map_err(StorageError::engine("flush the state"))?;
-        Checkpoint::new(db)
-            .and_then(|checkpoint| checkpoint.create_checkpoint(&path))
+        tries::checkpoint(|| Checkpoint::new(db)?.create_checkpoint(&path))
             .map_err(StorageError::engine("take a checkpoint"))?;
         failpoint::pass(Failpoint::BuildCheckpointed);
         let manifest = describe(&path, state)?;
