@@ -175,7 +175,7 @@ async fn refresh(keys: Weak<ClusterKeys>) {
                 tracing::warn!(%error, ring = keys.ring.name(), "the key ring cannot be read: its last keys are held on to");
             }
             Ok(()) if failed => {
-                tracing::info!(ring = keys.ring.name(), "the key ring is read again")
+                tracing::info!(ring = keys.ring.name(), "the key ring is read again");
             }
             _ => {}
         }

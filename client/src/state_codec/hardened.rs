@@ -142,7 +142,7 @@ fn bindings(
         (Refusal::Target, bind(b't', context.target)),
         (
             Refusal::Arguments,
-            key.bind(b'a', arguments.map(|digest| digest.bytes())),
+            key.bind(b'a', arguments.map(super::context::ArgumentsDigest::bytes)),
         ),
     ]
 }
