@@ -1,5 +1,10 @@
 //! The boundary as a server: three methods are guarded, all others are the server's own.
 
+#![expect(
+    deprecated,
+    reason = "what only older clients ask for is the server's to answer, too"
+)]
+
 use std::borrow::Cow;
 
 use rmcp::{

@@ -1,5 +1,10 @@
 //! Replicas on one ring, on paused time.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "these are tests; the lint knows test functions alone"
+)]
+
 use std::time::Duration;
 
 use super::*;
