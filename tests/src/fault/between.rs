@@ -107,6 +107,12 @@ impl Between {
         *lock(&self.0.counts)
     }
 
+    /// Whether a copy was not answered as its call was.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        !lock(&self.0.broken).is_empty()
+    }
+
     /// What must not be, and is so all the same; each is said once.
     #[must_use]
     pub fn take_broken(&self) -> Vec<String> {
