@@ -72,6 +72,8 @@ plants! {
     OwnerNotInKey = 16 => "owner-not-in-key",
     /// The machine does not add up what is in use. On one node alone it is a replica that has gone wrong.
     UsageOff = 17 => "usage-off",
+    /// Values of any size are taken.
+    NoLimit = 18 => "no-limit",
 }
 
 /// No bug has this name.

@@ -9,9 +9,12 @@ use helve_proto::{
 };
 
 use super::{Violation, handle_id, key, lifetime, name, owner, text_size};
-use crate::limits::{
-    CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
-    VALUE_BYTES_MAX,
+use crate::{
+    limits::{
+        CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
+        VALUE_BYTES_MAX,
+    },
+    planted::{self, Plant},
 };
 
 /// Checks an operation; says how many handles it mints.
@@ -97,7 +100,7 @@ fn mint(
 }
 
 fn content(value: &[u8], life: Option<&Lifetime>) -> Result<(), Violation> {
-    if value.len() > VALUE_BYTES_MAX {
+    if value.len() > VALUE_BYTES_MAX && !planted::is(Plant::NoLimit) {
         let message = format!(
             "the value has {} bytes, and {VALUE_BYTES_MAX} are allowed",
             value.len()

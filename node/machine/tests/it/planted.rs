@@ -1,6 +1,9 @@
 //! Planted bugs must be noticed: a story that holds without a bug must fail with it.
 
-use helve_machine::planted::{Plant, choose, clear, executions, learn_next_level};
+use helve_machine::{
+    limits::VALUE_BYTES_MAX,
+    planted::{Plant, choose, clear, executions, learn_next_level},
+};
 
 use crate::story::{Story, Sweep};
 
@@ -13,6 +16,10 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
         })
         .is_err()
     };
+    let large = format!(
+        "put cart a value={} -> too_large",
+        "v".repeat(VALUE_BYTES_MAX + 1)
+    );
     let stories = [
         (
             Plant::ReplayOff,
@@ -42,11 +49,12 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
             Plant::UsageOff,
             "put cart a value=v -> created\ncount cart -> 1",
         ),
+        (Plant::NoLimit, large.as_str()),
     ];
     for (plant, story) in stories {
-        assert!(!fails(story), "without a bug: {story}");
+        assert!(!fails(story), "without a bug: {story:.200}");
         choose(plant);
-        assert!(fails(story), "{plant:?} went unseen: {story}");
+        assert!(fails(story), "{plant:?} went unseen: {story:.200}");
         let executed = executions().is_some_and(|(executed, times)| executed == plant && times > 0);
         assert!(executed, "{plant:?} failed a story without being executed");
         clear();
