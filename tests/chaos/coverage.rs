@@ -34,8 +34,10 @@ const KINDS: [Kind; 24] = [
             "freeze-follower",
             "freeze-random",
             "freeze-all",
+            "freeze-leader-long",
         ],
-        "",
+        "1 to 3 s, and the last 15 to 30 s: longer than any lease and keep-alive between nodes, and than the clients', not than a replay \
+         session's hour",
     ),
     kind(
         "partitions",
@@ -52,9 +54,9 @@ const KINDS: [Kind; 24] = [
          reordered below",
     ),
     kind(
-        "connections reset or half open",
-        &["reset-links", "half-open"],
-        "",
+        "connections reset, half open, or held by callers that never end a call",
+        &["reset-links", "half-open", "slow-loris"],
+        "slow callers come beside the workloads', on the client and HTTP ports of all nodes",
     ),
     kind(
         "wrong clocks",
@@ -74,6 +76,7 @@ const KINDS: [Kind; 24] = [
             "disk-low-one",
             "disk-low-all",
             "disk-full-one",
+            "disk-full-majority",
             "disk-full-all",
         ],
         "",
@@ -158,8 +161,8 @@ const KINDS: [Kind; 24] = [
         "hundreds, on two processors",
     ),
     kind(
-        "one record that all want, and lists while others write",
-        &["hot-handle"],
+        "one record that all want, lists while others write, and calls over the limits",
+        &["hot-handle", "over-limits"],
         "lists are workloads, under every fault",
     ),
     kind(

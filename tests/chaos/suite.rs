@@ -48,7 +48,7 @@ impl Faults {
     pub(crate) fn of_this_machine(report: &mut Report) -> Self {
         let (mut names, mut alone) = (Vec::new(), Vec::new());
         for fault in faults::all() {
-            if let Some(lacks) = left_out(fault.missing()) {
+            if let Some(lacks) = left_out(fault.name(), fault.missing()) {
                 report.missing.insert(fault.name().to_owned(), lacks);
                 continue;
             }

@@ -9,7 +9,7 @@
 //! - the [`clock`]; what a process may run out of: [`scarce`];
 //! - [`members`] that come and go, versions that are mixed in an [`upgrade`];
 //! - what callers do: [`calls`] that come twice and late, [`repeats`] of those that workloads make ([`between`] them and the
-//!   cluster), an expiry [`storm`], [`contention`].
+//!   cluster), an expiry [`storm`], [`contention`], calls [over the limits](over_limits), [`slow_callers`] that never end one.
 
 pub mod bad_disk;
 pub mod between;
@@ -23,21 +23,26 @@ pub mod kill;
 pub mod members;
 pub mod network;
 pub mod nudge;
+pub mod over_limits;
 pub mod partition;
 pub mod power;
 pub mod repeats;
 pub mod restart;
 pub mod scarce;
+pub mod slow_callers;
 pub mod storm;
 pub mod transfer;
 pub mod upgrade;
 pub mod weak_links;
 pub mod wipe;
 
-use std::{env, fmt};
+use std::{env, fmt, io, io::Write as _};
 
 use anyhow::{Result, ensure};
-use rand::{rngs::SmallRng, seq::IndexedRandom as _};
+use rand::{
+    rngs::SmallRng,
+    seq::{IndexedRandom as _, SliceRandom as _},
+};
 use tonic::async_trait;
 
 use crate::cluster::{Cluster, Setup};
@@ -143,6 +148,8 @@ pub enum Target {
     Follower,
     /// Any one.
     Random,
+    /// A bare majority.
+    Majority,
     /// All.
     All,
 }
@@ -164,6 +171,12 @@ impl Target {
                 one_of(followers.collect(), rng).collect()
             }
             Self::Random => one_of(running, rng).collect(),
+            Self::Majority => {
+                let mut some = running;
+                some.shuffle(rng);
+                some.truncate(cluster.seats().len() / 2 + 1);
+                some
+            }
             Self::All => running,
         };
         ensure!(!seats.is_empty(), "there is no {self:?} to break");
@@ -175,7 +188,7 @@ impl Target {
     pub fn majority(self) -> Majority {
         match self {
             Self::Leader | Self::Follower | Self::Random => Majority::Kept,
-            Self::All => Majority::Lost,
+            Self::Majority | Self::All => Majority::Lost,
         }
     }
 }
@@ -202,6 +215,8 @@ pub fn all() -> Vec<Box<dyn Fault>> {
     all.push(Box::new(calls::DoubledCalls::default()));
     all.push(Box::new(storm::ExpiryStorm::default()));
     all.push(Box::new(contention::HotHandle::default()));
+    all.push(Box::new(over_limits::OverLimits));
+    all.push(Box::new(slow_callers::SlowLoris::default()));
     all
 }
 
@@ -211,19 +226,27 @@ pub fn named(name: &str) -> Option<Box<dyn Fault>> {
     all().into_iter().find(|fault| fault.name() == name)
 }
 
-/// What this machine lacks for a fault, to be said and left out.
+/// Whether `HELVE_REQUIRE_FAULTS=1` says that nothing may be left out, whatever the machine lacks.
+#[must_use]
+pub fn all_required() -> bool {
+    env::var_os("HELVE_REQUIRE_FAULTS").is_some_and(|value| value == "1")
+}
+
+/// What this machine lacks for `what`, which is then left out. That is said where a test runner does not swallow it.
 ///
 /// # Panics
 ///
-/// If something is missing and `HELVE_REQUIRE_FAULTS=1` says that nothing may be left out.
+/// If something is missing and nothing [may be left out](all_required).
 #[must_use]
-pub fn left_out(missing: Option<String>) -> Option<String> {
-    let required = env::var_os("HELVE_REQUIRE_FAULTS").is_some_and(|value| value == "1");
+pub fn left_out(what: &str, missing: Option<String>) -> Option<String> {
+    let lacks = missing?;
     assert!(
-        missing.is_none() || !required,
-        "HELVE_REQUIRE_FAULTS=1, and this machine lacks something: {missing:?}"
+        !all_required(),
+        "HELVE_REQUIRE_FAULTS=1, and this machine cannot do {what}: {lacks}"
     );
-    missing
+    // What a test prints by macro is shown only if the test fails. If nobody can be told, there is nobody to tell.
+    drop(writeln!(io::stderr(), "LEFT OUT: {what}: {lacks}"));
+    Some(lacks)
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ pub fn all() -> impl Iterator<Item = Box<dyn Fault>> {
         ("disk-low-one", Low, Target::Random),
         ("disk-low-all", Low, Target::All),
         ("disk-full-one", Full, Target::Random),
+        ("disk-full-majority", Full, Target::Majority),
         ("disk-full-all", Full, Target::All),
         ("fsync-error-once", SyncFailsOnce, Target::Random),
         ("fsync-error-leader", SyncFails, Target::Leader),

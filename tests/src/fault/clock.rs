@@ -9,15 +9,22 @@ mod faked;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use helve_node::stamp::SKEW_MAX;
 use helve_proto::v1::TransferLeaderRequest;
 use rand::rngs::SmallRng;
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 use tonic::async_trait;
 
 pub use faked::{Clock, Monotonic, Reading};
 
 use super::{Fault, Seen, Target, kill::kill};
-use crate::cluster::{Cluster, Equipment, Setup};
+use crate::{
+    cluster::{Cluster, Equipment, Setup},
+    promise,
+};
 
 /// How far a clock jumps.
 const JUMP_S: i64 = 262;
@@ -44,6 +51,7 @@ pub struct WrongClock {
     error: Error,
     target: Target,
     wrong: Option<u64>,
+    before: Option<ClusterTime>,
     strobe: Option<JoinHandle<()>>,
 }
 
@@ -71,6 +79,7 @@ pub fn all() -> impl Iterator<Item = Box<dyn Fault>> {
             error,
             target,
             wrong: None,
+            before: None,
             strobe: None,
         }) as Box<dyn Fault>
     })
@@ -93,6 +102,7 @@ impl Fault for WrongClock {
     async fn strike(&mut self, cluster: &mut Cluster, rng: &mut SmallRng) -> Result<Seen> {
         let seats = self.target.pick(cluster, rng).await?;
         let seat = *seats.first().context("one node is picked")?;
+        self.before = Some(ClusterTime::read(cluster).await?);
         self.wrong = Some(seat);
         let mut seen = Seen::default();
         match self.error {
@@ -133,6 +143,10 @@ impl Fault for WrongClock {
             // Its end is its abortion.
             drop(strobe.await);
         }
+        let held = match self.before.take() {
+            Some(before) => before.did_not_leap(cluster).await,
+            None => Ok(()),
+        };
         if let Some(seat) = self.wrong.take() {
             cluster.clock(seat)?.set(Reading::True)?;
             if matches!(self.error, Error::RateOfAll(_)) {
@@ -140,7 +154,37 @@ impl Fault for WrongClock {
                 restart_with(cluster, seat, Monotonic::True)?;
             }
         }
-        cluster.all_ready().await
+        cluster.all_ready().await?;
+        held
+    }
+}
+
+/// The replicated time, as the leader had it once.
+#[derive(Debug)]
+struct ClusterTime {
+    at: Instant,
+    clock_ms: u64,
+}
+
+impl ClusterTime {
+    async fn read(cluster: &Cluster) -> Result<Self> {
+        let at = Instant::now();
+        let leader = cluster.leader().await?.seat;
+        let node = cluster.status(leader).await?.node;
+        let clock_ms = node.context("a status names its node")?.clock_ms;
+        Ok(Self { at, clock_ms })
+    }
+
+    /// Whatever the clock of one node says, lifetimes go on as time does.
+    async fn did_not_leap(&self, cluster: &Cluster) -> Result<()> {
+        let now = Self::read(cluster).await?;
+        let went = Duration::from_millis(now.clock_ms.saturating_sub(self.clock_ms));
+        let passed = self.at.elapsed();
+        promise!(
+            went <= passed + SKEW_MAX,
+            "the cluster's time went on by {went:?} in {passed:?}"
+        );
+        Ok(())
     }
 }
 

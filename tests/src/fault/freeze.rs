@@ -1,34 +1,52 @@
 //! Nodes that stand still for a while, and go on as if nothing had been: a paused machine, or one that swaps.
 
-use std::fs;
+use std::{fs, ops::Range, time::Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use rand::rngs::SmallRng;
+use rand::{RngExt as _, rngs::SmallRng};
+use tokio::time::{Duration, sleep};
 use tonic::async_trait;
 
 use super::{Fault, Majority, Seen, Target};
-use crate::cluster::Cluster;
+use crate::{cluster::Cluster, promise};
+
+/// A long time: past every lease, the peers' keep-alive (4 s), the clients' and a stream that nobody reads (10 s each), and what a
+/// leader's clock may be off by (10 s). The longest is as long as the pauses of a machine that is moved.
+const LONG_MS: Range<u64> = 15_000..30_000;
+
+/// For how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// As long as the plan says.
+    Planned,
+    /// [`LONG_MS`], and as long as the plan says.
+    Long,
+}
 
 /// SIGSTOP. The nodes go on when it is healed.
 #[derive(Debug)]
 pub struct Freeze {
     name: &'static str,
     target: Target,
+    length: Length,
     frozen: Vec<u64>,
 }
 
-/// Of the leader, a follower, any one, all.
+/// Of the leader, a follower, any one, all; and of the leader, for long.
 pub fn all() -> impl Iterator<Item = Box<dyn Fault>> {
-    let targets = [
-        ("freeze-leader", Target::Leader),
-        ("freeze-follower", Target::Follower),
-        ("freeze-random", Target::Random),
-        ("freeze-all", Target::All),
+    use Length::{Long, Planned};
+    let all = [
+        ("freeze-leader", Target::Leader, Planned),
+        ("freeze-follower", Target::Follower, Planned),
+        ("freeze-random", Target::Random, Planned),
+        ("freeze-all", Target::All, Planned),
+        ("freeze-leader-long", Target::Leader, Long),
     ];
-    targets.into_iter().map(|(name, target)| {
+    all.into_iter().map(|(name, target, length)| {
         Box::new(Freeze {
             name,
             target,
+            length,
             frozen: Vec::new(),
         }) as Box<dyn Fault>
     })
@@ -49,13 +67,11 @@ impl Fault for Freeze {
         for seat in self.target.pick(cluster, rng).await? {
             cluster.node(seat).freeze()?;
             self.frozen.push(seat);
-            let pid = cluster.node(seat).pid().context("a frozen node runs")?;
-            let state = state(pid)?;
-            ensure!(
-                state == 'T',
-                "node {seat} was to stand still, and is in state {state}"
-            );
-            seen.add(format!("node {seat}, process {pid}: state {state}"));
+            seen.add(stands_still(cluster, seat)?);
+        }
+        if self.length == Length::Long {
+            let time = Duration::from_millis(rng.random_range(LONG_MS));
+            seen.add(without(cluster, &self.frozen, time).await?);
         }
         Ok(seen)
     }
@@ -66,6 +82,35 @@ impl Fault for Freeze {
         }
         cluster.all_ready().await
     }
+}
+
+/// Lets the others do without those that stand still for so long. They are a majority, and must have elected when it is over.
+async fn without(cluster: &Cluster, frozen: &[u64], time: Duration) -> Result<String> {
+    let begun = Instant::now();
+    sleep(time).await;
+    let others = cluster.running().into_iter();
+    let led = cluster
+        .leader_of(others.filter(|seat| !frozen.contains(seat)))
+        .await;
+    promise!(
+        led.is_ok(),
+        "the leader stood still for {time:?}, and a majority elected no other: {led:?}"
+    );
+    for &seat in frozen {
+        stands_still(cluster, seat)?;
+    }
+    Ok(format!("after {:?} node {} leads", begun.elapsed(), led?))
+}
+
+/// Sees that a node stands still, and says so.
+fn stands_still(cluster: &Cluster, seat: u64) -> Result<String> {
+    let pid = cluster.node(seat).pid().context("a frozen node runs")?;
+    let state = state(pid)?;
+    ensure!(
+        state == 'T',
+        "node {seat} was to stand still, and is in state {state}"
+    );
+    Ok(format!("node {seat}, process {pid}: state {state}"))
 }
 
 /// The state of a process as the kernel names it: `T` if it is stopped.

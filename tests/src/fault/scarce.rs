@@ -86,7 +86,12 @@ impl Fault for NoOpenFiles {
     }
 }
 
-fn open_files(pid: u32) -> Result<u64> {
+/// How many files, connections among them, a process holds open.
+///
+/// # Errors
+///
+/// If there is no such process.
+pub(super) fn open_files(pid: u32) -> Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
 }
 

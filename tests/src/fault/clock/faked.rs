@@ -141,8 +141,7 @@ mod tests {
 
     #[test]
     fn a_clock_jumps_there_and_back() {
-        if let Some(missing) = crate::fault::left_out(Clock::missing()) {
-            println!("left out: {missing}");
+        if crate::fault::left_out("a clock of our own", Clock::missing()).is_some() {
             return;
         }
         let directory = tempfile::tempdir().unwrap();
