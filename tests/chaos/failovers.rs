@@ -53,7 +53,10 @@ pub(crate) struct Failovers {
 
 impl Failovers {
     pub(crate) fn held(&self) -> bool {
-        self.hung == 0 && self.broken.is_empty() && self.failovers == self.times_ms.len() as u64
+        self.failovers > 0
+            && self.hung == 0
+            && self.broken.is_empty()
+            && self.failovers == self.times_ms.len() as u64
     }
 
     pub(crate) fn table(&self) -> Table {
@@ -147,7 +150,7 @@ pub(crate) async fn run(count: u64, seed: u64) -> Result<Failovers> {
         writer.keys.retrieve(&key(written)).await?;
     }
     match verdict::of(&history) {
-        Judged::Held => {}
+        Judged::Held { .. } => {}
         Judged::Broken(harmed) => {
             failovers.broken = harmed.iter().map(ToString::to_string).collect();
         }

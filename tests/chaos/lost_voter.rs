@@ -1,19 +1,23 @@
 //! A voter that loses its volume while the rest of its majority is away: it must not vote as if it still knew what it acknowledged.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use helve_tests::{
     cluster::Cluster,
     fault::{Fault, Majority, Seen, Target},
     wait::{Look, until},
 };
-use rand::rngs::SmallRng;
+use rand::{
+    rngs::SmallRng,
+    seq::{IndexedRandom as _, SliceRandom as _},
+};
 use tonic::async_trait;
 
 /// Log entries that only the leader and the voter hold.
 const ENTRIES: u64 = 20;
 
-/// One follower is away while the other and the leader acknowledge writes. Then the leader dies, the other loses its volume, and
-/// both followers are started: neither knows of the writes, so they must not serve until the leader is back.
+/// A minority of followers is away while the others and the leader acknowledge writes. Then these die, one of them loses its volume,
+/// and it is started with those that were away: they are a majority, and none knows of the writes, so they must not serve until one
+/// is back that does.
 pub(crate) struct LostVoter;
 
 #[async_trait(?Send)]
@@ -27,12 +31,17 @@ impl Fault for LostVoter {
     }
 
     async fn strike(&mut self, cluster: &mut Cluster, rng: &mut SmallRng) -> Result<Seen> {
-        let away = Target::Follower.pick(cluster, rng).await?[0];
-        cluster.kill(away)?;
+        let leader = Target::Leader.pick(cluster, rng).await?[0];
+        let mut away = cluster.others(leader);
+        away.shuffle(rng);
+        away.truncate((cluster.seats().len() - 1) / 2);
+        for &seat in &away {
+            cluster.kill(seat)?;
+        }
         let leader = cluster.leader().await?.seat;
         let known = last_applied(cluster, leader).await?;
         until(
-            "entries that one follower misses",
+            "entries that those who are away miss",
             async || match last_applied(cluster, leader).await {
                 Ok(applied) if applied >= known + ENTRIES => Look::Done(()),
                 Ok(applied) => {
@@ -42,16 +51,20 @@ impl Fault for LostVoter {
             },
         )
         .await?;
-        let mut seen = Seen::one(format!("node {away} misses entries from {known} on"));
+        let mut seen = Seen::one(format!("nodes {away:?} miss entries from {known} on"));
         cluster.kill(leader)?;
-        for wiped in cluster.running() {
-            cluster.wipe(wiped)?;
-            cluster.start(wiped)?;
-            seen.add(format!(
-                "node {wiped} acknowledged them and lost its volume"
-            ));
+        let knowing = cluster.running();
+        for &seat in &knowing {
+            cluster.kill(seat)?;
         }
-        cluster.start(away)?;
+        let wiped = *knowing.choose(rng).context("a leader has a majority")?;
+        cluster.wipe(wiped)?;
+        seen.add(format!(
+            "node {wiped} acknowledged them and lost its volume"
+        ));
+        for seat in away.into_iter().chain([wiped]) {
+            cluster.start(seat)?;
+        }
         Ok(seen)
     }
 

@@ -48,6 +48,7 @@ pub(crate) struct Struck {
 #[derive(Debug, Serialize)]
 pub(crate) struct Ran {
     pub(crate) seed: u64,
+    pub(crate) nodes: u64,
     pub(crate) faults: Vec<String>,
     pub(crate) workloads: Vec<String>,
     pub(crate) planted: Option<String>,
@@ -65,6 +66,9 @@ pub(crate) struct Ran {
     pub(crate) calls: usize,
     pub(crate) answered: usize,
     pub(crate) in_doubt: usize,
+    /// Records that were judged, and of them those that both judges judged; 0 if what was judged did not hold.
+    pub(crate) records: usize,
+    pub(crate) searched: usize,
     /// The longest time without an answer to anyone while a fault was on.
     pub(crate) unavailable_ms: u64,
     /// How long a bare majority took to serve through each of its nodes once everything was mended.
@@ -81,6 +85,7 @@ impl Ran {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             seed: plan.seed,
+            nodes: plan.nodes,
             faults: plan.faults.clone(),
             workloads: plan.workloads.clone(),
             planted: plan.plant.clone(),
@@ -95,6 +100,8 @@ impl Ran {
             calls: 0,
             answered: 0,
             in_doubt: 0,
+            records: 0,
+            searched: 0,
             unavailable_ms: 0,
             majority_served_ms: 0,
             seconds: 0.0,

@@ -5,6 +5,12 @@ use std::{fmt, time::Duration};
 use helve_tests::workload;
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
+/// Nodes of most runs...
+pub(crate) const NODES: u64 = 3;
+/// ...and of one in five: there a leader without a majority can have a follower.
+const NODES_RARELY: u64 = 5;
+const RARELY: (u32, u32) = (1, 5);
+
 /// Workloads side by side in a run.
 const WORKLOADS: usize = 3;
 /// Strikes of a run with one fault; several faults strike once each.
@@ -14,6 +20,7 @@ const STRIKES: usize = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    pub(crate) nodes: u64,
     /// The faults, in the order in which they strike first.
     pub(crate) faults: Vec<String>,
     pub(crate) workloads: Vec<String>,
@@ -83,7 +90,18 @@ impl Plan {
                 callers: rng.random(),
                 recovery: rng.random(),
             },
+            nodes: if rng.random_ratio(RARELY.0, RARELY.1) {
+                NODES_RARELY
+            } else {
+                NODES
+            },
         }
+    }
+
+    /// The same on so many nodes, if that is given.
+    pub(crate) fn with_nodes(mut self, nodes: Option<u64>) -> Self {
+        self.nodes = nodes.unwrap_or(self.nodes);
+        self
     }
 
     /// The same, with a bug planted.
@@ -100,8 +118,9 @@ impl Plan {
             .map(|plant| format!(" --planted {plant}"))
             .unwrap_or_default();
         format!(
-            "make chaos ARGS=\"--seed {} --fault {} --workload {}{plant}\"",
+            "make chaos ARGS=\"--seed {} --nodes {} --fault {} --workload {}{plant}\"",
             self.seed,
+            self.nodes,
             self.faults.join(","),
             self.workloads.join(","),
         )
@@ -117,9 +136,10 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "seed {}: {} under {}",
+            "seed {}: {} on {} nodes under {}",
             self.seed,
             self.workloads.join(" + "),
+            self.nodes,
             self.fault()
         )?;
         if let Some(plant) = &self.plant {

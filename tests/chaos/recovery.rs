@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use helve_client::{Client, KeyOptions, StateTool as _};
 use helve_tests::{
@@ -10,7 +10,7 @@ use helve_tests::{
     promise::Broken,
     wait::{Look, until},
 };
-use rand::{rngs::SmallRng, seq::IndexedRandom as _};
+use rand::{rngs::SmallRng, seq::SliceRandom as _};
 use serde_json::json;
 
 use super::written::Written;
@@ -18,8 +18,8 @@ use super::written::Written;
 /// Gets of the scan that are under way at a time.
 const GETS: usize = 8;
 
-/// Kills one node although all was mended, and waits until the others, which are a bare majority, have elected and serve again,
-/// each through itself. `clients` begins with one client for each node. Answers how long that took.
+/// Kills as many nodes as may be away although all was mended, and waits until the others, which are a bare majority, have elected
+/// and serve again, each through itself. `clients` begins with one client for each node. Answers how long that took.
 ///
 /// # Errors
 ///
@@ -30,28 +30,33 @@ pub(crate) async fn majority_serves(
     rng: &mut SmallRng,
 ) -> Result<Duration> {
     let seats = cluster.seats();
-    let Some(&away) = seats.choose(rng) else {
-        bail!("a cluster has nodes");
-    };
-    cluster.kill(away)?;
+    let mut away = seats.clone();
+    away.shuffle(rng);
+    away.truncate((seats.len() - 1) / 2);
+    for &seat in &away {
+        cluster.kill(seat)?;
+    }
     let begun = Instant::now();
-    for (seat, client) in seats.iter().zip(clients).filter(|(seat, _)| **seat != away) {
+    let there = seats.iter().zip(clients);
+    for (seat, client) in there.filter(|(seat, _)| !away.contains(seat)) {
         let keys = client.keys(KeyOptions::new());
         let mut tries = 0;
         let what = format!("node {seat} to serve");
         let served = until(&what, async || {
             tries += 1;
-            let value = json!(format!("node {seat} without node {away}, try {tries}"));
+            let value = json!(format!("node {seat} without {away:?}, try {tries}"));
             Look::of(keys.store("liveness", &value).await)
         });
         served.await.map_err(|error| {
             Broken::new(format!(
-                "all was mended, but without node {away} the others do not serve: {error:#}"
+                "all was mended, but without nodes {away:?} the others do not serve: {error:#}"
             ))
         })?;
     }
     let served = begun.elapsed();
-    cluster.start(away)?;
+    for seat in away {
+        cluster.start(seat)?;
+    }
     Ok(served)
 }
 

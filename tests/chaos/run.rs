@@ -33,8 +33,6 @@ use super::{
     written::Written,
 };
 
-/// Nodes of a cluster.
-const NODES: u64 = 3;
 /// Answers that a run must have had to count.
 const ANSWERS_MIN: usize = 100;
 
@@ -118,7 +116,7 @@ struct Scene {
 
 impl Scene {
     async fn set(plan: &Plan) -> Result<Self> {
-        let mut setup = Setup::new(binary_under_test(), NODES)
+        let mut setup = Setup::new(binary_under_test(), plan.nodes)
             .with("HELVE_SNAPSHOT_ENTRIES", &plan.snapshot_entries.to_string())
             .with("HELVE_LOG_KEEP_ENTRIES", &plan.log_keep_entries.to_string());
         if let Some(plant) = &plan.plant {
@@ -243,7 +241,10 @@ impl Scene {
             ));
         }
         match verdict::of(&self.history) {
-            Judged::Held => {}
+            Judged::Held { records, searched } => {
+                ran.records = records;
+                ran.searched = searched;
+            }
             Judged::Broken(harmed) => findings.harmed.extend(harmed),
             Judged::Undecided(why) => findings.undecided = Some(why),
         }

@@ -13,27 +13,36 @@ const TOGETHER: usize = 4;
 /// ...and fewer, if a round would have fewer runs than this.
 const RUNS_MIN: usize = 20;
 
-/// The fixed short part: a fault of each kind, two or three in a run.
-const SHORT: [(u64, &str); 6] = [
-    (1, "kill-leader,clock-jump-ahead,rolling-upgrade"),
-    (2, "power-loss-all,disk-full-one,torn-install"),
-    (3, "partition-leader-minority,reset-links,freeze-leader"),
-    (4, "joint-crash,repeated-calls"),
-    (5, "unsynced-majority,wiped-volume,abandoned-calls"),
-    (6, "lost-voter,snapshot-sender-killed"),
+/// The fixed short part: a fault of each kind, two or three in a run. One run has five nodes.
+const SHORT: [(u64, u64, &str); 6] = [
+    (1, 3, "kill-leader,clock-jump-ahead,rolling-upgrade"),
+    (2, 3, "power-loss-all,disk-full-one,torn-install"),
+    (3, 5, "partition-leader-minority,reset-links,freeze-leader"),
+    (4, 3, "joint-crash,repeated-calls"),
+    (5, 3, "unsynced-majority,wiped-volume,abandoned-calls"),
+    (6, 3, "lost-voter,snapshot-sender-killed"),
 ];
 
 /// Runs that failed once. They stay in the short part.
-const PAST: [(u64, &str); 3] = [
+const PAST: [(u64, u64, &str); 3] = [
     // Unmounting a disk waited for whoever held a copy of the mounts.
-    (101, "members-added-removed,half-open,torn-rows,slow-disk"),
+    (
+        101,
+        3,
+        "members-added-removed,half-open,torn-rows,slow-disk",
+    ),
     // A node that cannot open the next file for its rows stops, and says so; the fault took that for a broken promise.
     (
         105,
+        3,
         "disk-full-all,install-switch-killed,no-open-files,flipped-rows",
     ),
     // A snapshot failed for bytes that a file's length promised, and the node stopped.
-    (31, "kill-follower,expiry-storm,read-only-disk,packet-loss"),
+    (
+        31,
+        3,
+        "kill-follower,expiry-storm,read-only-disk,packet-loss",
+    ),
 ];
 
 /// The faults that this machine can make.
@@ -81,20 +90,29 @@ impl Faults {
     }
 }
 
-/// Runs one plan, and says so.
+/// Runs one plan, and says so, and how to repeat it.
 pub(crate) async fn one(plan: &Plan) -> Ran {
-    eprintln!("{plan}");
+    eprintln!("{plan}\n  repeat it with: {}", plan.command());
     let ran = run(plan).await;
     say(&ran);
     ran
 }
 
-/// The fixed short part.
+/// The fixed short part. A run goes without the faults that this machine cannot make.
 pub(crate) async fn short(faults: &Faults, report: &mut Report) {
-    for (seed, names) in PAST.into_iter().chain(SHORT) {
-        let names: Vec<_> = names.split(',').collect();
-        if names.iter().all(|name| faults.names.contains(name)) {
-            report.runs.push(one(&Plan::draw(seed, &names, &[])).await);
+    for (seed, nodes, names) in PAST.into_iter().chain(SHORT) {
+        let is_there = |name: &&str| faults.names.contains(name);
+        let (there, missing): (Vec<_>, Vec<_>) = names.split(',').partition(is_there);
+        if !missing.is_empty() {
+            let without = missing.join(", ");
+            report.leave_out(match there.as_slice() {
+                [] => format!("seed {seed} of the short part does not run: no {without}"),
+                _ => format!("seed {seed} of the short part runs without {without}"),
+            });
+        }
+        if !there.is_empty() {
+            let plan = Plan::draw(seed, &there, &[]).with_nodes(Some(nodes));
+            report.runs.push(one(&plan).await);
         }
     }
 }
@@ -127,13 +145,14 @@ pub(crate) async fn chosen(
         } else {
             Plan::draw(seed, &names, &arguments.workload)
         };
+        let plan = plan.with_nodes(arguments.nodes);
         let plant = arguments.planted.first().map(String::as_str);
         report.runs.push(one(&plan.with_plant(plant)).await);
     }
     Ok(())
 }
 
-/// Round after round until the time is over, but as many whole rounds as were asked for.
+/// Round after round until the time is over, but as many whole rounds as were asked for, unless even those take too long.
 pub(crate) async fn rounds(
     time: Duration,
     arguments: &Arguments,
@@ -143,13 +162,22 @@ pub(crate) async fn rounds(
     let begun = Instant::now();
     let mut seed = arguments.seed.unwrap_or(1);
     let mut longest = Duration::ZERO;
+    let minutes = |minutes: f64| Duration::from_secs_f64(minutes * 60.0);
+    let limit = arguments.at_most.map(minutes);
+    report.runs_min = if arguments.rounds > 0 { RUNS_MIN } else { 1 };
     for round in 0.. {
-        for names in faults.round(seed) {
-            if round >= arguments.rounds && begun.elapsed() + longest >= time {
+        let dealt = faults.round(seed);
+        for (number, names) in dealt.iter().enumerate() {
+            let ends = begun.elapsed() + longest;
+            if round >= arguments.rounds && ends >= time {
+                return;
+            }
+            if limit.is_some_and(|limit| ends >= limit) {
+                report.no_time = dealt[number..].concat();
                 return;
             }
             let started = Instant::now();
-            let plan = Plan::draw(seed, &names, &arguments.workload);
+            let plan = Plan::draw(seed, names, &arguments.workload).with_nodes(arguments.nodes);
             report.runs.push(one(&plan).await);
             seed += 1;
             longest = longest.max(started.elapsed());
@@ -159,18 +187,17 @@ pub(crate) async fn rounds(
 
 fn say(ran: &Ran) {
     eprintln!(
-        "  {}: {} answers to {} calls, {} in doubt, {} ms without an answer at most, {:.1} s",
+        "  {}: {} answers to {} calls, {} in doubt, {} ms without an answer at most; {} records judged, {} by both judges; {:.1} s",
         ran.verdict.as_str(),
         ran.answered,
         ran.calls,
         ran.in_doubt,
         ran.unavailable_ms,
+        ran.records,
+        ran.searched,
         ran.seconds
     );
     for reason in ran.reasons.iter().take(5) {
         eprintln!("    {reason}");
-    }
-    if !ran.held() {
-        eprintln!("    repeat it with: {}", ran.command);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use helve_tests::fault::all_required;
 use serde::Serialize;
 
 use super::{
@@ -22,6 +23,12 @@ pub(crate) struct Report {
     pub(crate) searches: Vec<Search>,
     /// Faults that this machine cannot make, and what it lacks.
     pub(crate) missing: BTreeMap<String, String>,
+    /// What did not run as it should have for want of faults.
+    dropped: Vec<String>,
+    /// Faults of a round that did not strike for want of time.
+    pub(crate) no_time: Vec<&'static str>,
+    /// So many runs there must be.
+    pub(crate) runs_min: usize,
     pub(crate) seconds: f64,
 }
 
@@ -43,11 +50,33 @@ struct Row {
 }
 
 impl Report {
-    /// Whether all held.
+    /// Whether all held, and was enough to show anything.
     pub(crate) fn held(&self) -> bool {
         self.runs.iter().all(Ran::held)
             && self.failovers.as_ref().is_none_or(Failovers::held)
             && self.searches.iter().all(Search::held)
+            && self.lacks().is_none()
+    }
+
+    /// Why what ran was not enough; `None` if it was.
+    fn lacks(&self) -> Option<String> {
+        if self.runs.is_empty() && self.failovers.is_none() && self.searches.is_empty() {
+            return Some("nothing ran, which shows nothing".to_owned());
+        }
+        let (runs, runs_min) = (self.runs.len(), self.runs_min);
+        if runs < runs_min {
+            return Some(format!(
+                "{runs} runs are too few to show anything: {runs_min} are needed"
+            ));
+        }
+        let is_short = !self.no_time.is_empty() && all_required();
+        is_short.then(|| "HELVE_REQUIRE_FAULTS=1, and some faults did not strike".to_owned())
+    }
+
+    /// Notes, and says at once, what does not run as it should.
+    pub(crate) fn leave_out(&mut self, what: String) {
+        eprintln!("LEFT OUT: {what}");
+        self.dropped.push(what);
     }
 
     pub(crate) fn print(&self, output: Output) -> Result<()> {
@@ -69,7 +98,13 @@ impl Report {
             println!("{}", planted::table(&self.searches));
         }
         for (fault, lacks) in &self.missing {
-            println!("{fault} did not run on this machine: {lacks}");
+            println!("LEFT OUT: {fault}, which this machine cannot make: {lacks}");
+        }
+        for what in &self.dropped {
+            println!("LEFT OUT: {what}");
+        }
+        if !self.no_time.is_empty() {
+            println!("LEFT OUT for want of time: {}", self.no_time.join(", "));
         }
         let failed: Vec<_> = self.runs.iter().filter(|ran| !ran.held()).collect();
         for ran in &failed {
@@ -87,12 +122,20 @@ impl Report {
                 println!("  history and logs: {}", kept.display());
             }
         }
-        println!(
-            "{} runs, {} failed, in {:.0} s",
-            self.runs.len(),
-            failed.len(),
-            self.seconds
-        );
+        if !self.runs.is_empty() {
+            let sum = |of: fn(&Ran) -> usize| self.runs.iter().map(of).sum::<usize>();
+            println!(
+                "{} runs, {} failed; {} records were judged, {} of them by the second judge, too",
+                self.runs.len(),
+                failed.len(),
+                sum(|ran| ran.records),
+                sum(|ran| ran.searched)
+            );
+        }
+        println!("{:.0} s", self.seconds);
+        if let Some(lacks) = self.lacks() {
+            println!("FAILED: {lacks}");
+        }
     }
 }
 

@@ -8,7 +8,12 @@ use helve_tests::{
 
 /// What the judges say.
 pub(crate) enum Judged {
-    Held,
+    Held {
+        /// Records that were judged.
+        records: usize,
+        /// Of them, those that the second judge searched, too: the others may expire.
+        searched: usize,
+    },
     Broken(Vec<Harmed>),
     Undecided(String),
 }
@@ -16,7 +21,10 @@ pub(crate) enum Judged {
 /// Judges a history.
 pub(crate) fn of(history: &History) -> Judged {
     match judge(history) {
-        Verdict::Held(_) => Judged::Held,
+        Verdict::Held(stats) => Judged::Held {
+            records: stats.records,
+            searched: stats.searched,
+        },
         Verdict::Broken(findings) => Judged::Broken(findings.iter().map(harmed).collect()),
         Verdict::Undecided(why) => Judged::Undecided(why),
     }
