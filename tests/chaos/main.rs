@@ -3,6 +3,7 @@
 
 mod arguments;
 mod armed;
+mod cases;
 mod coverage;
 mod crash_points;
 mod failovers;
@@ -56,6 +57,7 @@ async fn go(mut arguments: Arguments) -> Result<bool> {
     let begun = Instant::now();
     let mut report = Report::default();
     coverage::check(&faults::all().iter().map(|f| f.name()).collect::<Vec<_>>())?;
+    cases::check()?;
     let faults = Faults::of_this_machine(&mut report);
     if arguments.list {
         println!("{}", coverage::table());

@@ -7,8 +7,8 @@ use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use serde::Serialize;
 
 use super::{
+    cases::{CASES, Case},
     outcome::{Ran, Verdict},
-    plan::Plan,
     suite,
 };
 
@@ -20,90 +20,6 @@ const TIME: Duration = Duration::from_secs(180);
 /// Characters of a finding in the table; JSON has all of them.
 const FINDING_CHARS_MAX: usize = 100;
 
-/// A chaos test, by the bug that it finds.
-struct Case {
-    plant: &'static str,
-    faults: &'static [&'static str],
-    workloads: &'static [&'static str],
-}
-
-const CASES: [Case; 14] = [
-    case(
-        "ack-before-sync",
-        &["unsynced-majority"],
-        &["set", "register", "cart"],
-    ),
-    case(
-        "apply-before-durable",
-        &["unsynced-follower"],
-        &["set", "register", "append"],
-    ),
-    case(
-        "read-without-quorum",
-        &["partition-leader-minority"],
-        &["register", "hot-handle", "batch"],
-    ),
-    case(
-        "local-clock",
-        &["kill-follower"],
-        &["lifecycle", "expiry-storm", "register"],
-    ),
-    case(
-        "replay-off",
-        &["kill-leader"],
-        &["append", "hot-handle", "cart"],
-    ),
-    case("two-writes", &["torn-rows"], &["batch", "list", "cart"]),
-    case(
-        "half-install",
-        &["torn-install"],
-        &["set", "register", "batch"],
-    ),
-    case("reuse-id", &["lost-voter"], &["set", "register", "append"]),
-    case(
-        "owner-not-in-key",
-        &["kill-follower"],
-        &["lifecycle", "cart", "set"],
-    ),
-    case(
-        "skip-fsync",
-        &["power-loss-all"],
-        &["set", "register", "cart"],
-    ),
-    case(
-        "read-without-read-index",
-        &["kill-follower"],
-        &["register", "hot-handle", "append"],
-    ),
-    case(
-        "ignore-revision",
-        &["kill-follower"],
-        &["hot-handle", "append", "list"],
-    ),
-    case(
-        "serve-expired",
-        &["kill-follower"],
-        &["lifecycle", "expiry-storm", "register"],
-    ),
-    case(
-        "early-expiry",
-        &["kill-follower"],
-        &["lifecycle", "expiry-storm", "register"],
-    ),
-];
-
-const fn case(
-    plant: &'static str,
-    faults: &'static [&'static str],
-    workloads: &'static [&'static str],
-) -> Case {
-    Case {
-        plant,
-        faults,
-        workloads,
-    }
-}
-
 /// Whether a bug was found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Search {
@@ -111,8 +27,10 @@ pub(crate) struct Search {
     test: String,
     /// The seed of the run that found it.
     found_by: Option<u64>,
-    /// What that run said first.
+    /// What that run said of the harm that the bug does.
     finding: String,
+    /// What runs found that is another harm, and so does not count.
+    besides: Vec<String>,
     seeds: u64,
     seconds: f64,
     /// The same seeds without the bug that did not hold, and why.
@@ -121,7 +39,12 @@ pub(crate) struct Search {
 
 impl Search {
     pub(crate) fn held(&self) -> bool {
-        self.found_by.is_some() && self.unplanted_failed.is_empty()
+        self.found_by.is_some() && self.in_time() && self.unplanted_failed.is_empty()
+    }
+
+    /// A run that began in time may still have ended too late.
+    fn in_time(&self) -> bool {
+        self.seconds <= TIME.as_secs_f64()
     }
 }
 
@@ -158,6 +81,7 @@ impl Case {
             ),
             found_by: None,
             finding: String::new(),
+            besides: Vec::new(),
             seeds: 0,
             seconds: 0.0,
             unplanted_failed: Vec::new(),
@@ -168,8 +92,13 @@ impl Case {
             let ran = suite::one(&self.plan(seed).with_plant(Some(self.plant))).await;
             // A run in which the bug's line was not executed is void, whatever it found.
             if ran.verdict == Verdict::Broken && ran.plant_executed {
-                search.found_by = Some(seed);
-                search.finding = ran.reasons.first().cloned().unwrap_or_default();
+                match self.harm_in(&ran.reasons) {
+                    Some(finding) => {
+                        search.found_by = Some(seed);
+                        search.finding.clone_from(finding);
+                    }
+                    None => search.besides.extend(ran.reasons),
+                }
             }
         }
         search.seconds = begun.elapsed().as_secs_f64();
@@ -181,11 +110,6 @@ impl Case {
             }
         }
         search
-    }
-
-    fn plan(&self, seed: u64) -> Plan {
-        let workloads: Vec<String> = self.workloads.iter().map(ToString::to_string).collect();
-        Plan::draw(seed, self.faults, &workloads)
     }
 }
 
@@ -209,9 +133,11 @@ pub(crate) fn table(searches: &[Search]) -> Table {
         "finding",
     ]);
     for search in searches {
-        let found = search
-            .found_by
-            .map_or_else(|| "NOT FOUND".to_owned(), |seed| seed.to_string());
+        let found = match search.found_by {
+            Some(seed) if search.in_time() => seed.to_string(),
+            Some(seed) => format!("{seed}, TOO LATE"),
+            None => "NOT FOUND".to_owned(),
+        };
         let without = match search.unplanted_failed.as_slice() {
             [] => "all held".to_owned(),
             failed => failed.join("; "),
@@ -223,7 +149,10 @@ pub(crate) fn table(searches: &[Search]) -> Table {
             search.seeds.to_string(),
             format!("{:.0}", search.seconds),
             without,
-            first_line(&search.finding),
+            first_line(match search.besides.first() {
+                Some(other) if search.finding.is_empty() => other,
+                _ => &search.finding,
+            }),
         ]);
     }
     for column in table.column_iter_mut().skip(2).take(3) {
