@@ -129,7 +129,7 @@ pub(crate) const CASES: [Case; 17] = [
         "early-expiry",
         &["kill-follower"],
         &["lifecycle", "expiry-storm", "register"],
-        &[Says("Lifetime:")],
+        &[Says("Lifetime:"), Says("Answer:")],
     ),
     case(
         "no-limit",
