@@ -25,18 +25,18 @@ use tokio::{
     net::TcpStream,
     sync::oneshot,
     task,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 pub use lane::Counts;
 pub use treatment::Treatment;
 
 use crate::address::Listeners;
-use dialler::{Pids, dialler};
+use dialler::{Pids, Scan};
 use lane::Lane;
 
-/// How long a front looks for the node that dialled it.
-const DIALLER_LIMIT: Duration = Duration::from_secs(1);
+/// How long a front looks for the node that dialled it: whom it does not find by then it takes for a client.
+const DIALLER_LIMIT: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a node may take to be connected to: it is on this machine.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -105,6 +105,7 @@ pub struct Network {
 struct Carrier {
     lanes: Lanes,
     pids: Arc<Mutex<Pids>>,
+    scans: Arc<tokio::sync::Mutex<Option<(Instant, Scan)>>>,
 }
 
 impl Network {
@@ -129,6 +130,7 @@ impl Network {
         let carrier = Carrier {
             lanes: lanes.clone(),
             pids: Arc::clone(&pids),
+            scans: Arc::default(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -244,8 +246,7 @@ impl Carrier {
         let is_peer_front = node == Listeners::of_seat(node.ip(), seat).peer;
         let look = async {
             loop {
-                let pids = lock(&self.pids).clone();
-                let found = task::spawn_blocking(move || dialler(peer, local, &pids)).await??;
+                let found = self.scanned(peer, local).await?;
                 // A node that has just been started may not be known yet.
                 if !is_peer_front || found != Some(Side::Clients) {
                     return anyhow::Ok(found);
@@ -256,6 +257,24 @@ impl Carrier {
         timeout(DIALLER_LIMIT, look)
             .await
             .unwrap_or(Ok(Some(Side::Clients)))
+    }
+
+    /// Who dialled, by a scan that began after it was asked for. Those who ask while one is under way share the next: all nodes dial
+    /// each other at once, and a scan for each of them would take longer than they wait.
+    async fn scanned(&self, from: SocketAddr, to: SocketAddr) -> Result<Option<Side>> {
+        let asked = Instant::now();
+        let mut last = self.scans.lock().await;
+        if let Some((begun, scan)) = &*last
+            && *begun >= asked
+        {
+            return Ok(scan.dialler(from, to));
+        }
+        let pids = lock(&self.pids).clone();
+        let begun = Instant::now();
+        let scan = task::spawn_blocking(move || Scan::take(&pids)).await??;
+        let found = scan.dialler(from, to);
+        *last = Some((begun, scan));
+        Ok(found)
     }
 }
 

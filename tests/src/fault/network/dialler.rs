@@ -2,25 +2,38 @@
 
 use std::{collections::BTreeMap, fs, io, net::SocketAddr, path::Path};
 
-use anyhow::Result;
-
 use super::Side;
 
 /// The process that each seat's node runs as.
 pub(super) type Pids = BTreeMap<u64, u32>;
 
-/// Who dialled from `from` to `to`; `None` if the connection is gone. A process that is no node counts among the clients.
-pub(super) fn dialler(from: SocketAddr, to: SocketAddr, pids: &Pids) -> Result<Option<Side>> {
-    let Some(inode) = inode(&fs::read_to_string("/proc/net/tcp")?, from, to) else {
-        return Ok(None);
-    };
-    let socket = format!("socket:[{inode}]");
-    for (&seat, pid) in pids {
-        if holds(Path::new(&format!("/proc/{pid}/fd")), &socket)? {
-            return Ok(Some(Side::Node(seat)));
+/// All connections, and which node holds which of them, as the kernel said at one time. Taking it costs far more than looking into
+/// it, most of all where there are many nodes.
+#[derive(Debug)]
+pub(super) struct Scan {
+    table: String,
+    /// The seat that holds a socket, by the socket's inode.
+    holders: BTreeMap<u64, u64>,
+}
+
+impl Scan {
+    pub(super) fn take(pids: &Pids) -> io::Result<Self> {
+        let table = fs::read_to_string("/proc/net/tcp")?;
+        let mut holders = BTreeMap::new();
+        for (&seat, pid) in pids {
+            for inode in sockets(Path::new(&format!("/proc/{pid}/fd")))? {
+                holders.insert(inode, seat);
+            }
         }
+        Ok(Self { table, holders })
     }
-    Ok(Some(Side::Clients))
+
+    /// Who dialled from `from` to `to`; `None` if the connection is gone. A process that is no node counts among the clients.
+    pub(super) fn dialler(&self, from: SocketAddr, to: SocketAddr) -> Option<Side> {
+        let inode = inode(&self.table, from, to)?;
+        let seat = self.holders.get(&inode);
+        Some(seat.map_or(Side::Clients, |&seat| Side::Node(seat)))
+    }
 }
 
 /// The inode of a socket's end, by the kernel's table of IPv4 connections. One that its process has closed has none.
@@ -44,17 +57,19 @@ fn in_hex(address: SocketAddr) -> Option<String> {
     Some(format!("{ip:08X}:{:04X}", address.port()))
 }
 
-/// Whether one of the files that a process holds open is this one. A process that is gone holds none.
-fn holds(directory: &Path, wanted: &str) -> io::Result<bool> {
+/// The inodes of the sockets that a process holds. One that is gone holds none.
+fn sockets(directory: &Path) -> io::Result<Vec<u64>> {
     let files = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         files => files?,
     };
     // Files come and go meanwhile.
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    Ok(links
-        .into_iter()
-        .any(|link| link.to_string_lossy() == wanted))
+    let inodes = links.filter_map(|link| {
+        let socket = link.to_str()?.strip_prefix("socket:[")?;
+        socket.strip_suffix(']')?.parse().ok()
+    });
+    Ok(inodes.collect())
 }
 
 #[cfg(test)]
@@ -69,13 +84,13 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (from, to) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
         let us = Pids::from([(3, std::process::id())]);
-        assert_eq!(dialler(from, to, &us).unwrap(), Some(Side::Node(3)));
-        let others = Pids::from([(3, 1)]);
-        let stranger = dialler(from, to, &others);
+        let dialler = |pids: &Pids| Scan::take(pids).map(|scan| scan.dialler(from, to));
+        assert_eq!(dialler(&us).unwrap(), Some(Side::Node(3)));
         // The files of process 1 are for its owner to see.
+        let stranger = dialler(&Pids::from([(3, 1)]));
         assert!(stranger.is_err() || stranger.is_ok_and(|found| found == Some(Side::Clients)));
         drop(stream);
-        assert_eq!(dialler(from, to, &us).unwrap(), None);
+        assert_eq!(dialler(&us).unwrap(), None);
     }
 
     #[test]
