@@ -259,22 +259,22 @@ impl Carrier {
             .unwrap_or(Ok(Some(Side::Clients)))
     }
 
-    /// Who dialled, by a scan that began after it was asked for. Those who ask while one is under way share the next: all nodes dial
-    /// each other at once, and a scan for each of them would take longer than they wait.
+    /// Who dialled, by a scan that began after it was asked for. There is one at a time, even if whoever wanted it waits no more, and
+    /// those who ask meanwhile share the next: all nodes dial each other at once, and a scan for each would take longer than they wait.
     async fn scanned(&self, from: SocketAddr, to: SocketAddr) -> Result<Option<Side>> {
         let asked = Instant::now();
-        let mut last = self.scans.lock().await;
-        if let Some((begun, scan)) = &*last
-            && *begun >= asked
-        {
-            return Ok(scan.dialler(from, to));
+        let mut last = Arc::clone(&self.scans).lock_owned().await;
+        if last.as_ref().is_none_or(|(begun, _)| *begun < asked) {
+            let pids = lock(&self.pids).clone();
+            let scanning = task::spawn_blocking(move || {
+                let begun = Instant::now();
+                *last = Some((begun, Scan::take(&pids)?));
+                anyhow::Ok(last)
+            });
+            last = scanning.await??;
         }
-        let pids = lock(&self.pids).clone();
-        let begun = Instant::now();
-        let scan = task::spawn_blocking(move || Scan::take(&pids)).await??;
-        let found = scan.dialler(from, to);
-        *last = Some((begun, scan));
-        Ok(found)
+        let (_, scan) = last.as_ref().context("a scan was just taken")?;
+        Ok(scan.dialler(from, to))
     }
 }
 
