@@ -54,6 +54,8 @@ mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+#[cfg(feature = "cluster")]
+mod exchange;
 mod handle_store;
 mod handles;
 mod keys;
@@ -70,6 +72,8 @@ pub mod state_codec;
 mod state_tool;
 mod transaction;
 mod ttl;
+#[cfg(feature = "cluster")]
+mod verdict;
 
 pub use backend::{Backend, Request};
 pub use client::Client;

@@ -38,3 +38,22 @@ pub(crate) const LIST: Duration = Duration::from_secs(60);
 pub(crate) const LIST_STALL: Duration = Duration::from_secs(5);
 /// Bytes of a whole list, as encoded.
 pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
+
+/// Streams to one node.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_STREAMS_MAX: usize = 4;
+/// Calls under way on a stream from which on another one is opened.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_BUSY_CALLS: usize = 256;
+/// Calls under way on one stream; more wait for room. A node reads no further at as many.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_CALLS_IN_FLIGHT_MAX: usize = 1024;
+/// Calls in one batch; a node ends a stream that sends more.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_BATCH_CALLS_MAX: usize = 1024;
+/// Bytes of calls after which a batch is sent; one call more may stand in it.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a call that a stream carries; a larger one goes alone, as a unary call, for it would hold up the others.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_CALL_BYTES_MAX: usize = 256 << 10;

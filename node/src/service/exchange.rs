@@ -49,9 +49,12 @@ pub(crate) fn start(
         future::ready(match joined {
             Ok(Ok(())) => None,
             Ok(Err(failure)) => Some(Err(failure.into())),
-            Err(error) => Some(Err(
-                Failure::Stopping(format!("a stream broke: {error}")).into()
-            )),
+            // What it had begun may have been done.
+            Err(error) => Some(Err(Failure::Ambiguous {
+                detail: format!("a stream broke: {error}"),
+                late: Lateness::InTime,
+            }
+            .into())),
         })
     });
     ReceiverStream::new(replies).map(Ok).chain(end).boxed()
