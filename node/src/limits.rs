@@ -43,6 +43,12 @@ pub const READ_QUEUE_MAX: usize = 16_384;
 /// Rounds of ReadIndex under way at once on one node.
 pub const READ_ROUNDS_MAX: usize = 4;
 
+/// How long the reads of one round wait together for this node's rows; then each waits by itself, until its own deadline.
+pub const READ_ROUND_LAG_MAX: Duration = Duration::from_millis(50);
+
+/// Queries that are asked of one view without a pause: bounds how long they hold up every other call.
+pub const READ_VIEW_QUERIES_MAX: usize = 64;
+
 /// Reads that may wait for the disk at once on one node; more wait their turn.
 pub const DISK_READS_MAX: usize = 16;
 
