@@ -1,6 +1,7 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
 mod balancer;
+mod bench;
 mod cart;
 mod cluster;
 mod completions;
@@ -95,6 +96,7 @@ enum Command {
     Cart(cart::Args),
     Balancer(balancer::Args),
     Flows(flows::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
 }
 
@@ -151,6 +153,7 @@ impl Command {
             Self::Cart(args) => cart::run(&args).await,
             Self::Balancer(args) => balancer::run(&args).await,
             Self::Flows(args) => flows::run(&args).await,
+            Self::Bench(args) => bench::run(&args).await,
             Self::Completions(args) => completions::run(&args),
         }
     }
