@@ -12,10 +12,12 @@ HOURS ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted failovers soak fix bench
+.PHONY: help tools build-tools bench-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted failovers soak fix bench \
+    bench-quick
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
+BENCH = $(CARGO) bench --locked --package helve-tests --features rivals --profile dev --bench cluster --
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,6 +28,9 @@ tools:
 
 build-tools:
 	@.ci/tools build
+
+bench-tools:
+	@.ci/tools bench
 
 compose-tools:
 	@.ci/tools compose
@@ -80,9 +85,14 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) fmt --all
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
-bench: build-tools ## Operations a second, latency and fsyncs of three nodes (ARGS="--seconds 10 --output json")
-	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
-	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --package helve-tests --profile dev --bench cluster -- $(ARGS)
+bench: bench-tools ## Helve beside etcd, Redis and PostgreSQL, and the machine crate alone (ARGS="--workloads mint --callers 64")
+	@$(STEP) "benchmarks of the machine crate" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
+	@$(STEP) "benchmarks side by side" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench.json" --plots "$(CARGO_TARGET_DIR)/bench" $(ARGS)
+
+bench-quick: bench-tools ## The same in less than five minutes: W1, W2, W3 and W3c with 64 and 256 callers, against etcd and Redis
+	@$(STEP) "benchmarks side by side, quick" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench-quick.json" \
+	    --products helve,etcd,redis --workloads mint,create,get,cart,cart-compare --callers 64,256 \
+	    --round-ms 800 --warm-up-ms 200 $(ARGS)
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)
