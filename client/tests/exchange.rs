@@ -106,14 +106,14 @@ async fn clog(node: &Node, client: &Client) -> tokio::task::JoinHandle<()> {
     let client = client.clone();
     tokio::spawn(async move {
         let large = "x".repeat(240 << 10);
-        let mints = join_all((0..12).map(|_| mint(&client, &large))).await;
+        let mints = join_all((0..40).map(|_| mint(&client, &large))).await;
         assert!(mints.iter().all(Result::is_ok), "{mints:?}");
     })
 }
 
 #[tokio::test]
 async fn a_call_that_the_connection_never_took_is_not_in_doubt() {
-    let node = Node::start([Step::Answer; 32]).await;
+    let node = Node::start([Step::Answer; 64]).await;
     let client = client(&[&node]);
     let clogging = clog(&node, &client).await;
     tokio::task::yield_now().await;
@@ -121,12 +121,12 @@ async fn a_call_that_the_connection_never_took_is_not_in_doubt() {
     assert_eq!(mint(&brief, "v").await, Err(ErrorKind::Unavailable));
     node.read_on();
     clogging.await.unwrap();
-    assert_eq!(node.identities().len(), 13, "the brief one was never sent");
+    assert_eq!(node.identities().len(), 41, "the brief one was never sent");
 }
 
 #[tokio::test]
 async fn a_call_given_up_before_it_was_sent_is_never_sent() {
-    let node = Node::start([Step::Answer; 32]).await;
+    let node = Node::start([Step::Answer; 64]).await;
     let client = client(&[&node]);
     let clogging = clog(&node, &client).await;
     tokio::task::yield_now().await;
@@ -140,7 +140,7 @@ async fn a_call_given_up_before_it_was_sent_is_never_sent() {
     node.read_on();
     clogging.await.unwrap();
     assert_eq!(mint(&client, "v").await, Ok("minted".to_owned()));
-    assert_eq!(node.identities().len(), 14);
+    assert_eq!(node.identities().len(), 42);
 }
 
 #[tokio::test]

@@ -254,7 +254,7 @@ fn got() -> GetReply {
 
 fn opened() -> OpenSessionReply {
     OpenSessionReply {
-        window_calls_max: 16,
+        window_calls_max: 64,
         ..OpenSessionReply::default()
     }
 }
