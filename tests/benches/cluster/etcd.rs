@@ -65,7 +65,9 @@ impl Etcd {
             ];
             members.push(Daemon::start(&binary, arguments.concat(), &home, member)?);
         }
-        let endpoint = |member| Ok(Endpoint::from_shared(client(member))?.tcp_nodelay(true));
+        let endpoint = |member| -> Result<Endpoint> {
+            Ok(Endpoint::from_shared(client(member))?.tcp_nodelay(true))
+        };
         let connection = |_| {
             let members = (1..=MEMBERS).map(|member| Ok(endpoint(member)?.connect_lazy()));
             members.collect::<Result<Vec<_>>>()
