@@ -1,6 +1,11 @@
 //! What the cluster client does when nodes refuse, fall silent or forget, shown on scripted nodes: the same whether calls share a
 //! stream or travel each by itself.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "these are tests, though their bodies are shared by two modules"
+)]
+
 mod scripted;
 
 use std::time::Duration;
