@@ -138,7 +138,7 @@ fn clients(args: &Args) -> Result<Vec<Client>, Ending> {
         } else {
             builder
         };
-        builder.build().map_err(refused_endpoint)
+        builder.build().map_err(|error| refused_endpoint(&error))
     };
     args.cluster.endpoints.iter().map(client).collect()
 }

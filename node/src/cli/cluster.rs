@@ -57,12 +57,12 @@ pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channe
 /// If an endpoint is none.
 pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
     let builder = ClusterBuilder::new(args.endpoints.clone()).deadline(args.timeout);
-    builder.build().map_err(refused_endpoint)
+    builder.build().map_err(|error| refused_endpoint(&error))
 }
 
 /// How a command ends whose endpoints are none.
 #[must_use]
-pub(crate) fn refused_endpoint(error: helve_client::Error) -> Ending {
+pub(crate) fn refused_endpoint(error: &helve_client::Error) -> Ending {
     Ending::Refused(anyhow!("--endpoints: {error}"))
 }
 
