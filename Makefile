@@ -8,11 +8,13 @@ CARGO = cargo
 STEP = .ci/step
 # How long `make soak` goes on.
 HOURS ?= 1
+# How many cases each property has in `make fuzz`.
+CASES ?= 1000000
 # Arguments for the demo, the benchmarks and the chaos suite, as in: make demo ARGS="--flows 200 --keep"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted soak fix bench
+.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted soak fuzz fix bench
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
@@ -79,6 +81,10 @@ fix: tools ## Format, and mend what clippy can mend
 bench: build-tools ## Operations a second, latency and fsyncs of three nodes (ARGS="--seconds 10 --output json")
 	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
 	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --package helve-tests --profile dev --bench cluster -- $(ARGS)
+
+fuzz: tools ## Each decoder of what a client sends, with a million cases (CASES=100000)
+	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up
+	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test boundary -- client_makes_up state_codec::tests
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)
