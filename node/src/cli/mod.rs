@@ -13,6 +13,7 @@ mod findings;
 mod flows;
 mod handle;
 mod healthcheck;
+mod key;
 mod leader;
 mod lifetime;
 mod logging;
@@ -21,6 +22,7 @@ mod output;
 #[cfg(feature = "planted")]
 mod planted;
 mod record;
+mod request_state;
 mod serve;
 mod serving;
 mod signals;
@@ -89,6 +91,10 @@ enum Command {
     Member(member::Command),
     #[command(subcommand)]
     Leader(leader::Command),
+    #[command(subcommand)]
+    Key(key::Command),
+    #[command(subcommand)]
+    RequestState(request_state::Command),
     Snapshot(snapshot::Args),
     Digest(digest::Args),
     Healthcheck(healthcheck::Args),
@@ -145,6 +151,8 @@ impl Command {
             Self::State(command) => state::run(&command).await,
             Self::Member(command) => member::run(&command).await,
             Self::Leader(command) => leader::run(&command).await,
+            Self::Key(command) => key::run(&command).await,
+            Self::RequestState(command) => request_state::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
