@@ -30,6 +30,7 @@ mod restart;
 mod revisions;
 mod snapshot;
 mod tidy;
+mod tokens;
 mod transfer;
 mod upgrade;
 

@@ -2,11 +2,13 @@
 //!
 //! - [`cart`]: the example server. Its tools keep carts under handles, so that any replica answers any call.
 //! - [`serve`]: the server over streamable HTTP, without sessions.
+//! - [`bearer`]: an HTTP layer that verifies bearer tokens, and tells tools who calls.
 //! - [`flow`]: cart flows as an MCP client runs them, the ledger of what it was told, and the verdict on both.
 //! - [`boundary`]: seals the `requestState` that a server gives its clients, and opens what they bring back, or refuses it.
 //! - [`balancer`]: round robin over replicas, for demo, compose and tests.
 
 pub mod balancer;
+pub mod bearer;
 pub mod boundary;
 pub mod cart;
 pub mod flow;

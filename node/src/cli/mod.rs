@@ -32,6 +32,7 @@ mod state;
 mod status;
 #[cfg(test)]
 mod tests;
+mod token;
 mod value;
 
 use std::process::ExitCode;
