@@ -5,6 +5,7 @@
 //! - [`bearer`]: an HTTP layer that verifies bearer tokens, and tells tools who calls.
 //! - [`flow`]: cart flows as an MCP client runs them, the ledger of what it was told, and the verdict on both.
 //! - [`boundary`]: seals the `requestState` that a server gives its clients, and opens what they bring back, or refuses it.
+//! - [`storage`]: rmcp's storage hooks, so that what an SDK keeps in one process is every replica's.
 //! - [`balancer`]: round robin over replicas, for demo, compose and tests.
 
 pub mod balancer;
@@ -13,3 +14,4 @@ pub mod boundary;
 pub mod cart;
 pub mod flow;
 pub mod serve;
+pub mod storage;
