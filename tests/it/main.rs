@@ -29,6 +29,7 @@ mod request_state;
 mod restart;
 mod revisions;
 mod snapshot;
+mod state_server;
 mod tidy;
 mod tokens;
 mod transfer;

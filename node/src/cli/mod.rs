@@ -17,6 +17,7 @@ mod key;
 mod leader;
 mod lifetime;
 mod logging;
+mod mcp;
 mod member;
 mod output;
 #[cfg(feature = "planted")]
@@ -99,6 +100,7 @@ enum Command {
     Snapshot(snapshot::Args),
     Digest(digest::Args),
     Healthcheck(healthcheck::Args),
+    Mcp(mcp::Args),
     Cart(cart::Args),
     Balancer(balancer::Args),
     Flows(flows::Args),
@@ -118,7 +120,12 @@ pub fn main() -> ExitCode {
         .enable_all()
         .build()
     {
-        Ok(runtime) => runtime.block_on(cli.run()),
+        Ok(runtime) => {
+            let status = runtime.block_on(cli.run());
+            // A thread that still waits for a line of standard input must not keep the process.
+            runtime.shutdown_background();
+            status
+        }
         Err(error) => {
             eprintln!("helve: the operating system gives no runtime: {error}");
             ExitCode::from(4)
@@ -157,6 +164,7 @@ impl Command {
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
+            Self::Mcp(args) => mcp::run(&args).await,
             Self::Cart(args) => cart::run(&args).await,
             Self::Balancer(args) => balancer::run(&args).await,
             Self::Flows(args) => flows::run(&args).await,
