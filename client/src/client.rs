@@ -7,6 +7,7 @@ use helve_proto::v1::{ListKeysReply, ListKeysRequest, ListReply, ListRequest};
 use crate::{
     backend::{Backend, Request},
     error::Error,
+    guard::Guards,
     handles::{HandleOptions, Handles},
     keys::{KeyOptions, Keys},
     transaction::Transaction,
@@ -56,6 +57,12 @@ impl Client {
     #[must_use]
     pub fn keys(&self, options: KeyOptions) -> Keys {
         Keys::new(self.clone(), options)
+    }
+
+    /// Locks under this owner's keys; empty: under nobody's. A guard's key holds nothing else.
+    #[must_use]
+    pub fn guards(&self, owner: impl Into<String>) -> Guards {
+        Guards::new(self.keys(KeyOptions::new().owner(owner)))
     }
 
     /// A transaction over handles and keys, still empty.

@@ -5,7 +5,10 @@
 //! clock in the replies.
 
 mod bad_input;
+#[cfg(feature = "client-state")]
+mod client_state;
 mod contention;
+mod guards;
 mod handles;
 mod lifetimes;
 mod mcpkit;
@@ -69,9 +72,10 @@ impl fmt::Debug for Case {
 }
 
 macro_rules! cases {
-    ($($module:ident: $($name:ident),*;)*) => {
+    ($($module:ident: $($(#[$condition:meta])? $name:ident),*;)*) => {
         /// All cases.
         pub const CASES: &[Case] = &[$($(
+            $(#[$condition])?
             Case {
                 name: concat!(stringify!($module), "::", stringify!($name)),
                 run: |setup| Box::pin($module::$name(setup)),
@@ -135,6 +139,17 @@ cases! {
         batch_retrieve_keeps_the_order,
         store_if_writes_only_on_the_revision,
         closed_keys_say_so;
+    guards:
+        one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fence,
+        a_guard_that_nobody_lets_go_lapses,
+        a_dropped_guard_is_let_go;
+    client_state:
+        #[cfg(feature = "client-state")]
+        what_one_process_set_another_gets_until_it_is_cleared,
+        #[cfg(feature = "client-state")]
+        a_token_is_that_of_its_client_and_issuer,
+        #[cfg(feature = "client-state")]
+        what_has_expired_is_not_there_any_more;
     transact:
         a_checkout_takes_the_cart_and_stores_the_order,
         what_does_not_live_aborts_all,

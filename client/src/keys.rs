@@ -108,7 +108,31 @@ impl Keys {
         Ok(&self.client)
     }
 
-    async fn write(
+    /// Deletes a key if its revision is `revision`. True: it was deleted. False: there is no such key any more, or it has
+    /// another revision; nothing was deleted.
+    ///
+    /// # Errors
+    /// Those of every write, but a conflict is an outcome here.
+    pub async fn delete_if(&self, key: &str, revision: u64) -> Result<bool, Error> {
+        let deleted = self.remove(key, Some(revision)).await;
+        deleted.or_else(|error| match error.kind() {
+            ErrorKind::Conflict { .. } => Ok(false),
+            _ => Err(error),
+        })
+    }
+
+    /// Deletes a key; true if there was one.
+    pub(crate) async fn remove(&self, key: &str, if_revision: Option<u64>) -> Result<bool, Error> {
+        let request = DeleteKeyRequest {
+            identity: None,
+            owner: self.owner(),
+            key: key.to_owned(),
+            if_revision,
+        };
+        Ok(self.client()?.call(request).await?.existed)
+    }
+
+    pub(crate) async fn write(
         &self,
         key: &str,
         value: &Value,
@@ -189,13 +213,7 @@ impl StateTool for Keys {
     }
 
     async fn delete(&self, key: &str) -> Result<(), Error> {
-        let request = DeleteKeyRequest {
-            identity: None,
-            owner: self.owner(),
-            key: key.to_owned(),
-            if_revision: None,
-        };
-        self.client()?.call(request).await.map(drop)
+        self.remove(key, None).await.map(drop)
     }
 
     async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {

@@ -2,7 +2,8 @@
 //!
 //! A [`Client`] comes from a host: [`ClusterBuilder`] reaches a cluster (feature `cluster`, on by default), [`MemoryBuilder`] runs
 //! the same state machine in this process (feature `memory`). On any host it makes stores: [`Handles`], a [`HandleStore`] of values
-//! under ids that it mints; [`Keys`], a [`StateTool`] of JSON under keys; and [`Transaction`]s over both.
+//! under ids that it mints; [`Keys`], a [`StateTool`] of JSON under keys; [`Transaction`]s over both; and [`Guards`], locks that
+//! expire.
 //!
 //! ```
 //! # #[cfg(feature = "memory")]
@@ -49,11 +50,14 @@ mod backend;
 #[cfg(feature = "cluster")]
 mod channel;
 mod client;
+#[cfg(feature = "client-state")]
+pub mod client_state;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+mod guard;
 mod handle_store;
 mod handles;
 mod keys;
@@ -76,6 +80,7 @@ pub use client::Client;
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterBuilder;
 pub use error::{Error, ErrorKind};
+pub use guard::{Guard, Guards};
 pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome};
 pub use handles::{HandleOptions, Handles};
 pub use helve_proto::{

@@ -15,8 +15,8 @@ use rmcp::{
     ServerHandler,
     model::InitializeRequestParams,
     transport::streamable_http_server::{
-        SessionState, SessionStore, StreamableHttpServerConfig, StreamableHttpService,
-        session::local::LocalSessionManager,
+        StreamableHttpServerConfig, StreamableHttpService,
+        session::{SessionState, SessionStore, local::LocalSessionManager},
     },
 };
 use serde_json::{Value, json};

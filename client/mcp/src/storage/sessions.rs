@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use helve_client::{
     Client, Error, ErrorKind, HandleOptions, HandleStore, Handles, PutOutcome, Ttl,
 };
-use rmcp::transport::streamable_http_server::{
-    SessionState, SessionStore, session::SessionStoreError,
+use rmcp::transport::streamable_http_server::session::{
+    SessionState, SessionStore, SessionStoreError,
 };
 
 use super::digest;
