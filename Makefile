@@ -14,7 +14,7 @@ CASES ?= 1000000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted soak fuzz fix bench
+.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test mcp-tools mcp-test chaos planted soak fuzz fix bench
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
@@ -30,6 +30,9 @@ build-tools:
 
 compose-tools:
 	@.ci/tools compose
+
+mcp-tools:
+	@.ci/tools mcp
 
 build: build-tools ## Build the `helve` binary and say where it is
 	@$(STEP) "build" $(CARGO) build --locked --workspace --bin helve
@@ -64,6 +67,15 @@ tests: tools ## Unit tests, properties, stories, conformance on every host, faul
 
 compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
 	@$(STEP) "compose" $(TESTS) --test compose --
+
+MCP_PYTHON = $(HOME)/.cache/helve/mcp-2.3.0/bin/python
+
+mcp-test: build-tools mcp-tools ## The official Python SDK against all MCP servers while they die (ARGS="--only cart --output json")
+	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test \
+	    --example conformance_server
+	@$(STEP) "MCP peers" env PYTHONDONTWRITEBYTECODE=1 "$(MCP_PYTHON)" tests/mcp/main.py \
+	    --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" \
+	    --fixture "$(CARGO_TARGET_DIR)/debug/examples/conformance_server" $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short
