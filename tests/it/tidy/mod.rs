@@ -109,7 +109,7 @@ fn files_are_named_after_what_they_hold() {
 #[test]
 fn what_the_pages_link_to_and_name_is_there() {
     let paths = tree::paths();
-    let tests = tree::integration_tests();
+    let tests = tree::tests();
     let mut findings = Vec::new();
     for page in paths.iter().filter(|path| path.ends_with(".md")) {
         let text = tree::read(page);
