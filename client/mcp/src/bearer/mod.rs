@@ -51,7 +51,6 @@ impl Guard {
     }
 
     /// The same routes, those of the MCP endpoint only for callers with a token. `/livez` stays open.
-    #[must_use]
     pub fn protect(self, router: Router) -> Router {
         let guard = Arc::new(self);
         let protected = router.layer(from_fn_with_state(Arc::clone(&guard), admit));

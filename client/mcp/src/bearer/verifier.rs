@@ -70,7 +70,7 @@ pub enum Rejected {
     Subject,
 }
 
-/// Checks tokens: JWTs (RFC 7519) signed with HS256, RS256, ES256 or EdDSA, whichever the key is for.
+/// Checks tokens: JWTs (RFC 7519) signed with HS256, RS256, ES256 or `EdDSA`, whichever the key is for.
 #[derive(Debug)]
 pub struct Verifier {
     keys: Vec<Key>,

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct KeyInfo {
     /// The key.
     pub key: String,
-    /// Changes with every change of the value, and only grows: give it as if_revision to change what was read, and nothing newer.
+    /// Changes with every change of the value, and only grows: give it as `if_revision` to change what was read, and nothing newer.
     pub revision: u64,
     /// When the key was created, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,

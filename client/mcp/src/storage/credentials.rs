@@ -292,10 +292,7 @@ pub(super) fn decode<T: serde::de::DeserializeOwned>(plain: &[u8]) -> Result<T, 
 }
 
 /// Never a reason to log in again: the credentials may be there.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "map_err gives the error away"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err is given")]
 pub(super) fn failed(error: Error) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
 }
