@@ -150,7 +150,7 @@ impl Server {
         Ok(answer)
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Result<Value> {
+    fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value> {
         let params = json!({"name": tool, "arguments": arguments});
         Ok(self.request("tools/call", params)?["result"].clone())
     }
@@ -174,7 +174,7 @@ fn a_client_that_starts_the_server_itself_is_served_until_it_leaves() -> Result<
         json!(["2026-07-28"]),
         "{found}"
     );
-    let stored = server.call("store", json!({"key": "k", "value": {"n": 1}}))?;
+    let stored = server.call("store", &json!({"key": "k", "value": {"n": 1}}))?;
     assert_eq!(
         stored["structuredContent"]["status"],
         json!("created"),
@@ -183,7 +183,7 @@ fn a_client_that_starts_the_server_itself_is_served_until_it_leaves() -> Result<
 
     // What replaces asks, and the answer is taken by the same process.
     let arguments = json!({"key": "k", "value": {"n": 2}});
-    let asked = server.call("store", arguments.clone())?;
+    let asked = server.call("store", &arguments)?;
     assert_eq!(asked["resultType"], json!("input_required"), "{asked}");
     let answer = json!({"confirm": {"action": "accept", "content": {"confirm": true}}});
     let confirmed = json!({
@@ -216,7 +216,7 @@ async fn without_a_majority_of_nodes_tools_say_so_and_guess_nothing() -> Result<
         "--assume-yes",
     ];
     let mut server = Server::start(&flags)?;
-    let stored = server.call("store", json!({"key": "before", "value": 1}))?;
+    let stored = server.call("store", &json!({"key": "before", "value": 1}))?;
     assert_eq!(
         stored["structuredContent"]["status"],
         json!("created"),
@@ -230,7 +230,7 @@ async fn without_a_majority_of_nodes_tools_say_so_and_guess_nothing() -> Result<
         ("retrieve", json!({"key": "before"})),
         ("store", json!({"key": "during", "value": 1})),
     ] {
-        let refused = server.call(tool, arguments)?;
+        let refused = server.call(tool, &arguments)?;
         let reason = &refused["_meta"]["helve.v1/reason"];
         // What a node without a majority had taken into its log may be committed later.
         let said = reason.as_str().unwrap_or_default();
@@ -250,7 +250,7 @@ async fn without_a_majority_of_nodes_tools_say_so_and_guess_nothing() -> Result<
         cluster.start(seat)?;
     }
     cluster.all_ready().await?;
-    let read = server.call("batch_retrieve", json!({"keys": ["before", "during"]}))?;
+    let read = server.call("batch_retrieve", &json!({"keys": ["before", "during"]}))?;
     let found = &read["structuredContent"]["keys"];
     assert_eq!(found[0]["value"], json!(1), "{read}");
     assert!(!is_known || found[1]["found"] == json!(false), "{read}");

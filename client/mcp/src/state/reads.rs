@@ -59,21 +59,27 @@ pub(super) async fn batch_retrieve(
     })
 }
 
-pub(super) async fn list(call: &Call, list: List) -> Result<Listed, ToolError> {
-    if !(1..=LIST_KEYS_MAX).contains(&list.limit) {
+pub(super) async fn list(
+    call: &Call,
+    List {
+        prefix,
+        after,
+        limit,
+    }: List,
+) -> Result<Listed, ToolError> {
+    if !(1..=LIST_KEYS_MAX).contains(&limit) {
         return Err(ToolError::bad_argument(format!(
-            "a limit of {}: 1 to {LIST_KEYS_MAX}",
-            list.limit
+            "a limit of {limit}: 1 to {LIST_KEYS_MAX}"
         )));
     }
-    let listing = call.keys().list_infos(&list.prefix).await?;
-    let is_behind = |name: &str| list.after.as_deref().is_none_or(|after| name > after);
+    let listing = call.keys().list_infos(&prefix).await?;
+    let is_behind = |name: &str| after.as_deref().is_none_or(|after| name > after);
     let mut behind = listing
         .items
         .into_iter()
         .filter(|info| is_behind(&info.name))
         .map(KeyInfo::from);
-    let keys: Vec<_> = behind.by_ref().take(list.limit).collect();
+    let keys: Vec<_> = behind.by_ref().take(limit).collect();
     let next = behind
         .next()
         .and_then(|_| keys.last().map(|last| last.key.clone()));

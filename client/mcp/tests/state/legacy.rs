@@ -21,23 +21,25 @@ use crate::{
 };
 
 /// Two replicas that speak to all clients.
-async fn house(client: &Client, guarded: bool) -> House {
+async fn house(client: &Client, callers: Callers) -> House {
     let replica = |shutdown: &CancellationToken| {
         let mut settings = settings(ASKS, &[7; 32]);
         settings.versions = Versions::All;
-        if guarded {
-            settings.callers = Callers::Authenticated;
-        }
-        let server = server(&client, settings);
+        settings.callers = callers.clone();
+        let server = server(client, settings);
         let sessions = LegacySessions::new(client, Duration::from_secs(3600));
         let router = router(server, &Access::default(), sessions, shutdown);
-        if guarded {
+        if callers == Callers::Authenticated {
             Guard::new(verifier(), Vec::new()).protect(router)
         } else {
             router
         }
     };
     House::of(client, replica).await
+}
+
+fn anybody() -> Callers {
+    Callers::One(String::new())
 }
 
 /// A client of one session, which sends each request where it is told to.
@@ -110,7 +112,7 @@ impl Session {
 
 #[tokio::test]
 async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_everywhere() {
-    let house = house(&memory(), false).await;
+    let house = house(&memory(), anybody()).await;
     let [first, second] = house.replicas[..] else {
         panic!("two replicas")
     };
@@ -139,7 +141,7 @@ async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_e
 
 #[tokio::test]
 async fn who_speaks_an_older_protocol_may_create_and_cannot_replace_or_delete() {
-    let house = house(&memory(), false).await;
+    let house = house(&memory(), anybody()).await;
     let keys = house.keys();
     keys.store("k", &json!("old")).await.unwrap();
     let session = Session::begin(house.replicas[0], None).await;
@@ -167,7 +169,7 @@ async fn who_speaks_an_older_protocol_may_create_and_cannot_replace_or_delete() 
 #[tokio::test]
 async fn a_session_gives_nothing_to_anybody_but_who_began_it() {
     let client = memory();
-    let house = house(&client, true).await;
+    let house = house(&client, Callers::Authenticated).await;
     let address = house.replicas[0];
     let alice = Session::begin(address, Some(token("alice"))).await;
     let stored = alice
@@ -199,7 +201,7 @@ async fn a_session_gives_nothing_to_anybody_but_who_began_it() {
 
 #[tokio::test]
 async fn a_client_without_sessions_is_served_beside_them() {
-    let house = house(&memory(), false).await;
+    let house = house(&memory(), anybody()).await;
     let caller = house.caller(User::Confirms).await;
     for value in [1, 2] {
         let _: Value = caller
@@ -220,7 +222,7 @@ async fn a_client_without_sessions_is_served_beside_them() {
 #[tokio::test]
 async fn without_the_store_of_sessions_a_session_is_not_called_unknown() {
     let client = memory();
-    let house = house(&client, false).await;
+    let house = house(&client, anybody()).await;
     let session = Session::begin(house.replicas[0], None).await;
     client.close();
     for replica in &house.replicas {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 fn start(listener: TcpListener, client: &Client) -> Running {
-    let server = server(&client, settings(ASKS, &[7; 32]));
+    let server = server(client, settings(ASKS, &[7; 32]));
     Running::start(listener, |shutdown| {
         router(server, &Access::default(), shutdown)
     })

@@ -190,16 +190,14 @@ async fn an_idle_time_ends_what_nobody_touches_whatever_else_was_said() {
     assert_eq!(life(&caller, short).await, Some(5_000));
 }
 
-#[tokio::test]
-async fn bad_arguments_say_what_is_wrong_and_store_nothing() {
-    let house = House::open(ASSUMES).await;
-    let caller = house.caller(User::Absent).await;
+/// Calls whose arguments are wrong, and what their errors name.
+fn bad_calls() -> Vec<(&'static str, Value, &'static str)> {
     let long = "k".repeat(1025);
     let items = |count: usize| {
         let item = |at| json!({"key": format!("{at}"), "value": 1});
         Value::Array((0..count).map(item).collect())
     };
-    let table = [
+    vec![
         ("store", json!({"key": "k"}), "value"),
         ("store", json!({"value": 1}), "key"),
         ("store", json!({"key": 1, "value": 1}), "string"),
@@ -253,8 +251,14 @@ async fn bad_arguments_say_what_is_wrong_and_store_nothing() {
         ("delete", json!({"key": ""}), "key"),
         ("list", json!({"limit": 0}), "limit"),
         ("list", json!({"limit": 1001}), "limit"),
-    ];
-    for (tool, arguments, word) in table {
+    ]
+}
+
+#[tokio::test]
+async fn bad_arguments_say_what_is_wrong_and_store_nothing() {
+    let house = House::open(ASSUMES).await;
+    let caller = house.caller(User::Absent).await;
+    for (tool, arguments, word) in bad_calls() {
         let shown: String = arguments.to_string().chars().take(80).collect();
         let refused = caller.refused(tool, arguments).await;
         assert_eq!(

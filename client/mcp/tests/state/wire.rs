@@ -107,8 +107,8 @@ pub(crate) async fn request(
     let status = response.status();
     let text = response.text().await.unwrap();
     // Sessions are answered by an event stream; its last event is the answer.
-    let last = text.lines().filter_map(|line| line.strip_prefix("data:"));
-    let text = last.last().unwrap_or(&text).trim().to_owned();
+    let mut events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    let text = events.next_back().unwrap_or(&text).trim().to_owned();
     Answer {
         status,
         session,
