@@ -72,10 +72,11 @@ MCP_PYTHON = $(HOME)/.cache/helve/mcp-2.3.0/bin/python
 
 mcp-test: build-tools mcp-tools ## The official Python SDK against all MCP servers while they die (ARGS="--only cart --output json")
 	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test \
-	    --example conformance_server
+	    --example conformance_server --example oauth_client
 	@$(STEP) "MCP peers" env PYTHONDONTWRITEBYTECODE=1 "$(MCP_PYTHON)" tests/mcp/main.py \
 	    --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" \
-	    --fixture "$(CARGO_TARGET_DIR)/debug/examples/conformance_server" $(ARGS)
+	    --fixture "$(CARGO_TARGET_DIR)/debug/examples/conformance_server" \
+	    --agent "$(CARGO_TARGET_DIR)/debug/examples/oauth_client" $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short

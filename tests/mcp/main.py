@@ -17,19 +17,21 @@ import anyio
 import cart
 import codec
 import conformance
+import oauth
 import state
 from checks import Report
 from processes import Cluster, running
 
-SECTIONS = ["cart", "state", "conformance", "codec"]
+SECTIONS = ["cart", "state", "conformance", "codec", "oauth"]
 # What can be broken on purpose, and which section must notice.
-PLANTS = {"lost-order": "cart", "lost-key": "state", "other-ring": "conformance"}
+PLANTS = {"lost-order": "cart", "lost-key": "state", "other-ring": "conformance", "short-guard": "oauth"}
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--helve", type=Path, required=True, help="the binary")
     parser.add_argument("--fixture", type=Path, required=True, help="the conformance server")
+    parser.add_argument("--agent", type=Path, required=True, help="the client that logs in")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="this section; may be repeated")
     parser.add_argument("--plant", choices=PLANTS, help="break something: the run must fail")
     parser.add_argument("--output", choices=["table", "json"], default="table")
@@ -51,6 +53,8 @@ async def run(asked: argparse.Namespace, directory: Path) -> Report:
             await conformance.run(cluster, directory, report, asked.fixture, asked.plant)
         if "codec" in sections:
             await codec.run(cluster, directory, report, asked.fixture)
+        if "oauth" in sections:
+            await oauth.run(cluster, directory, report, asked.agent, asked.plant)
     return report
 
 
