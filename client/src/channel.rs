@@ -80,6 +80,13 @@ impl Pool {
         Arc::clone(&nodes[self.preferred.load(Ordering::Relaxed) % nodes.len()])
     }
 
+    /// The nodes that the caller gave.
+    #[cfg(feature = "partition")]
+    pub(crate) fn given(&self) -> Vec<Arc<Node>> {
+        let nodes = self.nodes();
+        nodes[..self.learned_max - LEARNED_ENDPOINTS_MAX].to_vec()
+    }
+
     /// The node to try after this one: the next that is not suspect, or the next.
     pub(crate) fn after(&self, node: &Node) -> Arc<Node> {
         let nodes = self.nodes();

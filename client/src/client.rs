@@ -10,6 +10,7 @@ use crate::{
     guard::Guards,
     handles::{HandleOptions, Handles},
     keys::{KeyOptions, Keys},
+    promises::Promises,
     transaction::Transaction,
 };
 
@@ -45,6 +46,12 @@ impl Client {
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    /// What its host promises.
+    #[must_use]
+    pub fn promises(&self) -> Promises {
+        self.backend.promises()
     }
 
     /// A store of handles. Options name it: stores of the same name on the same cluster are one.
@@ -96,6 +103,19 @@ impl Client {
     /// As [`Backend::list_keys`].
     pub async fn list_keys(&self, request: ListKeysRequest) -> Result<Vec<ListKeysReply>, Error> {
         self.backend.list_keys(request, self.deadline).await
+    }
+
+    #[cfg(feature = "partition")]
+    pub(crate) async fn survey(
+        &self,
+        patience: Duration,
+    ) -> Vec<Option<helve_proto::v1::StatusReply>> {
+        self.backend.survey(patience).await
+    }
+
+    #[cfg(all(test, feature = "write-queue"))]
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend)
     }
 
     /// Ends the work of this client and all its clones and stores: calls from now on answer

@@ -1,6 +1,8 @@
 //! The cluster as a host.
 
 mod list;
+#[cfg(feature = "partition")]
+mod survey;
 mod tries;
 mod unary;
 mod verdict;
@@ -28,6 +30,7 @@ use crate::{
     cluster::tries::{Effect, Tries, end},
     error::{Error, ErrorKind},
     limits,
+    promises::Promises,
     session::{Number, Session},
 };
 
@@ -162,6 +165,15 @@ impl Backend for Cluster {
 
     fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::CLUSTER
+    }
+
+    #[cfg(feature = "partition")]
+    async fn survey(&self, patience: Duration) -> Vec<Option<helve_proto::v1::StatusReply>> {
+        survey::survey(&self.pool, patience).await
     }
 
     fn close(&self) {

@@ -56,6 +56,8 @@ pub enum ErrorKind {
     Sealed,
     /// The operating system gave no randomness. Nothing was minted or sent. Repair the machine.
     Entropy,
+    /// This implementation cannot promise that, or was built without it; nothing was done. Use another one, or do without.
+    Unsupported,
     /// Something contradicts itself: a defect of Helve, or versions that do not fit together. Report it.
     Internal,
 }

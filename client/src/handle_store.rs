@@ -207,13 +207,13 @@ pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
 impl<T: Send + Sync + 'static, S: HandleStore<T> + ?Sized> HandleStoreExt<T> for S {}
 
 /// What was under way when the deadline of an update ended.
-enum Ended {
+pub(crate) enum Ended {
     Reading,
     Writing,
     Pausing { revision: u64 },
 }
 
-async fn within<O>(
+pub(crate) async fn within<O>(
     deadline: Instant,
     step: impl Future<Output = Result<O, Error>>,
     ended: Ended,

@@ -46,6 +46,8 @@
 //! answered with the first outcome. [`ErrorKind`] says what to do about the rest. A call whose future is dropped, or that ended
 //! as [`Ambiguous`](ErrorKind::Ambiguous), gives its identity up: its outcome will not be known any more.
 
+#[cfg(feature = "patterns")]
+mod audited;
 mod backend;
 #[cfg(feature = "cluster")]
 mod channel;
@@ -57,15 +59,21 @@ mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+#[cfg(feature = "patterns")]
+mod event_log;
 mod guard;
 mod handle_store;
 mod handles;
 mod keys;
-#[cfg(any(feature = "cluster", feature = "memory"))]
 mod limits;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(feature = "patterns")]
+mod prefixed;
+mod promises;
 mod record;
+#[cfg(feature = "patterns")]
+mod resolve;
 mod retry;
 #[cfg(feature = "cluster")]
 mod session;
@@ -74,12 +82,18 @@ pub mod state_codec;
 mod state_tool;
 mod transaction;
 mod ttl;
+#[cfg(feature = "patterns")]
+mod versions;
 
+#[cfg(feature = "patterns")]
+pub use audited::Audited;
 pub use backend::{Backend, Request};
 pub use client::Client;
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterBuilder;
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "patterns")]
+pub use event_log::{Event, EventLog, Replay};
 pub use guard::{Guard, Guards};
 pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome};
 pub use handles::{HandleOptions, Handles};
@@ -90,7 +104,14 @@ pub use helve_proto::{
 pub use keys::{KeyOptions, Keys};
 #[cfg(feature = "memory")]
 pub use memory::MemoryBuilder;
+#[cfg(feature = "patterns")]
+pub use prefixed::Prefixed;
+pub use promises::Promises;
 pub use record::{Listing, Record, Resolved};
+#[cfg(feature = "patterns")]
+pub use resolve::{Contested, Resolution, Settled, StateToolExt};
 pub use state_tool::{StateTool, StoreOutcome};
 pub use transaction::{Committed, NotLive, Transacted, Transaction};
 pub use ttl::Ttl;
+#[cfg(feature = "patterns")]
+pub use versions::{Version, Versions};

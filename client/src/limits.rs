@@ -37,4 +37,22 @@ pub(crate) const LIST: Duration = Duration::from_secs(60);
 #[cfg(feature = "cluster")]
 pub(crate) const LIST_STALL: Duration = Duration::from_secs(5);
 /// Bytes of a whole list, as encoded.
+#[cfg(any(feature = "cluster", feature = "memory"))]
 pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of a key, and of a value as JSON: a cluster's own limits, for what is checked here.
+#[cfg(any(feature = "tools", feature = "write-queue"))]
+pub(crate) const KEY_BYTES_MAX: usize = 1024;
+#[cfg(any(feature = "tools", feature = "write-queue"))]
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of all keys and values of a batch, and keys of a batch: likewise.
+#[cfg(feature = "tools")]
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
+#[cfg(feature = "tools")]
+pub(crate) const BATCH_KEYS_MAX: usize = 128;
+/// Keys of a list of a tool that keeps them elsewhere.
+#[cfg(feature = "tools")]
+pub(crate) const LIST_KEYS_MAX: usize = 100_000;
+/// Bytes of a write queue's journal that may be done with before it is written anew, besides as many as are not.
+#[cfg(feature = "write-queue")]
+pub(crate) const JOURNAL_SLACK_BYTES: u64 = 64 << 10;
