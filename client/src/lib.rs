@@ -68,6 +68,8 @@ mod keys;
 mod limits;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(feature = "partition")]
+mod partition;
 #[cfg(feature = "patterns")]
 mod prefixed;
 mod promises;
@@ -84,6 +86,8 @@ mod transaction;
 mod ttl;
 #[cfg(feature = "patterns")]
 mod versions;
+#[cfg(feature = "write-queue")]
+mod write_queue;
 
 #[cfg(feature = "patterns")]
 pub use audited::Audited;
@@ -104,6 +108,8 @@ pub use helve_proto::{
 pub use keys::{KeyOptions, Keys};
 #[cfg(feature = "memory")]
 pub use memory::MemoryBuilder;
+#[cfg(feature = "partition")]
+pub use partition::{PartitionOptions, PartitionState};
 #[cfg(feature = "patterns")]
 pub use prefixed::Prefixed;
 pub use promises::Promises;
@@ -115,3 +121,5 @@ pub use transaction::{Committed, NotLive, Transacted, Transaction};
 pub use ttl::Ttl;
 #[cfg(feature = "patterns")]
 pub use versions::{Version, Versions};
+#[cfg(feature = "write-queue")]
+pub use write_queue::{Condition, Drained, QueueOptions, Queued, Report, Verdict, WriteQueue};
