@@ -14,7 +14,7 @@ CASES ?= 1000000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test mcp-tools mcp-test chaos planted soak fuzz fix bench
+.PHONY: help tools build-tools backend-tools compose-tools build demo test check unit backends tests chaos-short compose-test mcp-tools mcp-test chaos planted soak fuzz fix bench
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
@@ -27,6 +27,9 @@ tools:
 
 build-tools:
 	@.ci/tools build
+
+backend-tools:
+	@.ci/tools backends
 
 compose-tools:
 	@.ci/tools compose
@@ -60,7 +63,10 @@ unit: tools ## Unit tests alone, and the machine's properties and story scripts
 	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
 	@$(STEP) "unit" $(TESTS) --lib --bins
 
-tests: tools ## Unit tests, properties, stories, conformance on every host, faults, bad input, planted bugs, the demo
+backends: backend-tools ## The state tool's suite on files, Redis and PostgreSQL: on real servers of this machine
+	@$(STEP) "backends" $(TESTS) --test backends
+
+tests: tools backend-tools ## Unit tests, properties, stories, conformance on every host, faults, bad input, planted bugs, the demo
 	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
 	@$(STEP) "unit and integration" $(TESTS) --lib --bins --tests -- --skip tidy::
 	@$(STEP) "documentation tests" $(TESTS) --doc

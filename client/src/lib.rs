@@ -82,6 +82,10 @@ mod session;
 #[cfg(feature = "request-state")]
 pub mod state_codec;
 mod state_tool;
+#[cfg(feature = "state-config")]
+mod tool_config;
+#[cfg(feature = "tools")]
+mod tools;
 mod transaction;
 mod ttl;
 #[cfg(feature = "patterns")]
@@ -117,6 +121,16 @@ pub use record::{Listing, Record, Resolved};
 #[cfg(feature = "patterns")]
 pub use resolve::{Contested, Resolution, Settled, StateToolExt};
 pub use state_tool::{StateTool, StoreOutcome};
+#[cfg(feature = "state-config")]
+pub use tool_config::{StateToolConfig, create_state_tool};
+#[cfg(feature = "file")]
+pub use tools::FileTool;
+#[cfg(feature = "postgres")]
+pub use tools::PostgresTool;
+#[cfg(feature = "redis")]
+pub use tools::RedisTool;
+#[cfg(feature = "tools")]
+pub use tools::ToolOptions;
 pub use transaction::{Committed, NotLive, Transacted, Transaction};
 pub use ttl::Ttl;
 #[cfg(feature = "patterns")]
