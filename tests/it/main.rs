@@ -20,6 +20,7 @@ mod key_ring;
 mod lifetimes;
 mod lists;
 mod membership;
+mod partition;
 mod peer_port;
 mod planted;
 mod probes;
