@@ -162,6 +162,10 @@ impl fmt::Debug for Audited {
 }
 
 #[cfg(all(test, feature = "memory"))]
+#[expect(
+    clippy::unwrap_used,
+    reason = "these are tests; the lint knows test functions alone"
+)]
 mod tests {
     use std::sync::Mutex;
 

@@ -180,12 +180,17 @@ mod tests {
 
     use super::*;
 
-    fn node(is_ready: bool, silent_ms: Option<u64>) -> Option<StatusReply> {
+    fn ready(silent_ms: Option<u64>) -> Option<StatusReply> {
+        let node = NodeStatus {
+            ready: true,
+            ..NodeStatus::default()
+        };
+        status(node, silent_ms)
+    }
+
+    fn status(node: NodeStatus, silent_ms: Option<u64>) -> Option<StatusReply> {
         Some(StatusReply {
-            node: Some(NodeStatus {
-                ready: is_ready,
-                ..NodeStatus::default()
-            }),
+            node: Some(node),
             members: vec![Member {
                 voter: true,
                 silent_ms,
@@ -197,7 +202,9 @@ mod tests {
 
     #[test]
     fn a_majority_that_answers_makes_the_difference() {
-        let (ready, unready) = (node(true, None), node(false, None));
+        let unready = status(NodeStatus::default(), None);
+        let silent = |silent_ms| ready(Some(silent_ms));
+        let ready = ready(None);
         let lost = Err(ErrorKind::Unavailable);
         for (statuses, read, expected) in [
             (vec![ready.clone(); 3], Ok(()), PartitionState::Healthy),
@@ -213,12 +220,12 @@ mod tests {
                 PartitionState::Majority,
             ),
             (
-                vec![ready.clone(), node(true, Some(3_001))],
+                vec![ready.clone(), silent(3_001)],
                 Ok(()),
                 PartitionState::Majority,
             ),
             (
-                vec![ready.clone(), node(true, Some(3_000))],
+                vec![ready.clone(), silent(3_000)],
                 Ok(()),
                 PartitionState::Healthy,
             ),

@@ -179,7 +179,10 @@ pub(super) async fn a_store_answers_its_revision(setup: ToolSetup) -> Result<(),
     assert!(second.updated_at_ms >= first.updated_at_ms);
     let record = tool.retrieve_record("k").await?.expect("it never expires");
     assert_eq!((record.info.clone(), record.value), (second, json!("two")));
-    assert_eq!(tool.list_infos("").await?.items, [record.info.clone()]);
+    assert_eq!(
+        tool.list_infos("").await?.items,
+        std::slice::from_ref(&record.info)
+    );
     assert_eq!(tool.list_values("").await?.items[0].info, record.info);
     if tool.promises().ordered_revisions {
         assert!(tool.list_infos("").await?.revision >= record.info.revision);

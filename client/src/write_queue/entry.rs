@@ -13,6 +13,10 @@ pub(super) struct Entry {
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a step is written, or read, one at a time"
+)]
 pub(super) enum Step {
     #[prost(message, tag = "2")]
     Queued(QueuedWrite),

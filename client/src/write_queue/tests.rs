@@ -1,5 +1,10 @@
 //! What a crash at each step leaves, and what is never sent twice.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "these are tests; the lint knows test functions alone"
+)]
+
 use std::{
     fs,
     sync::atomic::{AtomicU64, Ordering},

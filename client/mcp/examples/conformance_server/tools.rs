@@ -213,6 +213,7 @@ async fn change(server: &ConformanceServer, list: List) -> Result<Value, ErrorDa
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err is given")]
 fn gone(error: ServiceError) -> ErrorData {
     ErrorData::internal_error(format!("the client is gone: {error}"), None)
 }

@@ -8,13 +8,14 @@ use std::{
     },
 };
 
+use axum::body::Body;
 use helve_client::{
     Client,
     state_codec::{FixedKeys, HardenedCodec, OperatorKey, SingleUse, StateCodec},
 };
 use helve_mcp::boundary::{Boundary, Subjects, Unverified};
 use http::{Request, request::Parts};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -210,7 +211,7 @@ impl Replica {
         if let Some(user) = ask.user {
             request = request.header("x-user", user);
         }
-        let request = request.body(Full::from(body.to_string())).unwrap();
+        let request = request.body(Body::from(body.to_string())).unwrap();
         let answer = self.service.handle(request).await.into_body();
         let answer = answer.collect().await.unwrap().to_bytes();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
