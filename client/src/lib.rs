@@ -131,6 +131,8 @@ pub use tools::PostgresTool;
 pub use tools::RedisTool;
 #[cfg(feature = "tools")]
 pub use tools::ToolOptions;
+#[cfg(feature = "s3")]
+pub use tools::{S3Options, S3Tool};
 pub use transaction::{Committed, NotLive, Transacted, Transaction};
 pub use ttl::Ttl;
 #[cfg(feature = "patterns")]

@@ -38,7 +38,7 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// | `file` | `path`: a directory | `file` |
 /// | `redis` | `url` or `url_file` | `redis` |
 /// | `postgres` | `url` or `url_file`; `table`: `agent_states` | `postgres` |
-/// | `s3` | `bucket`; `region`; `endpoint`; `allow_http`: false | it is not built yet |
+/// | `s3` | `bucket`; `region`; `endpoint`; `access_key_id` with `secret_access_key_file`; `allow_http`: false | `s3` |
 ///
 /// All take `prefix`, which is put before every key and never shown, `ttl` (but `s3`), what plain stores live for, and `deadline_ms`,
 /// what a call may take: 5,000. Times are in whole seconds but where the name says otherwise. `url_file` names a file that holds the
@@ -55,7 +55,7 @@ enum Kind {
     File(File),
     Redis(Redis),
     Postgres(Postgres),
-    S3,
+    S3(S3),
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -124,11 +124,16 @@ struct Postgres {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "checked, though there is no such tool yet")]
+#[cfg_attr(
+    not(feature = "s3"),
+    allow(dead_code, reason = "checked in every build")
+)]
 struct S3 {
     bucket: String,
     region: Option<String>,
     endpoint: Option<String>,
+    access_key_id: Option<String>,
+    secret_access_key_file: Option<PathBuf>,
     #[serde(default)]
     allow_http: bool,
     prefix: Option<String>,
@@ -186,10 +191,7 @@ impl StateToolConfig {
             "file" => Kind::File(typed(&r#type, config)?),
             "redis" => Kind::Redis(typed(&r#type, config)?),
             "postgres" => Kind::Postgres(typed(&r#type, config)?),
-            "s3" => {
-                let _checked: S3 = typed(&r#type, config)?;
-                Kind::S3
-            }
+            "s3" => Kind::S3(typed(&r#type, config)?),
             unknown => {
                 let known = KINDS.map(|kind| format!("`{kind}`")).join(", ");
                 let message =
@@ -217,7 +219,7 @@ impl StateToolConfig {
             Kind::File(_) => "file",
             Kind::Redis(_) => "redis",
             Kind::Postgres(_) => "postgres",
-            Kind::S3 => "s3",
+            Kind::S3(_) => "s3",
         }
     }
 }

@@ -4,14 +4,16 @@ mod bounds;
 #[cfg(feature = "file")]
 mod file;
 mod gate;
-#[cfg(feature = "file")]
+#[cfg(any(feature = "file", feature = "s3"))]
 mod names;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "file")]
+#[cfg(any(feature = "file", feature = "s3"))]
 mod row;
+#[cfg(feature = "s3")]
+mod s3;
 
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub use file::FileTool;
 pub use postgres::PostgresTool;
 #[cfg(feature = "redis")]
 pub use redis::RedisTool;
+#[cfg(feature = "s3")]
+pub use s3::{S3Options, S3Tool};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -99,7 +103,7 @@ enum Lifespan {
     Keep,
 }
 
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "s3"))]
 fn unavailable(what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let error = error.into();
     Error::new(ErrorKind::Unavailable, format!("{what}: {error}")).with_source(error)

@@ -4,12 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Helve, Kind, Memory, StateToolConfig, refused};
 use crate::{
-    cluster::ClusterBuilder,
-    error::{Error, ErrorKind},
-    keys::KeyOptions,
-    memory::MemoryBuilder,
-    prefixed::Prefixed,
-    state_tool::StateTool,
+    cluster::ClusterBuilder, error::Error, keys::KeyOptions, memory::MemoryBuilder,
+    prefixed::Prefixed, state_tool::StateTool,
 };
 
 /// The tool that a document configures. None of them connects before its first call; a file tool makes its directory, and a memory
@@ -26,7 +22,7 @@ pub fn create_state_tool(config: &StateToolConfig) -> Result<Arc<dyn StateTool>,
         Kind::File(config) => (file::create(config)?, &config.prefix),
         Kind::Redis(config) => (redis::create(config)?, &config.prefix),
         Kind::Postgres(config) => (postgres::create(config)?, &config.prefix),
-        Kind::S3 => return Err(without_s3()),
+        Kind::S3(config) => (s3::create(config)?, &config.prefix),
     };
     Ok(match prefix.as_deref() {
         None | Some("") => tool,
@@ -128,17 +124,53 @@ mod postgres {
 #[cfg(not(feature = "postgres"))]
 use missing as postgres;
 
-/// The documents for it are understood, and checked; the tool itself is not there.
-fn without_s3() -> Error {
-    let message = "state_tool: the type `s3` is not built yet: use another type";
-    Error::new(ErrorKind::Unsupported, message)
+#[cfg(feature = "s3")]
+mod s3 {
+    use super::{Arc, Error, StateTool, refused, tool_options};
+    use crate::{
+        S3Options, S3Tool,
+        tool_config::{S3, read},
+    };
+
+    pub(super) fn create(config: &S3) -> Result<Arc<dyn StateTool>, Error> {
+        let mut s3 = S3Options::new(&config.bucket);
+        if let Some(region) = &config.region {
+            s3 = s3.region(region);
+        }
+        if let Some(endpoint) = &config.endpoint {
+            s3 = s3.endpoint(endpoint);
+        }
+        match (&config.access_key_id, &config.secret_access_key_file) {
+            (Some(id), Some(file)) => s3 = s3.credentials(id, read(file)?.trim()),
+            (None, None) => {}
+            _ => {
+                return Err(refused(
+                    "state_tool: config: give `access_key_id` and `secret_access_key_file`, or neither",
+                ));
+            }
+        }
+        if config.allow_http {
+            s3 = s3.allow_http();
+        }
+        Ok(Arc::new(S3Tool::new(
+            &s3,
+            tool_options(None, config.deadline_ms)?,
+        )?))
+    }
 }
+#[cfg(not(feature = "s3"))]
+use missing as s3;
 
 /// A type that this build lacks.
-#[cfg(not(all(feature = "file", feature = "redis", feature = "postgres")))]
+#[cfg(not(all(
+    feature = "file",
+    feature = "redis",
+    feature = "postgres",
+    feature = "s3"
+)))]
 mod missing {
-    use super::{Arc, Error, ErrorKind, StateTool};
-    use crate::tool_config;
+    use super::{Arc, Error, StateTool};
+    use crate::{error::ErrorKind, tool_config};
 
     pub(super) trait Feature {
         const FEATURE: &str;
@@ -156,6 +188,10 @@ mod missing {
         const FEATURE: &str = "postgres";
     }
 
+    impl Feature for tool_config::S3 {
+        const FEATURE: &str = "s3";
+    }
+
     pub(super) fn create<C: Feature>(_config: &C) -> Result<Arc<dyn StateTool>, Error> {
         let feature = C::FEATURE;
         let message = format!(
@@ -165,7 +201,12 @@ mod missing {
     }
 }
 
-#[cfg(any(feature = "file", feature = "redis", feature = "postgres"))]
+#[cfg(any(
+    feature = "file",
+    feature = "redis",
+    feature = "postgres",
+    feature = "s3"
+))]
 fn tool_options(ttl: Option<u64>, deadline_ms: Option<u64>) -> Result<crate::ToolOptions, Error> {
     let mut options = crate::ToolOptions::new();
     if let Some(ttl) = seconds("ttl", ttl)? {

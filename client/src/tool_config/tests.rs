@@ -77,7 +77,7 @@ async fn the_documents_of_the_seed_make_tools_or_name_the_feature() {
     let built = [
         (REDIS, cfg!(feature = "redis")),
         (POSTGRES, cfg!(feature = "postgres")),
-        (S3, false),
+        (S3, cfg!(feature = "s3")),
     ];
     for (document, is_built) in built {
         let config = StateToolConfig::from_yaml(document).unwrap();
@@ -85,8 +85,8 @@ async fn the_documents_of_the_seed_make_tools_or_name_the_feature() {
             Ok(_) => assert!(is_built),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-                let named = format!("`{}`", config.kind());
-                assert!(!is_built && error.message().contains(&named), "{error}");
+                let feature = format!("feature `{}`", config.kind());
+                assert!(!is_built && error.message().contains(&feature), "{error}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a file holds.
+//! What a file, or an object, holds.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::record::Record;
 
-/// A key with its value, as its file holds it.
+/// A key with its value, as its file or object holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::tools) struct Row {

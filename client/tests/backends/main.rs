@@ -5,11 +5,13 @@
 mod file;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(all(feature = "postgres", feature = "redis"))]
+#[cfg(all(feature = "postgres", feature = "redis", feature = "s3"))]
 mod promises;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(any(feature = "postgres", feature = "redis"))]
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "s3"))]
 mod server;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};

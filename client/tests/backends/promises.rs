@@ -1,6 +1,6 @@
 //! The documentation's table says what the tools say.
 
-use helve_client::{FileTool, PostgresTool, Promises, RedisTool};
+use helve_client::{FileTool, PostgresTool, Promises, RedisTool, S3Tool};
 
 const PAGE: &str = include_str!("../../STATE_TOOLS.md");
 
@@ -12,6 +12,7 @@ fn the_table_in_the_documentation_says_what_each_tool_promises() {
         ("file", FileTool::PROMISES),
         ("redis", RedisTool::PROMISES),
         ("postgres", PostgresTool::PROMISES),
+        ("s3", S3Tool::PROMISES),
     ];
     let rows: Vec<Vec<&str>> = PAGE.lines().map(cells).collect();
     let head = rows.iter().find(|row| row.first() == Some(&"promise"));
