@@ -63,7 +63,7 @@ unit: tools ## Unit tests alone, and the machine's properties and story scripts
 	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
 	@$(STEP) "unit" $(TESTS) --lib --bins
 
-backends: backend-tools ## The state tool's suite on files, Redis and PostgreSQL: on real servers of this machine
+backends: backend-tools ## The state tool's suite on files, Redis, PostgreSQL and S3: on real servers of this machine
 	@$(STEP) "backends" $(TESTS) --test backends
 
 tests: tools backend-tools ## Unit tests, properties, stories, conformance on every host, faults, bad input, planted bugs, the demo
@@ -103,7 +103,7 @@ bench: build-tools ## Operations a second, latency and fsyncs of three nodes (AR
 
 fuzz: tools ## Each decoder of what a client sends, with a million cases (CASES=100000)
 	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up
-	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test boundary -- client_makes_up state_codec::tests
+	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test bearer_bytes --test boundary -- client_makes_up state_codec::tests
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)

@@ -13,6 +13,8 @@ mod error;
 pub mod gate;
 mod handler;
 mod reads;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod unsealed;
 
