@@ -161,11 +161,8 @@ impl fmt::Debug for Audited {
     }
 }
 
-#[cfg(all(test, feature = "memory"))]
-#[expect(
-    clippy::unwrap_used,
-    reason = "these are tests; the lint knows test functions alone"
-)]
+#[cfg(test)]
+#[cfg(feature = "memory")]
 mod tests {
     use std::sync::Mutex;
 

@@ -1,9 +1,6 @@
 //! What a crash at each step leaves, and what is never sent twice.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "these are tests; the lint knows test functions alone"
-)]
+#![expect(clippy::unwrap_used, reason = "these are tests")]
 
 use std::{
     fs,

@@ -13,9 +13,9 @@ mod connect;
 mod credentials;
 mod logins;
 mod sessions;
-mod shared;
 #[cfg(test)]
 mod tests;
+mod token;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
@@ -25,7 +25,7 @@ pub use self::{
     credentials::{Credentials, REFRESH_GUARD_TTL, REFRESH_PATIENCE, was_replaced},
     logins::{LOGIN_TTL, Logins},
     sessions::{SESSIONS, SessionOptions, Sessions},
-    shared::{ReplicatedAuthClient, access_token},
+    token::{ReplicatedAuthClient, access_token},
 };
 
 /// What stands for a secret in a name: whoever lists names learns none.
