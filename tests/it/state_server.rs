@@ -30,7 +30,7 @@ fn unsafe_combinations_are_refused_and_name_their_flags() -> Result<()> {
     std::fs::write(&key, [7; 32])?;
     let key = key.to_str().context("a path in UTF-8")?;
     let beyond = ["--listen", "0.0.0.0:0"];
-    let table: [(&[&str], &[&str]); 10] = [
+    let table: [(&[&str], &[&str]); 11] = [
         (
             &["--enable-writes"],
             &["--enable-writes", "--key-file", "--assume-yes"],
@@ -77,6 +77,8 @@ fn unsafe_combinations_are_refused_and_name_their_flags() -> Result<()> {
             &["--enable-writes", "--key-file", "/no/such/file"],
             &["--key-file"],
         ),
+        // A ring lies sealed under the operator's key.
+        (&["--enable-writes", "--ring", "state"], &["--key-file"]),
         (
             &["--enable-writes", "--ephemeral-key", "--confirm-ttl", "25h"],
             &["--confirm-ttl"],

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import jwt
+from anyio.to_thread import run_sync
 
 from checks import Report, equal, expect
 from faults import working
@@ -150,9 +151,24 @@ async def metadata(service: Service) -> None:
     equal(found.json()["authorization_servers"], [ISSUER], "the authorization servers")
 
 
-async def legacy(service: Service) -> None:
+async def legacy(service: Service) -> str:
+    """A client with a session fills and orders a cart while the replicas that hold copies of its session are killed."""
+    async with connected(service.url, "carol", mode="legacy") as client:
+        version = client.protocol_version
+        cart = structured(await client.call_tool("create_cart", {}))["cart_id"]
+        for number, replica in enumerate(service.replicas):
+            await run_sync(replica.kill)
+            item = {"cart_id": cart, "line_id": f"{number}", "sku": "tea", "quantity": number + 1, "unit_price_cents": 250}
+            structured(await client.call_tool("add_item", item))
+            await run_sync(replica.start)
+        order = structured(await client.call_tool("checkout", {"cart_id": cart}))
+    equal(quantities(order["lines"]), {"0": 1, "1": 2, "2": 3}, "what was ordered")
+    return version
+
+
+async def too_old(url: str) -> None:
     try:
-        async with connected(service.url, "alice", mode="legacy"):
+        async with connected(url, "alice", mode="legacy"):
             pass
     except* Exception as errors:  # Which error it is, is the SDK's business: that it is one, is ours.
         expect(bool(flat(errors)), "an error")
@@ -170,12 +186,14 @@ async def negotiated(service: Service) -> str:
 
 
 async def idle(cluster: Cluster, directory: Path, arguments: list[str]) -> None:
+    """On a server of its own, which serves no older clients."""
     port = free_port()
     command = [*arguments, "--store", "idle", "--idle-ttl", "500ms", "--listen", f"127.0.0.1:{port}"]
     server = Process("cart-idle", command, port, directory / "cart-idle.log")
     url = f"http://127.0.0.1:{port}/mcp"
     server.start()
     try:
+        await too_old(url)
         cart = structured(await call(url, "alice", "create_cart", {}))["cart_id"]
         # A look at the cart would keep it: the list does not.
         listing = ("handle", "list", "--store", "idle", "--owner", "alice", "--endpoints", cluster.endpoints)
@@ -193,10 +211,13 @@ async def run(cluster: Cluster, directory: Path, report: Report, plant: str | No
         str(cluster.helve), "cart", "--endpoints", cluster.endpoints, "--token-key-file", str(secret),
         "--token-audience", AUDIENCE, "--token-issuer", ISSUER, "--authorization-server", ISSUER,
     ]
-    service = Service("cart", cluster, directory, lambda port: ([*arguments, "--listen", f"127.0.0.1:{port}"], {}))
+    service = Service(
+        "cart", cluster, directory,
+        lambda port: ([*arguments, "--legacy-sessions", "--listen", f"127.0.0.1:{port}"], {}),
+    )
     with running(service):
         await report.check(SECTION, "the SDK discovers it and lists its tools", lambda: negotiated(service))
-        await report.check(SECTION, "a client of an older protocol is refused", lambda: legacy(service))
+        await report.check(SECTION, "a client of an older protocol orders while replicas are killed", lambda: legacy(service))
         await report.check(SECTION, "a token that does not hold is answered 401", lambda: unauthenticated(service))
         await report.check(SECTION, "who is refused learns where to get a token", lambda: metadata(service))
         await report.check(SECTION, "a foreign cart answers byte for byte like an unknown one", lambda: foreign(service))
@@ -204,4 +225,7 @@ async def run(cluster: Cluster, directory: Path, report: Report, plant: str | No
             SECTION, "nothing is lost or doubled while replicas and the leader are killed",
             lambda: survives(cluster, service, report, plant),
         )
-        await report.check(SECTION, "an idle cart expires, for its owner", lambda: idle(cluster, directory, arguments))
+        await report.check(
+            SECTION, "an idle cart expires; no older client without --legacy-sessions",
+            lambda: idle(cluster, directory, arguments),
+        )

@@ -20,6 +20,8 @@ WORKERS = 4
 TOOLS = {"store", "retrieve", "delete", "list", "exists", "batch_store", "batch_retrieve"}
 # What whoever presents a state hears that does not hold, whatever is wrong with it.
 REFUSED = (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+# The ring whose keys confirmations are sealed under.
+RING = "confirmations"
 YES = {"confirm": accept(confirm=True)}
 MISSING_CAPABILITY = -32021
 
@@ -109,6 +111,22 @@ async def crosses(service: Service) -> None:
         again = await call_tool(service.direct(replica), "store", arguments, subject="alice", state=state, responses=YES)
         equal(again.error, REFUSED, f"the same confirmation at replica {replica}")
     equal(await value(service.url, key), "new", "what was confirmed")
+
+
+async def rotates(cluster: Cluster, service: Service, states: Path) -> None:
+    """What was asked before the ring's key was replaced is confirmed after it, and what is asked after it as well."""
+    key = fresh()
+    ring = ["--ring", RING, "--key-file", str(states), "--endpoints", cluster.endpoints]
+    await store(service.url, key, 0)
+    before = await ask(service, 0, key, 1)
+    [added] = (await run_sync(lambda: cluster.json("key", "add", *ring)))["keys"]
+    await run_sync(lambda: cluster.json("key", "activate", added["id"], "--force", *ring))
+    for replica, (state, new) in enumerate([(before, 1), (None, 2), (None, 3)]):
+        state = state or await ask(service, (replica + 1) % 3, key, new)
+        arguments = {"key": key, "value": new}
+        answer = await call_tool(service.direct(replica), "store", arguments, subject="alice", state=state, responses=YES)
+        equal(answer.result["structuredContent"]["status"], "replaced", f"a confirmation at replica {replica}")
+    equal(await value(service.url, key), 3, "what was confirmed")
 
 
 async def refuses_states(service: Service) -> str:
@@ -220,9 +238,11 @@ def write_keys(directory: Path) -> tuple[Path, Path]:
 
 async def run(cluster: Cluster, directory: Path, report: Report, plant: str | None) -> None:
     tokens, states = write_keys(directory)
+    ring = ["--ring", RING, "--key-file", str(states)]
+    cluster.json("key", "add", *ring, "--endpoints", cluster.endpoints)
     arguments = [
         str(cluster.helve), "mcp", "--endpoints", cluster.endpoints, "--enable-writes", "--enable-delete",
-        "--replicas", "3", "--legacy-sessions", "--key-file", str(states), "--token-key-file", str(tokens),
+        "--replicas", "3", "--legacy-sessions", *ring, "--token-key-file", str(tokens),
         "--token-audience", AUDIENCE, "--token-issuer", ISSUER,
     ]
     service = Service("mcp", cluster, directory, lambda port: ([*arguments, "--listen", f"127.0.0.1:{port}"], {}))
@@ -232,6 +252,7 @@ async def run(cluster: Cluster, directory: Path, report: Report, plant: str | No
         await report.check(SECTION, "an unknown tool is invalid params", lambda: unknown_tool(service))
         await report.check(SECTION, "what replaces or deletes asks first", lambda: confirmed(service))
         await report.check(SECTION, "a confirmation crosses replicas, and holds once", lambda: crosses(service))
+        await report.check(SECTION, "confirmations outlive a rotation of the ring", lambda: rotates(cluster, service, states))
         await report.check(SECTION, "a state that does not hold is refused, in one way", lambda: refuses_states(service))
         await report.check(SECTION, "a client stays connected while replicas roll", lambda: stays_connected(service))
         await report.check(SECTION, "a client of an older protocol keeps its session", lambda: legacy(service))

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     bearer::Principal,
-    serve::{Access, MCP_PATH, config, with_probe},
+    serve::{self, Access, MCP_PATH, config, with_probe},
     storage::{SessionOptions, Sessions},
 };
 
@@ -96,16 +96,19 @@ impl SessionStore for LegacySessions {
     }
 }
 
-/// As [`router`](crate::serve::router), for clients with sessions, too.
+/// As [`serve::router`], for clients with sessions, too, if it is said where those are.
 pub fn router<S>(
     server: S,
     access: &Access,
-    sessions: LegacySessions,
+    sessions: Option<LegacySessions>,
     shutdown: &CancellationToken,
 ) -> Router
 where
     S: ServerHandler + Clone + Send + Sync + 'static,
 {
+    let Some(sessions) = sessions else {
+        return serve::router(server, access, shutdown);
+    };
     let copies = Arc::new(LocalSessionManager::default());
     let mut config = config(access, shutdown);
     config.session_store = Some(Arc::new(sessions.clone()));

@@ -5,6 +5,7 @@ use std::{io, sync::Arc};
 use axum::{Router, routing::get};
 use rmcp::{
     ServerHandler,
+    model::ProtocolVersion,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
     },
@@ -24,6 +25,25 @@ pub struct Access {
     pub hosts: Vec<String>,
     /// `Origin` values that are accepted, with their scheme. A request without `Origin` (not from a browser) passes.
     pub origins: Vec<String>,
+}
+
+/// Which protocol versions a server speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// 2026-07-28, without sessions: serve it through [`router`].
+    #[default]
+    Modern,
+    /// Those before it, too: serve it through [`legacy::router`](crate::legacy::router).
+    All,
+}
+
+impl Versions {
+    pub(crate) fn supported(self) -> &'static [ProtocolVersion] {
+        match self {
+            Self::Modern => &[ProtocolVersion::V_2026_07_28],
+            Self::All => ProtocolVersion::KNOWN_VERSIONS,
+        }
+    }
 }
 
 /// The routes of one replica: `/mcp`, and `/livez`, which answers as long as the process serves.

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use anyhow::anyhow;
 use helve_mcp::{
     cart::{Authenticated, CartServer, Settings},
-    serve::{Access, router, serve},
+    legacy,
+    serve::{Access, serve},
 };
 
 use super::{
@@ -14,15 +15,15 @@ use super::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     output::OutputArgs,
-    serving::{ListenArgs, serve_mcp},
+    serving::{LegacyArgs, ListenArgs, serve_mcp},
     token::TokenArgs,
 };
 
 /// Run a replica of the example MCP server: shopping carts under handles
 ///
 /// Serves MCP (protocol 2026-07-28, streamable HTTP, no sessions) under /mcp, with tools to create, fill, view, check out, abandon
-/// and list carts. It keeps nothing in memory: run as many replicas as you like behind any balancer. /livez answers as long as
-/// the process serves.
+/// and list carts. It keeps nothing in memory: run as many replicas as you like behind any balancer, for older clients as well with
+/// --legacy-sessions. /livez answers as long as the process serves.
 ///
 /// With --token-key-file each caller has carts of their own: a token's subject owns what is made with it, and to anybody else it is as
 /// unknown as what never was. Without, all callers are one.
@@ -67,6 +68,8 @@ pub(crate) struct Args {
     allowed_origin: Vec<String>,
 
     #[command(flatten)]
+    legacy: LegacyArgs,
+    #[command(flatten)]
     token: TokenArgs,
     #[command(flatten)]
     output: OutputArgs,
@@ -85,12 +88,14 @@ pub(crate) async fn run(args: &Args) -> Outcome {
             "--idle-ttl: a cart must live for a while"
         )));
     }
+    args.legacy.check().map_err(Ending::Refused)?;
     let guard = args.token.guard().map_err(Ending::Refused)?;
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let client = cluster::client(&args.cluster)?;
     let mut settings = Settings {
         store: args.store.clone(),
         idle_ttl: args.idle_ttl,
+        versions: args.legacy.versions(),
         ..Settings::default()
     };
     if guard.is_some() {
@@ -101,7 +106,9 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         origins: args.allowed_origin.clone(),
     };
     let serve = |listener, shutdown| {
-        let router = router(CartServer::new(client, settings), &access, &shutdown);
+        let server = CartServer::new(client.clone(), settings);
+        let sessions = args.legacy.sessions(&client);
+        let router = legacy::router(server, &access, sessions, &shutdown);
         let router = match guard {
             Some(guard) => guard.protect(router),
             None => router,

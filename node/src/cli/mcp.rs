@@ -7,13 +7,15 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::{Context as _, anyhow};
 use helve_client::{
     Client, MemoryBuilder,
-    state_codec::{FixedKeys, HardenedCodec, OperatorKey, StateCodec},
+    state_codec::{
+        ClusterKeys, FixedKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec, StateKeys,
+    },
 };
 use helve_mcp::{
-    legacy::{self, LegacySessions},
+    legacy,
     serve::{self, Access},
     state::{
-        Callers, Settings, StateServer, Versions,
+        Callers, Settings, StateServer,
         gate::{Asked, Destructive, Gate, Transport},
         server,
     },
@@ -24,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::args::Args;
 use super::{
-    cluster,
+    cluster::{self, failed},
     ending::{Ending, Outcome},
     logging,
     serving::serve_mcp,
@@ -51,18 +53,14 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let client = client(args)?;
     let settings = Settings {
         gate,
-        codec: codec(args, gate).map_err(Ending::Refused)?,
+        codec: codec(args, gate, &client).await?,
         callers: match guard {
             Some(_) => Callers::Authenticated,
             None => Callers::One(args.callers.owner.clone()),
         },
         default_ttl: args.lifetimes.default_ttl,
         idle_ttl: args.lifetimes.idle_ttl,
-        versions: if args.legacy_sessions {
-            Versions::All
-        } else {
-            Versions::Modern
-        },
+        versions: args.legacy.versions(),
     };
     let server = server(&client, settings);
     if args.stdio {
@@ -77,12 +75,8 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         .with_context(|| format!("--listen {}", args.listen))
         .map_err(Ending::Refused)?;
     let serve = |listener, shutdown: CancellationToken| {
-        let router = if args.legacy_sessions {
-            let sessions = LegacySessions::new(&client, args.session_ttl);
-            legacy::router(server, &access, sessions, &shutdown)
-        } else {
-            serve::router(server, &access, &shutdown)
-        };
+        let sessions = args.legacy.sessions(&client);
+        let router = legacy::router(server, &access, sessions, &shutdown);
         let router = match guard {
             Some(guard) => guard.protect(router),
             None => router,
@@ -126,10 +120,10 @@ fn settle(args: &Args, asked: &Asked) -> anyhow::Result<Gate> {
     if args.memory {
         tracing::warn!("--memory: what is stored is gone when this process ends");
     }
+    args.legacy.check()?;
     let lifetimes = [
         ("--default-ttl", args.lifetimes.default_ttl),
         ("--idle-ttl", args.lifetimes.idle_ttl),
-        ("--session-ttl", Some(args.session_ttl)),
     ];
     match lifetimes
         .iter()
@@ -152,17 +146,33 @@ fn client(args: &Args) -> Result<Client, Ending> {
 }
 
 /// What confirmations are sealed with, if there are any.
-fn codec(args: &Args, gate: Gate) -> anyhow::Result<Option<Arc<dyn StateCodec>>> {
+async fn codec(
+    args: &Args,
+    gate: Gate,
+    client: &Client,
+) -> Result<Option<Arc<dyn StateCodec>>, Ending> {
     if gate.destructive != Destructive::Confirmed {
         return Ok(None);
     }
-    let key = match &args.gates.key_file {
-        Some(file) => OperatorKey::read(file).context("--key-file")?,
-        None => OperatorKey::ephemeral()?,
+    let key = operator_key(args).map_err(Ending::Refused)?;
+    let keys: Arc<dyn StateKeys> = match &args.gates.ring {
+        Some(name) => {
+            let ring = KeyRing::new(client, name, &key)
+                .map_err(|error| Ending::Refused(anyhow!("--ring: {error}")))?;
+            ClusterKeys::open(ring).await.map_err(failed)?
+        }
+        None => Arc::new(FixedKeys::new(&key)),
     };
-    let codec = HardenedCodec::new(Arc::new(FixedKeys::new(&key)));
-    let codec = codec.ttl(args.gates.confirm_ttl).context("--confirm-ttl")?;
+    let codec = HardenedCodec::new(keys).ttl(args.gates.confirm_ttl);
+    let codec = codec.map_err(|error| Ending::Refused(anyhow!("--confirm-ttl: {error}")))?;
     Ok(Some(Arc::new(codec)))
+}
+
+fn operator_key(args: &Args) -> anyhow::Result<OperatorKey> {
+    match &args.gates.key_file {
+        Some(file) => OperatorKey::read(file).context("--key-file"),
+        None => Ok(OperatorKey::ephemeral()?),
+    }
 }
 
 /// Serves the client that started this process.

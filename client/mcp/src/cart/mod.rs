@@ -26,6 +26,8 @@ use helve_client::{Client, Error, ErrorKind, HandleOptions, Handles, KeyOptions,
 use http::request::Parts;
 use rmcp::{handler::server::router::tool::ToolRouter, model::Extensions};
 
+use crate::serve::Versions;
+
 pub use self::{
     error::{REASON, ToolError, UNAVAILABLE},
     model::{Added, Cart, LINES_MAX, Line, NAME_BYTES_MAX, ORDERS, Order},
@@ -47,6 +49,8 @@ pub struct Settings {
     pub idle_ttl: Duration,
     /// Whose carts a request is about.
     pub owners: Arc<dyn Owners>,
+    /// Which protocol versions are spoken.
+    pub versions: Versions,
 }
 
 impl Default for Settings {
@@ -55,6 +59,7 @@ impl Default for Settings {
             store: "cart".to_owned(),
             idle_ttl: Duration::from_secs(24 * 60 * 60),
             owners: Arc::new(Anonymous),
+            versions: Versions::default(),
         }
     }
 }
@@ -97,6 +102,7 @@ impl CartServer {
             store,
             idle_ttl,
             owners,
+            ..
         } = &*self.settings;
         let owner = owners.owner(extensions.get::<Parts>())?;
         let handles = HandleOptions::new(store.as_str())

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Settings, Versions,
+    Settings,
     arguments::read,
     call::Call,
     change::{self, Change, Consent, Outcome, carry_out},
@@ -145,10 +145,7 @@ impl ServerHandler for Handler {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(match self.settings.versions {
-            Versions::Modern => &[ProtocolVersion::V_2026_07_28],
-            Versions::All => ProtocolVersion::KNOWN_VERSIONS,
-        })
+        Cow::Borrowed(self.settings.versions.supported())
     }
 
     async fn list_tools(

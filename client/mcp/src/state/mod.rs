@@ -38,6 +38,7 @@ use self::{gate::Gate, unsealed::Unsealed};
 use crate::{
     bearer::Principal,
     boundary::{Boundary, Subjects, Unverified},
+    serve::Versions,
 };
 
 /// What sealed states are for: they open on servers of the state tool alone.
@@ -69,15 +70,6 @@ impl Subjects for Callers {
         // Whoever is nobody is denied by the handler, with or without a state.
         Ok(self.owner(extensions))
     }
-}
-
-/// Which protocol versions are spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Versions {
-    /// 2026-07-28, without sessions.
-    Modern,
-    /// Those before it, too.
-    All,
 }
 
 /// What a server of the state tool needs to know.

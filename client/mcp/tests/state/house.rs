@@ -12,9 +12,9 @@ use helve_client::{
 };
 use helve_mcp::{
     balancer,
-    serve::{Access, router, serve},
+    serve::{Access, Versions, router, serve},
     state::{
-        Callers, REVISION, Settings, Versions,
+        Callers, REVISION, Settings,
         gate::{Destructive, Gate, Visible},
         server,
     },

@@ -6,8 +6,8 @@ use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, StateTool};
 use helve_mcp::{
     bearer::Guard,
     legacy::{LegacySessions, router},
-    serve::Access,
-    state::{Callers, Versions, server},
+    serve::{Access, Versions},
+    state::{Callers, server},
     storage::SESSIONS,
 };
 use reqwest::{Method, StatusCode};
@@ -28,7 +28,7 @@ async fn house(client: &Client, callers: Callers) -> House {
         settings.callers = callers.clone();
         let server = server(client, settings);
         let sessions = LegacySessions::new(client, Duration::from_secs(3600));
-        let router = router(server, &Access::default(), sessions, shutdown);
+        let router = router(server, &Access::default(), Some(sessions), shutdown);
         if callers == Callers::Authenticated {
             Guard::new(verifier(), Vec::new()).protect(router)
         } else {

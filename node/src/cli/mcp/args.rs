@@ -8,7 +8,8 @@ use helve_mcp::{
 };
 
 use crate::cli::{
-    cluster::ClusterArgs, duration, logging::LogArgs, output::OutputArgs, token::TokenArgs,
+    cluster::ClusterArgs, duration, logging::LogArgs, output::OutputArgs, serving::LegacyArgs,
+    token::TokenArgs,
 };
 
 /// Serve the state tool to MCP clients: JSON values under keys, in the cluster
@@ -23,9 +24,10 @@ use crate::cli::{
   helve mcp --endpoints 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
   helve mcp --stdio --enable-writes --enable-delete
   helve mcp --enable-writes --key-file state.key --replicas 3 --listen 127.0.0.1:8081
+  helve mcp --enable-writes --key-file operator-key --ring state --replicas 3 --listen 127.0.0.1:8081
   (umask 077; head -c 32 /dev/urandom >state.key) makes a key: the same file for all replicas.
 
-Exit status: 0 stopped as asked, 2 refused to start (the message names the flags), 4 fatal while running.")]
+Exit status: 0 stopped as asked, 2 refused to start (the message names the flags), 3 the ring cannot be read, 4 fatal while running.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -51,14 +53,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), env = "HELVE_REPLICAS", value_name = "N")]
     pub(super) replicas: u16,
 
-    /// Serve clients of protocols before 2026-07-28, too; their sessions are kept in the cluster
-    #[arg(long, env = "HELVE_LEGACY_SESSIONS")]
-    pub(super) legacy_sessions: bool,
-
-    /// How long a session of such a client is kept that nobody uses
-    #[arg(long, default_value = "24h", value_parser = duration::parse, env = "HELVE_SESSION_TTL", value_name = "DURATION")]
-    pub(super) session_ttl: Duration,
-
+    #[command(flatten)]
+    pub(super) legacy: LegacyArgs,
     #[command(flatten)]
     pub(super) gates: GateArgs,
     #[command(flatten)]
@@ -98,6 +94,17 @@ pub(super) struct GateArgs {
         value_name = "FILE"
     )]
     pub(super) key_file: Option<PathBuf>,
+
+    /// Seal confirmations under the keys of this ring in the cluster, which `helve key` rotates while servers run; --key-file is then the
+    /// operator's key, under which the ring lies sealed
+    #[arg(
+        long,
+        requires = "key_file",
+        conflicts_with = "memory",
+        env = "HELVE_KEY_RING",
+        value_name = "NAME"
+    )]
+    pub(super) ring: Option<String>,
 
     /// Seal confirmations under a key of this process: what it asked before a restart is then refused after it
     #[arg(long, env = "HELVE_EPHEMERAL_KEY")]
