@@ -22,6 +22,7 @@ pub(in crate::tools) struct Row {
 }
 
 impl Row {
+    #[cfg(feature = "file")]
     pub(in crate::tools) fn is_live(&self, now_ms: u64) -> bool {
         self.expires_at_ms
             .is_none_or(|deadline_ms| now_ms < deadline_ms)
