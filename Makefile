@@ -103,7 +103,7 @@ bench: build-tools ## Operations a second, latency and fsyncs of three nodes (AR
 
 fuzz: tools ## Each decoder of what a client sends, with a million cases (CASES=100000)
 	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up
-	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test bearer_bytes --test boundary -- client_makes_up state_codec::tests
+	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- client_makes_up state_codec::tests
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)

@@ -204,8 +204,9 @@ const DECODERS: &[Decoder] = &[
     ),
 ];
 
-/// Batches are read as other arguments are. Messages of `helve.v1` are decoded by generated code and looked at by the machine; nothing in the rooms names that.
-const ELSEWHERE: [(&str, &str); 3] = [
+/// Messages of `helve.v1` are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as other
+/// arguments are; nothing in the rooms names that.
+const ELSEWHERE: [(&str, &str); 4] = [
     (
         "node/machine/tests/it/bad_input.rs",
         "bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault",
@@ -213,6 +214,10 @@ const ELSEWHERE: [(&str, &str); 3] = [
     (
         "node/machine/tests/it/bad_input.rs",
         "a_list_resumes_at_any_token_that_a_client_makes_up",
+    ),
+    (
+        "client/mcp/tests/state/requests.rs",
+        "requests_that_a_client_makes_up_are_answered_and_store_nothing",
     ),
     (
         STATE_TOOL,

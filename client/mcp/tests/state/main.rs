@@ -8,5 +8,6 @@ mod gates;
 mod house;
 mod legacy;
 mod outages;
+mod requests;
 mod tools;
 mod wire;
