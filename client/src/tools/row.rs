@@ -19,6 +19,9 @@ pub(in crate::tools) struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::tools) expires_at_ms: Option<u64>,
     pub(in crate::tools) value: Value,
+    /// Whose write it is, where writers cannot shut each other out: two of them may come to the same revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::tools) write: Option<u64>,
 }
 
 impl Row {

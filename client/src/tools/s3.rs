@@ -237,18 +237,19 @@ fn never(lifespan: Lifespan) -> Result<(), Error> {
 /// The row that takes the place of another.
 fn next(found: Option<&Row>, key: &str, value: &Value) -> Result<Row, Error> {
     let now_ms = now_ms();
-    let noise = getrandom::u64().map_err(|error| {
+    let write = getrandom::u64().map_err(|error| {
         Error::new(ErrorKind::Entropy, "no randomness for a revision").with_source(error)
     })?;
     // 42 bits of time last until the year 2109, 21 bits tell the writers of one millisecond apart.
-    let drawn = (now_ms << 21) | (noise & 0x1f_ffff);
+    let drawn = (now_ms << 21) | (write & 0x1f_ffff);
     Ok(Row {
         key: key.to_owned(),
-        revision: found.map_or(drawn, |row| drawn.max(row.revision + 1)),
+        revision: found.map_or(drawn, |row| drawn.max(row.revision.saturating_add(1))),
         created_at_ms: found.map_or(now_ms, |row| row.created_at_ms),
         updated_at_ms: found.map_or(now_ms, |row| now_ms.max(row.updated_at_ms)),
         expires_at_ms: None,
         value: value.clone(),
+        write: Some(write),
     })
 }
 
@@ -257,5 +258,22 @@ impl fmt::Debug for S3Tool {
         f.debug_struct("S3Tool")
             .field("options", &self.options)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn writers_behind_one_whose_clock_is_ahead_are_told_apart() {
+        let mut ahead = next(None, "k", &json!(1)).unwrap();
+        ahead.revision += 1 << 40;
+        let [one, two] = [(); 2].map(|()| next(Some(&ahead), "k", &json!(2)).unwrap());
+        assert_eq!(one.revision, ahead.revision + 1);
+        assert_eq!(two.revision, one.revision, "both go on from what they read");
+        assert_ne!(one.write, two.write);
     }
 }

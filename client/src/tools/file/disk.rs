@@ -265,6 +265,7 @@ pub(super) fn renewed(
             Lifespan::Keep => found.and_then(|row| row.expires_at_ms),
         },
         value,
+        write: None,
     }
 }
 

@@ -86,9 +86,9 @@ impl Objects {
         if !is_overtaken && refused.kind() != ErrorKind::Ambiguous {
             return Err(refused);
         }
-        // A put that was sent again by the client below meets itself: the revision, which nobody else draws, tells.
+        // A put that was sent again by the client below meets itself.
         match self.get(&row.key).await {
-            Ok(Some((found, _))) if found.revision == row.revision => Ok(Put::Done),
+            Ok(Some((found, _))) if found.write == row.write => Ok(Put::Done),
             Ok(_) if is_overtaken => Ok(Put::Overtaken),
             Ok(_) | Err(_) => Err(refused),
         }
