@@ -116,17 +116,16 @@ struct Core {
 }
 
 impl Reader {
-    /// Starts the reader on the current runtime.
-    #[must_use]
-    pub fn start(
+    /// A reader, and what carries its rounds out: nothing is read unless that runs, and it ends with the last reader.
+    pub fn new(
         consensus: Consensus,
         peers: PeerLinks,
         stamper: Arc<Stamper>,
         state: Arc<StateDb>,
         proposer: Proposer,
-    ) -> Self {
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let contact = Arc::<LeaderContact>::default();
-        let rounds = Rounds::start(Asker {
+        let (rounds, running) = Rounds::new(Asker {
             consensus: consensus.clone(),
             peers,
             stamper,
@@ -139,11 +138,12 @@ impl Reader {
             disk_reads: Arc::new(Semaphore::new(DISK_READS_MAX)),
             renewals: Renewals::default(),
         });
-        Self {
+        let reader = Self {
             rounds,
             core,
             proposer,
-        }
+        };
+        (reader, running)
     }
 
     /// Waits until this node's rows are as new as everything that was acknowledged anywhere before this call.

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use helve_proto::peer::v1::ReadIndexRequest;
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
+    task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
 
@@ -32,11 +33,11 @@ pub(super) struct Asker {
 }
 
 impl Rounds {
-    /// Starts on the current runtime.
-    pub(super) fn start(asker: Asker) -> Self {
+    /// Rounds, and what carries them out: nobody is answered unless that runs, and it ends with the last reader.
+    pub(super) fn new(asker: Asker) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (waiters, waiting) = mpsc::channel(READ_QUEUE_MAX);
-        tokio::spawn(rounds(Arc::new(asker), waiting));
-        Self(waiters)
+        let running = rounds(Arc::new(asker), waiting);
+        (Self(waiters), running)
     }
 
     /// What the next round answers.
@@ -56,21 +57,22 @@ impl Rounds {
 
 /// Each round serves all that arrived before it started.
 async fn rounds(asker: Arc<Asker>, mut waiting: mpsc::Receiver<Waiter>) {
-    let slots = Arc::new(Semaphore::new(READ_ROUNDS_MAX));
+    let mut under_way = JoinSet::new();
     let mut round = Vec::new();
     loop {
-        let slot = Arc::clone(&slots)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
+        while under_way.len() >= READ_ROUNDS_MAX {
+            // Its readers hear that this node is stopping.
+            if let Some(Err(error)) = under_way.join_next().await {
+                tracing::error!(%error, "a round of ReadIndex broke");
+            }
+        }
         if waiting.recv_many(&mut round, READ_QUEUE_MAX).await == 0 {
             return;
         }
         let round = std::mem::take(&mut round);
         let asker = Arc::clone(&asker);
-        tokio::spawn(async move {
+        under_way.spawn(async move {
             let ticket = asker.round(&round).await;
-            drop(slot);
             let Some(ticket) = ticket else { return };
             for waiter in round {
                 // A reader that has gone away wants no answer.
