@@ -112,6 +112,12 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// As [`list`](Self::list).
     async fn list_values(&self) -> Result<Listing<Record<T>>, Error>;
 
+    /// As [`list_values`](Self::list_values), but of the first `max` handles alone, and no more is read: for stores of any size.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    async fn list_first_values(&self, max: usize) -> Result<Listing<Record<T>>, Error>;
+
     /// How long each call may take, retries included.
     fn deadline(&self) -> Duration;
 

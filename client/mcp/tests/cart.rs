@@ -62,6 +62,23 @@ async fn a_cart_made_through_one_replica_is_known_to_the_other() {
 }
 
 #[tokio::test]
+async fn a_list_shows_a_hundred_carts_and_says_how_many_there_are() {
+    let house = House::open(1).await;
+    let mut caller = house.caller();
+    let mut ids = Vec::new();
+    for open in 1..=102_u64 {
+        let cart: CartView = caller.call("create_cart", object(json!({}))).await.unwrap();
+        ids.push(cart.cart_id);
+        if open >= 99 {
+            ids.sort();
+            let list: CartList = caller.call("list_carts", object(json!({}))).await.unwrap();
+            let shown: Vec<_> = list.carts.into_iter().map(|cart| cart.cart_id).collect();
+            assert_eq!((&shown[..], list.open), (&ids[..ids.len().min(100)], open));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_line_whose_answer_was_lost_is_added_once() {
     let house = House::open(2).await;
     let mut caller = house.caller();
