@@ -107,6 +107,10 @@ pub fn main() -> ExitCode {
         eprintln!("helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it");
         return ExitCode::from(2);
     }
+    if let Err(error) = demo::keep() {
+        eprintln!("helve: {error:#}");
+        return ExitCode::from(4);
+    }
     match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
