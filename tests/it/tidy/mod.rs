@@ -79,6 +79,7 @@ fn files_and_functions_stay_in_budget() {
     let sources = tree::rust_sources();
     let mut findings: Vec<_> = sources.iter().flat_map(budget::check_source).collect();
     findings.extend(budget::check_median(&sources));
+    findings.extend(budget::check_functions(&sources));
     assert_clean(&findings);
 }
 
