@@ -89,9 +89,9 @@ fn what_was_misjudged_once_is_judged_rightly() {
 fn what_the_cluster_did_wrong_is_found() {
     let config = config();
     for (plant, found_min) in [
-        (Plant::Lost, 60),
+        (Plant::Lost, 65),
         (Plant::Doubled, 6),
-        (Plant::Torn, 30),
+        (Plant::Torn, 45),
         (Plant::Denied, 25),
         (Plant::Stale, 80),
     ] {
