@@ -8,14 +8,18 @@ CARGO = cargo
 STEP = .ci/step
 # How long `make soak` goes on.
 HOURS ?= 1
+# How many cases each property has in `make fuzz`.
+CASES ?= 1000000
 # Arguments for the demo, the benchmarks and the chaos suite, as in: make demo ARGS="--flows 200 --keep"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools compose-tools build demo test check unit tests chaos-short compose-test chaos planted failovers soak fix bench
+.PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check unit backends tests \
+    chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
+BENCH = $(CARGO) bench --locked --workspace --features helve-tests/rivals --profile dev --bench cluster --
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,8 +31,17 @@ tools:
 build-tools:
 	@.ci/tools build
 
+bench-tools:
+	@.ci/tools bench
+
+backend-tools:
+	@.ci/tools backends
+
 compose-tools:
 	@.ci/tools compose
+
+mcp-tools:
+	@.ci/tools mcp
 
 build: build-tools ## Build the `helve` binary and say where it is
 	@$(STEP) "build" $(CARGO) build --locked --workspace --bin helve
@@ -38,7 +51,7 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check tests compose-test
+	@$(MAKE) --no-print-directory check tests chaos-short compose-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
@@ -56,13 +69,26 @@ unit: tools ## Unit tests alone, and the machine's properties and story scripts
 	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
 	@$(STEP) "unit" $(TESTS) --lib --bins
 
-tests: tools ## Unit tests, properties, stories, conformance on every host, faults, bad input, planted bugs, the demo
+backends: backend-tools ## The state tool's suite on files, Redis, PostgreSQL and S3: on real servers of this machine
+	@$(STEP) "backends" $(TESTS) --test backends
+
+tests: tools backend-tools ## Unit tests, properties, stories, conformance on every host, faults, bad input, planted bugs, the demo
 	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine
 	@$(STEP) "unit and integration" $(TESTS) --lib --bins --tests -- --skip tidy::
 	@$(STEP) "documentation tests" $(TESTS) --doc
 
 compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
 	@$(STEP) "compose" $(TESTS) --test compose --
+
+MCP_PYTHON = $(HOME)/.cache/helve/mcp-2.3.0/bin/python
+
+mcp-test: build-tools mcp-tools ## The official Python SDK against all MCP servers while they die (ARGS="--only cart --output json")
+	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test \
+	    --example conformance_server --example oauth_client
+	@$(STEP) "MCP peers" env PYTHONDONTWRITEBYTECODE=1 "$(MCP_PYTHON)" tests/mcp/main.py \
+	    --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" \
+	    --fixture "$(CARGO_TARGET_DIR)/debug/examples/conformance_server" \
+	    --agent "$(CARGO_TARGET_DIR)/debug/examples/oauth_client" $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short
@@ -80,9 +106,18 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) fmt --all
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
-bench: build-tools ## Operations a second, latency and fsyncs of three nodes (ARGS="--seconds 10 --output json")
-	@$(STEP) "benchmarks of the machine" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
-	@$(STEP) "benchmarks of three nodes" $(CARGO) bench --locked --package helve-tests --profile dev --bench cluster -- $(ARGS)
+bench: bench-tools ## Helve beside etcd, Redis and PostgreSQL, and the machine crate alone (ARGS="--workloads mint --callers 64")
+	@$(STEP) "benchmarks of the machine crate" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
+	@$(STEP) "benchmarks side by side" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench.json" --plots "$(CARGO_TARGET_DIR)/bench" $(ARGS)
+
+bench-quick: bench-tools ## The same in less than five minutes: W1, W2, W3 and W3c with 64 and 256 callers, against etcd and Redis
+	@$(STEP) "benchmarks side by side, quick" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench-quick.json" \
+	    --products helve,etcd,redis --workloads mint,create,get,cart,cart-compare --callers 64,256 \
+	    --round-ms 800 --warm-up-ms 200 $(ARGS)
+
+fuzz: tools ## Each decoder of what a client sends, with a million cases (CASES=100000)
+	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up
+	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- client_makes_up state_codec::tests
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)

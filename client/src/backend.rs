@@ -8,7 +8,7 @@ use helve_proto::v1::{
     exchange_call::Call,
 };
 
-use crate::error::Error;
+use crate::{error::Error, promises::Promises};
 
 /// Something that answers the calls of `helve.v1`: a cluster, or the state machine in this process.
 #[async_trait]
@@ -42,6 +42,18 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// How long a call may take if its caller says nothing.
     fn deadline(&self) -> Duration;
+
+    /// What its stores promise. If not told: nothing.
+    fn promises(&self) -> Promises {
+        Promises::NONE
+    }
+
+    /// What each of its nodes says of itself, `None` where none says anything within `patience`. If not told: there are no nodes.
+    #[cfg(feature = "partition")]
+    async fn survey(&self, patience: Duration) -> Vec<Option<v1::StatusReply>> {
+        let _nobody_to_wait_for = patience;
+        Vec::new()
+    }
 
     /// Ends this host's work: calls from now on answer [`Closed`](crate::ErrorKind::Closed), and so do those under way, but for
     /// mutations that were sent and not answered: they are [`Ambiguous`](crate::ErrorKind::Ambiguous). Closing again does nothing.

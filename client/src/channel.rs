@@ -14,6 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::{
     error::Error,
+    exchange::{ExchangeStream, Streams},
     limits::{KEEP_ALIVE, LEARNED_ENDPOINTS_MAX, SUSPECT},
 };
 
@@ -45,8 +46,10 @@ pub(crate) struct Node {
     /// `host:port`, as the node advertises it.
     authority: String,
     endpoint: Endpoint,
-    /// Made by the first call, because it needs a runtime; connected, and connected again, when needed.
+    /// For lists and calls that go alone. Made by the first, because it needs a runtime; connected, and connected again, when
+    /// needed.
     channel: OnceLock<Channel>,
+    streams: Streams,
     suspect_until: Mutex<Option<Instant>>,
 }
 
@@ -78,6 +81,13 @@ impl Pool {
     pub(crate) fn preferred(&self) -> Arc<Node> {
         let nodes = self.nodes();
         Arc::clone(&nodes[self.preferred.load(Ordering::Relaxed) % nodes.len()])
+    }
+
+    /// The nodes that the caller gave.
+    #[cfg(feature = "partition")]
+    pub(crate) fn given(&self) -> Vec<Arc<Node>> {
+        let nodes = self.nodes();
+        nodes[..self.learned_max - LEARNED_ENDPOINTS_MAX].to_vec()
     }
 
     /// The node to try after this one: the next that is not suspect, or the next.
@@ -152,6 +162,7 @@ impl Node {
                 .keep_alive_timeout(KEEP_ALIVE)
                 .keep_alive_while_idle(true),
             channel: OnceLock::new(),
+            streams: Streams::default(),
             suspect_until: Mutex::new(None),
         })
     }
@@ -161,6 +172,11 @@ impl Node {
         self.channel
             .get_or_init(|| self.endpoint.connect_lazy())
             .clone()
+    }
+
+    /// Needs a tokio runtime around it.
+    pub(crate) fn stream(&self) -> Arc<ExchangeStream> {
+        self.streams.pick(|| self.endpoint.connect_lazy())
     }
 
     fn is_suspect(&self) -> bool {

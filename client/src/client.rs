@@ -7,8 +7,10 @@ use helve_proto::v1::{ListKeysReply, ListKeysRequest, ListReply, ListRequest};
 use crate::{
     backend::{Backend, Request},
     error::Error,
+    guard::Guards,
     handles::{HandleOptions, Handles},
     keys::{KeyOptions, Keys},
+    promises::Promises,
     transaction::Transaction,
 };
 
@@ -46,6 +48,12 @@ impl Client {
         self.deadline
     }
 
+    /// What its host promises.
+    #[must_use]
+    pub fn promises(&self) -> Promises {
+        self.backend.promises()
+    }
+
     /// A store of handles. Options name it: stores of the same name on the same cluster are one.
     #[must_use]
     pub fn handles<T>(&self, options: HandleOptions) -> Handles<T> {
@@ -56,6 +64,12 @@ impl Client {
     #[must_use]
     pub fn keys(&self, options: KeyOptions) -> Keys {
         Keys::new(self.clone(), options)
+    }
+
+    /// Locks under this owner's keys; empty: under nobody's. A guard's key holds nothing else.
+    #[must_use]
+    pub fn guards(&self, owner: impl Into<String>) -> Guards {
+        Guards::new(self.keys(KeyOptions::new().owner(owner)))
     }
 
     /// A transaction over handles and keys, still empty.
@@ -89,6 +103,19 @@ impl Client {
     /// As [`Backend::list_keys`].
     pub async fn list_keys(&self, request: ListKeysRequest) -> Result<Vec<ListKeysReply>, Error> {
         self.backend.list_keys(request, self.deadline).await
+    }
+
+    #[cfg(feature = "partition")]
+    pub(crate) async fn survey(
+        &self,
+        patience: Duration,
+    ) -> Vec<Option<helve_proto::v1::StatusReply>> {
+        self.backend.survey(patience).await
+    }
+
+    #[cfg(all(test, feature = "write-queue"))]
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend)
     }
 
     /// Ends the work of this client and all its clones and stores: calls from now on answer

@@ -5,14 +5,19 @@
 //! clock in the replies.
 
 mod bad_input;
+#[cfg(feature = "client-state")]
+mod client_state;
 mod contention;
+mod guards;
 mod handles;
 mod lifetimes;
 mod mcpkit;
 mod owners;
+mod patterns;
 mod renewal;
 mod replay;
 mod state;
+mod tool;
 mod transact;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -20,6 +25,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::future::LocalBoxFuture;
 use tokio::time::Instant;
 
+pub use self::tool::{TOOL_CASES, ToolCase, ToolHost};
+
+use self::tool::ToolSetup;
 use crate::{
     client::Client,
     error::{Error, ErrorKind},
@@ -69,18 +77,33 @@ impl fmt::Debug for Case {
 }
 
 macro_rules! cases {
-    ($($module:ident: $($name:ident),*;)*) => {
-        /// All cases.
-        pub const CASES: &[Case] = &[$($(
-            Case {
+    (
+        host { $($module:ident: $($(#[$condition:meta])? $name:ident),*;)* }
+        tool { $($tool_module:ident: $($tool_name:ident),*;)* }
+    ) => {
+        /// All cases, those of the state tool included.
+        pub const CASES: &[Case] = &[
+            $($($(#[$condition])? Case {
                 name: concat!(stringify!($module), "::", stringify!($name)),
                 run: |setup| Box::pin($module::$name(setup)),
+            },)*)*
+            $($(Case {
+                name: concat!(stringify!($tool_module), "::", stringify!($tool_name)),
+                run: |setup| Box::pin($tool_module::$tool_name(ToolSetup::of_host(setup))),
+            },)*)*
+        ];
+
+        pub(crate) const ALL_TOOL_CASES: &[ToolCase] = &[$($(
+            ToolCase {
+                name: concat!(stringify!($tool_module), "::", stringify!($tool_name)),
+                run: |setup| Box::pin($tool_module::$tool_name(setup)),
             },
         )*)*];
     };
 }
 
 cases! {
+host {
     mcpkit:
         mint_and_get,
         get_of_a_missing_id_is_none,
@@ -105,8 +128,7 @@ cases! {
         keep_leaves_the_lifetime,
         renew_changes_the_lifetime_and_not_the_revision,
         a_get_restarts_the_idle_time,
-        an_idle_handle_expires,
-        keys_expire_and_are_then_absent;
+        an_idle_handle_expires;
     renewal:
         reads_at_the_deadline_do_not_delete_a_renewed_handle;
     handles:
@@ -127,14 +149,17 @@ cases! {
         each_owner_has_a_handle_of_the_same_id,
         lists_and_counts_are_the_owners,
         keys_are_the_owners;
-    state:
-        store_retrieve_delete_exists,
-        list_has_full_keys_in_order,
-        a_key_may_hold_any_text_but_nul,
-        batch_store_is_all_or_nothing,
-        batch_retrieve_keeps_the_order,
-        store_if_writes_only_on_the_revision,
-        closed_keys_say_so;
+    guards:
+        one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fence,
+        a_guard_that_nobody_lets_go_lapses,
+        a_dropped_guard_is_let_go;
+    client_state:
+        #[cfg(feature = "client-state")]
+        what_one_process_set_another_gets_until_it_is_cleared,
+        #[cfg(feature = "client-state")]
+        a_token_is_that_of_its_client_and_issuer,
+        #[cfg(feature = "client-state")]
+        what_has_expired_is_not_there_any_more;
     transact:
         a_checkout_takes_the_cart_and_stores_the_order,
         what_does_not_live_aborts_all,
@@ -159,6 +184,33 @@ cases! {
         what_fits_no_message_is_too_large,
         the_largest_of_everything_is_accepted;
 }
+tool {
+    state:
+        store_retrieve_delete_exists,
+        list_has_full_keys_in_order,
+        a_key_may_hold_any_text_but_nul,
+        batch_store_is_all_or_nothing,
+        batch_retrieve_keeps_the_order,
+        store_if_writes_only_on_the_revision,
+        a_store_answers_its_revision,
+        one_of_sixteen_stores_at_one_revision_wins,
+        keys_expire_and_are_then_absent,
+        a_lifetime_is_kept_or_refused,
+        bad_keys_and_batches_are_refused,
+        the_largest_key_and_value_are_kept,
+        closed_keys_say_so;
+    patterns:
+        sixteen_saves_get_sixteen_versions,
+        versions_are_loaded_listed_and_pruned,
+        a_pruned_number_is_not_given_again,
+        events_of_sixteen_appends_are_in_order_and_none_is_lost,
+        a_replay_begins_at_its_time,
+        a_series_of_replays_has_each_event_once,
+        updates_of_sixteen_callers_lose_nothing,
+        a_contested_store_is_resolved,
+        agents_cannot_leave_their_prefix;
+}
+}
 
 /// The names that one run of one case uses, so that no other one sees what it does.
 struct Setup {
@@ -168,13 +220,8 @@ struct Setup {
 
 impl Setup {
     fn new(host: Arc<dyn Host>) -> Result<Self, Error> {
-        let number = getrandom::u64().map_err(|error| {
-            Error::new(ErrorKind::Entropy, "no randomness for a name").with_source(error)
-        })?;
-        Ok(Self {
-            host,
-            name: format!("case-{number:016x}"),
-        })
+        let name = random_name()?;
+        Ok(Self { host, name })
     }
 
     fn client(&self, node: usize) -> Client {
@@ -195,6 +242,13 @@ impl Setup {
         let options = KeyOptions::new().owner(&self.name);
         self.client(node).keys(options)
     }
+}
+
+fn random_name() -> Result<String, Error> {
+    let number = getrandom::u64().map_err(|error| {
+        Error::new(ErrorKind::Entropy, "no randomness for a name").with_source(error)
+    })?;
+    Ok(format!("case-{number:016x}"))
 }
 
 /// Long enough that no case sees its end.

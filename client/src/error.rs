@@ -50,8 +50,14 @@ pub enum ErrorKind {
     /// A value could not be encoded as JSON, or a stored one is not what this type expects. Nothing was written. A stored value
     /// stays as it is: read it with the type that it was written with.
     Codec,
+    /// A sealed value does not open under the keys at hand for this tenant, owner, key and field: it was sealed under another key,
+    /// or somebody changed it or moved it here. Nothing of it is given out, and it stays as it is. Give the key that it was sealed
+    /// under; or clear the field and obtain its value anew, by logging in again.
+    Sealed,
     /// The operating system gave no randomness. Nothing was minted or sent. Repair the machine.
     Entropy,
+    /// This implementation cannot promise that, or was built without it; nothing was done. Use another one, or do without.
+    Unsupported,
     /// Something contradicts itself: a defect of Helve, or versions that do not fit together. Report it.
     Internal,
 }

@@ -112,6 +112,12 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// As [`list`](Self::list).
     async fn list_values(&self) -> Result<Listing<Record<T>>, Error>;
 
+    /// As [`list_values`](Self::list_values), but of the first `max` handles alone, and no more is read: for stores of any size.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    async fn list_first_values(&self, max: usize) -> Result<Listing<Record<T>>, Error>;
+
     /// How long each call may take, retries included.
     fn deadline(&self) -> Duration;
 
@@ -207,13 +213,13 @@ pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
 impl<T: Send + Sync + 'static, S: HandleStore<T> + ?Sized> HandleStoreExt<T> for S {}
 
 /// What was under way when the deadline of an update ended.
-enum Ended {
+pub(crate) enum Ended {
     Reading,
     Writing,
     Pausing { revision: u64 },
 }
 
-async fn within<O>(
+pub(crate) async fn within<O>(
     deadline: Instant,
     step: impl Future<Output = Result<O, Error>>,
     ended: Ended,

@@ -287,6 +287,18 @@ where
         listing.try_map(|handle| record(handle.info, &handle.value))
     }
 
+    async fn list_first_values(&self, max: usize) -> Result<Listing<Record<T>>, Error> {
+        let request = ListRequest {
+            with_values: true,
+            handles_max: (max as u64).max(1),
+            ..self.list_request()
+        };
+        let mut listing = self.parts(request).await?;
+        // None of none, and a node of an older version knows no maximum.
+        listing.items.truncate(max);
+        listing.try_map(|handle| record(handle.info, &handle.value))
+    }
+
     fn deadline(&self) -> Duration {
         self.client.deadline()
     }

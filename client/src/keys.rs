@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::{
     client::Client,
     error::{Error, ErrorKind},
+    promises::Promises,
     record::{Listing, Record, decode, encode, present, record},
     state_tool::{StateTool, StoreOutcome},
     ttl::{Defaults, Ttl},
@@ -83,12 +84,6 @@ impl Keys {
         Self::new(self.client.clone(), self.options.clone().owner(owner))
     }
 
-    /// How long each call may take, retries included.
-    #[must_use]
-    pub fn deadline(&self) -> Duration {
-        self.client.deadline()
-    }
-
     pub(crate) fn owner(&self) -> String {
         self.options.owner.clone()
     }
@@ -101,14 +96,39 @@ impl Keys {
         Arc::clone(&self.closed)
     }
 
-    fn client(&self) -> Result<&Client, Error> {
+    /// The client, for as long as these keys are open.
+    pub(crate) fn open(&self) -> Result<&Client, Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed());
         }
         Ok(&self.client)
     }
 
-    async fn write(
+    /// Deletes a key if its revision is `revision`. True: it was deleted. False: there is no such key any more, or it has
+    /// another revision; nothing was deleted.
+    ///
+    /// # Errors
+    /// Those of every write, but a conflict is an outcome here.
+    pub async fn delete_if(&self, key: &str, revision: u64) -> Result<bool, Error> {
+        let deleted = self.remove(key, Some(revision)).await;
+        deleted.or_else(|error| match error.kind() {
+            ErrorKind::Conflict { .. } => Ok(false),
+            _ => Err(error),
+        })
+    }
+
+    /// Deletes a key; true if there was one.
+    pub(crate) async fn remove(&self, key: &str, if_revision: Option<u64>) -> Result<bool, Error> {
+        let request = DeleteKeyRequest {
+            identity: None,
+            owner: self.owner(),
+            key: key.to_owned(),
+            if_revision,
+        };
+        Ok(self.open()?.call(request).await?.existed)
+    }
+
+    pub(crate) async fn write(
         &self,
         key: &str,
         value: &Value,
@@ -123,7 +143,7 @@ impl Keys {
             lifetime: self.lifetime(ttl)?,
             if_revision,
         };
-        let reply = self.client()?.call(request).await?;
+        let reply = self.open()?.call(request).await?;
         match WriteStatus::try_from(reply.status) {
             Ok(WriteStatus::Created) => Ok(StoreOutcome::Created(present(reply.info, "info")?)),
             Ok(WriteStatus::Replaced) => Ok(StoreOutcome::Replaced(present(reply.info, "info")?)),
@@ -132,7 +152,7 @@ impl Keys {
     }
 
     async fn parts(&self, request: ListKeysRequest) -> Result<Listing<KeyRecord>, Error> {
-        let mut parts = self.client()?.list_keys(request).await?.into_iter();
+        let mut parts = self.open()?.list_keys(request).await?.into_iter();
         let ListKeysReply {
             header,
             mut records,
@@ -158,8 +178,11 @@ impl Keys {
 
 #[async_trait]
 impl StateTool for Keys {
-    async fn store(&self, key: &str, value: &Value) -> Result<(), Error> {
-        self.write(key, value, Ttl::Default, None).await.map(drop)
+    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
+        match self.write(key, value, ttl, None).await? {
+            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
+            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
+        }
     }
 
     async fn store_if(
@@ -181,7 +204,7 @@ impl StateTool for Keys {
             owner: self.owner(),
             key: key.to_owned(),
         };
-        let reply = self.client()?.call(request).await?;
+        let reply = self.open()?.call(request).await?;
         let found = reply.record;
         found
             .map(|found| record(found.info, &found.value))
@@ -189,13 +212,7 @@ impl StateTool for Keys {
     }
 
     async fn delete(&self, key: &str) -> Result<(), Error> {
-        let request = DeleteKeyRequest {
-            identity: None,
-            owner: self.owner(),
-            key: key.to_owned(),
-            if_revision: None,
-        };
-        self.client()?.call(request).await.map(drop)
+        self.remove(key, None).await.map(drop)
     }
 
     async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
@@ -217,7 +234,7 @@ impl StateTool for Keys {
             owner: self.owner(),
             key: key.to_owned(),
         };
-        Ok(self.client()?.call(request).await?.exists)
+        Ok(self.open()?.call(request).await?.exists)
     }
 
     async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
@@ -235,7 +252,7 @@ impl StateTool for Keys {
             owner: self.owner(),
             items: items.iter().map(item).collect::<Result<_, Error>>()?,
         };
-        self.client()?.call(request).await.map(drop)
+        self.open()?.call(request).await.map(drop)
     }
 
     async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
@@ -243,11 +260,19 @@ impl StateTool for Keys {
             owner: self.owner(),
             keys: keys.to_vec(),
         };
-        let reply = self.client()?.call(request).await?;
+        let reply = self.open()?.call(request).await?;
         let values = reply.keys.into_iter().map(|key| key.record);
         values
             .map(|found| found.map(|found| decode(&found.value)).transpose())
             .collect()
+    }
+
+    fn promises(&self) -> Promises {
+        self.client.promises()
+    }
+
+    fn deadline(&self) -> Duration {
+        self.client.deadline()
     }
 
     fn close(&self) {

@@ -2,7 +2,8 @@
 //!
 //! A [`Client`] comes from a host: [`ClusterBuilder`] reaches a cluster (feature `cluster`, on by default), [`MemoryBuilder`] runs
 //! the same state machine in this process (feature `memory`). On any host it makes stores: [`Handles`], a [`HandleStore`] of values
-//! under ids that it mints; [`Keys`], a [`StateTool`] of JSON under keys; and [`Transaction`]s over both.
+//! under ids that it mints; [`Keys`], a [`StateTool`] of JSON under keys; [`Transaction`]s over both; and [`Guards`], locks that
+//! expire.
 //!
 //! ```
 //! # #[cfg(feature = "memory")]
@@ -45,37 +46,67 @@
 //! answered with the first outcome. [`ErrorKind`] says what to do about the rest. A call whose future is dropped, or that ended
 //! as [`Ambiguous`](ErrorKind::Ambiguous), gives its identity up: its outcome will not be known any more.
 
+#[cfg(feature = "patterns")]
+mod audited;
 mod backend;
 #[cfg(feature = "cluster")]
 mod channel;
 mod client;
+#[cfg(feature = "client-state")]
+pub mod client_state;
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+#[cfg(feature = "patterns")]
+mod event_log;
+#[cfg(feature = "cluster")]
+mod exchange;
+mod guard;
 mod handle_store;
 mod handles;
 mod keys;
-#[cfg(any(feature = "cluster", feature = "memory"))]
 mod limits;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(feature = "partition")]
+mod partition;
+#[cfg(feature = "patterns")]
+mod prefixed;
+mod promises;
 mod record;
+#[cfg(feature = "patterns")]
+mod resolve;
 mod retry;
 #[cfg(feature = "cluster")]
 mod session;
 #[cfg(feature = "request-state")]
 pub mod state_codec;
 mod state_tool;
+#[cfg(feature = "state-config")]
+mod tool_config;
+#[cfg(feature = "tools")]
+mod tools;
 mod transaction;
 mod ttl;
+#[cfg(feature = "cluster")]
+mod verdict;
+#[cfg(feature = "patterns")]
+mod versions;
+#[cfg(feature = "write-queue")]
+mod write_queue;
 
+#[cfg(feature = "patterns")]
+pub use audited::Audited;
 pub use backend::{Backend, Request};
 pub use client::Client;
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterBuilder;
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "patterns")]
+pub use event_log::{Event, EventLog, Replay};
+pub use guard::{Guard, Guards};
 pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome};
 pub use handles::{HandleOptions, Handles};
 pub use helve_proto::{
@@ -85,7 +116,30 @@ pub use helve_proto::{
 pub use keys::{KeyOptions, Keys};
 #[cfg(feature = "memory")]
 pub use memory::MemoryBuilder;
+#[cfg(feature = "partition")]
+pub use partition::{PartitionOptions, PartitionState};
+#[cfg(feature = "patterns")]
+pub use prefixed::Prefixed;
+pub use promises::Promises;
 pub use record::{Listing, Record, Resolved};
+#[cfg(feature = "patterns")]
+pub use resolve::{Contested, Resolution, Settled, StateToolExt};
 pub use state_tool::{StateTool, StoreOutcome};
+#[cfg(feature = "state-config")]
+pub use tool_config::{StateToolConfig, create_state_tool};
+#[cfg(feature = "file")]
+pub use tools::FileTool;
+#[cfg(feature = "postgres")]
+pub use tools::PostgresTool;
+#[cfg(feature = "redis")]
+pub use tools::RedisTool;
+#[cfg(feature = "tools")]
+pub use tools::ToolOptions;
+#[cfg(feature = "s3")]
+pub use tools::{S3Options, S3Tool};
 pub use transaction::{Committed, NotLive, Transacted, Transaction};
 pub use ttl::Ttl;
+#[cfg(feature = "patterns")]
+pub use versions::{Version, Versions};
+#[cfg(feature = "write-queue")]
+pub use write_queue::{Condition, Drained, QueueOptions, Queued, Report, Verdict, WriteQueue};

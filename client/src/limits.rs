@@ -37,4 +37,41 @@ pub(crate) const LIST: Duration = Duration::from_secs(60);
 #[cfg(feature = "cluster")]
 pub(crate) const LIST_STALL: Duration = Duration::from_secs(5);
 /// Bytes of a whole list, as encoded.
+#[cfg(any(feature = "cluster", feature = "memory"))]
 pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
+
+/// Streams to one node.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_STREAMS_MAX: usize = 4;
+/// Calls under way on a stream from which on another one is opened.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_BUSY_CALLS: usize = 256;
+/// Calls under way on one stream; more wait for room. A node reads no further at as many.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_CALLS_IN_FLIGHT_MAX: usize = 1024;
+/// Calls in one batch; a node ends a stream that sends more.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_BATCH_CALLS_MAX: usize = 1024;
+/// Bytes of calls after which a batch is sent; one call more may stand in it.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a call that a stream carries; a larger one goes alone, as a unary call, for it would hold up the others.
+#[cfg(feature = "cluster")]
+pub(crate) const EXCHANGE_CALL_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a key, and of a value as JSON: a cluster's own limits, for what is checked here.
+#[cfg(any(feature = "tools", feature = "write-queue"))]
+pub(crate) const KEY_BYTES_MAX: usize = 1024;
+#[cfg(any(feature = "tools", feature = "write-queue"))]
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of all keys and values of a batch, and keys of a batch: likewise.
+#[cfg(feature = "tools")]
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
+#[cfg(feature = "tools")]
+pub(crate) const BATCH_KEYS_MAX: usize = 128;
+/// Keys of a list of a tool that keeps them elsewhere.
+#[cfg(feature = "tools")]
+pub(crate) const LIST_KEYS_MAX: usize = 100_000;
+/// Bytes of a write queue's journal that may be done with before it is written anew, besides as many as are not.
+#[cfg(feature = "write-queue")]
+pub(crate) const JOURNAL_SLACK_BYTES: u64 = 64 << 10;

@@ -29,6 +29,7 @@ use crate::{
     error::Error,
     limits,
     memory::host::{Entropy, Host},
+    promises::Promises,
 };
 
 /// A host in this process: the same state machine as a cluster's, over a map. It is gone when its last client is. For tests, and
@@ -191,6 +192,10 @@ impl Backend for Memory {
 
     fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::MEMORY
     }
 
     fn close(&self) {

@@ -24,7 +24,7 @@ mod hardened;
 mod key;
 mod key_ring;
 mod keys;
-mod primitives;
+pub(crate) mod primitives;
 mod refusal;
 mod ring;
 mod single_use;
@@ -126,7 +126,7 @@ fn wall_ms() -> u64 {
     u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Error> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(bytes),

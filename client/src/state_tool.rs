@@ -1,11 +1,15 @@
 //! The state tool: JSON values under keys of the caller's choosing.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use helve_proto::v1::RecordInfo;
 use serde_json::Value;
 
 use crate::{
     error::Error,
+    limits,
+    promises::Promises,
     record::{Listing, Record},
     ttl::Ttl,
 };
@@ -18,13 +22,26 @@ use crate::{
 /// - [`list`](Self::list) is in lexicographic order of the bytes.
 /// - Keys have revisions and lifetimes: [`store_if`](Self::store_if), [`retrieve_record`](Self::retrieve_record).
 /// - Errors are `Send + Sync`.
+///
+/// Not every implementation can promise all of it: [`promises`](Self::promises) says what each does, and what it does not promise
+/// it either does less well, as documented there, or refuses as [`Unsupported`](crate::ErrorKind::Unsupported).
 #[async_trait]
 pub trait StateTool: Send + Sync {
     /// Stores a value, with the lifetime of the options.
     ///
     /// # Errors
     /// Those of every write.
-    async fn store(&self, key: &str, value: &Value) -> Result<(), Error>;
+    async fn store(&self, key: &str, value: &Value) -> Result<(), Error> {
+        let stored = self.store_record(key, value, Ttl::Default).await;
+        stored.map(drop)
+    }
+
+    /// Stores a value with a lifetime of its own, and answers the revision and times that it got.
+    ///
+    /// # Errors
+    /// Those of every write; [`Unsupported`](crate::ErrorKind::Unsupported) if there is a lifetime, and the tool does not promise
+    /// any.
+    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error>;
 
     /// Stores a value if the key's revision is `revision`; 0: if there is no such key.
     ///
@@ -87,7 +104,7 @@ pub trait StateTool: Send + Sync {
     /// Those of every read.
     async fn exists(&self, key: &str) -> Result<bool, Error>;
 
-    /// Stores all, or none. At most 128, no key twice, 4 MiB in all.
+    /// Stores all, or, if [`promised`](Promises::atomic_batch), none. At most 128, no key twice, 4 MiB in all.
     ///
     /// # Errors
     /// Those of every write.
@@ -98,6 +115,16 @@ pub trait StateTool: Send + Sync {
     /// # Errors
     /// Those of every read.
     async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error>;
+
+    /// What holds besides what the methods say. If not told: nothing.
+    fn promises(&self) -> Promises {
+        Promises::NONE
+    }
+
+    /// How long each call may take, and a loop of several; 5 s if not told.
+    fn deadline(&self) -> Duration {
+        limits::DEADLINE
+    }
 
     /// Ends this object: its calls from now on answer [`Closed`](crate::ErrorKind::Closed). The values stay. Closing again does
     /// nothing.

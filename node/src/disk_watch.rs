@@ -17,35 +17,37 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// What is known of the disk.
 #[derive(Debug)]
 pub struct DiskWatch {
+    path: PathBuf,
     reserve_bytes: u64,
     free_bytes: AtomicU64,
     used_bytes: AtomicU64,
 }
 
 impl DiskWatch {
-    /// Starts watching the file system of `path` on the current runtime.
+    /// Looks at the file system of `path`. Only [`run`](Self::run) looks again.
     #[must_use]
-    pub fn start(path: PathBuf, reserve_bytes: u64) -> Arc<Self> {
-        let watch = Arc::new(Self {
+    pub fn new(path: PathBuf, reserve_bytes: u64) -> Arc<Self> {
+        let watch = Self {
+            path,
             reserve_bytes,
             free_bytes: AtomicU64::new(u64::MAX),
             used_bytes: AtomicU64::new(0),
-        });
-        watch.look(&path);
-        let weak = Arc::downgrade(&watch);
-        tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(INTERVAL);
-            loop {
-                ticks.tick().await;
-                let Some(watch) = weak.upgrade() else { return };
-                let path = path.clone();
-                // A slow disk must not hold up calls.
-                if let Err(error) = tokio::task::spawn_blocking(move || watch.look(&path)).await {
-                    tracing::error!(%error, "the disk could not be watched");
-                }
+        };
+        watch.look();
+        Arc::new(watch)
+    }
+
+    /// Watches, for ever.
+    pub async fn run(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(INTERVAL);
+        loop {
+            ticks.tick().await;
+            let watch = Arc::clone(&self);
+            // A slow disk must not hold up calls.
+            if let Err(error) = tokio::task::spawn_blocking(move || watch.look()).await {
+                tracing::error!(%error, "the disk could not be watched");
             }
-        });
-        watch
+        }
     }
 
     /// Free space is below the reserve: only what frees space is admitted.
@@ -66,8 +68,8 @@ impl DiskWatch {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    fn look(&self, path: &std::path::Path) {
-        match disk_space::free_bytes(path) {
+    fn look(&self) {
+        match disk_space::free_bytes(&self.path) {
             Ok(free) => {
                 let before = self.free_bytes.swap(free, Ordering::Relaxed);
                 if free < self.reserve_bytes && before >= self.reserve_bytes {
@@ -82,7 +84,7 @@ impl DiskWatch {
             }
             Err(error) => tracing::warn!(%error, "free space cannot be read"),
         }
-        match disk_space::used_bytes(path) {
+        match disk_space::used_bytes(&self.path) {
             Ok(used) => self.used_bytes.store(used, Ordering::Relaxed),
             // Files come and go while they are counted; the next look tells.
             Err(error) => tracing::debug!(%error, "used space cannot be read"),

@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
@@ -40,6 +41,7 @@ struct Link {
     uuid: String,
     address: String,
     queue: mpsc::Sender<Sent>,
+    _connected: AbortOnDropHandle<()>,
 }
 
 impl Forwarder {
@@ -101,13 +103,14 @@ impl Forwarder {
             address.clone(),
             queued,
         );
-        tokio::spawn(connected);
+        let connected = AbortOnDropHandle::new(tokio::spawn(connected));
         links.insert(
             leader,
             Link {
                 uuid: node.uuid,
                 address,
                 queue: queue.clone(),
+                _connected: connected,
             },
         );
         Some(queue)

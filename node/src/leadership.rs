@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::{
     disk_watch::DiskWatch,
     leader_contact::LeaderContact,
+    limits::LAG_READY_MAX,
     raft::{
         Consensus, Stopped,
         change::{Change, Stage},
@@ -22,10 +23,8 @@ use crate::{
         log_store::LogStore,
         membership::{MembershipError, Overview, Role},
     },
+    stamp::Stamper,
 };
-
-/// A follower further behind than this many entries is not ready.
-const LAG_READY_MAX: u64 = 10_000;
 
 /// A leader that hears of no majority for longer may have been replaced.
 const MAJORITY_SILENCE_MAX: Duration = Duration::from_millis(1_500);
@@ -46,23 +45,26 @@ pub struct Leadership {
     log: LogStore,
     disk: Arc<DiskWatch>,
     contact: Arc<LeaderContact>,
+    stamper: Arc<Stamper>,
     stopping: Arc<AtomicBool>,
 }
 
 impl Leadership {
-    /// Looks at this node's consensus, log and disk, and at what leaders answered it.
+    /// Looks at this node's consensus, log, disk and clock, and at what leaders answered it.
     #[must_use]
     pub fn new(
         consensus: Consensus,
         log: LogStore,
         disk: Arc<DiskWatch>,
         contact: Arc<LeaderContact>,
+        stamper: Arc<Stamper>,
     ) -> Self {
         Self {
             consensus,
             log,
             disk,
             contact,
+            stamper,
             stopping: Arc::default(),
         }
     }
@@ -188,6 +190,8 @@ impl Leadership {
             log_entries: log.entries.load(Ordering::Relaxed),
             log_bytes: log.bytes.load(Ordering::Relaxed),
             pid: std::process::id(),
+            wall_off_ms: self.stamper.wall_off_ms(),
+            clock_jump_ms: self.stamper.jump_ms(),
         };
         StatusReply {
             node: Some(node),
@@ -203,6 +207,18 @@ impl Leadership {
         let mut warnings: Vec<String> = readiness.as_ref().err().cloned().into_iter().collect();
         if readiness.is_ok() && self.disk.is_low() {
             warnings.push("the disk is below its reserve".to_owned());
+        }
+        let wall_off_ms = self.stamper.wall_off_ms();
+        if wall_off_ms > 0 {
+            warnings.push(format!(
+                "its wall clock is {wall_off_ms} ms from the cluster's time, and is not followed: set it right"
+            ));
+        }
+        let jump_ms = self.stamper.jump_ms();
+        if jump_ms > 0 {
+            warnings.push(format!(
+                "the cluster's time had to follow this node's wall clock, {jump_ms} ms from where it was: check that clock"
+            ));
         }
         let is_member = |id| overview.members.iter().any(|m| m.id == id);
         let reception = self.consensus.identity().reception();

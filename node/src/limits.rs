@@ -1,4 +1,5 @@
-//! Every bound of the node in one place. What the machine bounds (ids, keys, values, transactions) stands in `helve_machine::limits`.
+//! What callers, peers and the node's own queues may take up, in one place. What the machine bounds (ids, keys, values, transactions)
+//! stands in `helve_machine::limits`; how long one file waits for something, and how it shapes its own writes, at that file's head.
 
 use std::time::Duration;
 
@@ -43,6 +44,12 @@ pub const READ_QUEUE_MAX: usize = 16_384;
 /// Rounds of ReadIndex under way at once on one node.
 pub const READ_ROUNDS_MAX: usize = 4;
 
+/// How long the reads of one round wait together for this node's rows; then each waits by itself, until its own deadline.
+pub const READ_ROUND_LAG_MAX: Duration = Duration::from_millis(50);
+
+/// Queries that are asked of one view without a pause: bounds how long they hold up every other call.
+pub const READ_VIEW_QUERIES_MAX: usize = 64;
+
 /// Reads that may wait for the disk at once on one node; more wait their turn.
 pub const DISK_READS_MAX: usize = 16;
 
@@ -86,7 +93,7 @@ pub const CALL_BYTES_IN_FLIGHT_MAX: usize = 256 << 20;
 /// How long a caller that was refused as OVERLOADED is asked to wait.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Calls under way on one Exchange stream; at the bound the node stops reading from the stream.
+/// Calls under way on one Exchange stream; at the bound no more begin, and the node stops reading from the stream.
 pub const EXCHANGE_CALLS_IN_FLIGHT_MAX: usize = 1_024;
 
 /// Calls in one batch of Exchange; a larger batch ends the stream.
@@ -137,6 +144,12 @@ pub const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// Bytes that one connection may send ahead of the node's reading.
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 
+/// Connections to the HTTP port; more wait until one ends.
+pub const HTTP_CONNECTIONS_MAX: usize = 256;
+
+/// How long a connection to the HTTP port may take to ask for something, and may be kept without asking.
+pub const HTTP_HEADER_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// Seats of one cluster.
 pub const SEATS_MAX: usize = 15;
 
@@ -148,6 +161,24 @@ pub const READ_INDEX_LIMIT: Duration = Duration::from_secs(1);
 
 /// Bytes of entries that may wait for the disk on a leader; over it, callers hear OVERLOADED.
 pub const LOG_QUEUED_BYTES_MAX: u64 = 128 << 20;
+
+/// Operations of the log that are written and synced together.
+pub const LOG_GROUP_OPS_MAX: usize = 4_096;
+
+/// Bytes after which such a group takes no further operation.
+pub const LOG_GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of entries that are read from the log at once, but at least one entry.
+pub const LOG_PAGE_BYTES_MAX: usize = 2 << 20;
+
+/// Files in one snapshot; a manifest with more is refused.
+pub const SNAPSHOT_FILES_MAX: usize = 100_000;
+
+/// Bytes of the name of a file in a snapshot.
+pub const SNAPSHOT_NAME_BYTES_MAX: usize = 128;
+
+/// Committed entries that a node may lack and be ready.
+pub const LAG_READY_MAX: u64 = 10_000;
 
 /// The newest entries that stay in memory, in bytes, so that neither apply nor replication reads the disk.
 pub const LOG_TAIL_BYTES: usize = 32 << 20;

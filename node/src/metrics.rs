@@ -198,6 +198,18 @@ fn status_registry(status: &StatusReply, usage: Usage) -> Registry {
         "1 if the node is ready to serve",
         u64::from(node.ready),
     );
+    gauge(
+        &mut registry,
+        "wall_off_milliseconds",
+        "Distance of the node's wall clock from the leader's time, 0 if it is near",
+        node.wall_off_ms,
+    );
+    gauge(
+        &mut registry,
+        "clock_jump_milliseconds",
+        "How far the cluster's time moved when this node had to trust its wall clock, 0 if little",
+        node.clock_jump_ms,
+    );
     let labels = [(
         "group_id".into(),
         crate::limits::GROUP_ID.to_string().into(),
@@ -334,6 +346,7 @@ mod tests {
         let node = NodeStatus {
             term: 7,
             log_syncs: 3,
+            wall_off_ms: 11_000,
             ..Default::default()
         };
         let member = Member {
@@ -353,6 +366,7 @@ mod tests {
             r#"helve_requests_total{rpc="Mint",code="ok"} 1"#,
             r#"helve_requests_total{rpc="Get",code="cancelled"} 1"#,
             "helve_requests_in_flight 0",
+            "helve_wall_off_milliseconds 11000",
             r#"helve_term{group_id="1"} 7"#,
             r#"helve_live_rows{group_id="1"} 9"#,
             r#"helve_log_syncs_total{group_id="1"} 3"#,

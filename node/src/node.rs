@@ -17,13 +17,12 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use helve_proto::command::v1::{SetClusterId, command::Operation};
 use tokio::{
     sync::{Mutex, watch},
-    task::JoinSet,
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
 use self::background::Background;
-pub use self::refusal::StartError;
+pub use self::{background::Broken, refusal::StartError};
 use crate::{
     config::Config,
     leadership::Leadership,
@@ -53,13 +52,18 @@ pub struct Node {
     /// Cancelled when the client listeners close, and when the peer listener does.
     clients_stop: CancellationToken,
     peers_stop: CancellationToken,
-    background: Mutex<Background>,
-    client_tasks: JoinSet<()>,
-    peer_tasks: JoinSet<()>,
+    tasks: Mutex<Tasks>,
     /// The peer server asks it for the running parts.
     _running: watch::Sender<Option<Running>>,
     _service_runtime: OwnRuntime,
     _raft_runtime: OwnRuntime,
+}
+
+/// What runs as long as the node does, and has to be watched.
+struct Tasks {
+    background: Background,
+    client_ports: Background,
+    peer_port: Background,
 }
 
 /// Why a node that ran cannot go on.
@@ -67,6 +71,8 @@ pub struct Node {
 pub enum Ended {
     /// Consensus stopped; this is why.
     Stopped(String),
+    /// A part that the node cannot do without has ended.
+    Broken(Broken),
     /// It should not have started: its peers said so only later.
     Refused(StartError),
 }
@@ -103,29 +109,39 @@ impl Node {
         &self.leadership
     }
 
-    /// Waits until the node cannot go on: consensus stopped by itself, which only a failing storage makes it do, a task broke that the
-    /// node cannot do without, or it is found to be misplaced.
+    /// Waits until the node cannot go on: consensus stopped by itself, which only a failing storage makes it do, a task or a port
+    /// ended that the node cannot do without, or it is found to be misplaced.
     pub async fn wait(&self) -> Ended {
-        let mut background = self.background.lock().await;
+        let mut tasks = self.tasks.lock().await;
+        let Tasks {
+            background,
+            client_ports,
+            peer_port,
+        } = &mut *tasks;
         let mut misplaced = self.misplaced.clone();
         let misplaced = async {
             let found = misplaced.wait_for(Option::is_some).await;
             found.ok().and_then(|found| found.clone())
         };
-        let stopped = tokio::select! {
-            Some(found) = misplaced => {
-                return Ended::Refused(StartError::misplaced(&self.data_dir, found));
-            }
+        let ended = tokio::select! {
+            Some(found) = misplaced => Ended::Refused(StartError::misplaced(&self.data_dir, found)),
             stopped = self.consensus.wait_leading(|_| false) => {
-                stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned())
+                Ended::Stopped(stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned()))
             }
-            broken = background.broken() => broken,
+            broken = background.broken() => Ended::Broken(broken),
+            broken = client_ports.broken() => Ended::Broken(broken),
+            broken = peer_port.broken() => Ended::Broken(broken),
         };
-        Ended::Stopped(self.consensus.overview().stopped.unwrap_or(stopped))
+        // What else ended may have ended for that.
+        match (ended, self.consensus.overview().stopped) {
+            (Ended::Stopped(_) | Ended::Broken(_), Some(why)) => Ended::Stopped(why),
+            (ended, _) => ended,
+        }
     }
 
     /// Stops in good order: no new requests, leadership to another node, calls under way to their end, then everything else.
-    pub async fn shutdown(mut self) {
+    pub async fn shutdown(self) {
+        let mut tasks = self.tasks.lock().await;
         self.leadership.stop_serving();
         self.services.drain();
         match self.leadership.transfer(None).await {
@@ -133,13 +149,13 @@ impl Node {
             Err(why) => tracing::debug!(%why, "no leadership to hand over"),
         }
         self.clients_stop.cancel();
-        let drained = async { while self.client_tasks.join_next().await.is_some() {} };
+        let drained = tasks.client_ports.drained();
         if tokio::time::timeout(DRAIN_LIMIT, drained).await.is_err() {
             tracing::warn!("calls under way were cut off");
         }
         self.consensus.shutdown().await;
         self.peers_stop.cancel();
-        self.peer_tasks.shutdown().await;
+        tasks.peer_port.end().await;
         let (log, state) = (self.log.clone(), Arc::clone(&self.state));
         let flushed = tokio::task::spawn_blocking(move || {
             log.stop();

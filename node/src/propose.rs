@@ -19,7 +19,8 @@ use futures::StreamExt;
 use helve_proto::command::v1::{Command, Outcome};
 use prost::Message;
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
+    task::JoinSet,
     time::{Instant, timeout_at},
 };
 
@@ -99,15 +100,14 @@ struct Core {
 }
 
 impl Proposer {
-    /// Starts the proposer on the current runtime.
-    #[must_use]
-    pub fn start(
+    /// A proposer, and what carries its commands out: nothing is proposed unless that runs, and it ends with the last proposer.
+    pub fn new(
         consensus: Consensus,
         forwarder: Forwarder,
         stamper: Arc<Stamper>,
         disk: Arc<DiskWatch>,
         log: LogStore,
-    ) -> Self {
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, queued) = mpsc::channel(PROPOSE_QUEUE_MAX);
         let sessions = OwnSessions::default();
         let core = Arc::new(Core {
@@ -119,8 +119,8 @@ impl Proposer {
             sessions,
             executed: AtomicU64::new(0),
         });
-        tokio::spawn(batches(Arc::clone(&core), queued));
-        Self { queue, core }
+        let proposing = batches(Arc::clone(&core), queued);
+        (Self { queue, core }, proposing)
     }
 
     /// Has a command executed, and waits for its outcome. A command without identity gets one of this node's own.
@@ -228,13 +228,15 @@ impl Proposer {
 
 /// Takes what is queued, without lingering, in a few batches at a time.
 async fn batches(core: Arc<Core>, mut queued: mpsc::Receiver<Queued>) {
-    let slots = Arc::new(Semaphore::new(PROPOSE_BATCHES_MAX));
+    let mut under_way = JoinSet::new();
     let mut batch = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
     loop {
-        let slot = Arc::clone(&slots)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
+        while under_way.len() >= PROPOSE_BATCHES_MAX {
+            // Its callers hear that the outcome is not known.
+            if let Some(Err(error)) = under_way.join_next().await {
+                tracing::error!(%error, "a batch of commands broke");
+            }
+        }
         if queued
             .recv_many(&mut batch, PROPOSE_BATCH_COMMANDS_MAX)
             .await
@@ -244,10 +246,7 @@ async fn batches(core: Arc<Core>, mut queued: mpsc::Receiver<Queued>) {
         }
         let batch = std::mem::take(&mut batch);
         let core = Arc::clone(&core);
-        tokio::spawn(async move {
-            core.route(batch).await;
-            drop(slot);
-        });
+        under_way.spawn(async move { core.route(batch).await });
     }
 }
 

@@ -3,7 +3,9 @@
 //! A read joins only a round that starts after it arrived, so what it sees is at least as new as everything acknowledged before it
 //! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
 
+mod question;
 mod rounds;
+mod ticket;
 
 use std::sync::Arc;
 
@@ -19,7 +21,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::rounds::{Asker, Rounds};
+pub use self::ticket::{Place, ReadView, Ticket};
+use self::{
+    question::Asked,
+    rounds::{Asker, Rounds},
+};
 use crate::{
     leader_contact::LeaderContact,
     limits::{DISK_READS_MAX, TICK_ROWS_MAX},
@@ -57,47 +63,6 @@ pub enum ReadError {
     Fault(#[from] Fault),
 }
 
-/// What a round of ReadIndex answered.
-#[derive(Debug, Clone, Copy)]
-pub struct Ticket {
-    /// A view must have applied this entry.
-    pub index: u64,
-    /// The leader's stamp at the time of the answer.
-    pub stamp_ms: u64,
-}
-
-impl Ticket {
-    /// A newer view at no later a time: a stamp that ran on could meet one deadline after the other for ever, and one that a new
-    /// leader does not reach could not be waited for.
-    #[must_use]
-    pub fn not_after(self, earlier: Self) -> Self {
-        Self {
-            stamp_ms: self.stamp_ms.min(earlier.stamp_ms),
-            ..self
-        }
-    }
-}
-
-/// A linearizable view.
-#[derive(Debug)]
-pub struct ReadView<'a> {
-    /// The rows.
-    pub view: &'a StateView<'a>,
-    /// The last entry that they hold.
-    pub index: u64,
-    /// The leader's stamp of the round that this view follows.
-    pub stamp_ms: u64,
-}
-
-/// Where a query is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// On the spot if memory holds the rows, and else where it may wait for the disk. For few rows: it holds up every other call.
-    Memory,
-    /// Where it may wait for the disk, and take long.
-    Disk,
-}
-
 /// Serves linearizable reads on this node, whoever leads. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
@@ -116,22 +81,21 @@ struct Core {
 }
 
 impl Reader {
-    /// Starts the reader on the current runtime.
-    #[must_use]
-    pub fn start(
+    /// A reader, and what carries its rounds out: nothing is read unless that runs, and it ends with the last reader.
+    pub fn new(
         consensus: Consensus,
         peers: PeerLinks,
         stamper: Arc<Stamper>,
         state: Arc<StateDb>,
         proposer: Proposer,
-    ) -> Self {
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let contact = Arc::<LeaderContact>::default();
-        let rounds = Rounds::start(Asker {
+        let asker = Asker {
             consensus: consensus.clone(),
             peers,
             stamper,
             contact: Arc::clone(&contact),
-        });
+        };
         let core = Arc::new(Core {
             consensus,
             contact,
@@ -139,11 +103,13 @@ impl Reader {
             disk_reads: Arc::new(Semaphore::new(DISK_READS_MAX)),
             renewals: Renewals::default(),
         });
-        Self {
+        let (rounds, running) = Rounds::new(asker, Arc::clone(&core));
+        let reader = Self {
             rounds,
             core,
             proposer,
-        }
+        };
+        (reader, running)
     }
 
     /// Waits until this node's rows are as new as everything that was acknowledged anywhere before this call.
@@ -164,11 +130,8 @@ impl Reader {
     /// See [`ReadError`].
     pub async fn confirmed(&self, deadline: Instant) -> Result<Ticket, ReadError> {
         let ticket = self.rounds.next(deadline).await?;
-        match timeout_at(deadline, self.core.applied(ticket.index)).await {
-            Ok(true) => Ok(ticket),
-            Ok(false) => Err(ReadError::Stopping),
-            Err(_) => Err(ReadError::Lagging),
-        }
+        self.core.follow(ticket, deadline).await?;
+        Ok(ticket)
     }
 
     /// When a leader last answered this node.
@@ -194,17 +157,8 @@ impl Reader {
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         let query = Arc::new(query);
-        let mut ticket = self.ticket(deadline).await?;
+        let (mut ticket, mut read) = self.first(deadline, place, &query).await?;
         loop {
-            let read = match place {
-                Place::Disk => self.ask_disk(ticket, &query, deadline).await?,
-                Place::Memory => match self.core.ask_memory(ticket, &*query) {
-                    Err(fault) if is_not_cached(&fault) => {
-                        self.ask_disk(ticket, &query, deadline).await?
-                    }
-                    read => read?,
-                },
-            };
             match read {
                 Read::Answer(answer) => return Ok(answer),
                 Read::Lapsed => self.tick(deadline).await?,
@@ -215,6 +169,56 @@ impl Reader {
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
             ticket = self.ticket(deadline).await?.not_after(ticket);
+            read = self.ask(ticket, place, &query, deadline).await?;
+        }
+    }
+
+    /// A read's first look: with those that wait for the same round, in one view, where memory is enough.
+    async fn first<T, Q>(
+        &self,
+        deadline: Instant,
+        place: Place,
+        query: &Arc<Q>,
+    ) -> Result<(Ticket, Read<T>), ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        if place == Place::Disk || planted::is(Plant::ReadWithoutReadIndex) {
+            let ticket = self.ticket(deadline).await?;
+            return Ok((ticket, self.ask(ticket, place, query, deadline).await?));
+        }
+        let Asked { ticket, read } = self.rounds.ask(query, deadline).await?;
+        let read = match read {
+            Some(Err(fault)) if is_not_cached(&fault) => {
+                self.ask_disk(ticket, query, deadline).await?
+            }
+            Some(read) => read?,
+            None => {
+                self.core.follow(ticket, deadline).await?;
+                self.ask(ticket, place, query, deadline).await?
+            }
+        };
+        Ok((ticket, read))
+    }
+
+    async fn ask<T, Q>(
+        &self,
+        ticket: Ticket,
+        place: Place,
+        query: &Arc<Q>,
+        deadline: Instant,
+    ) -> Result<Read<T>, ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        if place == Place::Disk {
+            return self.ask_disk(ticket, query, deadline).await;
+        }
+        match self.core.ask_memory(ticket, &**query) {
+            Err(fault) if is_not_cached(&fault) => self.ask_disk(ticket, query, deadline).await,
+            read => Ok(read?),
         }
     }
 
@@ -331,7 +335,7 @@ pub fn own_command(operation: Operation) -> Command {
 fn ask<T>(
     view: &StateView<'_>,
     ticket: Ticket,
-    query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
+    query: impl FnOnce(&ReadView<'_>) -> Result<Read<T>, Fault>,
 ) -> Result<Read<T>, Fault> {
     let applied = view.applied().map_err(unreadable)?;
     let index = applied.map_or(0, |id| id.index);
@@ -357,6 +361,15 @@ impl Core {
         query: impl Fn(&ReadView<'_>) -> Result<Read<T>, Fault>,
     ) -> Result<Read<T>, Fault> {
         self.state.read(|view| ask(view, ticket, query))
+    }
+
+    /// Waits until the rows are as far as the ticket says.
+    async fn follow(&self, ticket: Ticket, deadline: Instant) -> Result<(), ReadError> {
+        match timeout_at(deadline, self.applied(ticket.index)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ReadError::Stopping),
+            Err(_) => Err(ReadError::Lagging),
+        }
     }
 
     async fn applied(&self, index: u64) -> bool {

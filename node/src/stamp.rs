@@ -108,6 +108,8 @@ struct Office {
     anchor: Sighting,
     slewed_at: Instant,
     last_ms: u64,
+    /// How far the wall that it had to trust was from the replicated clock, if that was alarming; else 0.
+    jump_ms: u64,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +152,29 @@ impl Stamper {
         Some(seen.extrapolated(Instant::now()))
     }
 
+    /// How far this node's wall clock is from the leader's time, in milliseconds, if that is beyond [`SKEW_MAX`]; else 0, and while
+    /// it has heard of no leader.
+    #[must_use]
+    pub fn wall_off_ms(&self) -> u64 {
+        self.wall_off_at(Instant::now(), wall_ms())
+    }
+
+    fn wall_off_at(&self, now: Instant, wall_ms: u64) -> u64 {
+        let seen = self.lock().seen;
+        let off = seen.map_or(0, |seen| wall_ms.abs_diff(seen.extrapolated(now)));
+        if off > ms(SKEW_MAX) { off } else { 0 }
+    }
+
+    /// How far the cluster's time moved, in milliseconds, when this node last began to lead and nobody could vouch for the time, if
+    /// that was alarming; else 0.
+    #[must_use]
+    pub fn jump_ms(&self) -> u64 {
+        self.lock()
+            .office
+            .as_ref()
+            .map_or(0, |office| office.jump_ms)
+    }
+
     /// The stamp for a command that this node, leading in `term`, is about to propose. Never below `clock_ms`, never falling.
     pub fn stamp(&self, term: u64, clock_ms: u64) -> u64 {
         self.stamp_at(term, clock_ms, Instant::now(), wall_ms())
@@ -171,6 +196,7 @@ impl Stamper {
                 },
                 slewed_at: now,
                 last_ms: 0,
+                jump_ms: jump(seen, clock_ms, wall_ms),
             }),
         };
         slew(office, now, wall_ms);
@@ -200,14 +226,21 @@ fn anchor(seen: Option<Sighting>, clock_ms: u64, now: Instant, wall_ms: u64) -> 
         let is_near = wall_ms.abs_diff(now_ms) <= ms(SKEW_MAX);
         return clock_ms.max(if is_near { wall_ms } else { now_ms });
     }
-    if clock_ms > 0 && wall_ms.abs_diff(clock_ms) > ms(OUTLIER) {
-        tracing::error!(
-            wall_ms,
-            clock_ms,
-            "no node can vouch for the time, and this wall clock is far from the replicated clock: check it"
-        );
-    }
     wall_ms.max(clock_ms)
+}
+
+/// How far a wall that has to be trusted is from the replicated clock, if that is alarming.
+fn jump(seen: Option<Sighting>, clock_ms: u64, wall_ms: u64) -> u64 {
+    let distance = wall_ms.abs_diff(clock_ms);
+    if seen.is_some() || clock_ms == 0 || distance <= ms(OUTLIER) {
+        return 0;
+    }
+    tracing::error!(
+        wall_ms,
+        clock_ms,
+        "no node can vouch for the time, and this wall clock is far from the replicated clock: check it"
+    );
+    distance
 }
 
 /// Lets the anchor approach a wall that is near. One that is further off than the allowed skew is not followed.
@@ -263,6 +296,28 @@ mod tests {
         let now = Instant::now();
         assert_eq!(anchor(None, WALL, now, WALL + 3_600_000), WALL + 3_600_000);
         assert_eq!(anchor(None, WALL, now, WALL - 3_600_000), WALL);
+    }
+
+    #[test]
+    fn a_wall_that_is_far_off_is_told_and_one_that_is_near_is_not() {
+        let stamper = Stamper::default();
+        let now = Instant::now();
+        let day = 24 * 3600 * 1000;
+        assert_eq!(stamper.wall_off_at(now, WALL), 0, "it knows of no time");
+        stamper.stamp_at(1, WALL, now, WALL + 1);
+        let off = |seconds, wall_ms| stamper.wall_off_at(after(now, seconds), wall_ms);
+        assert_eq!(off(5, WALL + 15_001), 0);
+        assert_eq!(off(5, WALL + 15_002), 10_001);
+        assert_eq!(off(5, WALL - day), day + 5_001);
+        assert_eq!(stamper.jump_ms(), 0);
+        // All nodes were down, and this one had to trust its wall.
+        let trusting = Stamper::default();
+        trusting.stamp_at(2, WALL, now, WALL + day + 1);
+        assert_eq!(trusting.jump_ms(), day + 1);
+        assert_eq!(trusting.wall_off_at(now, WALL + day + 1), 0);
+        // Time goes on from there under the next term.
+        trusting.stamp_at(3, WALL, now, WALL + day + 1);
+        assert_eq!(trusting.jump_ms(), 0);
     }
 
     #[test]

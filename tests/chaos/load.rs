@@ -53,7 +53,8 @@ pub(crate) fn clients(
     endpoints.extend(roaming);
     let plain: Vec<Client> = endpoints
         .iter()
-        .map(|e| client(e))
+        .zip(1..)
+        .map(|(endpoints, number)| client(endpoints, number))
         .collect::<Result<_, _>>()?;
     let others: Arc<[Client]> = plain.clone().into();
     let clients = endpoints.into_iter().zip(plain).zip(1..);
@@ -62,7 +63,7 @@ pub(crate) fn clients(
         let between = cluster.between().client(
             plain,
             Arc::clone(&others),
-            move || client(&endpoints),
+            move || client(&endpoints, number),
             SmallRng::from_rng(rng),
         );
         history.record(between, number, &name)
@@ -70,12 +71,16 @@ pub(crate) fn clients(
     Ok(clients.collect())
 }
 
-fn client(endpoints: &[String]) -> Result<Client, helve_client::Error> {
-    ClusterBuilder::new(endpoints)
+/// Calls can travel in two ways: every second client shows the other one.
+fn client(endpoints: &[String], number: u64) -> Result<Client, helve_client::Error> {
+    let builder = ClusterBuilder::new(endpoints)
         .deadline(DEADLINE)
         .attempt_timeout(ATTEMPT_TIMEOUT)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .build()
+        .connect_timeout(CONNECT_TIMEOUT);
+    match number % 2 {
+        0 => builder.streams().build(),
+        _ => builder.build(),
+    }
 }
 
 /// Workloads under way.

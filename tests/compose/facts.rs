@@ -1,6 +1,6 @@
 //! What must be true of `deploy/compose.yaml`, one fact after the other on one cluster, while cart flows go on.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use helve_client::{KeyOptions, StateTool as _};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     engine::docker,
-    project::{Project, SEATS, node},
+    project::{FOURTH, Project, SEATS, node},
 };
 
 /// Orders that are awaited to see that flows go on.
@@ -45,6 +45,7 @@ pub(crate) async fn show(project: &Project) -> Result<u32> {
         flows_outlive_a_killed_replica
         nodes_are_rolled_one_by_one_and_a_leader_hands_over_before_it_ends
         a_node_comes_back_without_its_volume
+        a_fourth_node_is_let_in_taken_out_and_put_in_the_place_of_another
         nothing_was_lost_or_doubled
         volumes_outlive_their_containers
     }
@@ -216,6 +217,88 @@ async fn a_node_comes_back_without_its_volume(project: &Project) -> Result<()> {
     .await?;
     project.ready(others[0]).await?;
     orders_grow(project).await
+}
+
+/// As `deploy/MEMBERS.md` says.
+async fn a_fourth_node_is_let_in_taken_out_and_put_in_the_place_of_another(
+    project: &Project,
+) -> Result<()> {
+    const REPLACED: u64 = 2;
+    let (fourth, all) = (FOURTH.to_string(), [1, 2, 3, FOURTH]);
+    let peer = |seat| format!("{}:7401", node(seat));
+    start_empty(project, FOURTH).await?;
+    member(
+        project,
+        &["add", "--seat", &fourth, "--peer", &peer(FOURTH)],
+    )
+    .await?;
+    let voters = voters(project).await?;
+    promise!(voters.keys().eq(&all), "after the addition: {voters:?}");
+    project.ready(FOURTH).await?;
+    orders_grow(project).await?;
+
+    member(project, &["remove", &voters[&FOURTH].to_string()]).await?;
+    forget(project, FOURTH).await?;
+    expect_voters(project, &SEATS).await?;
+    orders_grow(project).await?;
+
+    for (leaves, comes, left) in [
+        (REPLACED, FOURTH, [1, 3, FOURTH]),
+        (FOURTH, REPLACED, SEATS),
+    ] {
+        start_empty(project, comes).await?;
+        let id = self::voters(project).await?[&leaves].to_string();
+        let seat = comes.to_string();
+        let replace = ["replace", &id, "--seat", &seat, "--peer", &peer(comes)];
+        member(project, &replace).await?;
+        forget(project, leaves).await?;
+        expect_voters(project, &left).await?;
+        project.ready(comes).await?;
+        orders_grow(project).await?;
+    }
+    Ok(())
+}
+
+async fn start_empty(project: &Project, seat: u64) -> Result<()> {
+    let up = ["--profile", "grow", "up", "--detach", "--no-deps"];
+    let service = node(seat);
+    let up = [&up[..], &[&service]].concat();
+    project.compose(&up).await.map(drop)
+}
+
+/// Removes a node's container and its volume.
+async fn forget(project: &Project, seat: u64) -> Result<()> {
+    let rm = ["--profile", "grow", "rm", "--stop", "--force"];
+    let service = node(seat);
+    let rm = [&rm[..], &[&service]].concat();
+    project.compose(&rm).await?;
+    docker(&["volume", "rm", &project.volume(seat)])
+        .await
+        .map(drop)
+}
+
+/// `helve member` inside the first node.
+async fn member(project: &Project, arguments: &[&str]) -> Result<String> {
+    let exec = ["exec", "-T", "node-1", "helve", "member"];
+    project.compose(&[&exec[..], arguments].concat()).await
+}
+
+/// The voters' ids by their seats, as `helve member list` has them.
+async fn voters(project: &Project) -> Result<BTreeMap<u64, u64>> {
+    let said = member(project, &["list", "--output", "json"]).await?;
+    let said: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+    let members = said["members"].as_array().context("no members")?;
+    let voters = members.iter().filter(|member| member["voter"] == true);
+    voters
+        .map(|member| Some((member["seat"].as_u64()?, member["id"].as_u64()?)))
+        .collect::<Option<_>>()
+        .with_context(|| said.to_string())
+}
+
+async fn expect_voters(project: &Project, seats: &[u64]) -> Result<()> {
+    let voters = voters(project).await?;
+    promise!(voters.keys().eq(seats), "not {seats:?}: {voters:?}");
+    Ok(())
 }
 
 async fn nothing_was_lost_or_doubled(project: &Project) -> Result<()> {

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     engine::{Compose, Engine},
-    project::{Project, SEATS, node},
+    project::{FOURTH, Project, SEATS, node},
 };
 
 #[tokio::main]
@@ -94,7 +94,8 @@ async fn stopped() -> Result<()> {
 /// What each container has said, for whoever looks into a failure.
 async fn print_logs(project: &Project) {
     let others = ["cart-1", "cart-2", "balancer", "flows"];
-    for service in SEATS.map(node).into_iter().chain(others.map(str::to_owned)) {
+    let nodes = SEATS.into_iter().chain([FOURTH]).map(node);
+    for service in nodes.chain(others.map(str::to_owned)) {
         match project.logs(&service).await {
             Ok((printed, said)) => println!("---- {service} ----\n{printed}{said}"),
             Err(error) => println!("---- {service}: {error:#} ----"),

@@ -19,8 +19,10 @@ use crate::{
     image::BuildImage,
 };
 
-/// All seats.
+/// The seats that found the cluster.
 pub(crate) const SEATS: [u64; 3] = [1, 2, 3];
+/// The seat that is not started with the others, but let in.
+pub(crate) const FOURTH: u64 = 4;
 /// The store that the cart servers use.
 const STORE: &str = "cart";
 
@@ -30,8 +32,9 @@ pub(crate) struct Project {
     name: String,
     compose: Compose,
     build_image: BuildImage,
-    /// A published port for each seat, and one for the balancer.
+    /// A published port for each seat, the fourth one included.
     ports: Vec<u16>,
+    cart_port: u16,
 }
 
 impl Project {
@@ -43,8 +46,10 @@ impl Project {
         let id = Uuid::new_v4();
         let name = format!("helve-test-{}", &id.simple().to_string()[..12]);
         let build_image = BuildImage::make(&format!("{name}:build"), binary).await?;
+        let mut ports = free_ports(SEATS.len() + 2, id)?;
         Ok(Self {
-            ports: free_ports(SEATS.len() + 1, id)?,
+            cart_port: ports.pop().context("no free ports")?,
+            ports,
             compose: compose.clone(),
             build_image,
             name,
@@ -73,8 +78,8 @@ impl Project {
             .env("HELVE_IMAGE", self.image())
             .env("HELVE_BUILD_IMAGE", self.build_image.name())
             .env("HELVE_OUTPUT", "json")
-            .env("HELVE_CART_PORT", self.ports[SEATS.len()].to_string());
-        for seat in SEATS {
+            .env("HELVE_CART_PORT", self.cart_port.to_string());
+        for seat in SEATS.into_iter().chain([FOURTH]) {
             command.env(
                 format!("HELVE_PORT_{seat}"),
                 self.address(seat).port().to_string(),
@@ -239,7 +244,7 @@ impl Project {
     pub(crate) async fn take_down(&self) -> Result<()> {
         let down = ["down", "--volumes", "--remove-orphans", "--timeout", "0"];
         let down = self
-            .compose(&[&["--profile", "chaos"], &down[..]].concat())
+            .compose(&[&["--profile", "chaos", "--profile", "grow"], &down[..]].concat())
             .await;
         // What compose leaves is told below, and the images go all the same.
         if docker(&["image", "inspect", &self.image()]).await.is_ok() {

@@ -6,10 +6,10 @@ use anyhow::Result;
 use helve_proto::{
     Reason,
     v1::{
-        BatchStoreRequest, CallIdentity, CountRequest, GetRequest, Lifetime, MintRequest,
-        OpenSessionRequest, Operation, PutRequest, RetrieveRequest, SessionCall, StoreItem,
-        StoreOperation, StoreRequest, TransactRequest, call_identity::Identity, lifetime::Absolute,
-        operation::Operation as Kind,
+        BatchStoreRequest, CallIdentity, CountRequest, GetRequest, Lifetime, ListRequest,
+        MintRequest, OpenSessionRequest, Operation, PutRequest, RetrieveRequest, SessionCall,
+        StoreItem, StoreOperation, StoreRequest, TransactRequest, call_identity::Identity,
+        lifetime::Absolute, operation::Operation as Kind,
     },
 };
 use helve_tests::{
@@ -122,6 +122,17 @@ async fn what_is_over_a_limit_is_too_large_and_what_is_at_it_is_not() -> Result<
     let (_cluster, caller) = one_node().await?;
     let refused = |answer| assert_refused::<()>(answer, Code::InvalidArgument, Reason::TooLarge);
 
+    // Within a message, and over it: then the transport refuses it.
+    for bytes in [7 << 20, (8 << 20) + 1] {
+        let huge = "x".repeat(bytes);
+        refused(caller.put(put(&huge)).await.map(drop));
+        refused(caller.store(store(&huge)).await.map(drop));
+    }
+    let list = ListRequest {
+        store: "x".repeat((8 << 20) + 1),
+        ..ListRequest::default()
+    };
+    refused(caller.list(list).await.map(drop));
     caller.put(put(&"i".repeat(128))).await?;
     refused(caller.put(put(&"i".repeat(129))).await.map(drop));
     let get = GetRequest {

@@ -5,6 +5,10 @@ use std::{ffi::OsString, fs, net::TcpListener, path::Path};
 use anyhow::Result;
 use helve_tests::{
     address::{Listeners, next_loopback},
+    fault::{
+        self,
+        disk::{Access, Disk},
+    },
     ledger::Ledger,
     process::{Process, Start},
     wait::{Look, until},
@@ -160,6 +164,14 @@ async fn a_data_directory_that_cannot_be_used_is_refused() -> Result<()> {
         .with("--data-dir", below.display().to_string())
         .assert_refused("--data-dir")
         .await?;
+    // The directory itself is made; what it stands in is not, so that a slip of the pen makes no tree.
+    let arguments = Arguments::good()?;
+    let absent = arguments.directory.path().join("absent");
+    let below = absent.join("data").display().to_string();
+    arguments
+        .with("--data-dir", below)
+        .assert_refused("--data-dir")
+        .await?;
     // The kernel's own directories take no files, not even from root.
     for read_only in ["/proc/self", "/proc/helve"] {
         Arguments::good()?
@@ -171,6 +183,19 @@ async fn a_data_directory_that_cannot_be_used_is_refused() -> Result<()> {
         .with("--data-dir", "")
         .assert_refused("--data-dir")
         .await
+}
+
+#[tokio::test]
+async fn a_data_directory_on_a_read_only_disk_is_refused() -> Result<()> {
+    if fault::left_out("a read-only disk", Disk::missing()).is_some() {
+        return Ok(());
+    }
+    let arguments = Arguments::good()?;
+    let disk = Disk::mount(Path::new(&arguments.value("--data-dir")))?;
+    disk.switch(|switches| switches.access = Access::ReadOnly);
+    arguments.assert_refused("--data-dir").await?;
+    drop(disk);
+    Ok(())
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     binary,
-    command_line::{ABSENT, helve},
+    command_line::{ABSENT, UNAVAILABLE, helve},
     nodes,
 };
 
@@ -170,6 +170,35 @@ async fn every_verb_on_the_cluster_prints_json() -> Result<()> {
         Some(3),
         "{status}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_prints_what_was_answered_at_every_node_and_what_failed() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    for load in [
+        &["--workload", "mixed", "--callers", "8"][..],
+        &["--workload", "cart", "--callers", "2", "--streams"],
+        &["--workload", "get", "--rate", "200"],
+    ] {
+        let report = told(&cluster, &[&["bench", "--for", "500ms"], load].concat())?;
+        assert!(report["calls"].as_u64() > Some(0), "{load:?}: {report}");
+        assert_eq!(report["errors"], json!({}), "{load:?}: {report}");
+    }
+    for seat in cluster.seats() {
+        cluster.kill(seat)?;
+    }
+    let nobody = [
+        "bench",
+        "--workload",
+        "mint",
+        "--for",
+        "300ms",
+        "--timeout",
+        "100ms",
+    ];
+    let output = helve(&cluster, &nobody)?;
+    assert_eq!(output.status.code(), Some(UNAVAILABLE), "{output:?}");
     Ok(())
 }
 

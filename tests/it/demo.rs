@@ -1,11 +1,24 @@
-//! The demo, and the demo on a cluster that cannot keep its promise: it must say so.
+//! The demo, the demo on a cluster that cannot keep its promise, which must say so, and the demo that is stopped: nothing that it
+//! started outlives it.
 
-use std::process::Output;
+use std::{
+    fs,
+    path::Path,
+    process::{Output, Stdio},
+};
 
-use anyhow::{Context as _, Result};
-use helve_tests::cluster::slot;
+use anyhow::{Context as _, Result, ensure};
+use helve_tests::{
+    cluster::slot,
+    wait::{Look, until},
+};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tokio::process::Command;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader, Lines},
+    process::{Child, ChildStderr, Command},
+};
 
 use super::binary;
 
@@ -51,4 +64,121 @@ async fn the_demo_on_a_cluster_without_replay_fails() -> Result<()> {
         + figures["doubled"].as_u64().unwrap_or_default();
     assert!(wrong > 0, "it failed for another reason: {figures}");
     Ok(())
+}
+
+/// A demo that is watched.
+struct Watched {
+    demo: Child,
+    said: Lines<BufReader<ChildStderr>>,
+    directory: TempDir,
+}
+
+impl Watched {
+    fn start(arguments: &[&str]) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let mut demo = Command::new(binary())
+            .arg("demo")
+            .args(arguments)
+            .env_remove("HELVE_PLANTED")
+            .env("TMPDIR", directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let said = demo.stderr.take().context("standard error is a pipe")?;
+        Ok(Self {
+            demo,
+            said: BufReader::new(said).lines(),
+            directory,
+        })
+    }
+
+    /// Reads on until a line with this in it.
+    async fn says(&mut self, what: &str) -> Result<String> {
+        let mut all = String::new();
+        while let Some(line) = self.said.next_line().await? {
+            if line.contains(what) {
+                return Ok(line);
+            }
+            all = all + &line + "\n";
+        }
+        anyhow::bail!("it never said `{what}`, but:\n{all}")
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = self.demo.id().and_then(|pid| pid.try_into().ok());
+        let pid = pid.and_then(Pid::from_raw).context("the demo has ended")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// The processes that it started and that live: each writes its log below the demo's directory.
+    fn started(&self) -> Result<Vec<u32>> {
+        let writes_here = |pid: u32| {
+            let log = fs::read_link(Path::new("/proc").join(pid.to_string()).join("fd/1"));
+            log.is_ok_and(|log| log.starts_with(self.directory.path()))
+        };
+        let mut pids = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+        }
+        pids.retain(|pid| writes_here(*pid));
+        Ok(pids)
+    }
+
+    async fn assert_nothing_is_left(&self) -> Result<()> {
+        until(
+            "all that the demo started to be gone",
+            async || match self.started() {
+                Ok(left) if left.is_empty() => Look::Done(()),
+                left => Look::NotYet(format!("{left:?}")),
+            },
+        )
+        .await
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_demo_that_was_left_running_and_all_that_it_started() -> Result<()> {
+    let _slot = slot().await?;
+    let mut watched = Watched::start(&["--keep", "--flows", "5"])?;
+    watched.says("Left running until Ctrl-C").await?;
+    let started = watched.started()?;
+    ensure!(
+        started.len() == 5,
+        "not three nodes and two cart servers: {started:?}"
+    );
+    watched.signal(Signal::INT)?;
+    let status = watched.demo.wait().await?;
+    assert!(status.success(), "nothing was lost, but {status}");
+    // It waited for their ends before its own.
+    assert_eq!(watched.started()?, [0_u32; 0]);
+    let left = fs::read_dir(watched.directory.path())?.count();
+    assert_eq!(left, 0, "it keeps its directory");
+    Ok(())
+}
+
+#[tokio::test]
+async fn ctrl_c_in_the_middle_ends_a_demo_and_all_that_it_started() -> Result<()> {
+    let _slot = slot().await?;
+    let mut watched = Watched::start(&["--flows", "200"])?;
+    watched.says("killed the leader").await?;
+    ensure!(!watched.started()?.is_empty(), "nothing runs");
+    watched.signal(Signal::INT)?;
+    watched.says("logs, ledger and data are kept in").await?;
+    let status = watched.demo.wait().await?;
+    assert_eq!(status.code(), Some(4), "there is no verdict");
+    assert_eq!(watched.started()?, [0_u32; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_demo_started_dies_with_it_even_if_it_is_killed() -> Result<()> {
+    let _slot = slot().await?;
+    let mut watched = Watched::start(&["--flows", "200"])?;
+    watched.says("killed the leader").await?;
+    ensure!(!watched.started()?.is_empty(), "nothing runs");
+    watched.signal(Signal::KILL)?;
+    watched.demo.wait().await?;
+    watched.assert_nothing_is_left().await
 }

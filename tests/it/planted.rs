@@ -3,6 +3,8 @@
 #[cfg(feature = "planted")]
 mod disk;
 
+use std::{env, process::Command};
+
 use anyhow::Result;
 #[cfg(feature = "planted")]
 use helve_machine::planted::Plant;
@@ -20,6 +22,36 @@ use super::{
     replay::check_retries,
     revisions::check_updates,
 };
+
+/// What the compiler says of the planted bugs, with or without the assertions that a release does without.
+fn compiled(debug_assertions: &str) -> Result<String> {
+    let directory = tempfile::tempdir()?;
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../node/machine/src/planted.rs"
+    );
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(compiler)
+        .args(["--edition", "2024", "--crate-type", "lib"])
+        .args(["--emit", "metadata", "--cfg", "feature=\"planted\""])
+        .args(["-C", debug_assertions, "--out-dir"])
+        .arg(directory.path())
+        .arg(source)
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_release_refuses_to_compile_planted_bugs_in() -> Result<()> {
+    let refusal = "it must not stand in a release build";
+    let (release, test) = (
+        compiled("debug-assertions=off")?,
+        compiled("debug-assertions=on")?,
+    );
+    assert!(release.contains(refusal), "{release}");
+    assert!(!test.contains(refusal), "{test}");
+    Ok(())
+}
 
 async fn with_bug(bug: &str) -> Result<Cluster> {
     nodes(3).with("HELVE_PLANTED", bug).start().await

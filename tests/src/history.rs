@@ -11,13 +11,15 @@ use std::{
 };
 
 use helve_client::{
-    Backend, Client, Error, ErrorKind, Request as Typed,
+    Backend, Client, Error, ErrorKind,
     v1::{
         ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
         exchange_call::Call,
     },
 };
 use tonic::async_trait;
+
+use crate::untyped::Untyped;
 
 /// What a caller asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -274,27 +276,12 @@ impl Recorder {
     }
 }
 
-/// A call as it is, whatever its type.
-struct Any(Call);
-
-impl Typed for Any {
-    type Reply = Answer;
-
-    fn into_call(self) -> Call {
-        self.0
-    }
-
-    fn reply(answer: Answer) -> Option<Answer> {
-        Some(answer)
-    }
-}
-
 #[async_trait]
 impl Backend for Recorder {
     async fn call(&self, call: Call, deadline: Duration) -> Result<Answer, Error> {
         let client = self.client.with_deadline(deadline);
         let request = Request::Call(call.clone());
-        self.recorded(request, client.call(Any(call)), Reply::Answer)
+        self.recorded(request, client.call(Untyped(call)), Reply::Answer)
             .await
     }
 

@@ -11,7 +11,7 @@
 //! a workload must choose its values well:
 //!
 //! - No two writes write the same value, of one run and all its clients: put the number of the client and of the call into each.
-//!   (Names may be written again and again; values may not.) Without it the judges answer `Undecided`, or find less.
+//!   (Names may be written again and again; values may not.) Without it the judges search longer, and find less.
 //! - Record through [`History::record`](crate::history::History::record) alone. A write that goes around the history is a phantom.
 //!   All clients of a run share one history, one tenant, and begin with records that nobody else writes.
 //! - After faults are healed, read every record: [`final_state`] names them. A get, or a list with values, settles what is unknown;
@@ -30,10 +30,12 @@ mod deeds;
 mod describe;
 mod evidence;
 mod explain;
+mod known;
 mod lifetimes;
 mod looks;
 mod replay;
 mod search;
+mod stage;
 mod timeline;
 mod told;
 mod verdict;
@@ -49,7 +51,8 @@ use self::{
     bounds::Bounds,
     deeds::{Deed, Fate},
     evidence::Evidence,
-    search::{Judged, Search},
+    known::{Alike, Known},
+    search::Search,
 };
 use crate::{
     history::{Effect, Event, History, Request},
@@ -67,14 +70,17 @@ const SEARCH_MAX: Duration = Duration::from_secs(60);
 pub fn judge(history: &History) -> Verdict {
     let events = history.events();
     let case = Prepared::of(&events);
-    let mut judged = case.judge();
-    judged.findings.splice(0..0, case.findings);
+    let known = case.known(Alike::of(&case.deeds, &case.evidence));
+    let mut judged = Search::new(&known).run();
+    let findings = [&case.findings[..], &known.timelines.findings].concat();
+    judged.findings.splice(0..0, findings);
     if judged.findings.is_empty() {
         judged
             .findings
             .extend(lifetimes::check(&events, &case.bounds));
     }
-    let second = by_record::judge(&events, &case.deeds, Instant::now() + SEARCH_MAX);
+    let until = Instant::now() + SEARCH_MAX;
+    let second = by_record::judge(&events, &case.deeds, &case.evidence.pins, until);
     judged.findings.extend(second.findings);
     judged.undecided.extend(second.undecided);
     if !judged.findings.is_empty() {
@@ -88,19 +94,20 @@ pub fn judge(history: &History) -> Verdict {
     let settled = case.evidence.settled;
     Verdict::Held(Stats {
         settled,
-        records: judged.left.len(),
+        records: known.timelines.of.len(),
         searched: second.searched,
         ..stats(&events)
     })
 }
 
 /// What each record may hold once a history that held is over, by the model: one cell if all is known, several if calls of unknown
-/// outcome leave that open. A record that is not named was never written, but for mints that nobody was told of. Idle times may
-/// have been restarted since; a call of unknown outcome may still take effect.
+/// outcome leave that open, and of very many some. A record that is not named was never written, but for mints that nobody was told
+/// of. Idle times may have been restarted since; a call of unknown outcome may still take effect.
 #[must_use]
 pub fn final_state(history: &History) -> BTreeMap<Name, Vec<Cell>> {
     let events = history.events();
-    Prepared::of(&events).judge().left
+    let case = Prepared::of(&events);
+    search::left(&case.known(Alike::Apart))
 }
 
 /// A history, taken apart.
@@ -137,21 +144,21 @@ impl<'e> Prepared<'e> {
         }
     }
 
-    fn judge(&self) -> Judged {
-        let timelines = timeline::timelines(self.events, &self.deeds, &self.bounds);
-        let search = Search {
+    fn known(&self, alike: Alike) -> Known<'_> {
+        Known {
             events: self.events,
             deeds: &self.deeds,
             bounds: &self.bounds,
-            timelines: &timelines,
             evidence: &self.evidence,
+            timelines: timeline::timelines(
+                self.events,
+                &self.deeds,
+                &self.evidence.pins,
+                &self.bounds,
+            ),
+            alike,
             until: Instant::now() + SEARCH_MAX,
-        };
-        let mut judged = search.run();
-        judged
-            .findings
-            .splice(0..0, timelines.findings.iter().cloned());
-        judged
+        }
     }
 }
 

@@ -24,6 +24,7 @@ pub mod members;
 pub mod model;
 pub mod process;
 pub mod promise;
+mod untyped;
 pub mod wait;
 pub mod workload;
 

@@ -2,7 +2,7 @@
 //!
 //! Each request goes to the next replica on a connection of its own. Only if that replica cannot be reached, so that nothing
 //! was sent, does the request go to the one after it. Once a byte was sent a failure is answered with 502: whether the
-//! replica acted is not known, and only the caller can say the call again safely.
+//! replica acted is not known, and only the caller can say the call again safely. A stream of events is passed on as it comes.
 
 use std::{
     io,
@@ -103,27 +103,33 @@ impl Balancer {
 }
 
 /// Sends one request on a fresh connection, and reads the whole answer before a byte of it is passed on, so that an answer is
-/// passed on whole or not at all.
+/// passed on whole or not at all; but for a stream of events, which may go on for as long as the client listens.
 async fn exchange(stream: TcpStream, parts: Parts, body: Bytes) -> Result<Response, String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(text)?;
-    let call = async move {
-        let request = http::Request::from_parts(parts, Full::new(body));
-        let (mut parts, body) = sender
-            .send_request(request)
-            .await
-            .map_err(text)?
-            .into_parts();
-        let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
-            .await
-            .map_err(text)?;
-        strip_hop_headers(&mut parts.headers);
-        Ok(Response::from_parts(parts, Body::from(body)))
-    };
-    // The connection ends once the call has dropped its sender; its own failure is the call's too.
-    let (response, _) = tokio::join!(call, connection);
-    response
+    // It ends with the answer, or once the client has gone and nobody reads the answer; its failure is the answer's too.
+    tokio::spawn(connection);
+    let request = http::Request::from_parts(parts, Full::new(body));
+    let (mut parts, body) = sender
+        .send_request(request)
+        .await
+        .map_err(text)?
+        .into_parts();
+    strip_hop_headers(&mut parts.headers);
+    if is_event_stream(&parts.headers) {
+        return Ok(Response::from_parts(parts, Body::new(body)));
+    }
+    let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
+        .await
+        .map_err(text)?;
+    Ok(Response::from_parts(parts, Body::from(body)))
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Headers that speak of one connection, not of the message.

@@ -1,13 +1,23 @@
 //! MCP on top of the Helve client.
 //!
 //! - [`cart`]: the example server. Its tools keep carts under handles, so that any replica answers any call.
-//! - [`serve`]: the server over streamable HTTP, without sessions.
+//! - [`state`]: the state tool as a server, for any client in any language.
+//! - [`serve`]: a server over streamable HTTP, without sessions; [`stdio`]: over standard input and output; [`legacy`]: for clients
+//!   of older protocols, too, whose sessions stand in the cluster.
+//! - [`bearer`]: an HTTP layer that verifies bearer tokens, and tells tools who calls.
 //! - [`flow`]: cart flows as an MCP client runs them, the ledger of what it was told, and the verdict on both.
 //! - [`boundary`]: seals the `requestState` that a server gives its clients, and opens what they bring back, or refuses it.
+//! - [`storage`]: rmcp's storage hooks, so that what an SDK keeps in one process is every replica's.
 //! - [`balancer`]: round robin over replicas, for demo, compose and tests.
 
 pub mod balancer;
+pub mod bearer;
 pub mod boundary;
 pub mod cart;
 pub mod flow;
+pub mod legacy;
+pub mod reason;
 pub mod serve;
+pub mod state;
+pub mod stdio;
+pub mod storage;

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::net::SocketAddr;
+use std::{convert::Infallible, net::SocketAddr};
 
-use axum::{Router, routing::post};
+use axum::{Router, body::Body, routing::post};
+use futures::{StreamExt as _, stream};
 use helve_mcp::balancer;
+use http::header;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -23,6 +25,18 @@ async fn replica(name: &'static str) -> SocketAddr {
     let (listener, address) = loopback().await;
     let echo = move |body: String| async move { format!("{name}: {body}") };
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(echo))).await });
+    address
+}
+
+/// A replica that answers with one event, and then with nothing for ever.
+async fn listened_to_replica() -> SocketAddr {
+    let (listener, address) = loopback().await;
+    let event = || async {
+        let first = stream::once(async { Ok::<_, Infallible>("data: one\n\n") });
+        let body = Body::from_stream(first.chain(stream::pending()));
+        ([(header::CONTENT_TYPE, "text/event-stream")], body)
+    };
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(event))).await });
     address
 }
 
@@ -81,6 +95,21 @@ async fn a_replica_that_cannot_be_reached_is_passed_over() {
     let (balancer, _guard) = balancer(vec![nobody().await, replica("b").await]).await;
     for _ in 0..3 {
         assert_eq!(hi(balancer).await, (200, "b: hi".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_events_is_passed_on_as_it_comes() {
+    let (balancer, _guard) = balancer(vec![listened_to_replica().await]).await;
+    let mut stream = TcpStream::connect(balancer).await.unwrap();
+    let request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    while !heard.contains("data: one") {
+        let mut part = [0; 1024];
+        let read = stream.read(&mut part).await.unwrap();
+        assert!(read > 0, "the stream goes on: {heard}");
+        heard.push_str(&String::from_utf8_lossy(&part[..read]));
     }
 }
 

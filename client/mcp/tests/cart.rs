@@ -8,37 +8,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use helve_mcp::{
     cart::{AbandonView, CartList, CartView, Order},
-    flow::{CallError, Ending, Entry, Flow, Held, Ledger, judge},
+    flow::{Ending, Entry, Flow, Held, Ledger, judge},
 };
-use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use crate::house::{Deed, House, http};
-
-fn object(value: Value) -> JsonObject {
-    match value {
-        Value::Object(object) => object,
-        other => panic!("{other} is no object"),
-    }
-}
-
-fn id(cart_id: &str) -> JsonObject {
-    object(json!({"cart_id": cart_id}))
-}
-
-fn item(cart_id: &str, line_id: &str, quantity: u32) -> JsonObject {
-    object(json!({
-        "cart_id": cart_id, "line_id": line_id, "sku": "tea",
-        "quantity": quantity, "unit_price_cents": 250,
-    }))
-}
-
-fn refusal<T: std::fmt::Debug>(result: Result<T, CallError>) -> (String, String) {
-    match result {
-        Err(CallError::Refused { reason, message }) => (reason, message),
-        other => panic!("expected a tool error, got {other:?}"),
-    }
-}
+use crate::house::{
+    Deed, House, http,
+    words::{id, item, object, refusal},
+};
 
 #[tokio::test]
 async fn a_cart_made_through_one_replica_is_known_to_the_other() {
@@ -59,6 +36,23 @@ async fn a_cart_made_through_one_replica_is_known_to_the_other() {
         house.served().iter().all(|served| *served > 0),
         "both replicas answered"
     );
+}
+
+#[tokio::test]
+async fn a_list_shows_a_hundred_carts_and_says_how_many_there_are() {
+    let house = House::open(1).await;
+    let mut caller = house.caller();
+    let mut ids = Vec::new();
+    for open in 1..=102_u64 {
+        let cart: CartView = caller.call("create_cart", object(json!({}))).await.unwrap();
+        ids.push(cart.cart_id);
+        if open >= 99 {
+            ids.sort();
+            let list: CartList = caller.call("list_carts", object(json!({}))).await.unwrap();
+            let shown: Vec<_> = list.carts.into_iter().map(|cart| cart.cart_id).collect();
+            assert_eq!((&shown[..], list.open), (&ids[..ids.len().min(100)], open));
+        }
+    }
 }
 
 #[tokio::test]

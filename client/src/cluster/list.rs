@@ -1,6 +1,6 @@
 //! A list: one stream, one view.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use helve_proto::Reason;
@@ -9,10 +9,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Response, Status, Streaming, transport::Channel};
 
 use crate::{
-    channel::Pool,
-    cluster::{tries::Tries, verdict::Verdict},
+    channel::{Node, Pool},
+    cluster::tries::Tries,
     error::{Error, ErrorKind},
     limits::{LIST, LIST_BYTES_MAX, LIST_STALL},
+    verdict::Verdict,
 };
 
 pub(crate) type Opened<P> = BoxFuture<'static, Result<Response<Streaming<P>>, Status>>;
@@ -23,15 +24,16 @@ pub(crate) async fn collect<'a, P: Message + Default + 'static>(
     pool: &Pool,
     until: Instant,
     tries: impl Fn() -> Tries<'a> + Send + Sync,
-    open: impl Fn(Channel, Duration) -> Opened<P> + Send + Sync,
+    open: impl Fn(Channel) -> Opened<P> + Send + Sync,
 ) -> Result<Vec<P>, Error> {
     loop {
-        let first_part = |channel, _timeout| -> BoxFuture<'static, _> {
-            let opened = open(channel, LIST);
+        let first_part = |node: Arc<Node>, limit| -> BoxFuture<'static, _> {
+            let opened = open(node.channel());
             Box::pin(async move {
-                let mut stream = opened.await?.into_inner();
-                let first = stream.message().await?;
-                Ok((first, stream))
+                let first = timeout(limit, first(opened)).await;
+                first
+                    .map_err(|_elapsed| Verdict::silence())?
+                    .map_err(Verdict::of)
             })
         };
         let (node, (first, stream)) = tries().run(first_part).await?;
@@ -48,6 +50,14 @@ pub(crate) async fn collect<'a, P: Message + Default + 'static>(
             }
         }
     }
+}
+
+async fn first<P: Message + Default + 'static>(
+    opened: Opened<P>,
+) -> Result<(Option<P>, Streaming<P>), Status> {
+    let mut stream = opened.await?.into_inner();
+    let first = stream.message().await?;
+    Ok((first, stream))
 }
 
 async fn rest<P: Message + Default>(

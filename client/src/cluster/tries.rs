@@ -6,15 +6,14 @@ use futures::future::BoxFuture;
 use helve_proto::Reason;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
-use tonic::{Status, transport::Channel};
 
 use crate::{
     channel::{Node, Pool},
-    cluster::verdict::{Health, Verdict},
     error::{Error, ErrorKind},
     retry::Backoff,
+    verdict::{Health, Verdict},
 };
 
 /// Whether a try that had no answer may have changed something.
@@ -58,10 +57,10 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// `attempt` is given a connection and how long it may take.
+    /// `attempt` is given a node and how long it may take.
     pub(crate) async fn run<A>(
         mut self,
-        attempt: impl Fn(Channel, Duration) -> BoxFuture<'static, Result<A, Status>> + Send,
+        attempt: impl Fn(Arc<Node>, Duration) -> BoxFuture<'static, Result<A, Verdict>> + Send,
     ) -> Result<(Arc<Node>, A), Error> {
         let mut node = self.pool.preferred();
         let mut last = Error::new(ErrorKind::Unavailable, "no time was left to send the call");
@@ -76,16 +75,15 @@ impl<'a> Tries<'a> {
             let attempt_left = left.min(self.attempt_timeout);
             self.attempt_timeout = self.attempt_timeout.saturating_mul(2);
             let tried = tokio::select! {
-                tried = timeout(attempt_left, attempt(node.channel(), attempt_left)) => tried,
+                tried = attempt(Arc::clone(&node), attempt_left) => tried,
                 () = end(&mut self.closed) => {
                     self.in_doubt = true;
                     return Err(self.closed());
                 }
             };
             let verdict = match tried {
-                Ok(Ok(answer)) => return Ok((node, answer)),
-                Ok(Err(status)) => Verdict::of(status),
-                Err(_elapsed) => Verdict::silence(),
+                Ok(answer) => return Ok((node, answer)),
+                Err(verdict) => verdict,
             };
             let (error, pause) = self.weigh(&node, verdict)?;
             last = error;

@@ -1,4 +1,4 @@
-//! One try of one call, over one connection.
+//! One try of one call, by itself.
 
 use std::time::Duration;
 
@@ -9,14 +9,21 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Status, transport::Channel};
 
-use crate::limits::MESSAGE_BYTES_MAX;
+use crate::{limits::MESSAGE_BYTES_MAX, verdict::Verdict};
 
-/// Sends the call, and tells the node how long it will be waited for.
+/// Sends the call, and waits for its answer as long as the node is told.
 pub(crate) async fn send(
     channel: Channel,
     call: Call,
     timeout: Duration,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Verdict> {
+    tokio::time::timeout(timeout, answer(channel, call, timeout))
+        .await
+        .map_err(|_elapsed| Verdict::silence())?
+        .map_err(Verdict::of)
+}
+
+async fn answer(channel: Channel, call: Call, timeout: Duration) -> Result<Answer, Status> {
     Ok(match call {
         Call::Mint(call) => {
             let reply = handles(channel).mint(timed(call, timeout)).await?;

@@ -99,6 +99,12 @@ pub(super) async fn lists_are_in_order_with_values_on_request(setup: Setup) -> R
     for record in values.items {
         assert_eq!(record.value, record.info.name.repeat(20_000));
     }
+    // Within one part, over several, of as many as there are and of more; and of none.
+    for max in [1, 40, 60, 61, 0] {
+        let first = store.list_first_values(max).await?;
+        let listed: Vec<_> = first.items.into_iter().map(|r| r.info.name).collect();
+        assert_eq!(listed, sorted[..max.min(sorted.len())]);
+    }
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use helve_proto::v1::{GetReply, GetRequest, HandleStatus, RecordInfo};
-use serde_json::json;
 
 use super::{HOUR, SHORT, Setup, wait_until};
 use crate::{
@@ -11,9 +10,7 @@ use crate::{
     error::Error,
     handle_store::{HandleStore, PutOutcome},
     handles::Handles,
-    keys::KeyOptions,
-    record::{Record, Resolved},
-    state_tool::StateTool,
+    record::Resolved,
     ttl::Ttl,
 };
 
@@ -190,20 +187,5 @@ pub(super) async fn an_idle_handle_expires(setup: Setup) -> Result<(), Error> {
     let id = store.mint(&1, Ttl::Never).await?;
     wait_until("the handle expires", async || store.is_empty().await).await?;
     assert_eq!(store.resolve(&id).await?, Resolved::Expired);
-    Ok(())
-}
-
-pub(super) async fn keys_expire_and_are_then_absent(setup: Setup) -> Result<(), Error> {
-    let options = KeyOptions::new().owner(&setup.name).default_ttl(SHORT);
-    let keys = setup.client(0).keys(options);
-    keys.store("k", &json!(1)).await?;
-    wait_until("the key expires", async || Ok(!keys.exists("k").await?)).await?;
-    assert!(keys.list("").await?.is_empty());
-    keys.store_if("k", &json!(2), Ttl::After(HOUR), 0).await?;
-    let Some(Record { info, value }) = keys.retrieve_record("k").await? else {
-        panic!("an hour is long");
-    };
-    assert_eq!(value, json!(2));
-    assert_eq!(info.expires_at_ms, Some(info.updated_at_ms + HOUR_MS));
     Ok(())
 }

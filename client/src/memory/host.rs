@@ -82,24 +82,23 @@ impl Host {
 
     pub(super) fn list_handles(
         &mut self,
-        mut request: ListRequest,
+        request: ListRequest,
         now_ms: u64,
     ) -> Result<Vec<ListReply>, Error> {
         check::list(&request).map_err(violation)?;
         let mut parts: Vec<ListReply> = Vec::new();
         let mut bytes = 0;
-        loop {
+        let mut rest = Some(request);
+        while let Some(request) = rest {
             let mut part = self.query(now_ms, |rows, scope| {
                 query::list(rows, scope, &request, PAGE)
             })?;
             bytes = room(bytes, &part)?;
             self.place(&mut part.header);
-            request.resume_token = part.resume_token.clone();
+            rest = query::rest(request, &part);
             parts.push(part);
-            if request.resume_token.is_empty() {
-                return Ok(parts);
-            }
         }
+        Ok(parts)
     }
 
     pub(super) fn list_keys(

@@ -83,7 +83,7 @@ impl OperatorKey {
         Self::new(decode(&content)).map_err(|error| refused(error.message()))
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }

@@ -11,17 +11,17 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 /// Bytes of a key, of an HMAC and of a digest.
-pub(super) const KEY_BYTES: usize = 32;
+pub(crate) const KEY_BYTES: usize = 32;
 /// Bytes of a nonce of AES-GCM.
-pub(super) const NONCE_BYTES: usize = 12;
+pub(crate) const NONCE_BYTES: usize = 12;
 /// Bytes of a tag of AES-GCM.
-pub(super) const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
 
 /// A key that is wiped when dropped.
-pub(super) type Key = Zeroizing<[u8; KEY_BYTES]>;
+pub(crate) type Key = Zeroizing<[u8; KEY_BYTES]>;
 
 /// RFC 5869, one block; the salt is 32 zero bytes, as it is where none is given.
-pub(super) fn derive(secret: &[u8], info: &[&[u8]]) -> Key {
+pub(crate) fn derive(secret: &[u8], info: &[&[u8]]) -> Key {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     Hkdf::<Sha256>::new(None, secret)
         .expand_multi_info(info, &mut *key)
@@ -38,17 +38,17 @@ fn mac(key: &[u8; KEY_BYTES], parts: &[&[u8]]) -> Hmac<Sha256> {
 }
 
 /// HMAC-SHA256 of the parts, one after the other.
-pub(super) fn hmac(key: &[u8; KEY_BYTES], parts: &[&[u8]]) -> [u8; KEY_BYTES] {
+pub(crate) fn hmac(key: &[u8; KEY_BYTES], parts: &[&[u8]]) -> [u8; KEY_BYTES] {
     mac(key, parts).finalize().into_bytes().into()
 }
 
 /// Whether it is the HMAC-SHA256 of the message, whole; in constant time.
-pub(super) fn hmac_holds(key: &[u8; KEY_BYTES], message: &[u8], claimed: &[u8]) -> bool {
+pub(crate) fn hmac_holds(key: &[u8; KEY_BYTES], message: &[u8], claimed: &[u8]) -> bool {
     mac(key, &[message]).verify_slice(claimed).is_ok()
 }
 
 /// AES-256-GCM: the ciphertext, and the tag behind it.
-pub(super) fn gcm_seal(
+pub(crate) fn gcm_seal(
     key: &[u8; KEY_BYTES],
     nonce: [u8; NONCE_BYTES],
     associated: &[u8],
@@ -64,7 +64,7 @@ pub(super) fn gcm_seal(
 }
 
 /// The plaintext, if ciphertext and associated data are authentic.
-pub(super) fn gcm_open(
+pub(crate) fn gcm_open(
     key: &[u8; KEY_BYTES],
     nonce: [u8; NONCE_BYTES],
     associated: &[u8],
@@ -78,11 +78,11 @@ pub(super) fn gcm_open(
     opened.ok().map(Zeroizing::new)
 }
 
-pub(super) fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     BASE64URL_NOPAD.encode(bytes)
 }
 
 /// The bytes, if this is their one spelling: no padding, no white space, no stray bits at the end.
-pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     BASE64URL_NOPAD.decode(text.as_bytes()).ok()
 }

@@ -1,5 +1,6 @@
 //! A node that does as its script says.
 
+#![allow(dead_code, reason = "each test uses its part of it")]
 #![allow(
     clippy::unwrap_used,
     reason = "it is part of a test, which clippy only sees in functions marked so"
@@ -12,34 +13,57 @@ use std::{
 };
 
 use futures::Stream;
-use helve_client::Reason;
+use helve_client::{ClusterBuilder, Reason};
 use helve_proto::{
     ERROR_DOMAIN,
     v1::{
-        CallIdentity, CountReply, CountRequest, DeleteReply, DeleteRequest, ExchangeReply,
-        ExchangeRequest, GetReply, GetRequest, ListReply, ListRequest, MintReply, MintRequest,
-        OpenSessionReply, OpenSessionRequest, PutReply, PutRequest, RecordInfo, RenewReply,
-        RenewRequest, TakeReply, TakeRequest,
+        CallIdentity, CountReply, CountRequest, DeleteReply, DeleteRequest, ErrorReply,
+        ExchangeAnswer, ExchangeReply, ExchangeRequest, GetReply, GetRequest, HandleStatus,
+        ListReply, ListRequest, MintReply, MintRequest, OpenSessionReply, OpenSessionRequest,
+        PutReply, PutRequest, RecordInfo, RenewReply, RenewRequest, TakeReply, TakeRequest,
         call_identity::Identity,
         call_service_server::{CallService, CallServiceServer},
+        exchange_answer::Answer,
+        exchange_call::Call,
         handle_service_server::{HandleService, HandleServiceServer},
     },
 };
-use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+};
+use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
+
+/// How a client makes its calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Over {
+    Streams,
+    Unary,
+}
+
+impl Over {
+    pub(crate) fn builder(self, addresses: impl IntoIterator<Item = String>) -> ClusterBuilder {
+        match self {
+            Self::Streams => ClusterBuilder::new(addresses).streams(),
+            Self::Unary => ClusterBuilder::new(addresses),
+        }
+    }
+}
 
 /// What a node does with a mint or a get.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
     /// Mints "minted".
     Answer,
-    /// Says no more than that something broke.
+    /// Says no more than that something broke; a stream ends with it.
     Break,
     /// Never answers.
     Hang,
     Refuse(Reason),
+    /// Ends the stream for this reason, with the call unanswered.
+    End(Reason),
 }
 
 #[derive(Debug)]
@@ -52,6 +76,20 @@ pub(crate) struct Node {
 struct Script {
     steps: Arc<Mutex<VecDeque<Step>>>,
     seen: Arc<Mutex<Vec<CallIdentity>>>,
+    exchanged: Arc<Mutex<Exchanged>>,
+    /// Streams are read from while this is true.
+    reads: Arc<watch::Sender<bool>>,
+}
+
+/// What came over streams.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Exchanged {
+    /// Streams that were opened.
+    pub(crate) opened: usize,
+    /// Streams that ended, by either side.
+    pub(crate) ended: usize,
+    /// Calls of each batch, in order.
+    pub(crate) batches: Vec<usize>,
 }
 
 impl Node {
@@ -59,6 +97,7 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let script = Script {
             steps: Arc::new(Mutex::new(steps.into_iter().collect())),
+            reads: Arc::new(watch::Sender::new(true)),
             ..Script::default()
         };
         let address = listener.local_addr().unwrap().to_string();
@@ -82,6 +121,19 @@ impl Node {
             .collect()
     }
 
+    /// From now on streams are opened, and not read from.
+    pub(crate) fn stop_reading(&self) {
+        self.script.reads.send_replace(false);
+    }
+
+    pub(crate) fn read_on(&self) {
+        self.script.reads.send_replace(true);
+    }
+
+    pub(crate) fn exchanged(&self) -> Exchanged {
+        self.script.exchanged.lock().unwrap().clone()
+    }
+
     pub(crate) fn first_incomplete(&self) -> Vec<u64> {
         self.calls()
             .map(|(_, _, first_incomplete)| first_incomplete)
@@ -100,21 +152,110 @@ impl Node {
 }
 
 impl Script {
-    async fn step<R>(&self, reply: R) -> Result<Response<R>, Status> {
+    fn next_step(&self) -> Step {
         let step = self.steps.lock().unwrap().pop_front();
-        match step.unwrap_or(Step::Hang) {
+        step.unwrap_or(Step::Hang)
+    }
+
+    async fn step<R>(&self, reply: R) -> Result<Response<R>, Status> {
+        match self.next_step() {
             Step::Answer => Ok(Response::new(reply)),
-            Step::Break => Err(Status::unavailable("broken pipe")),
+            Step::Break => Err(broken()),
             Step::Hang => std::future::pending().await,
-            Step::Refuse(reason) => {
-                let details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, []);
-                Err(Status::with_error_details(
-                    Code::FailedPrecondition,
-                    "scripted",
-                    details,
-                ))
+            Step::Refuse(reason) | Step::End(reason) => Err(refusal(reason)),
+        }
+    }
+
+    fn minted(&self, request: MintRequest) -> MintReply {
+        let identity = request.identity.unwrap();
+        self.seen.lock().unwrap().push(identity);
+        let info = RecordInfo {
+            name: "minted".to_owned(),
+            ..RecordInfo::default()
+        };
+        MintReply {
+            info: Some(info),
+            ..MintReply::default()
+        }
+    }
+
+    /// The answer, if there is to be one; the status that ends the stream.
+    fn exchanged_call(&self, call: Call) -> Result<Option<Answer>, Status> {
+        let answer = match call {
+            Call::OpenSession(_) => return Ok(Some(Answer::OpenSession(opened()))),
+            Call::Mint(request) => Answer::Mint(self.minted(request)),
+            Call::Get(_) => Answer::Get(got()),
+            other => panic!("not in the script: {other:?}"),
+        };
+        match self.next_step() {
+            Step::Answer => Ok(Some(answer)),
+            Step::Break => Err(broken()),
+            Step::Hang => Ok(None),
+            Step::Refuse(reason) => Ok(Some(Answer::Error(ErrorReply {
+                code: Code::FailedPrecondition.into(),
+                reason: reason.as_str().to_owned(),
+                ..ErrorReply::default()
+            }))),
+            Step::End(reason) => Err(refusal(reason)),
+        }
+    }
+
+    async fn exchange_all(
+        &self,
+        mut batches: Streaming<ExchangeRequest>,
+        replies: &mpsc::UnboundedSender<Result<ExchangeReply, Status>>,
+    ) -> Result<(), Status> {
+        let mut reads = self.reads.subscribe();
+        loop {
+            let reading = reads.wait_for(|reads| *reads).await;
+            drop(reading.map_err(|_gone| broken())?);
+            let Some(batch) = batches.message().await? else {
+                return Ok(());
+            };
+            self.exchanged
+                .lock()
+                .unwrap()
+                .batches
+                .push(batch.calls.len());
+            for call in batch.calls {
+                let correlation_id = call.correlation_id;
+                let Some(answer) = self.exchanged_call(call.call.unwrap())? else {
+                    continue;
+                };
+                let answer = ExchangeAnswer {
+                    correlation_id,
+                    answer: Some(answer),
+                };
+                let answers = vec![answer];
+                // A client that has gone reads no answers.
+                let _ = replies.send(Ok(ExchangeReply { answers }));
             }
         }
+    }
+}
+
+fn broken() -> Status {
+    Status::unavailable("broken pipe")
+}
+
+fn refusal(reason: Reason) -> Status {
+    let details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, []);
+    Status::with_error_details(Code::FailedPrecondition, "scripted", details)
+}
+
+fn got() -> GetReply {
+    GetReply {
+        status: HandleStatus::Live.into(),
+        info: Some(RecordInfo::default()),
+        value: "1".into(),
+        ..GetReply::default()
+    }
+}
+
+fn opened() -> OpenSessionReply {
+    OpenSessionReply {
+        window_calls_max: 64,
+        ..OpenSessionReply::default()
     }
 }
 
@@ -129,21 +270,12 @@ impl HandleService for Script {
     type ListStream = Replies<ListReply>;
 
     async fn mint(&self, request: Request<MintRequest>) -> Result<Response<MintReply>, Status> {
-        let identity = request.into_inner().identity.unwrap();
-        self.seen.lock().unwrap().push(identity);
-        let info = RecordInfo {
-            name: "minted".to_owned(),
-            ..RecordInfo::default()
-        };
-        let reply = MintReply {
-            info: Some(info),
-            ..MintReply::default()
-        };
+        let reply = self.minted(request.into_inner());
         self.step(reply).await
     }
 
     async fn get(&self, _: Request<GetRequest>) -> Result<Response<GetReply>, Status> {
-        self.step(GetReply::default()).await
+        self.step(got()).await
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutReply>, Status> {
@@ -179,16 +311,26 @@ impl CallService for Script {
         &self,
         _: Request<OpenSessionRequest>,
     ) -> Result<Response<OpenSessionReply>, Status> {
-        Ok(Response::new(OpenSessionReply {
-            window_calls_max: 16,
-            ..OpenSessionReply::default()
-        }))
+        Ok(Response::new(opened()))
     }
 
     async fn exchange(
         &self,
-        _: Request<Streaming<ExchangeRequest>>,
+        request: Request<Streaming<ExchangeRequest>>,
     ) -> Result<Response<Self::ExchangeStream>, Status> {
-        unscripted()
+        let script = self.clone();
+        let (replies, outgoing) = mpsc::unbounded_channel();
+        self.exchanged.lock().unwrap().opened += 1;
+        tokio::spawn(async move {
+            let end = script.exchange_all(request.into_inner(), &replies).await;
+            script.exchanged.lock().unwrap().ended += 1;
+            if let Err(status) = end {
+                // A client that has gone reads no end.
+                let _ = replies.send(Err(status));
+            }
+        });
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(
+            outgoing,
+        ))))
     }
 }

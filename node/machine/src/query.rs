@@ -19,7 +19,7 @@ mod handles;
 mod keys;
 mod scan;
 
-pub use handles::{count, get, list};
+pub use handles::{count, get, list, rest};
 pub use keys::{batch_retrieve, exists, list_keys, retrieve};
 
 /// Who reads, and when.

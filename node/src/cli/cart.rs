@@ -1,11 +1,12 @@
 //! `helve cart`: a replica of the example MCP server.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::anyhow;
 use helve_mcp::{
-    cart::{CartServer, Settings},
-    serve::{Access, router, serve},
+    cart::{Authenticated, CartServer, Settings},
+    legacy,
+    serve::{Access, serve},
 };
 
 use super::{
@@ -14,18 +15,23 @@ use super::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     output::OutputArgs,
-    serving::{ListenArgs, serve_mcp},
+    serving::{LegacyArgs, ListenArgs, serve_mcp},
+    token::TokenArgs,
 };
 
 /// Run a replica of the example MCP server: shopping carts under handles
 ///
 /// Serves MCP (protocol 2026-07-28, streamable HTTP, no sessions) under /mcp, with tools to create, fill, view, check out, abandon
-/// and list carts. It keeps nothing in memory: run as many replicas as you like behind any balancer. /livez answers as long as
-/// the process serves.
+/// and list carts. It keeps nothing in memory: run as many replicas as you like behind any balancer, for older clients as well with
+/// --legacy-sessions. /livez answers as long as the process serves.
+///
+/// With --token-key-file each caller has carts of their own: a token's subject owns what is made with it, and to anybody else it is as
+/// unknown as what never was. Without, all callers are one.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve cart --endpoints 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420 --listen 127.0.0.1:8080
   helve cart --endpoints 127.0.0.1:7400 --idle-ttl 30m --store basket
+  helve cart --token-key-file jwks.json --token-audience https://shop.example/mcp --token-issuer https://id.example
 
 Exit status: 0 stopped as asked, 2 refused to start, 4 fatal while running.")]
 pub(crate) struct Args {
@@ -62,6 +68,10 @@ pub(crate) struct Args {
     allowed_origin: Vec<String>,
 
     #[command(flatten)]
+    legacy: LegacyArgs,
+    #[command(flatten)]
+    token: TokenArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -78,19 +88,31 @@ pub(crate) async fn run(args: &Args) -> Outcome {
             "--idle-ttl: a cart must live for a while"
         )));
     }
+    args.legacy.check().map_err(Ending::Refused)?;
+    let guard = args.token.guard().map_err(Ending::Refused)?;
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let client = cluster::client(&args.cluster)?;
-    let settings = Settings {
+    let mut settings = Settings {
         store: args.store.clone(),
         idle_ttl: args.idle_ttl,
+        versions: args.legacy.versions(),
         ..Settings::default()
     };
+    if guard.is_some() {
+        settings.owners = Arc::new(Authenticated);
+    }
     let access = Access {
         hosts: args.allowed_host.clone(),
         origins: args.allowed_origin.clone(),
     };
     let serve = |listener, shutdown| {
-        let router = router(CartServer::new(client, settings), &access, &shutdown);
+        let server = CartServer::new(client.clone(), settings);
+        let sessions = args.legacy.sessions(&client);
+        let router = legacy::router(server, &access, sessions, &shutdown);
+        let router = match guard {
+            Some(guard) => guard.protect(router),
+            None => router,
+        };
         serve(listener, router, shutdown)
     };
     serve_mcp(listener, &args.output, serve)

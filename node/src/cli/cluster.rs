@@ -57,9 +57,13 @@ pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channe
 /// If an endpoint is none.
 pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
     let builder = ClusterBuilder::new(args.endpoints.clone()).deadline(args.timeout);
-    builder
-        .build()
-        .map_err(|error| Ending::Refused(anyhow!("--endpoints: {error}")))
+    builder.build().map_err(|error| refused_endpoint(&error))
+}
+
+/// How a command ends whose endpoints are none.
+#[must_use]
+pub(crate) fn refused_endpoint(error: &helve_client::Error) -> Ending {
+    Ending::Refused(anyhow!("--endpoints: {error}"))
 }
 
 /// How a command ends after this error of the client.

@@ -75,8 +75,8 @@ struct PlaceArgs {
   Anywhere:
     helve member add --seat 4 --peer d:7401 --endpoints a:7400
   With compose:
-    docker compose up -d node4
-    docker compose exec node1 helve member add --seat 4 --peer node4:7401
+    docker compose -f deploy/compose.yaml --profile grow up --detach node-4
+    docker compose -f deploy/compose.yaml exec node-1 helve member add --seat 4 --peer node-4:7401
 
 Exit status: 0 done, 2 bad usage, 3 not possible now, or not done within --wait.")]
 pub(crate) struct AddArgs {
@@ -103,8 +103,9 @@ pub(crate) struct AddArgs {
 #[command(after_long_help = "Examples:
   helve member remove 4 --endpoints a:7400
   With compose:
-    docker compose exec node1 helve member remove 4
-    docker compose rm --stop --volumes node4
+    docker compose -f deploy/compose.yaml exec node-1 helve member remove 4
+    docker compose -f deploy/compose.yaml --profile grow rm --stop --force node-4
+    docker volume rm helve_node-4
 
 Exit status: 0 done, 1 there is no such member, 2 bad usage, 3 not possible now, or not done within --wait.")]
 pub(crate) struct RemoveArgs {
@@ -130,8 +131,8 @@ pub(crate) struct RemoveArgs {
 #[command(after_long_help = "Examples:
   helve member replace 3 --seat 4 --peer d:7401 --endpoints a:7400
   With compose:
-    docker compose up -d node4
-    docker compose exec node1 helve member replace 3 --seat 4 --peer node4:7401
+    docker compose -f deploy/compose.yaml --profile grow up --detach node-4
+    docker compose -f deploy/compose.yaml exec node-1 helve member replace 3 --seat 4 --peer node-4:7401
 
 Exit status: 0 done, 1 there is no such member, 2 bad usage, 3 not possible now, or not done within --wait.")]
 pub(crate) struct ReplaceArgs {

@@ -1,6 +1,7 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
 mod balancer;
+mod bench;
 mod cart;
 mod cluster;
 mod completions;
@@ -13,14 +14,17 @@ mod findings;
 mod flows;
 mod handle;
 mod healthcheck;
+mod key;
 mod leader;
 mod lifetime;
 mod logging;
+mod mcp;
 mod member;
 mod output;
 #[cfg(feature = "planted")]
 mod planted;
 mod record;
+mod request_state;
 mod serve;
 mod serving;
 mod signals;
@@ -30,6 +34,7 @@ mod state;
 mod status;
 #[cfg(test)]
 mod tests;
+mod token;
 mod value;
 
 use std::process::ExitCode;
@@ -89,12 +94,18 @@ enum Command {
     Member(member::Command),
     #[command(subcommand)]
     Leader(leader::Command),
+    #[command(subcommand)]
+    Key(key::Command),
+    #[command(subcommand)]
+    RequestState(request_state::Command),
     Snapshot(snapshot::Args),
     Digest(digest::Args),
     Healthcheck(healthcheck::Args),
+    Mcp(mcp::Args),
     Cart(cart::Args),
     Balancer(balancer::Args),
     Flows(flows::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
 }
 
@@ -107,11 +118,20 @@ pub fn main() -> ExitCode {
         eprintln!("helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it");
         return ExitCode::from(2);
     }
+    if let Err(error) = demo::keep() {
+        eprintln!("helve: {error:#}");
+        return ExitCode::from(4);
+    }
     match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
     {
-        Ok(runtime) => runtime.block_on(cli.run()),
+        Ok(runtime) => {
+            let status = runtime.block_on(cli.run());
+            // A thread that still waits for a line of standard input must not keep the process.
+            runtime.shutdown_background();
+            status
+        }
         Err(error) => {
             eprintln!("helve: the operating system gives no runtime: {error}");
             ExitCode::from(4)
@@ -145,12 +165,16 @@ impl Command {
             Self::State(command) => state::run(&command).await,
             Self::Member(command) => member::run(&command).await,
             Self::Leader(command) => leader::run(&command).await,
+            Self::Key(command) => key::run(&command).await,
+            Self::RequestState(command) => request_state::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
+            Self::Mcp(args) => mcp::run(&args).await,
             Self::Cart(args) => cart::run(&args).await,
             Self::Balancer(args) => balancer::run(&args).await,
             Self::Flows(args) => flows::run(&args).await,
+            Self::Bench(args) => bench::run(&args).await,
             Self::Completions(args) => completions::run(&args),
         }
     }

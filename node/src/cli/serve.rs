@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, env = "HELVE_ID", value_name = "SEAT")]
     id: u64,
 
-    /// Where the node keeps everything; made if it is missing
+    /// Where the node keeps everything; made if it is missing, in a directory that is there
     #[arg(long, env = "HELVE_DATA_DIR", value_name = "DIR")]
     data_dir: PathBuf,
 
@@ -201,6 +201,7 @@ pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outc
     let signal = tokio::select! {
         ended = node.wait() => return Err(match ended {
             Ended::Stopped(why) => Ending::Fatal(anyhow!("{why}")),
+            Ended::Broken(broken) => Ending::Fatal(broken.into()),
             Ended::Refused(error) => Ending::Refused(error.into()),
         }),
         signal = stop.recv() => signal,

@@ -3,12 +3,16 @@
 use std::{io, time::Duration};
 
 use anyhow::{Context as _, anyhow};
-use helve_mcp::serve::MCP_PATH;
+use helve_client::Client;
+use helve_mcp::{
+    legacy::LegacySessions,
+    serve::{MCP_PATH, Versions},
+};
 use serde::Serialize;
 use tokio::net::{TcpListener, lookup_host};
 use tokio_util::sync::CancellationToken;
 
-use super::{output::OutputArgs, signals::Signals};
+use super::{duration, output::OutputArgs, signals::Signals};
 
 /// How long requests under way may take once the server is asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,6 +53,46 @@ impl ListenArgs {
         TcpListener::bind(addresses.as_slice())
             .await
             .with_context(flag)
+    }
+}
+
+/// The flags of everything that can serve older MCP clients, too.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct LegacyArgs {
+    /// Serve clients of protocols before 2026-07-28, too; their sessions are kept in the cluster
+    #[arg(long, env = "HELVE_LEGACY_SESSIONS")]
+    legacy_sessions: bool,
+
+    /// How long a session of such a client is kept that nobody uses
+    #[arg(long, default_value = "24h", value_parser = duration::parse, env = "HELVE_SESSION_TTL", value_name = "DURATION")]
+    session_ttl: Duration,
+}
+
+impl LegacyArgs {
+    /// Whether the flags make sense.
+    ///
+    /// # Errors
+    /// If a session would live for no time.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        if self.session_ttl.is_zero() {
+            anyhow::bail!("--session-ttl: a session must live for a while");
+        }
+        Ok(())
+    }
+
+    /// What the server is to speak.
+    pub(super) fn versions(&self) -> Versions {
+        if self.legacy_sessions {
+            Versions::All
+        } else {
+            Versions::Modern
+        }
+    }
+
+    /// Where the sessions of older clients are, if those are served.
+    pub(super) fn sessions(&self, client: &Client) -> Option<LegacySessions> {
+        self.legacy_sessions
+            .then(|| LegacySessions::new(client, self.session_ttl))
     }
 }
 

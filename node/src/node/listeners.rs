@@ -8,15 +8,14 @@ use std::{
 };
 
 use helve_proto::peer::v1::peer_service_server::PeerServiceServer;
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
 
-use super::{Addresses, StartError};
+use super::{Addresses, StartError, background::Background};
 use crate::{
     config::Config,
     limits::PEER_MESSAGE_BYTES_MAX,
-    runtime::OwnRuntime,
     service::{self, Services, http, peer::PeerServer},
 };
 
@@ -61,54 +60,41 @@ pub(super) async fn serve_peers(
     listener: TcpListener,
     server: PeerServer,
     stop: CancellationToken,
-) {
+) -> io::Result<()> {
     let service = PeerServiceServer::new(server)
         .max_decoding_message_size(PEER_MESSAGE_BYTES_MAX)
         .max_encoding_message_size(PEER_MESSAGE_BYTES_MAX);
-    let served = async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        Server::builder()
-            .initial_stream_window_size(4 << 20)
-            .initial_connection_window_size(8 << 20)
-            .http2_keepalive_interval(Some(Duration::from_secs(2)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(2)))
-            .add_service(service)
-            .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
-                stop.cancelled(),
-            )
-            .await
-            .map_err(io::Error::other)
-    };
-    if let Err(error) = served.await {
-        tracing::error!(%error, "the peer port is not served any more");
-    }
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    Server::builder()
+        .initial_stream_window_size(4 << 20)
+        .initial_connection_window_size(8 << 20)
+        .http2_keepalive_interval(Some(Duration::from_secs(2)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(2)))
+        .add_service(service)
+        .serve_with_incoming_shutdown(
+            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            stop.cancelled(),
+        )
+        .await
+        .map_err(io::Error::other)
 }
 
-/// Serves the client and HTTP ports until `stop` is cancelled; the tasks end when the calls under way have.
+/// Serves the client and HTTP ports until `stop` is cancelled; that ends when the calls under way have.
 pub(super) fn serve_clients(
     client: TcpListener,
     http: TcpListener,
     services: &Arc<Services>,
     stop: &CancellationToken,
-    runtime: &OwnRuntime,
-) -> io::Result<JoinSet<()>> {
-    let _in_runtime = runtime.handle().enter();
+    runtime: &Handle,
+) -> io::Result<Background> {
+    let _in_runtime = runtime.enter();
     let client = tokio::net::TcpListener::from_std(client)?;
     let http = tokio::net::TcpListener::from_std(http)?;
-    let mut tasks = JoinSet::new();
+    let mut ports = Background::on(runtime);
     let routes = service::routes(services);
     let stopped = stop.clone().cancelled_owned();
-    tasks.spawn(async move {
-        if let Err(error) = service::serve(client, routes, stopped).await {
-            tracing::error!(%error, "the client port is not served any more");
-        }
-    });
+    ports.serve("client port", service::serve(client, routes, stopped));
     let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
-    tasks.spawn(async move {
-        if let Err(error) = http::serve(http, services, stopped).await {
-            tracing::error!(%error, "the HTTP port is not served any more");
-        }
-    });
-    Ok(tasks)
+    ports.serve("HTTP port", http::serve(http, services, stopped));
+    Ok(ports)
 }

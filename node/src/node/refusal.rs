@@ -6,8 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::background::Broken;
 use crate::{
-    raft::{Stopped, identity::REMOVED, strangers::Misplaced},
+    raft::{Stopped, strangers::Misplaced},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
 };
@@ -56,9 +57,6 @@ pub enum StartError {
         /// The newest that this version supports.
         supported: u32,
     },
-    /// The node was taken out of its cluster.
-    #[error("--data-dir {}: {REMOVED}", .0.display())]
-    Removed(PathBuf),
     /// A port cannot be had.
     #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
     Listen {
@@ -75,6 +73,9 @@ pub enum StartError {
     /// The operating system gave no entropy.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
+    /// A port could not be served any more while the node waited for its peers.
+    #[error(transparent)]
+    Broken(#[from] Broken),
     /// Consensus could not start from what the data directory holds.
     #[error("--data-dir: {0}")]
     Consensus(#[from] Stopped),

@@ -1,5 +1,7 @@
 //! How a node starts.
 
+mod beside;
+
 use std::{
     io,
     path::{Path, PathBuf},
@@ -11,15 +13,13 @@ use helve_machine::{
     planted::{self, Plant},
 };
 use helve_proto::peer::v1::NodeRecord;
-use tokio::{runtime::Handle, sync::watch, task::JoinSet};
+use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Addresses, Node,
+    Addresses, Node, Tasks,
     background::Background,
     listeners::{Listeners, serve_clients, serve_peers},
-    membership::{end_changes, take_seat, watch_standing},
-    name_cluster, record,
     refusal::StartError,
     waiting::WaitingRoom,
 };
@@ -42,7 +42,6 @@ use crate::{
         strangers::{self, Misplaced},
     },
     read_index::Reader,
-    retention,
     runtime::OwnRuntime,
     service::{
         Services,
@@ -56,7 +55,6 @@ use crate::{
         options::StateOptions,
         state_db::StateDb,
     },
-    ticker, upgrade,
 };
 
 /// What a node has on disk.
@@ -128,23 +126,21 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         identity.set_past();
     }
     let ports = [&listeners.client, &listeners.http];
+    let waiting = || WaitingRoom::open(ports, &identity, &service_runtime);
     if identity.is_removed() {
         tracing::error!("{REMOVED}");
-        let room = WaitingRoom::open(ports, &identity, &service_runtime)?;
-        room.stay().await;
-        return Err(StartError::Removed(config.data_dir));
+        return Err(waiting()?.broken().await.into());
     }
     let peers_stop = CancellationToken::new();
     let (running, running_now) = watch::channel(None);
     let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
     let serving = serve_peers(listeners.peer, peer_server, peers_stop.clone());
-    let mut peer_tasks = JoinSet::new();
-    peer_tasks.spawn_on(serving, raft_runtime.handle());
-    strangers::meet(&identity, &config.peers)
-        .await
-        .map_err(|misplaced| StartError::misplaced(&config.data_dir, misplaced))?;
-    let waiting = || WaitingRoom::open(ports, &identity, &service_runtime);
-    let beginning = begin(&config, &storage, &identity, waiting).await?;
+    let mut peer_port = Background::on(raft_runtime.handle());
+    peer_port.serve("peer port", serving);
+    let beginning = tokio::select! {
+        beginning = begin(&config, &storage, &identity, waiting) => beginning?,
+        broken = peer_port.broken() => return Err(broken.into()),
+    };
     let parts = Parts {
         config,
         storage,
@@ -152,17 +148,23 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         stamper: Arc::default(),
     };
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
-    let core = parts.core(&consensus, service_runtime.handle());
+    let mut background = Background::on(service_runtime.handle());
+    let core = parts.core(&consensus, &mut background);
     running.send_replace(Some(core.running.clone()));
-    let (background, misplaced) = parts.background(&core, service_runtime.handle());
+    let misplaced = parts.background(&core, &mut background);
     let clients_stop = CancellationToken::new();
-    let client_tasks = serve_clients(
+    let client_ports = serve_clients(
         listeners.client,
         listeners.http,
         &core.services,
         &clients_stop,
-        &service_runtime,
+        service_runtime.handle(),
     )?;
+    let tasks = Tasks {
+        background,
+        client_ports,
+        peer_port,
+    };
     Ok(Node {
         addresses,
         data_dir: parts.storage.path,
@@ -174,9 +176,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         state: parts.storage.state,
         clients_stop,
         peers_stop,
-        background: background.into(),
-        client_tasks,
-        peer_tasks,
+        tasks: tasks.into(),
         _running: running,
         _service_runtime: service_runtime,
         _raft_runtime: raft_runtime,
@@ -210,6 +210,9 @@ async fn begin(
     identity: &Identity,
     waiting: impl FnOnce() -> io::Result<WaitingRoom>,
 ) -> Result<Option<Beginning>, StartError> {
+    let misplaced = |misplaced| StartError::misplaced(&config.data_dir, misplaced);
+    let met = strangers::meet(identity, &config.peers).await;
+    met.map_err(misplaced)?;
     if identity.node_id() != 0 {
         return Ok(None);
     }
@@ -222,11 +225,13 @@ async fn begin(
         Bootstrap::WhenAllPristine => Force::No,
         Bootstrap::Forced => Force::Bootstrap,
     };
-    let room = waiting()?;
-    let beginning = bootstrap::begin(identity, &config.peers, force).await;
+    let mut room = waiting()?;
+    let beginning = tokio::select! {
+        beginning = bootstrap::begin(identity, &config.peers, force) => beginning,
+        broken = room.broken() => return Err(broken.into()),
+    };
     room.close().await;
-    let beginning =
-        beginning.map_err(|misplaced| StartError::misplaced(&config.data_dir, misplaced))?;
+    let beginning = beginning.map_err(misplaced)?;
     if let Beginning::Joined {
         node_id,
         cluster_id,
@@ -293,28 +298,30 @@ impl Parts {
         Ok(starting.await.map_err(io::Error::other)??)
     }
 
-    fn core(&self, consensus: &Consensus, runtime: &Handle) -> Core {
-        let _in_runtime = runtime.enter();
-        let data_dir = self.storage.path.clone();
-        let disk = DiskWatch::start(data_dir, self.config.disk_reserve_bytes);
+    fn core(&self, consensus: &Consensus, background: &mut Background) -> Core {
+        let disk = DiskWatch::new(self.storage.path.clone(), self.config.disk_reserve_bytes);
+        background.run("disk watch", Arc::clone(&disk).run());
         let stamper = Arc::clone(&self.stamper);
-        let proposer = Proposer::start(
+        let (proposer, proposing) = Proposer::new(
             consensus.clone(),
             Forwarder::new(consensus.clone()),
             Arc::clone(&stamper),
             Arc::clone(&disk),
             self.storage.log.clone(),
         );
-        let reader = Reader::start(
+        background.run("proposer", proposing);
+        let (reader, reading) = Reader::new(
             consensus.clone(),
             PeerLinks::new(consensus.clone()),
             Arc::clone(&stamper),
             Arc::clone(&self.storage.state),
             proposer.clone(),
         );
+        background.run("reader", reading);
         let log = self.storage.log.clone();
         let contact = Arc::clone(reader.contact());
-        let leadership = Leadership::new(consensus.clone(), log, disk, contact);
+        let stamper = Arc::clone(&self.stamper);
+        let leadership = Leadership::new(consensus.clone(), log, disk, contact, stamper);
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
@@ -325,7 +332,7 @@ impl Parts {
         let running = Running {
             consensus: consensus.clone(),
             proposer: proposer.clone(),
-            stamper,
+            stamper: Arc::clone(&self.stamper),
             snapshots: Arc::clone(&self.storage.snapshots),
         };
         Core {
@@ -336,56 +343,5 @@ impl Parts {
             services,
             running,
         }
-    }
-
-    /// What runs beside the services. Beside it where it is said that this node must not go on.
-    fn background(
-        &self,
-        core: &Core,
-        runtime: &Handle,
-    ) -> (Background, watch::Receiver<Option<Misplaced>>) {
-        let Core {
-            consensus,
-            proposer,
-            reader,
-            ..
-        } = core;
-        let mut background = Background::on(runtime);
-        let stamper = Arc::clone(&self.stamper);
-        background.run(
-            "ticker",
-            ticker::run(consensus.clone(), stamper, proposer.clone()),
-        );
-        background.run(
-            "stamp watch",
-            ticker::watch_stamps(consensus.clone(), reader.clone()),
-        );
-        let log = self.storage.log.clone();
-        let snapshot_bytes = self.config.tuning.snapshot_bytes;
-        background.run(
-            "retention",
-            retention::run(consensus.clone(), log, snapshot_bytes),
-        );
-        background.run("end of changes", end_changes(consensus.clone()));
-        background.run(
-            "feature level",
-            upgrade::run(consensus.clone(), proposer.clone()),
-        );
-        let peers = self.config.peers.clone();
-        background.finish(name_cluster(consensus.clone(), proposer.clone()));
-        background.finish(take_seat(consensus.clone(), peers.clone()));
-        background.finish(watch_standing(
-            consensus.clone(),
-            reader.clone(),
-            Arc::clone(&self.storage.data_dir),
-            peers.clone(),
-        ));
-        background.finish(record::keep(consensus.clone(), peers.clone()));
-        let (found, misplaced) = watch::channel(None);
-        let consensus = consensus.clone();
-        background.finish(async move {
-            found.send_replace(Some(strangers::watch(&consensus, &peers).await));
-        });
-        (background, misplaced)
     }
 }

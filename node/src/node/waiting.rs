@@ -2,9 +2,9 @@
 
 use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::background::{Background, Broken};
 use crate::{
     raft::identity::Identity,
     runtime::OwnRuntime,
@@ -20,7 +20,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 /// Answers probes and status until it is ended.
 pub(super) struct WaitingRoom {
     stop: CancellationToken,
-    tasks: JoinSet<()>,
+    ports: Background,
 }
 
 impl WaitingRoom {
@@ -35,33 +35,25 @@ impl WaitingRoom {
         let probes = tokio::net::TcpListener::from_std(probes.try_clone()?)?;
         let waiting = Waiting::new(Arc::clone(identity));
         let stop = CancellationToken::new();
-        let mut tasks = JoinSet::new();
+        let mut ports = Background::on(runtime.handle());
         let (stopped, routes) = (stop.clone().cancelled_owned(), routes(&waiting));
-        tasks.spawn(async move {
-            if let Err(error) = service::serve(client, routes, stopped).await {
-                tracing::error!(%error, "the client port is not served while waiting");
-            }
-        });
+        ports.serve("client port", service::serve(client, routes, stopped));
         let stopped = stop.clone().cancelled_owned();
-        tasks.spawn(async move {
-            if let Err(error) = http::serve_waiting(probes, waiting, stopped).await {
-                tracing::error!(%error, "the HTTP port is not served while waiting");
-            }
-        });
-        Ok(Self { stop, tasks })
+        ports.serve("HTTP port", http::serve_waiting(probes, waiting, stopped));
+        Ok(Self { stop, ports })
     }
 
-    /// Serves as long as the process lives.
-    pub(super) async fn stay(mut self) {
-        while self.tasks.join_next().await.is_some() {}
+    /// Serves until it cannot any more.
+    pub(super) async fn broken(&mut self) -> Broken {
+        self.ports.broken().await
     }
 
     /// Frees the ports for the services.
     pub(super) async fn close(mut self) {
         self.stop.cancel();
-        let drained = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN_LIMIT, drained).await.is_err() {
-            self.tasks.shutdown().await;
+        let drained = tokio::time::timeout(DRAIN_LIMIT, self.ports.drained()).await;
+        if drained.is_err() {
+            self.ports.end().await;
         }
     }
 }

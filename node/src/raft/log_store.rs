@@ -24,7 +24,7 @@ use super::{
     types::{Entry, LeaderId, LogId, TypeConfig, Vote},
 };
 use crate::{
-    limits::LOG_QUEUED_BYTES_MAX,
+    limits::{LOG_PAGE_BYTES_MAX, LOG_QUEUED_BYTES_MAX},
     storage::{
         error::StorageError,
         log_db::LogDb,
@@ -33,9 +33,6 @@ use crate::{
         log_writer::LogWriter,
     },
 };
-
-/// Entries are read in pages of at most this many bytes, but of at least one entry.
-const PAGE_BYTES_MAX: usize = 2 << 20;
 
 /// How much of the log may be purged: what of the state is durable without it. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -178,7 +175,7 @@ impl LogStore {
         self.0.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The beginning of a range: at most [`PAGE_BYTES_MAX`], but at least one entry if the log holds any of the range.
+    /// The beginning of a range: at most [`LOG_PAGE_BYTES_MAX`], but at least one entry if the log holds any of the range.
     async fn page(&self, range: Range<u64>) -> io::Result<Vec<Entry>> {
         loop {
             let (on_disk, seen) = {
@@ -186,13 +183,13 @@ impl LogStore {
                 let start = range.start.max(memory.start);
                 let end = range.end.min(memory.tail.end());
                 if start >= memory.tail.start() || start >= end {
-                    return Ok(memory.tail.read(start..end, PAGE_BYTES_MAX));
+                    return Ok(memory.tail.read(start..end, LOG_PAGE_BYTES_MAX));
                 }
                 (start..end.min(memory.tail.start()), memory.seen())
             };
             let log = Arc::clone(&self.0.log);
             let start = on_disk.start;
-            let read = move || log.read(on_disk, PAGE_BYTES_MAX);
+            let read = move || log.read(on_disk, LOG_PAGE_BYTES_MAX);
             let entries = tokio::task::spawn_blocking(read)
                 .await
                 .map_err(io::Error::other)??;

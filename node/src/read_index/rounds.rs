@@ -1,27 +1,35 @@
-//! Rounds of ReadIndex: one question to the leader for all reads that wait.
+//! Rounds of ReadIndex: one question to the leader for all reads that wait, and one view for all their queries.
 
 use std::{sync::Arc, time::Duration};
 
+use helve_machine::{Fault, query::Read};
 use helve_proto::peer::v1::ReadIndexRequest;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
+    task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{ReadError, Ticket};
+use super::{
+    Core, ReadError, ReadView, Ticket, ask,
+    question::{Asked, Question, Waiter},
+};
 use crate::{
     leader_contact::LeaderContact,
-    limits::{READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUNDS_MAX},
+    limits::{
+        READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX,
+        READ_VIEW_QUERIES_MAX,
+    },
     peer_links::PeerLinks,
     raft::Consensus,
     stamp::Stamper,
 };
 
-type Waiter = oneshot::Sender<Ticket>;
+type Waiting = Box<dyn Waiter>;
 
 /// Where reads wait for a round.
 #[derive(Clone)]
-pub(super) struct Rounds(mpsc::Sender<Waiter>);
+pub(super) struct Rounds(mpsc::Sender<Waiting>);
 
 /// Asks the leader, whoever leads.
 pub(super) struct Asker {
@@ -32,17 +40,45 @@ pub(super) struct Asker {
 }
 
 impl Rounds {
-    /// Starts on the current runtime.
-    pub(super) fn start(asker: Asker) -> Self {
+    /// Rounds, and what carries them out: nobody is answered unless that runs, and it ends with the last reader.
+    pub(super) fn new(
+        asker: Asker,
+        core: Arc<Core>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (waiters, waiting) = mpsc::channel(READ_QUEUE_MAX);
-        tokio::spawn(rounds(Arc::new(asker), waiting));
-        Self(waiters)
+        let running = rounds(Arc::new(asker), core, waiting);
+        (Self(waiters), running)
     }
 
     /// What the next round answers.
     pub(super) async fn next(&self, deadline: Instant) -> Result<Ticket, ReadError> {
         let (reply, answer) = oneshot::channel();
-        match self.0.try_send(reply) {
+        self.wait(Box::new(reply), answer, deadline).await
+    }
+
+    /// What the next round answers, and what the query comes to in a view that follows it, from memory.
+    pub(super) async fn ask<T, Q>(
+        &self,
+        query: &Arc<Q>,
+        deadline: Instant,
+    ) -> Result<Asked<T>, ReadError>
+    where
+        T: Send + 'static,
+        Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let query = Arc::clone(query);
+        self.wait(Box::new(Question { query, reply }), answer, deadline)
+            .await
+    }
+
+    async fn wait<A>(
+        &self,
+        waiter: Waiting,
+        answer: oneshot::Receiver<A>,
+        deadline: Instant,
+    ) -> Result<A, ReadError> {
+        match self.0.try_send(waiter) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => return Err(ReadError::Overloaded),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(ReadError::Stopping),
@@ -55,41 +91,78 @@ impl Rounds {
 }
 
 /// Each round serves all that arrived before it started.
-async fn rounds(asker: Arc<Asker>, mut waiting: mpsc::Receiver<Waiter>) {
+async fn rounds(asker: Arc<Asker>, core: Arc<Core>, mut waiting: mpsc::Receiver<Waiting>) {
     let slots = Arc::new(Semaphore::new(READ_ROUNDS_MAX));
+    let mut under_way = JoinSet::new();
     let mut round = Vec::new();
     loop {
         let slot = Arc::clone(&slots)
             .acquire_owned()
             .await
             .expect("the semaphore is never closed");
+        while let Some(ended) = under_way.try_join_next() {
+            // Its readers hear that this node is stopping.
+            if let Err(error) = ended {
+                tracing::error!(%error, "a round of ReadIndex broke");
+            }
+        }
         if waiting.recv_many(&mut round, READ_QUEUE_MAX).await == 0 {
             return;
         }
         let round = std::mem::take(&mut round);
-        let asker = Arc::clone(&asker);
-        tokio::spawn(async move {
+        let (asker, core) = (Arc::clone(&asker), Arc::clone(&core));
+        under_way.spawn(async move {
             let ticket = asker.round(&round).await;
             drop(slot);
-            let Some(ticket) = ticket else { return };
-            for waiter in round {
-                // A reader that has gone away wants no answer.
-                let _ = waiter.send(ticket);
+            if let Some(ticket) = ticket {
+                core.answer(ticket, round).await;
             }
         });
     }
 }
 
+impl Core {
+    /// Opens a view for many queries, not one for each: that costs more than most queries. Whoever waits is told the ticket alone if
+    /// the rows lag, since how long to wait for them is each one's own decision.
+    async fn answer(&self, ticket: Ticket, mut round: Vec<Waiting>) {
+        let applied = timeout(READ_ROUND_LAG_MAX, self.applied(ticket.index)).await;
+        if !matches!(applied, Ok(true)) {
+            for waiter in round {
+                waiter.ticket(ticket);
+            }
+            return;
+        }
+        while !round.is_empty() {
+            let rest = round.split_off(round.len().min(READ_VIEW_QUERIES_MAX));
+            self.state.read_cached(|view| {
+                let mut waiters = round.into_iter();
+                let answered = ask(view, ticket, |view| {
+                    waiters
+                        .by_ref()
+                        .for_each(|waiter| waiter.view(ticket, view));
+                    Ok(Read::Answer(()))
+                });
+                // A view that cannot even be opened from memory answers nobody: each tries alone, and says what is wrong.
+                if answered.is_err() {
+                    waiters.for_each(|waiter| waiter.ticket(ticket));
+                }
+            });
+            round = rest;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 impl Asker {
     /// Asks until a leader answers, or nobody waits any more.
-    async fn round(&self, round: &[Waiter]) -> Option<Ticket> {
+    async fn round(&self, round: &[Waiting]) -> Option<Ticket> {
         let mut pause = Duration::from_millis(2);
         loop {
             if let Some(ticket) = self.ask_leader().await {
                 self.contact.note(ticket.index);
                 return Some(ticket);
             }
-            if round.iter().all(oneshot::Sender::is_closed) {
+            if round.iter().all(|waiter| waiter.is_gone()) {
                 return None;
             }
             tokio::time::sleep(pause).await;

@@ -1,9 +1,10 @@
 //! `CallService.Exchange`: many calls over one stream, each answered when it is ready, in batches that form by themselves.
 //!
 //! One task a stream reads batches, carries their calls out side by side, and sends whatever answers are ready together. At the bound
-//! of calls under way it stops reading, so that HTTP/2's flow control slows the caller down.
+//! of calls under way it begins no more of them, and reads no further batch until those of the last one have begun, so that HTTP/2's
+//! flow control slows the caller down.
 
-use std::{future, sync::Arc};
+use std::{collections::VecDeque, future, sync::Arc};
 
 use futures::{
     FutureExt, StreamExt,
@@ -34,7 +35,28 @@ use crate::limits;
 /// Why a stream ends: `Ok` when the caller ended it.
 type End = Result<(), Failure>;
 
-type Pending = FuturesUnordered<BoxFuture<'static, ExchangeAnswer>>;
+/// The calls of one stream, in the order of their arrival.
+#[derive(Default)]
+struct Calls {
+    under_way: FuturesUnordered<BoxFuture<'static, ExchangeAnswer>>,
+    /// What came in the last batch and has not begun: a future that is not polled does nothing.
+    waiting: VecDeque<BoxFuture<'static, ExchangeAnswer>>,
+}
+
+impl Calls {
+    /// Lets those begin that the bound allows.
+    fn begin(&mut self) {
+        let room = limits::EXCHANGE_CALLS_IN_FLIGHT_MAX - self.under_way.len();
+        let next = self.waiting.drain(..room.min(self.waiting.len()));
+        self.under_way.extend(next);
+    }
+
+    /// The next that ends; `None` if there are none.
+    async fn next(&mut self) -> Option<ExchangeAnswer> {
+        self.begin();
+        self.under_way.next().await
+    }
+}
 
 /// Starts to serve a stream. Dropping the answers ends it.
 pub(crate) fn start(
@@ -49,9 +71,12 @@ pub(crate) fn start(
         future::ready(match joined {
             Ok(Ok(())) => None,
             Ok(Err(failure)) => Some(Err(failure.into())),
-            Err(error) => Some(Err(
-                Failure::Stopping(format!("a stream broke: {error}")).into()
-            )),
+            // What it had begun may have been done.
+            Err(error) => Some(Err(Failure::Ambiguous {
+                detail: format!("a stream broke: {error}"),
+                late: Lateness::InTime,
+            }
+            .into())),
         })
     });
     ReceiverStream::new(replies).map(Ok).chain(end).boxed()
@@ -63,17 +88,19 @@ async fn serve(
     out: mpsc::Sender<ExchangeReply>,
 ) -> End {
     let _open = services.metrics.exchange();
-    let mut pending = Pending::new();
+    let mut pending = Calls::default();
     loop {
+        pending.begin();
+        let has_room = pending.under_way.len() < limits::EXCHANGE_CALLS_IN_FLIGHT_MAX;
         tokio::select! {
             // Answers first: what is finished should not wait behind what only begins.
             biased;
-            Some(first) = pending.next(), if !pending.is_empty() => {
+            Some(first) = pending.next() => {
                 send(&out, gather(first, &mut pending)).await?;
             }
-            batch = calls.message(), if pending.len() < limits::EXCHANGE_CALLS_IN_FLIGHT_MAX => {
+            batch = calls.message(), if has_room => {
                 match batch {
-                    Ok(Some(batch)) => begin(&services, batch, &pending)?,
+                    Ok(Some(batch)) => take(&services, batch, &mut pending)?,
                     Ok(None) => return drain(&mut pending, &out).await,
                     // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
                     Err(status) => {
@@ -91,8 +118,8 @@ async fn serve(
     }
 }
 
-/// Begins to carry out the calls of a batch.
-fn begin(services: &Arc<Services>, batch: ExchangeRequest, pending: &Pending) -> End {
+/// Takes in the calls of a batch. The time that each has runs from now on.
+fn take(services: &Arc<Services>, batch: ExchangeRequest, pending: &mut Calls) -> End {
     if batch.calls.len() > limits::EXCHANGE_BATCH_CALLS_MAX {
         let message = format!(
             "a batch has at most {} calls",
@@ -100,14 +127,17 @@ fn begin(services: &Arc<Services>, batch: ExchangeRequest, pending: &Pending) ->
         );
         return Err(Failure::Malformed(message));
     }
-    for call in batch.calls {
-        pending.push(answer(Arc::clone(services), call).boxed());
-    }
+    let now = Instant::now();
+    let calls = batch.calls.into_iter();
+    pending.waiting.extend(calls.map(|call| {
+        let deadline = deadline_after(call.timeout_ms, now);
+        answer(Arc::clone(services), call, deadline).boxed()
+    }));
     Ok(())
 }
 
 /// Gathers this answer and all others that are ready now, up to the size of a batch.
-fn gather(first: ExchangeAnswer, pending: &mut Pending) -> ExchangeReply {
+fn gather(first: ExchangeAnswer, pending: &mut Calls) -> ExchangeReply {
     let mut bytes = first.encoded_len();
     let mut answers = vec![first];
     while answers.len() < limits::EXCHANGE_BATCH_ANSWERS_MAX
@@ -140,16 +170,15 @@ async fn send(out: &mpsc::Sender<ExchangeReply>, reply: ExchangeReply) -> End {
 }
 
 /// Answers all that is under way. Each call has a deadline, so this ends.
-async fn drain(pending: &mut Pending, out: &mpsc::Sender<ExchangeReply>) -> End {
+async fn drain(pending: &mut Calls, out: &mpsc::Sender<ExchangeReply>) -> End {
     while let Some(first) = pending.next().await {
         send(out, gather(first, pending)).await?;
     }
     Ok(())
 }
 
-async fn answer(services: Arc<Services>, call: ExchangeCall) -> ExchangeAnswer {
+async fn answer(services: Arc<Services>, call: ExchangeCall, deadline: Instant) -> ExchangeAnswer {
     let correlation_id = call.correlation_id;
-    let deadline = deadline_after(call.timeout_ms, Instant::now());
     let answer = match call.call {
         Some(call) => carry_out(&services, call, deadline).await,
         None => Err(Failure::Malformed("there is no call that this version knows".into()).into()),
@@ -188,5 +217,41 @@ async fn carry_out(services: &Services, call: Call, deadline: Instant) -> Result
             .answer(call, deadline)
             .await
             .map(Answer::OpenSession),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
+        let max = limits::EXCHANGE_CALLS_IN_FLIGHT_MAX;
+        let begun = Arc::new(AtomicUsize::new(0));
+        let mut calls = Calls::default();
+        for id in 0..2 * max - 1 {
+            let begun = Arc::clone(&begun);
+            let call = async move {
+                begun.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                ExchangeAnswer {
+                    correlation_id: id as u64,
+                    answer: None,
+                }
+            };
+            calls.waiting.push_back(call.boxed());
+        }
+        let mut answered = 0;
+        while calls.next().await.is_some() {
+            answered += 1;
+            let under_way = begun.load(Ordering::Relaxed) - answered;
+            assert!(under_way <= max, "{under_way} calls are under way");
+        }
+        assert_eq!(
+            (answered, begun.load(Ordering::Relaxed)),
+            (2 * max - 1, 2 * max - 1)
+        );
     }
 }

@@ -95,9 +95,8 @@ impl Listing for ListRequest {
         &self.resume_token
     }
 
-    fn resumed(mut self, token: Bytes) -> Self {
-        self.resume_token = token;
-        self
+    fn rest(self, part: &ListReply) -> Option<Self> {
+        query::rest(self, part)
     }
 
     fn part(

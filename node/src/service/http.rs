@@ -1,6 +1,6 @@
 //! HTTP for probes and scrapes: `/livez`, `/readyz`, `/metrics`.
 
-use std::{future::Future, io, sync::Arc};
+use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -9,9 +9,23 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use tokio::net::TcpListener;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{Services, waiting::Waiting};
+use crate::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX};
+
+/// Between two tries to accept a connection when the operating system gives none.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -33,9 +47,7 @@ pub async fn serve(
     services: Arc<Services>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    axum::serve(listener, router(services))
-        .with_graceful_shutdown(stop)
-        .await
+    serve_pages(listener, router(services), HTTP_HEADER_TIME_MAX, stop).await
 }
 
 /// Serves the HTTP port of a node that takes no part in a cluster, until `stop` ends.
@@ -55,9 +67,65 @@ pub async fn serve_waiting(
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(not_ready.clone()))
         .route("/metrics", get(not_ready));
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop)
-        .await
+    serve_pages(listener, router, HTTP_HEADER_TIME_MAX, stop).await
+}
+
+/// Serves until `stop` ends, and then what is under way. Whoever takes longer than `header_time` to say what they want is not waited
+/// for, and of more connections than the bound none is accepted.
+async fn serve_pages(
+    listener: TcpListener,
+    pages: Router,
+    header_time: Duration,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let stopping = CancellationToken::new();
+    let mut connections = JoinSet::new();
+    let mut stop = pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut stop => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept(), if connections.len() < HTTP_CONNECTIONS_MAX => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let pages = TowerToHyperService::new(pages.clone());
+                connections.spawn(connection(stream, pages, header_time, stopping.clone()));
+            }
+            // Out of open files, or a caller that has gone already: neither is the port's end.
+            Err(error) => {
+                tracing::warn!(%error, "the HTTP port could not accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    stopping.cancel();
+    while connections.join_next().await.is_some() {}
+    Ok(())
+}
+
+async fn connection(
+    stream: TcpStream,
+    pages: TowerToHyperService<Router>,
+    header_time: Duration,
+    stopping: CancellationToken,
+) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_time)
+        .serve_connection(TokioIo::new(stream), pages);
+    let mut served = pin!(served);
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = stopping.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection to the HTTP port broke");
+    }
 }
 
 async fn readyz(State(services): State<Arc<Services>>) -> Response {
@@ -80,5 +148,43 @@ async fn metrics(State(services): State<Arc<Services>>) -> Response {
     match services.metrics.encode(&services.status(), usage) {
         Ok(page) => ([(CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
         Err(error) => broken(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_takes_too_long_to_ask_is_cut_off_and_others_are_served() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let pages = Router::new().route("/livez", get(async || "alive\n"));
+        let stop = CancellationToken::new();
+        let header_time = Duration::from_millis(500);
+        let stopped = stop.clone().cancelled_owned();
+        let serving = tokio::spawn(serve_pages(listener, pages, header_time, stopped));
+
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET /livez HTTP/1.1\r\nHost: ")
+            .await
+            .unwrap();
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        let mut answer = String::new();
+        let mut asking = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        asking.write_all(request).await.unwrap();
+        asking.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // Both end although their callers neither ask nor go.
+        for stream in [&mut slow, &mut silent] {
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).await.unwrap();
+            assert!(!rest.starts_with(b"HTTP/1.1 200"));
+        }
+        stop.cancel();
+        serving.await.unwrap().unwrap();
     }
 }

@@ -61,8 +61,8 @@ pub(crate) trait Listing: Clone + Send + Sync + 'static {
     /// The token after which to go on; empty at the start.
     fn resume_token(&self) -> &Bytes;
 
-    /// The same list, from this token on.
-    fn resumed(self, token: Bytes) -> Self;
+    /// What of the list remains after a part; nothing after the last one.
+    fn rest(self, part: &Self::Part) -> Option<Self>;
 
     /// The next part from a view.
     fn part(
@@ -227,12 +227,13 @@ impl<L: Listing> Producer<L> {
                 Read::TooLarge => return Ok(Read::TooLarge),
             };
             part.header_mut().leader_hint = self.services.leadership.hint();
-            let token = L::token_after(&part).clone();
+            let rest = listing.rest(&part);
             // Nobody takes it: the list lapsed, or its caller has gone.
-            if made.blocking_send(part).is_err() || token.is_empty() {
-                return Ok(Read::Answer(()));
+            let taken = made.blocking_send(part).is_ok();
+            match rest.filter(|_| taken) {
+                Some(rest) => listing = rest,
+                None => return Ok(Read::Answer(())),
             }
-            listing = listing.resumed(token);
         }
     }
 }

@@ -27,11 +27,13 @@ mod seats;
 mod snapshot_intake;
 mod state;
 mod status;
+mod too_large;
 mod transact;
 pub mod waiting;
 
 use std::{future::Future, io, sync::Arc};
 
+use axum::middleware::map_response;
 use helve_proto::{
     DESCRIPTORS,
     v1::{
@@ -253,13 +255,15 @@ pub async fn serve(
     routes: Routes,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let explained = routes.into_axum_router();
+    let explained = Routes::from(explained.layer(map_response(too_large::explain))).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
         .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .add_routes(routes)
+        .add_routes(explained)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
         .await
         .map_err(io::Error::other)

@@ -102,9 +102,9 @@ impl Listing for ListKeysRequest {
         &self.resume_token
     }
 
-    fn resumed(mut self, token: Bytes) -> Self {
-        self.resume_token = token;
-        self
+    fn rest(mut self, part: &ListKeysReply) -> Option<Self> {
+        self.resume_token.clone_from(&part.resume_token);
+        (!self.resume_token.is_empty()).then_some(self)
     }
 
     fn part(

@@ -160,6 +160,11 @@ pub(crate) fn status(code: Code, reason: Reason, message: &str) -> Status {
     .into_status()
 }
 
+/// A message that no service has seen.
+pub(crate) fn too_large(message: &str) -> Status {
+    Problem::new(Reason::TooLarge, message).into_status()
+}
+
 /// The code that goes with a reason.
 fn code(reason: Reason) -> Code {
     match reason {

@@ -33,12 +33,10 @@ use super::{
     options::{LOG, META},
     synced_mark::SyncedMark,
 };
-use crate::failpoint::{self, Failpoint};
-
-/// A group holds at most this many operations.
-const GROUP_OPS_MAX: usize = 4096;
-/// A group takes no further operation once it is this large.
-const GROUP_BYTES_MAX: usize = 4 << 20;
+use crate::{
+    failpoint::{self, Failpoint},
+    limits::{LOG_GROUP_BYTES_MAX, LOG_GROUP_OPS_MAX},
+};
 
 /// The way to the writer's thread. Dropping it writes what was sent, then stops the thread.
 #[derive(Debug)]
@@ -193,7 +191,7 @@ impl Writer {
             let mut group = Group::default();
             let mut ops = 1;
             self.take(first, &mut group);
-            while ops < GROUP_OPS_MAX && group.bytes < GROUP_BYTES_MAX {
+            while ops < LOG_GROUP_OPS_MAX && group.bytes < LOG_GROUP_BYTES_MAX {
                 let Ok(op) = receiver.try_recv() else { break };
                 self.take(op, &mut group);
                 ops += 1;

@@ -13,9 +13,7 @@ use super::{
     checkpoint::{self, ENGINE, FORMAT, MANIFEST_NAME, SnapshotDir},
     error::StorageError,
 };
-
-const FILES_MAX: usize = 100_000;
-const NAME_BYTES_MAX: usize = 128;
+use crate::limits::{SNAPSHOT_FILES_MAX, SNAPSHOT_NAME_BYTES_MAX};
 
 /// A snapshot that is being received. Dropping it removes what has come so far.
 #[derive(Debug)]
@@ -151,14 +149,14 @@ fn check(manifest: &SnapshotManifest) -> Result<(), StorageError> {
             manifest.engine
         ));
     }
-    if manifest.files.len() > FILES_MAX {
-        return refuse(format!("it has more than {FILES_MAX} files"));
+    if manifest.files.len() > SNAPSHOT_FILES_MAX {
+        return refuse(format!("it has more than {SNAPSHOT_FILES_MAX} files"));
     }
     let mut names = BTreeSet::from([MANIFEST_NAME]);
     for SnapshotFile { name, .. } in &manifest.files {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let is_name = name.bytes().all(plain) && name.bytes().any(|byte| byte != b'.');
-        if !is_name || name.len() > NAME_BYTES_MAX || !names.insert(name) {
+        if !is_name || name.len() > SNAPSHOT_NAME_BYTES_MAX || !names.insert(name) {
             return refuse(format!(
                 "`{}` is not the name of a file in it",
                 name.escape_debug()

@@ -1,36 +1,48 @@
-//! How fast three nodes are over loopback: each workload at each number of callers, with latency, and fsyncs counted by the
-//! nodes' log writers.
+//! Helve and what users would pick instead, under the same load on the same machine, with what each promises.
 //!
-//! Callers use bare gRPC stubs on one thread, and share the machine with the nodes. The nodes write to the temporary directory:
-//! `TMPDIR` chooses the disk.
+//! Products are started and configured here, in temporary directories and on loopback; one that this machine lacks is left out, and
+//! the report says so. All run at the same time, and take turns.
 
+mod caller;
+mod daemon;
+mod etcd;
 mod figures;
+mod floor;
+mod helve;
+mod id;
+mod plot;
+mod postgres;
+mod product;
+mod redis;
+mod report;
+mod round;
 mod workload;
 
-use std::time::{Duration, Instant};
+use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result};
-use clap::{Parser, ValueEnum};
-use figures::{Figures, Output};
-use futures::future::try_join_all;
-use hdrhistogram::Histogram;
-use helve_tests::{
-    caller::Caller,
-    cluster::{Cluster, Setup},
-    process::binary,
+use anyhow::{Result, ensure};
+use clap::Parser;
+
+use crate::{
+    floor::Floors,
+    product::Product,
+    report::Report,
+    round::{Contestant, Plan, measure},
+    workload::Workload,
 };
-use workload::Workload;
 
-/// Callers that share one connection to a node.
-const CALLERS_PER_CONNECTION: usize = 32;
-
-#[derive(Parser)]
-#[command(about = "Measures three Helve nodes over loopback")]
+#[derive(Debug, Parser)]
+#[command(about = "Measures Helve beside etcd, Redis and PostgreSQL")]
 struct Arguments {
-    /// How many nodes to start
-    #[arg(long, default_value_t = 3)]
-    nodes: u64,
-    /// Numbers of callers that wait for an answer at a time
+    /// What to measure side by side
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_enum,
+        default_value = "helve,etcd,redis,postgres"
+    )]
+    products: Vec<Product>,
+    /// Numbers of callers at a time
     #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
     callers: Vec<usize>,
     /// Which workloads
@@ -38,20 +50,33 @@ struct Arguments {
         long,
         value_delimiter = ',',
         value_enum,
-        default_value = "mint,get,cart"
+        default_value = "mint,create,mint-ttl,get,cart,cart-compare,batch,list,mixed,hot"
     )]
     workloads: Vec<Workload>,
-    /// How long to measure each
+    /// Rounds of each product, in alternation; medians are reported
     #[arg(long, default_value_t = 5)]
-    seconds: u64,
-    /// How long to run each before measuring
-    #[arg(long, default_value_t = 1)]
-    warm_up_seconds: u64,
-    /// Bytes of each value
+    rounds: usize,
+    /// How long one round is, in milliseconds
+    #[arg(long, default_value_t = 2_000)]
+    round_ms: u64,
+    /// How long it runs before that unmeasured, in milliseconds
+    #[arg(long, default_value_t = 300)]
+    warm_up_ms: u64,
+    /// Bytes of each value, a JSON string
     #[arg(long, default_value_t = 256)]
     value_bytes: usize,
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    /// Handles that live while the mixed workload runs
+    #[arg(long, default_value_t = 1_000_000)]
+    live: usize,
+    /// An open loop: so many operations a second, begun at fixed times (to the millisecond) and timed from then
+    #[arg(long)]
+    rate: Option<u32>,
+    /// Where to write the figures as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// A directory for plots in SVG
+    #[arg(long)]
+    plots: Option<PathBuf>,
     /// `cargo bench` says this to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
@@ -60,81 +85,60 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let cluster = Setup::new(
-        binary(env!("CARGO_BIN_EXE_helve-under-test")),
-        arguments.nodes,
-    )
-    .start()
-    .await?;
-    let mut rows = Vec::new();
+    ensure!(arguments.rounds > 0, "at least one round: --rounds");
+    ensure!(
+        arguments.value_bytes >= 32,
+        "at least 32 bytes: --value-bytes"
+    );
+    let plan = Plan {
+        rounds: arguments.rounds,
+        warm_up: Duration::from_millis(arguments.warm_up_ms),
+        time: Duration::from_millis(arguments.round_ms),
+        // The quotes of a JSON string are two of its bytes.
+        value: "v".repeat(arguments.value_bytes - 2),
+        live: arguments.live,
+        rate: arguments.rate,
+    };
+    let floors = Floors::measure(plan.time).await?;
+    let mut contestants: Vec<Contestant> = Vec::new();
+    let mut left_out = Vec::new();
+    for &product in &arguments.products {
+        match product.start().await? {
+            Ok(running) => contestants.push((product, running)),
+            Err(why) => left_out.push((product, why)),
+        }
+    }
+    ensure!(
+        !contestants.is_empty(),
+        "this machine has none of them: {left_out:?}"
+    );
+    let mut cells = Vec::new();
     for &workload in &arguments.workloads {
         for &callers in &arguments.callers {
-            let name = workload
-                .to_possible_value()
-                .context("every workload has a name")?
-                .get_name()
-                .to_owned();
-            eprintln!("{name}, {callers} callers, {} s", arguments.seconds);
-            rows.push(measure(&cluster, &arguments, workload, name, callers).await?);
+            cells.extend(measure(&plan, &contestants, workload, callers).await?);
         }
     }
-    arguments.output.print(&rows)?;
-    cluster.stop().await
-}
-
-async fn measure(
-    cluster: &Cluster,
-    arguments: &Arguments,
-    workload: Workload,
-    name: String,
-    callers: usize,
-) -> Result<Figures> {
-    let nodes: Vec<Vec<Caller>> = cluster
-        .seats()
-        .into_iter()
-        .map(|seat| {
-            (0..callers.div_ceil(CALLERS_PER_CONNECTION))
-                .map(|_| cluster.caller(seat))
-                .collect()
-        })
-        .collect();
-    let value = vec![b'v'; arguments.value_bytes];
-    let ids = workload.prepare(&nodes[0][0], &value).await?;
-    let run = async |time: Duration| {
-        let end = Instant::now() + time;
-        let runs = (0..callers).map(|caller| {
-            let connection = caller / CALLERS_PER_CONNECTION;
-            let turn = nodes
-                .iter()
-                .map(|connections| connections[connection].clone())
-                .collect();
-            workload.run(workload::Turn::new(turn, caller), &value, &ids, end)
-        });
-        let mut all = Histogram::<u64>::new(3)?;
-        for one in try_join_all(runs).await? {
-            all.add(one)?;
-        }
-        anyhow::Ok(all)
+    let promises = contestants
+        .iter()
+        .map(|&(product, _)| (product, product.promise().to_owned()));
+    let report = Report {
+        promises: promises.collect(),
+        left_out,
+        floors,
+        cells,
     };
-    run(Duration::from_secs(arguments.warm_up_seconds)).await?;
-    let syncs = syncs(cluster).await?;
-    let begun = Instant::now();
-    let latencies_us = run(Duration::from_secs(arguments.seconds)).await?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let syncs = self::syncs(cluster).await? - syncs;
-    Ok(Figures::new(name, callers, &latencies_us, seconds, syncs))
-}
-
-/// The fsyncs of all nodes' log writers since they started.
-async fn syncs(cluster: &Cluster) -> Result<u64> {
-    let mut sum = 0;
-    for seat in cluster.seats() {
-        sum += cluster
-            .status(seat)
-            .await?
-            .node
-            .context("a status names its node")?
-            .log_syncs;
+    for (_, running) in contestants {
+        running.stop().await?;
     }
-    Ok(sum)
+    println!("{}", report.text());
+    if let Some(path) = &arguments.json {
+        report.write_json(path)?;
+    }
+    if let Some(directory) = &arguments.plots {
+        std::fs::create_dir_all(directory)?;
+        for file in plot::draw(&report.cells, directory)? {
+            println!("{}", file.display());
+        }
+    }
+    Ok(())
 }

@@ -1,186 +1,223 @@
-//! What callers do, one operation after the other, each through the next node.
+//! What callers do, one operation after the other.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use hdrhistogram::Histogram;
-use helve_proto::v1::{
-    GetReply, GetRequest, HandleStatus, MintRequest, Operation, PutRequest, StoreOperation,
-    TakeOperation, TransactRequest, operation::Operation as Kind, transact_reply::Result as Part,
+use futures::future::try_join_all;
+use serde::Serialize;
+
+use crate::{
+    caller::Caller,
+    id::below,
+    product::{Found, Running},
 };
-use helve_tests::caller::Caller;
 
-const STORE: &str = "bench";
-/// Handles that the reads go to.
+/// Handles that gets go to.
 const HANDLES: usize = 1000;
-/// Lines put into each cart.
-const LINES: usize = 3;
+/// Steps of a cart: each a get and a put.
+const LINES: usize = 5;
+/// Keys of one batch.
+const BATCH: usize = 16;
+/// Keys that a list answers.
+const LISTED: usize = 1000;
+/// How long what is minted with a lifetime lives.
+const TTL: Duration = Duration::from_secs(3600);
+/// The same where expiry shall run while the workload does.
+const BRIEF_TTL: Duration = Duration::from_secs(3);
+/// Callers that prepare what a workload needs.
+const PREPARERS: usize = 64;
 
-/// What to measure.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+/// What to measure. The numbers are those of the reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// Mint a handle.
+    /// W1: mint a handle; for rivals a plain put under a new key.
     Mint,
-    /// Get a handle's value: linearizable, through any node.
+    /// W1c: the same, for rivals only if there is no such key.
+    Create,
+    /// W1t: mint with a lifetime; for etcd a lease and a put.
+    MintTtl,
+    /// W2: get a handle's value through any node.
     Get,
-    /// Mint a cart, three times get it and put it back, get it, and check it out in one transaction; each is an operation.
+    /// W3: mint, five times get and put, get, take; each step through another node, each an operation.
     Cart,
-}
-
-/// The nodes in turn.
-pub(crate) struct Turn {
-    nodes: Vec<Caller>,
-    next: usize,
-}
-
-impl Turn {
-    pub(crate) fn new(nodes: Vec<Caller>, first: usize) -> Self {
-        Self { nodes, next: first }
-    }
-
-    fn next(&mut self) -> Caller {
-        self.next += 1;
-        self.nodes[self.next % self.nodes.len()].clone()
-    }
-}
-
-/// One caller: its turns, and how long each operation took, in microseconds.
-struct Run<'a> {
-    turn: Turn,
-    value: &'a [u8],
-    latencies_us: Histogram<u64>,
+    /// W3c: the same with a compare at each put.
+    CartCompare,
+    /// W4: store 16 keys in one call, retrieve them in another; each an operation.
+    Batch,
+    /// W5: list 1,000 keys.
+    List,
+    /// W6: four gets to one write among many live handles, while handles expire.
+    Mixed,
+    /// W7: all callers update one handle: read, and replace if nobody was faster, until it succeeds.
+    Hot,
 }
 
 impl Workload {
-    /// Mints what the reads need; gives their ids.
-    pub(crate) async fn prepare(self, caller: &Caller, value: &[u8]) -> Result<Vec<String>> {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Mint => "W1 mint",
+            Self::Create => "W1c create-if-absent",
+            Self::MintTtl => "W1t mint with a TTL",
+            Self::Get => "W2 get through any node",
+            Self::Cart => "W3 cart flow",
+            Self::CartCompare => "W3c cart flow with compare",
+            Self::Batch => "W4 batches of 16",
+            Self::List => "W5 list of 1,000 keys",
+            Self::Mixed => "W6 mixed 80/20 with expiry",
+            Self::Hot => "W7 one hot handle",
+        }
+    }
+}
+
+/// What a workload found prepared: ids or keys.
+pub(crate) type Prepared = Arc<Vec<String>>;
+
+/// Writes what a workload needs to be there. `live` is how many handles the mixed one works among.
+pub(crate) async fn prepare(
+    workload: Workload,
+    product: &dyn Running,
+    value: &str,
+    live: usize,
+) -> Result<Prepared> {
+    let count = match workload {
+        Workload::Get => HANDLES,
+        Workload::Mixed => live,
+        Workload::Hot => 1,
+        Workload::List => return listed(product, value).await,
+        _ => 0,
+    };
+    let preparers = (0..PREPARERS.min(count)).map(async |preparer| {
+        let mut session = product.session(preparer).await?;
         let mut ids = Vec::new();
-        if matches!(self, Self::Get) {
-            for _ in 0..HANDLES {
-                ids.push(
-                    caller
-                        .mint(mint(value))
-                        .await?
-                        .info
-                        .context("a minted handle has an id")?
-                        .name,
-                );
-            }
+        for _ in (preparer..count).step_by(PREPARERS) {
+            ids.push(session.mint(value).await?);
         }
-        Ok(ids)
-    }
+        anyhow::Ok(ids)
+    });
+    Ok(Arc::new(try_join_all(preparers).await?.concat()))
+}
 
-    /// Goes on until `end`.
-    pub(crate) async fn run(
-        self,
-        turn: Turn,
-        value: &[u8],
-        ids: &[String],
-        end: Instant,
-    ) -> Result<Histogram<u64>> {
-        let mut run = Run {
-            turn,
-            value,
-            latencies_us: Histogram::new(3)?,
-        };
-        while Instant::now() < end {
-            match self {
-                Self::Mint => drop(run.mint().await?),
-                Self::Get => {
-                    let id = &ids[run.turn.next % ids.len()];
-                    run.get(id).await?;
+async fn listed(product: &dyn Running, value: &str) -> Result<Prepared> {
+    let mut session = product.session(0).await?;
+    let keys: Vec<String> = (0..LISTED).map(|key| format!("listed/{key:04}")).collect();
+    for batch in keys.chunks(BATCH) {
+        let item = |key: &String| (key.clone(), value.to_owned());
+        let items: Vec<_> = batch.iter().map(item).collect();
+        session.store_batch(&items).await?;
+    }
+    Ok(Arc::new(keys))
+}
+
+impl Workload {
+    /// One turn: an operation, or a flow of them.
+    pub(crate) async fn turn(self, caller: &mut Caller, prepared: &[String]) -> Result<()> {
+        match self {
+            Self::Mint => caller
+                .timed(async |s, value| s.mint(value).await)
+                .await
+                .map(drop),
+            Self::Create => caller
+                .timed(async |s, value| s.create(value).await)
+                .await
+                .map(drop),
+            Self::MintTtl => mint_with_ttl(caller, TTL).await,
+            Self::Get => get(caller, any(prepared)).await.map(drop),
+            Self::Cart => {
+                cart(caller, async |caller, id, _| {
+                    caller.timed(async |s, value| s.put(id, value).await).await
+                })
+                .await
+            }
+            Self::CartCompare => {
+                cart(caller, async |caller, id, found| {
+                    let replaced = caller.timed(async |s, value| s.put_if(id, found, value).await);
+                    ensure!(replaced.await?, "{id} was changed by somebody else");
+                    Ok(())
+                })
+                .await
+            }
+            Self::Batch => batch(caller).await,
+            Self::List => list(caller).await,
+            Self::Mixed => mixed(caller, prepared).await,
+            Self::Hot => hot(caller, any(prepared)).await,
+        }
+    }
+}
+
+fn any(prepared: &[String]) -> &str {
+    &prepared[below(prepared.len())]
+}
+
+async fn mint_with_ttl(caller: &mut Caller, ttl: Duration) -> Result<()> {
+    let minted = caller.timed(async |s, value| s.mint_with_ttl(value, ttl).await);
+    minted.await.map(drop)
+}
+
+async fn get(caller: &mut Caller, id: &str) -> Result<Found> {
+    caller.timed(async |s, _| s.get(id).await).await
+}
+
+async fn cart(
+    caller: &mut Caller,
+    put: impl AsyncFn(&mut Caller, &str, &Found) -> Result<()>,
+) -> Result<()> {
+    let id = caller.timed(async |s, value| s.mint(value).await).await?;
+    for _ in 0..LINES {
+        let found = get(caller, &id).await?;
+        put(caller, &id, &found).await?;
+    }
+    get(caller, &id).await?;
+    caller.timed(async |s, _| s.take(&id).await).await
+}
+
+async fn batch(caller: &mut Caller) -> Result<()> {
+    let first = caller.number * BATCH;
+    let keys: Vec<String> = (first..first + BATCH)
+        .map(|key| format!("batch/{key}"))
+        .collect();
+    caller
+        .timed(async |s, value| {
+            let item = |key: &String| (key.clone(), value.to_owned());
+            let items: Vec<_> = keys.iter().map(item).collect();
+            s.store_batch(&items).await
+        })
+        .await?;
+    caller
+        .timed(async |s, _| s.retrieve_batch(&keys).await)
+        .await
+}
+
+async fn list(caller: &mut Caller) -> Result<()> {
+    let count = caller.timed(async |s, _| s.list("listed/").await).await?;
+    ensure!(count == LISTED, "{count} keys are listed");
+    Ok(())
+}
+
+async fn mixed(caller: &mut Caller, prepared: &[String]) -> Result<()> {
+    match below(10) {
+        0..8 => get(caller, any(prepared)).await.map(drop),
+        8 => {
+            let id = any(prepared);
+            caller.timed(async |s, value| s.put(id, value).await).await
+        }
+        _ => mint_with_ttl(caller, BRIEF_TTL).await,
+    }
+}
+
+/// The whole update is one operation, however many rounds it takes.
+async fn hot(caller: &mut Caller, id: &str) -> Result<()> {
+    caller
+        .timed(async |s, value| {
+            loop {
+                let found = s.get(id).await?;
+                // A compare of values must see that it was written.
+                let value = format!("{:016x}{}", below(usize::MAX), &value[16..]);
+                if s.put_if(id, &found, &value).await? {
+                    return Ok(());
                 }
-                Self::Cart => run.cart().await?,
             }
-        }
-        Ok(run.latencies_us)
-    }
-}
-
-fn mint(value: &[u8]) -> MintRequest {
-    MintRequest {
-        store: STORE.to_owned(),
-        value: value.to_vec().into(),
-        ..MintRequest::default()
-    }
-}
-
-impl Run<'_> {
-    async fn timed<T>(
-        &mut self,
-        call: impl AsyncFnOnce(Caller) -> Result<T, tonic::Status>,
-    ) -> Result<T> {
-        let caller = self.turn.next();
-        let begun = Instant::now();
-        let reply = call(caller).await?;
-        self.latencies_us
-            .record(u64::try_from(begun.elapsed().as_micros())?)?;
-        Ok(reply)
-    }
-
-    async fn mint(&mut self) -> Result<String> {
-        let request = mint(self.value);
-        let reply = self
-            .timed(async |caller| caller.mint(request).await)
-            .await?;
-        Ok(reply.info.context("a minted handle has an id")?.name)
-    }
-
-    async fn get(&mut self, id: &str) -> Result<GetReply> {
-        let request = GetRequest {
-            store: STORE.to_owned(),
-            id: id.to_owned(),
-            ..GetRequest::default()
-        };
-        let reply = self.timed(async |caller| caller.get(request).await).await?;
-        ensure!(
-            reply.status() == HandleStatus::Live,
-            "{id} is lost: {reply:?}"
-        );
-        Ok(reply)
-    }
-
-    async fn cart(&mut self) -> Result<()> {
-        let id = self.mint().await?;
-        for _ in 0..LINES {
-            let cart = self.get(&id).await?;
-            let request = PutRequest {
-                store: STORE.to_owned(),
-                id: id.clone(),
-                if_revision: cart.info.map(|info| info.revision),
-                value: cart.value,
-                ..PutRequest::default()
-            };
-            self.timed(async |caller| caller.put(request).await).await?;
-        }
-        let cart = self.get(&id).await?;
-        let revision = cart.info.map(|info| info.revision);
-        let take = TakeOperation {
-            store: STORE.to_owned(),
-            id: id.clone(),
-            if_revision: revision,
-            ..TakeOperation::default()
-        };
-        let order = StoreOperation {
-            key: format!("orders/{id}"),
-            value: cart.value,
-            ..StoreOperation::default()
-        };
-        let operations = [Kind::Take(take), Kind::Store(order)].map(|operation| Operation {
-            operation: Some(operation),
-        });
-        let request = TransactRequest {
-            identity: None,
-            operations: operations.to_vec(),
-        };
-        let reply = self
-            .timed(async |caller| caller.transact(request).await)
-            .await?;
-        ensure!(
-            matches!(reply.result, Some(Part::Committed(_))),
-            "{id} was not checked out: {reply:?}"
-        );
-        Ok(())
-    }
+        })
+        .await
 }

@@ -8,6 +8,8 @@ use super::{
 const FILE_LINES_MAX: usize = 400;
 const FILE_LINES_MEDIAN_MAX: usize = 150;
 const FUNCTION_LINES_MAX: usize = 70;
+/// Of ten functions, nine are no longer.
+const FUNCTION_LINES_P90_MAX: usize = 30;
 
 /// Too long a file, or functions in it.
 pub(super) fn check_source(source: &Source) -> Vec<Finding> {
@@ -38,6 +40,17 @@ pub(super) fn check_median(sources: &[Source]) -> Option<Finding> {
     let median = *lines.get(lines.len() / 2)?;
     let message = format!("the median file has {median} lines, {FILE_LINES_MEDIAN_MAX} at most");
     (median > FILE_LINES_MEDIAN_MAX).then(|| Finding::whole(".", message))
+}
+
+/// Nine functions of ten must be short: what is under the bound for one is too long for all.
+pub(super) fn check_functions(sources: &[Source]) -> Option<Finding> {
+    let functions = sources.iter().flat_map(functions);
+    let mut lines: Vec<usize> = functions.map(|(_, _, lines)| lines).collect();
+    lines.sort_unstable();
+    let p90 = *lines.get(lines.len() * 9 / 10)?;
+    let message =
+        format!("one function in ten has {p90} lines or more, {FUNCTION_LINES_P90_MAX} at most");
+    (p90 > FUNCTION_LINES_P90_MAX).then(|| Finding::whole(".", message))
 }
 
 /// Offset, name and lines of code of each function, inside its braces, without blank lines and comments: as clippy counts.
@@ -113,5 +126,17 @@ mod tests {
         let of_lines = |lines: usize| Source::new("node/src/a.rs", &"a\n".repeat(lines));
         assert!(check_median(&[of_lines(1), of_lines(151), of_lines(151)]).is_some());
         assert!(check_median(&[of_lines(1), of_lines(150), of_lines(399)]).is_none());
+    }
+
+    #[test]
+    fn many_longish_functions_are_found() {
+        let of = |long: usize, short: usize| {
+            let function = |lines: usize| format!("fn a() {{\n{}}}\n", "b();\n".repeat(lines));
+            let text =
+                function(FUNCTION_LINES_P90_MAX + 1).repeat(long) + &function(1).repeat(short);
+            check_functions(&[Source::new("node/src/a.rs", &text)])
+        };
+        assert!(of(2, 9).is_some());
+        assert!(of(1, 10).is_none());
     }
 }

@@ -63,6 +63,17 @@ const MACHINE_DEPENDENCIES: [&str; 5] = [
 /// Crates that must not come along with the client.
 const NOT_IN_CLIENT: [&str; 4] = ["rocksdb", "librocksdb-sys", "rmcp", "openraft"];
 
+/// Crates that come along with a feature of the client only.
+const NOT_BY_DEFAULT: [&str; 7] = [
+    "crc32c",
+    "deadpool-postgres",
+    "helve-machine",
+    "redis",
+    "rustix",
+    "serde-saphyr",
+    "tokio-postgres",
+];
+
 /// Imports of the node that point up, and the client used by the node outside its command line.
 pub(super) fn check_source(source: &Source) -> Vec<Finding> {
     let Some(inside) = source.path.strip_prefix("node/src/") else {
@@ -177,27 +188,24 @@ fn dependencies(manifest: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What cargo says comes along with the client, with every feature on.
+/// What cargo says comes along with the client: with every feature on, and with those that are on by default.
 pub(super) fn check_client_tree() -> Vec<Finding> {
-    let arguments = [
-        "tree",
-        "--locked",
-        "--offline",
-        "--package",
-        "helve-client",
-        "--all-features",
-    ];
-    let rest = [
-        "--edges",
-        "normal,build",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}",
-    ];
+    let mut findings = unwanted(
+        &client_tree(&["--all-features", "--edges", "normal,build"]),
+        &NOT_IN_CLIENT,
+    );
+    findings.extend(unwanted(
+        &client_tree(&["--edges", "normal"]),
+        &NOT_BY_DEFAULT,
+    ));
+    findings
+}
+
+fn client_tree(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--package", "helve-client"])
+        .args(["--prefix", "none", "--format", "{p}"])
         .args(arguments)
-        .args(rest)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo starts");
@@ -206,14 +214,14 @@ pub(super) fn check_client_tree() -> Vec<Finding> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let tree = String::from_utf8_lossy(&output.stdout);
+    let tree = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(tree.contains("helve-client"), "{tree}");
-    unwanted(&tree)
+    tree
 }
 
-fn unwanted(tree: &str) -> Vec<Finding> {
-    let names = tree.lines().filter_map(|line| line.split(' ').next());
-    let wrong = names.filter(|name| NOT_IN_CLIENT.contains(name));
+fn unwanted(tree: &str, names: &[&str]) -> Vec<Finding> {
+    let found = tree.lines().filter_map(|line| line.split(' ').next());
+    let wrong = found.filter(|name| names.contains(name));
     wrong
         .map(|name| Finding::whole("client/Cargo.toml", format!("brings {name} along")))
         .collect()
@@ -308,7 +316,13 @@ mod tests {
 
     #[test]
     fn rocksdb_in_the_client_is_found() {
-        assert_eq!(unwanted("helve-client v0.1.0\nrocksdb v0.25.0\n").len(), 1);
-        assert_eq!(unwanted("helve-client v0.1.0\nbytes v1.0.0\n").len(), 0);
+        assert_eq!(
+            unwanted("helve-client v0.1.0\nrocksdb v0.25.0\n", &NOT_IN_CLIENT).len(),
+            1
+        );
+        assert_eq!(
+            unwanted("helve-client v0.1.0\nbytes v1.0.0\n", &NOT_IN_CLIENT).len(),
+            0
+        );
     }
 }

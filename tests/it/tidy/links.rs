@@ -40,7 +40,7 @@ pub(super) fn check(
     findings
 }
 
-/// Every source file, and every integration test, that the page names in a code span and that is not there.
+/// Every source file, and every test, that the page names in a code span and that is not there.
 pub(super) fn check_names(
     page: &str,
     text: &str,

@@ -4,6 +4,7 @@
 //! Each rule is a function from a file to findings. Its own tests show it a planted offender and an innocent neighbour.
 
 mod budget;
+mod decoders;
 mod imports;
 mod layout;
 mod links;
@@ -79,6 +80,14 @@ fn files_and_functions_stay_in_budget() {
     let sources = tree::rust_sources();
     let mut findings: Vec<_> = sources.iter().flat_map(budget::check_source).collect();
     findings.extend(budget::check_median(&sources));
+    findings.extend(budget::check_functions(&sources));
+    assert_clean(&findings);
+}
+
+#[test]
+fn every_decoder_of_what_a_client_sends_has_a_property_test() {
+    let mut findings = decoders::check_sources(&tree::rust_sources());
+    findings.extend(decoders::check_tests(tree::read));
     assert_clean(&findings);
 }
 
@@ -109,7 +118,7 @@ fn files_are_named_after_what_they_hold() {
 #[test]
 fn what_the_pages_link_to_and_name_is_there() {
     let paths = tree::paths();
-    let tests = tree::integration_tests();
+    let tests = tree::tests();
     let mut findings = Vec::new();
     for page in paths.iter().filter(|path| path.ends_with(".md")) {
         let text = tree::read(page);

@@ -51,18 +51,26 @@ pub(super) fn manifests() -> Vec<Source> {
     of_kind("Cargo.toml")
 }
 
-/// Names of the integration tests, as `module::test`.
-pub(super) fn integration_tests() -> Vec<String> {
+/// Names of tests, as `module::test`, and with each module around it before that: `parent::module::test`.
+pub(super) fn tests() -> Vec<String> {
     let mut tests = Vec::new();
     for path in paths() {
-        let file = path
-            .strip_prefix("tests/it/")
-            .and_then(|file| file.strip_suffix(".rs"));
-        if let Some(module) = file.map(|file| file.replace('/', "::")) {
-            let text = read(&path);
-            let functions = text.split("fn ").skip(1);
-            let names = functions.filter_map(|rest| rest.split(['(', '<']).next());
-            tests.extend(names.map(|name| format!("{module}::{name}")));
+        let Some(module) = path.strip_suffix(".rs") else {
+            continue;
+        };
+        let module = module.trim_end_matches("/mod");
+        let text = read(&path);
+        let functions = text.split("fn ").skip(1);
+        for name in functions.filter_map(|rest| rest.split(['(', '<']).next()) {
+            let mut around = String::new();
+            for part in module.rsplit('/') {
+                around = if around.is_empty() {
+                    part.to_owned()
+                } else {
+                    format!("{part}::{around}")
+                };
+                tests.push(format!("{around}::{name}"));
+            }
         }
     }
     tests

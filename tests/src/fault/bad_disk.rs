@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use rand::rngs::SmallRng;
 use tonic::async_trait;
 
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     cluster::{Cluster, Equipment, Setup},
+    promise,
     wait::{Look, until},
 };
 
@@ -46,7 +47,17 @@ pub struct BadDisk {
     name: &'static str,
     illness: Illness,
     target: Target,
-    ill: Vec<u64>,
+    ill: Vec<Ill>,
+}
+
+/// A node whose disk is ill.
+#[derive(Debug)]
+struct Ill {
+    seat: u64,
+    /// What the disk had done before.
+    before: DiskCounts,
+    /// How the node stopped, if it has.
+    stopped: Option<String>,
 }
 
 /// All of them.
@@ -87,13 +98,24 @@ impl BadDisk {
         });
     }
 
-    fn shows(&self, counts: &DiskCounts) -> bool {
+    /// How often the disk did what only an ill one does.
+    fn shown(&self, counts: &DiskCounts) -> u64 {
         match self.illness {
-            Illness::Low => true,
-            Illness::Full => counts.full > 0,
-            Illness::SyncFailsOnce | Illness::SyncFails => counts.failed_syncs > 0,
-            Illness::Slow(_) => counts.delayed > 0,
-            Illness::ReadOnly => counts.read_only > 0,
+            Illness::Low => 0,
+            Illness::Full => counts.full,
+            Illness::SyncFailsOnce | Illness::SyncFails => counts.failed_syncs,
+            Illness::Slow(_) => counts.delayed,
+            Illness::ReadOnly => counts.read_only,
+        }
+    }
+
+    /// What a node says that stops for it; `None` if none stops for it.
+    fn word(&self) -> Option<&'static str> {
+        match self.illness {
+            Illness::Low | Illness::Slow(_) => None,
+            Illness::Full => Some("No space left on device"),
+            Illness::SyncFailsOnce | Illness::SyncFails => Some("Input/output error"),
+            Illness::ReadOnly => Some("Read-only file system"),
         }
     }
 
@@ -102,29 +124,81 @@ impl BadDisk {
         matches!(self.illness, Illness::SyncFailsOnce | Illness::SyncFails)
     }
 
-    /// Waits until the node has met its disk's illness, and says how that showed.
-    async fn meets_it(&self, cluster: &mut Cluster, seat: u64) -> Result<String> {
+    /// Waits until one of the nodes has met its disk's illness, and says how that showed.
+    async fn meets_it(&mut self, cluster: &mut Cluster, place: usize) -> Result<String> {
+        let Ill { seat, before, .. } = self.ill[place];
         if self.illness == Illness::Low {
             return warns(cluster, seat).await;
         }
-        let counts = until("the disk to fail as it was told", async || {
+        let mut seen = until("the disk to fail as it was told", async || {
             nudge(cluster).await;
-            match cluster.disk(seat).map(Disk::counts) {
-                Ok(counts) if self.shows(&counts) => Look::Done(Ok(counts)),
-                Ok(counts) => Look::NotYet(counts.to_string()),
-                Err(error) => Look::Done(Err(error)),
+            let counts = match cluster.disk(seat) {
+                Ok(disk) => disk.counts(),
+                Err(error) => return Look::Done(Err(error)),
+            };
+            if self.shown(&counts) > self.shown(&before) {
+                return Look::Done(Ok(format!("node {seat}'s disk: {counts}")));
+            }
+            match (self.note_stopped(cluster), self.spared(cluster, seat)) {
+                (Err(error), _) => Look::Done(Err(error)),
+                (Ok(()), Some(spared)) => Look::Done(Ok(spared)),
+                (Ok(()), None) => Look::NotYet(counts.to_string()),
             }
         })
         .await??;
-        let mut seen = format!("node {seat}'s disk: {counts}");
         if self.must_stop() {
-            let status = cluster.node_mut(seat).stopped().await?;
-            if status.success() {
-                bail!("node {seat} could not sync, and stopped as if it had: {status}");
-            }
-            seen += &format!("; the node: {status}");
+            until("the node to stop", async || {
+                match (self.note_stopped(cluster), &self.ill[place].stopped) {
+                    (Err(error), _) => Look::Done(Err(error)),
+                    (Ok(()), Some(_)) => Look::Done(Ok(())),
+                    (Ok(()), None) => Look::NotYet("it runs".to_owned()),
+                }
+            })
+            .await??;
+        }
+        if let Some(stopped) = &self.ill[place].stopped {
+            seen += &format!("; {stopped}");
         }
         Ok(seen)
+    }
+
+    /// Why nothing is written to this disk any more, so that it will not show that it is ill: too few nodes are left to write with.
+    fn spared(&self, cluster: &Cluster, seat: u64) -> Option<String> {
+        let stopped = self.ill.iter().filter_map(|ill| ill.stopped.as_deref());
+        let stopped: Vec<_> = stopped.collect();
+        (stopped.len() * 2 > cluster.seats().len()).then(|| {
+            format!(
+                "node {seat} has nobody left to write with: {}",
+                stopped.join(", ")
+            )
+        })
+    }
+
+    /// Starts those again that have stopped, and says whether any had.
+    fn revive(&mut self, cluster: &mut Cluster) -> Result<bool> {
+        self.note_stopped(cluster)?;
+        let revived = cluster.revive()?;
+        for seat in &revived {
+            println!("node {seat} had stopped while its disk did not work");
+        }
+        Ok(!revived.is_empty())
+    }
+
+    /// Notes the nodes that have stopped. None may but with an error, and it must say which.
+    fn note_stopped(&mut self, cluster: &mut Cluster) -> Result<()> {
+        let word = self.word();
+        for ill in &mut self.ill {
+            let node = cluster.node_mut(ill.seat);
+            if let Some(status) = node.ended()? {
+                let (seat, said) = (ill.seat, node.log_tail());
+                promise!(
+                    !status.success() && word.is_none_or(|word| said.contains(word)),
+                    "node {seat} had a bad disk, and stopped with {status}:\n{said}"
+                );
+                ill.stopped = Some(format!("node {seat} stopped: {status}"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -165,23 +239,33 @@ impl Fault for BadDisk {
 
     async fn strike(&mut self, cluster: &mut Cluster, rng: &mut SmallRng) -> Result<Seen> {
         let mut seen = Seen::default();
-        self.ill = self.target.pick(cluster, rng).await?;
-        for &seat in &self.ill {
-            self.break_disk(cluster.disk(seat)?);
+        for seat in self.target.pick(cluster, rng).await? {
+            self.ill.push(Ill {
+                seat,
+                before: cluster.disk(seat)?.counts(),
+                stopped: None,
+            });
         }
-        for &seat in &self.ill {
-            seen.add(self.meets_it(cluster, seat).await?);
+        for ill in &self.ill {
+            self.break_disk(cluster.disk(ill.seat)?);
+        }
+        for place in 0..self.ill.len() {
+            seen.add(self.meets_it(cluster, place).await?);
         }
         Ok(seen)
     }
 
     async fn heal(&mut self, cluster: &mut Cluster) -> Result<()> {
-        for seat in self.ill.drain(..) {
-            cluster.disk(seat)?.mend();
+        for ill in &self.ill {
+            cluster.disk(ill.seat)?.mend();
         }
-        for seat in cluster.revive()? {
-            println!("node {seat} had stopped while its disk did not work");
+        self.revive(cluster)?;
+        let mut ready = cluster.all_ready().await;
+        // One may have been about to stop.
+        if ready.is_err() && self.revive(cluster)? {
+            ready = cluster.all_ready().await;
         }
-        cluster.all_ready().await
+        self.ill.clear();
+        ready
     }
 }

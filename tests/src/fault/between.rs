@@ -19,7 +19,7 @@ use std::{
 
 use futures::future::join;
 use helve_client::{
-    Backend, Client, Error, ErrorKind, Request,
+    Backend, Client, Error, ErrorKind,
     v1::{
         ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
         exchange_call::Call,
@@ -32,7 +32,7 @@ use tonic::async_trait;
 use identities::{Identities, Ticket};
 use outcome::{Outcome, identity_mut};
 
-use crate::caller::new_identity;
+use crate::{caller::new_identity, untyped::Untyped};
 
 /// How late a call, and a copy that comes with it, may be: later calls overtake it.
 const OVERTAKEN: Duration = Duration::from_millis(150);
@@ -182,21 +182,6 @@ impl fmt::Debug for Middleman {
     }
 }
 
-/// A call as it is, whatever its type.
-struct Any(Call);
-
-impl Request for Any {
-    type Reply = Answer;
-
-    fn into_call(self) -> Call {
-        self.0
-    }
-
-    fn reply(answer: Answer) -> Option<Answer> {
-        Some(answer)
-    }
-}
-
 /// When the copy of a call comes that does not come along with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
@@ -273,7 +258,7 @@ impl Middleman {
     async fn abandoned(&self, call: Call, deadline: Duration) -> Result<Answer, Error> {
         let client = (self.fresh)()?.with_deadline(deadline);
         let soon = self.draw(VANISHED);
-        let (answer, ()) = join(client.call(Any(call)), async {
+        let (answer, ()) = join(client.call(Untyped(call)), async {
             sleep(soon).await;
             client.close();
         })
@@ -292,7 +277,7 @@ impl Middleman {
 
 async fn sent(client: &Client, call: &Call, late: Duration) -> Result<Answer, Error> {
     sleep(late).await;
-    client.call(Any(call.clone())).await
+    client.call(Untyped(call.clone())).await
 }
 
 #[async_trait]
@@ -303,7 +288,12 @@ impl Backend for Middleman {
         match manner {
             Manner::Repeated if is_mutation => self.repeated(call, deadline).await,
             Manner::Abandoned if is_mutation => self.abandoned(call, deadline).await,
-            _ => self.client.with_deadline(deadline).call(Any(call)).await,
+            _ => {
+                self.client
+                    .with_deadline(deadline)
+                    .call(Untyped(call))
+                    .await
+            }
         }
     }
 

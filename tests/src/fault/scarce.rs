@@ -1,6 +1,10 @@
 //! What a process may have too little of: open files. (A process that is out of memory is killed by the kernel: `kill-random`.)
 
-use std::{fs, net::TcpStream, time::Duration};
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 use rand::rngs::SmallRng;
@@ -24,8 +28,50 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// One node can open no more files, and accept no more connections. It may go on without, or stop and say why.
 #[derive(Debug, Default)]
 pub struct NoOpenFiles {
-    starved: Option<(u64, Rlimit)>,
+    starved: Option<Starved>,
     connections: Vec<TcpStream>,
+}
+
+/// The node that has no more files to open.
+#[derive(Debug, Clone, Copy)]
+struct Starved {
+    seat: u64,
+    pid: u32,
+    /// How many it might open before.
+    old: Rlimit,
+    /// Whether it has stopped for want of files.
+    has_stopped: bool,
+}
+
+impl NoOpenFiles {
+    /// How many files the node has open, once it has connections to accept. The system makes them; that the node does not accept them
+    /// is the fault. One that is about to stop refuses them.
+    fn press(&mut self, address: &SocketAddr, pid: u32) -> Result<u64> {
+        while self.connections.len() < CONNECTIONS {
+            let connection = TcpStream::connect_timeout(address, CONNECT_LIMIT)?;
+            self.connections.push(connection);
+        }
+        open_files(pid)
+    }
+
+    /// Whether it could not open a file that it cannot do without, such as one that it writes its rows to: then it goes no further,
+    /// and says so.
+    fn has_stopped(&mut self, cluster: &mut Cluster) -> Result<bool> {
+        let Some(starved) = &mut self.starved else {
+            return Ok(false);
+        };
+        let (seat, node) = (starved.seat, cluster.node_mut(starved.seat));
+        if let Some(status) = node.ended()? {
+            let said = node.log_tail();
+            promise!(
+                !status.success() && said.contains("Too many open files"),
+                "node {seat} had no files to open, and stopped with {status}:\n{said}"
+            );
+            println!("node {seat} had no files to open, and stopped: {status}");
+            starved.has_stopped = true;
+        }
+        Ok(starved.has_stopped)
+    }
 }
 
 #[async_trait(?Send)]
@@ -38,51 +84,49 @@ impl Fault for NoOpenFiles {
         let seats = Target::Random.pick(cluster, rng).await?;
         let seat = *seats.first().context("one node is picked")?;
         let pid = cluster.node(seat).pid().context("the node runs")?;
-        let before = open_files(pid)?;
-        let limit = before + SPARE;
-        let old = limit_files(pid, Some(limit))?;
-        self.starved = Some((seat, old));
+        let limit = open_files(pid)? + SPARE;
+        self.starved = Some(Starved {
+            seat,
+            pid,
+            old: limit_files(pid, Some(limit))?,
+            has_stopped: false,
+        });
         let address = cluster.listeners(seat).client;
-        for _ in 0..CONNECTIONS {
-            // The system makes the connection; that the node does not accept it is the fault.
-            let connected = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
-            self.connections.push(connected);
-        }
-        let open = until(
-            "the node to have as many files as it may",
-            async || match open_files(pid) {
-                Ok(open) if open >= limit => Look::Done(open),
-                Ok(open) => Look::NotYet(format!("{open} of {limit}")),
-                Err(error) => Look::NotYet(error.to_string()),
-            },
-        )
-        .await?;
+        let seen = until("the node to have as many files as it may", async || match (
+            self.has_stopped(cluster),
+            self.press(&address, pid),
+        ) {
+            (Err(error), _) => Look::Done(Err(error)),
+            (Ok(true), _) => Look::Done(Ok("stopped, since it could open no more".to_owned())),
+            (_, Ok(open)) if open >= limit => Look::Done(Ok(format!(
+                "has {open} open, and {CONNECTIONS} connections to accept"
+            ))),
+            (_, Ok(open)) => Look::NotYet(format!("{open} of {limit}")),
+            (_, Err(error)) => Look::NotYet(error.to_string()),
+        })
+        .await??;
         Ok(Seen::one(format!(
-            "node {seat} has {open} files open, of {limit} that it may, and {CONNECTIONS} connections to accept"
+            "node {seat} may have {limit} files open, and {seen}"
         )))
     }
 
     async fn heal(&mut self, cluster: &mut Cluster) -> Result<()> {
         self.connections.clear();
-        if let Some((seat, old)) = self.starved.take() {
-            match cluster.node_mut(seat).ended()? {
-                // It could not open a file that it writes its rows to: it goes no further, and says so.
-                Some(status) => {
-                    let said = cluster.node(seat).log_tail();
-                    promise!(
-                        !status.success() && said.contains("Too many open files"),
-                        "node {seat} had no files to open, and stopped with {status}:\n{said}"
-                    );
-                    println!("node {seat} had no files to open, and stopped: {status}");
-                    cluster.revive()?;
-                }
-                None => {
-                    let pid = cluster.node(seat).pid().context("the node runs")?;
-                    limit_files(pid, old.current)?;
-                }
-            }
+        let Some(Starved { pid, old, .. }) = self.starved else {
+            return cluster.all_ready().await;
+        };
+        let mut ready = Ok(());
+        if !self.has_stopped(cluster)? {
+            limit_files(pid, old.current)?;
+            ready = cluster.all_ready().await;
         }
-        cluster.all_ready().await
+        // It may have been about to stop.
+        if self.has_stopped(cluster)? {
+            cluster.revive()?;
+            ready = cluster.all_ready().await;
+        }
+        self.starved = None;
+        ready
     }
 }
 

@@ -18,6 +18,7 @@ use self::record::{Move, Record};
 use super::{
     deeds::{Deed, Fate},
     describe,
+    evidence::Pin,
     told::{self, Heard},
     verdict::{Finding, Rule},
 };
@@ -39,9 +40,9 @@ pub(super) struct Searched {
 }
 
 /// Judges each record by itself, until then at most.
-pub(super) fn judge(events: &[Event], deeds: &[Deed], until: Instant) -> Searched {
+pub(super) fn judge(events: &[Event], deeds: &[Deed], pins: &[Pin], until: Instant) -> Searched {
     let mut searched = Searched::default();
-    for (name, calls) in records(events, deeds) {
+    for (name, calls) in records(events, deeds, pins) {
         if calls.expires {
             continue;
         }
@@ -109,10 +110,17 @@ fn shows(op: &Move, value: &Bytes) -> bool {
     }
 }
 
-fn records(events: &[Event], deeds: &[Deed]) -> BTreeMap<Name, Calls> {
+fn records(events: &[Event], deeds: &[Deed], pins: &[Pin]) -> BTreeMap<Name, Calls> {
     let mut records: BTreeMap<Name, Calls> = BTreeMap::new();
     for deed in deeds {
-        add_deed(&mut records, events, deed);
+        add_deed(&mut records, events, deed, &deed.names);
+    }
+    for writer in pins.iter().flat_map(|pin| &pin.writers) {
+        // Mints, whose ids are those that were shown if they made them.
+        let deed = &deeds[writer.deed];
+        let drawn = writer.names.iter().zip(&deed.names);
+        let drawn = drawn.map(|(name, known)| name.clone().filter(|_| known.is_none()));
+        add_deed(&mut records, events, deed, &drawn.collect::<Vec<_>>());
     }
     for event in events {
         for (name, op) in looks(event) {
@@ -123,10 +131,15 @@ fn records(events: &[Event], deeds: &[Deed]) -> BTreeMap<Name, Calls> {
     records
 }
 
-fn add_deed(records: &mut BTreeMap<Name, Calls>, events: &[Event], deed: &Deed) {
+fn add_deed(
+    records: &mut BTreeMap<Name, Calls>,
+    events: &[Event],
+    deed: &Deed,
+    names: &[Option<Name>],
+) {
     let (first, teller) = (&events[deed.events[0]], &events[deed.teller]);
     let heard = deed.heard(events);
-    let parts = deed.parts.iter().zip(&deed.names).zip(heard).enumerate();
+    let parts = deed.parts.iter().zip(names).zip(heard).enumerate();
     for (number, ((part, name), heard)) in parts {
         let Some(name) = name else { continue };
         let calls = records.entry(name.clone()).or_default();

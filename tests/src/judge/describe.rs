@@ -5,7 +5,7 @@ use helve_client::v1::{HandleStatus, exchange_answer::Answer, exchange_call::Cal
 
 use super::{
     told::{self, Heard},
-    worlds::{UNSEEN, World},
+    worlds::UNSEEN,
 };
 use crate::{
     history::{Event, Outcome, Reply, Request},
@@ -171,15 +171,11 @@ fn value(value: &Bytes) -> String {
 }
 
 /// What the model holds, in each of the ways in which it may have been.
-pub(super) fn worlds(worlds: &[World]) -> String {
-    let mut words: Vec<_> = worlds
-        .iter()
-        .take(3)
-        .map(|world| cell(&world.cell))
-        .collect();
+pub(super) fn cells(cells: &[Cell]) -> String {
+    let mut words: Vec<_> = cells.iter().take(3).map(cell).collect();
     words.dedup();
-    if worlds.len() > words.len() {
-        words.push(format!("{} ways in all", worlds.len()));
+    if cells.len() > words.len() {
+        words.push(format!("{} ways in all", cells.len()));
     }
     words.join("; or ")
 }
@@ -189,9 +185,9 @@ fn cell(cell: &Cell) -> String {
         Cell::Empty => "nothing".to_owned(),
         Cell::Taken(at) => format!("taken at clock {}", at.from),
         Cell::Written(row) => {
-            let revision = match row.revision {
-                unseen if unseen >= UNSEEN => "written by a call of unknown outcome".to_owned(),
-                revision => format!("at revision {revision}"),
+            let written = match row.revision {
+                UNSEEN => "what a call of unknown outcome wrote".to_owned(),
+                revision => format!("{} at revision {revision}", value(&row.value)),
             };
             let until = match row.deadline() {
                 Some(deadline) if deadline.from == deadline.to => {
@@ -200,7 +196,7 @@ fn cell(cell: &Cell) -> String {
                 Some(deadline) => format!(", until {} to {}", deadline.from, deadline.to),
                 None => String::new(),
             };
-            format!("{} {revision}{until}", value(&row.value))
+            format!("{written}{until}")
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A revision is the log index of the write that made it. One that no told mutation has must be an unknown one's, which wrote that
 //! value to that record: so its index is known, its time too, and with it all its other parts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{
     bounds::Bounds,
@@ -24,36 +24,84 @@ pub(super) struct Evidence {
     pub(super) phantoms: HashSet<Name>,
     /// Unknown deeds that were seen.
     pub(super) settled: usize,
-    /// Deeds of which another could stand in the place given to them just as well, by the records that they wrote.
-    pub(super) guesses: HashSet<Name>,
+    pub(super) pins: Vec<Pin>,
 }
+
+/// A revision that was shown, and that several deeds of unknown outcome may have made.
+#[derive(Debug)]
+pub(super) struct Pin {
+    pub(super) revision: u64,
+    pub(super) clock_ms: u64,
+    /// The event that shows it.
+    pub(super) event: usize,
+    /// The records that it was shown of.
+    pub(super) shown: BTreeSet<Name>,
+    pub(super) writers: Vec<Writer>,
+}
+
+impl Pin {
+    /// The records that it may have been written to.
+    pub(super) fn names(&self) -> BTreeSet<&Name> {
+        let names = self.writers.iter().flat_map(|writer| &writer.names);
+        names.flatten().collect()
+    }
+}
+
+/// A deed that may have made a revision.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) deed: usize,
+    /// Which records its parts are then about.
+    pub(super) names: Vec<Option<Name>>,
+}
+
+/// What was shown of one revision, and by which events.
+type Shown<'a> = Vec<(usize, Sighting<'a>)>;
 
 /// Settles unknown deeds by what is shown.
 pub(super) fn settle(events: &[Event], deeds: &mut [Deed], bounds: &mut Bounds) -> Evidence {
+    let mut evidence = Evidence::default();
+    let mut open = shown(events, deeds);
+    // What is settled is no candidate for any other revision, so that others may be settled then.
+    loop {
+        let before = open.len();
+        open.retain(|revision, seen| {
+            let unknown = writers(deeds, *revision, seen, |fate| fate == Fate::Unknown);
+            let [only] = unknown[..] else {
+                return true;
+            };
+            give(deeds, bounds, *revision, seen, only);
+            evidence.settled += 1;
+            false
+        });
+        if open.len() == before {
+            break;
+        }
+    }
+    for (revision, seen) in open {
+        place(deeds, bounds, revision, &seen, &mut evidence);
+    }
+    evidence
+}
+
+/// By revision, what is shown that no told mutation wrote.
+fn shown<'a>(events: &'a [Event], deeds: &[Deed]) -> BTreeMap<u64, Shown<'a>> {
     let told: HashSet<u64> = deeds
         .iter()
         .filter_map(|deed| Some(deed.place()?.0))
         .collect();
-    let mut shown: BTreeMap<u64, Vec<(usize, Sighting<'_>)>> = BTreeMap::new();
-    for event in events {
-        for sighting in sightings(event) {
-            if !told.contains(&sighting.info.revision) {
-                let seen = shown.entry(sighting.info.revision).or_default();
-                seen.push((event.number, sighting));
-            }
-        }
-    }
-    for (number, sighting) in carried(events, deeds) {
+    let of_reads = events.iter().flat_map(|event| {
+        let sightings = sightings(event).into_iter();
+        sightings.map(|sighting| (event.number, sighting))
+    });
+    let mut shown: BTreeMap<u64, Shown<'_>> = BTreeMap::new();
+    for (event, sighting) in of_reads.chain(carried(events, deeds)) {
         if !told.contains(&sighting.info.revision) {
             let seen = shown.entry(sighting.info.revision).or_default();
-            seen.push((number, sighting));
+            seen.push((event, sighting));
         }
     }
-    let mut evidence = Evidence::default();
-    for (revision, seen) in shown {
-        place(deeds, bounds, revision, &seen, &mut evidence);
-    }
-    evidence
+    shown
 }
 
 /// Records that replies to takes and renewals show: written by others.
@@ -78,65 +126,95 @@ fn carried<'a>(events: &'a [Event], deeds: &[Deed]) -> Vec<(usize, Sighting<'a>)
     carried
 }
 
+/// The deeds that may have made a revision, by their fates.
+fn writers(
+    deeds: &[Deed],
+    revision: u64,
+    seen: &Shown<'_>,
+    fates: impl Fn(Fate) -> bool,
+) -> Vec<usize> {
+    let is_writer = |deed: &Deed| {
+        fates(deed.fate)
+            && revision > deed.after
+            && seen.iter().all(|(_, sighting)| wrote(deed, sighting))
+    };
+    let numbered = deeds.iter().enumerate();
+    let writers = numbered.filter(|(_, deed)| is_writer(deed));
+    writers.map(|(number, _)| number).collect()
+}
+
 /// Gives a revision that was shown to the deed that made it.
+fn give(deeds: &mut [Deed], bounds: &mut Bounds, revision: u64, seen: &Shown<'_>, writer: usize) {
+    let clock_ms = seen[0].1.info.updated_at_ms;
+    let deed = &mut deeds[writer];
+    deed.names = named(deed, seen);
+    deed.fate = Fate::Shown {
+        index: revision,
+        clock_ms,
+    };
+    bounds.settle(revision, clock_ms);
+}
+
+/// Which records a deed's parts are about, if it wrote what is seen.
+fn named(deed: &Deed, seen: &Shown<'_>) -> Vec<Option<Name>> {
+    let mut names = deed.names.clone();
+    for (_, sighting) in seen {
+        if names.contains(&Some(sighting.name.clone())) {
+            continue;
+        }
+        let mut parts = deed.parts.iter().zip(&mut names);
+        let part = parts.find(|(part, name)| name.is_none() && is_by(part, sighting));
+        if let Some((_, name)) = part {
+            *name = Some(sighting.name.clone());
+        }
+    }
+    names
+}
+
+/// A revision that none of the unknown deeds must have made: several may have, or a denied one, or nobody.
 fn place(
     deeds: &mut [Deed],
     bounds: &mut Bounds,
     revision: u64,
-    seen: &[(usize, Sighting<'_>)],
+    seen: &Shown<'_>,
     evidence: &mut Evidence,
 ) {
-    let wrote_all = |deed: &&Deed| {
-        revision > deed.after && seen.iter().all(|(_, sighting)| wrote(deed, sighting))
-    };
-    let of = |fates: fn(&Fate) -> bool| {
-        let candidates = deeds
-            .iter()
-            .enumerate()
-            .filter(|(_, deed)| fates(&deed.fate));
-        candidates
-            .filter(|(_, deed)| wrote_all(deed))
-            .map(|(number, _)| number)
-            .collect::<Vec<_>>()
-    };
-    let unknown = of(|fate| *fate == Fate::Unknown);
-    let denied = of(|fate| matches!(fate, Fate::Denied | Fate::Conflict { .. }));
-    let Some(chosen) = unknown.first().or(denied.first()).copied() else {
+    let (event, sighting) = &seen[0];
+    let unknown = writers(deeds, revision, seen, |fate| fate == Fate::Unknown);
+    if !unknown.is_empty() {
+        let writer = |deed: &usize| Writer {
+            deed: *deed,
+            names: named(&deeds[*deed], seen),
+        };
+        let shown = seen.iter().map(|(_, sighting)| sighting.name.clone());
+        evidence.pins.push(Pin {
+            revision,
+            clock_ms: sighting.info.updated_at_ms,
+            event: *event,
+            shown: shown.collect(),
+            writers: unknown.iter().map(writer).collect(),
+        });
+        evidence.settled += 1;
+        bounds.settle(revision, sighting.info.updated_at_ms);
+        return;
+    }
+    let is_denied = |fate| matches!(fate, Fate::Denied | Fate::Conflict { .. });
+    let Some(denied) = writers(deeds, revision, seen, is_denied).first().copied() else {
         evidence.findings.push(phantom(deeds, revision, seen));
         let names = seen.iter().map(|(_, sighting)| sighting.name.clone());
         evidence.phantoms.extend(names);
         return;
     };
-    if unknown.is_empty() {
-        evidence.findings.push(Finding {
-            rule: Rule::Honest,
-            events: vec![deeds[chosen].teller, seen[0].0],
-            text: format!(
-                "#{} was told that it had no effect, and #{} shows what it wrote: {} at revision {revision}",
-                deeds[chosen].teller, seen[0].0, seen[0].1.name
-            ),
-        });
-    }
-    let clock_ms = seen[0].1.info.updated_at_ms;
-    let deed = &mut deeds[chosen];
-    deed.fate = Fate::Shown {
-        index: revision,
-        clock_ms,
-    };
-    for (_, sighting) in seen {
-        let mut parts = deed.parts.iter().zip(&mut deed.names);
-        if let Some((_, name)) = parts.find(|(part, name)| name.is_none() && is_by(part, sighting))
-        {
-            *name = Some(sighting.name.clone());
-        }
-    }
-    if unknown.len() > 1 {
-        evidence
-            .guesses
-            .extend(deed.names.iter().flatten().cloned());
-    }
+    evidence.findings.push(Finding {
+        rule: Rule::Honest,
+        events: vec![deeds[denied].teller, *event],
+        text: format!(
+            "#{} was told that it had no effect, and #{event} shows what it wrote: {} at revision {revision}",
+            deeds[denied].teller, sighting.name
+        ),
+    });
+    give(deeds, bounds, revision, seen, denied);
     evidence.settled += 1;
-    bounds.settle(revision, clock_ms);
 }
 
 fn wrote(deed: &Deed, sighting: &Sighting<'_>) -> bool {
@@ -177,7 +255,7 @@ fn is_by(part: &Part, sighting: &Sighting<'_>) -> bool {
 }
 
 /// Nobody wrote this; or somebody did, once, and elsewhere in the log.
-fn phantom(deeds: &[Deed], revision: u64, seen: &[(usize, Sighting<'_>)]) -> Finding {
+fn phantom(deeds: &[Deed], revision: u64, seen: &Shown<'_>) -> Finding {
     let (event, sighting) = &seen[0];
     let is_twin = |deed: &&Deed| deed.place().is_some() && wrote(deed, sighting);
     let shown = format!(

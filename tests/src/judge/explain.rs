@@ -3,51 +3,41 @@
 use helve_client::v1::HandleStatus;
 
 use super::{
-    deeds::Deed,
     describe,
-    replay::Contradiction,
+    known::Known,
+    replay::{Contradiction, Stuck},
     timeline::{Entry, Seen, Timeline, What},
     told::Heard,
     verdict::{Finding, Rule},
-    worlds::World,
 };
 use crate::{
-    history::{Event, Request},
+    history::Request,
     model::{Cell, Name, Row},
 };
 
 /// Events of the record that are told before the one that contradicts.
 const BEFORE: usize = 3;
 
-/// What is known of all records.
+/// A history in which something contradicts the model.
 pub(super) struct Case<'c> {
-    pub(super) events: &'c [Event],
-    pub(super) deeds: &'c [Deed],
+    pub(super) known: &'c Known<'c>,
 }
 
 impl Case<'_> {
-    /// The finding that a replay stuck at.
-    pub(super) fn finding(
-        &self,
-        name: &Name,
-        timeline: &Timeline<'_>,
-        at: Contradiction,
-        before: &[World],
-    ) -> Finding {
-        let holds = describe::worlds(before);
-        match at {
+    /// The finding that a replay of this record, or of others with it, stuck at.
+    pub(super) fn finding(&self, name: &Name, stuck: &Stuck) -> Finding {
+        let holds = describe::cells(&stuck.before);
+        let timeline = &self.known.timelines.of[name];
+        match stuck.at {
             Contradiction::Entry(number) => {
-                let entry = &timeline.entries[number];
-                let rule = self.rule(name, timeline, number, before);
-                let told = self.told_before(timeline, number);
-                let mut events: Vec<_> = told.clone();
-                events.push(entry.event);
+                let mut events = self.told_before(timeline, number);
+                events.push(timeline.entries[number].event);
                 let lines = events
                     .iter()
-                    .map(|event| describe::event(&self.events[*event]));
+                    .map(|event| describe::event(&self.known.events[*event]));
                 let lines = lines.collect::<Vec<_>>().join("\n    ");
                 Finding {
-                    rule,
+                    rule: self.rule(name, timeline, number, &stuck.before),
                     text: format!(
                         "{name}: the model holds {holds} where the last of these stands:\n    {lines}"
                     ),
@@ -64,17 +54,10 @@ impl Case<'_> {
                         doubt.revision,
                         doubt.after,
                         doubt.until,
-                        describe::event(&self.events[doubt.event])
+                        describe::event(&self.known.events[doubt.event])
                     ),
                 }
             }
-            Contradiction::Forced => Finding {
-                rule: Rule::Torn,
-                events: Vec::new(),
-                text: format!(
-                    "{name}: the model holds {holds}, but what another record shows to have taken effect did not here"
-                ),
-            },
         }
     }
 
@@ -87,11 +70,11 @@ impl Case<'_> {
         events
     }
 
-    fn rule(&self, name: &Name, timeline: &Timeline<'_>, number: usize, before: &[World]) -> Rule {
+    fn rule(&self, name: &Name, timeline: &Timeline<'_>, number: usize, before: &[Cell]) -> Rule {
         let entry = &timeline.entries[number];
-        let row = before.iter().find_map(|world| world.cell.row());
+        let row = before.iter().find_map(Cell::row);
         if let What::Act { deed, heard, .. } = &entry.what {
-            return match (heard, self.deeds[*deed].parts.len()) {
+            return match (heard, self.known.deeds[*deed].parts.len()) {
                 (Heard::Shown, 2..) => Rule::Torn,
                 (Heard::Shown, _) => Rule::Answer,
                 (Heard::Done { value: Some(_), .. }, _) if is_taken(before) => Rule::Taken,
@@ -109,13 +92,14 @@ impl Case<'_> {
             };
         }
         let What::Look(seen) = &entry.what else {
-            return Rule::Answer;
+            // None of the calls that may have written what is shown can have done so.
+            return Rule::Phantom;
         };
         if self.is_of_another(name, seen) {
             return Rule::Owner;
         }
         let rule = look_rule(seen, row, entry, before);
-        let is_list = !matches!(self.events[entry.event].request, Request::Call(_));
+        let is_list = !matches!(self.known.events[entry.event].request, Request::Call(_));
         match rule {
             Rule::Lifetime | Rule::Phantom => rule,
             _ if self.is_torn(timeline, number) => Rule::Torn,
@@ -129,7 +113,7 @@ impl Case<'_> {
         let Seen::Record { info, .. } = seen else {
             return false;
         };
-        let wrote = self.deeds.iter().filter(|deed| {
+        let wrote = self.known.deeds.iter().filter(|deed| {
             deed.place()
                 .is_some_and(|(index, _)| index == info.revision)
         });
@@ -150,11 +134,11 @@ impl Case<'_> {
                 } => Some(*deed),
                 _ => None,
             })
-            .is_some_and(|deed| self.deeds[deed].parts.len() > 1)
+            .is_some_and(|deed| self.known.deeds[deed].parts.len() > 1)
     }
 }
 
-fn look_rule(seen: &Seen<'_>, row: Option<&Row>, entry: &Entry<'_>, before: &[World]) -> Rule {
+fn look_rule(seen: &Seen<'_>, row: Option<&Row>, entry: &Entry<'_>, before: &[Cell]) -> Rule {
     match (seen, row) {
         (Seen::Record { info, .. }, Some(row)) if row.revision == info.revision => {
             let is_time = ends(row, entry)
@@ -181,10 +165,8 @@ fn look_rule(seen: &Seen<'_>, row: Option<&Row>, entry: &Entry<'_>, before: &[Wo
     }
 }
 
-fn is_taken(worlds: &[World]) -> bool {
-    worlds
-        .iter()
-        .any(|world| matches!(world.cell, Cell::Taken(_)))
+fn is_taken(cells: &[Cell]) -> bool {
+    cells.iter().any(|cell| matches!(cell, Cell::Taken(_)))
 }
 
 /// Whether the row's deadline has come where the entry stands.

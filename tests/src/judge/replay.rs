@@ -1,18 +1,28 @@
-//! Replays one record's timeline through the model. Mutations of unknown outcome may stand in any gap that has room for them, so what
-//! the record holds is a set of *worlds*; each told reply leaves those that agree with it. No world left is a contradiction.
+//! Replays some records' timelines through the model, side by side. Mutations of unknown outcome may stand in any gap that has room for
+//! them, so what the records hold is a set of *worlds*; each told reply leaves those that agree with it. No world left is a
+//! contradiction.
 
-use std::{collections::HashMap, time::Instant};
+mod conflicts;
+mod grow;
 
+use std::{collections::BTreeSet, time::Instant};
+
+use self::conflicts::Conflicts;
 use super::{
-    bounds::Bounds,
-    timeline::{Doubt, Entry, Float, Seen, Timeline, What},
+    evidence::Pin,
+    known::Known,
+    stage::Stage,
+    timeline::{Entry, Seen, What},
     told::Heard,
-    worlds::{Forced, UNSEEN, Used, World, agrees, told},
+    worlds::{World, agrees, distinct, fewest, told},
 };
-use crate::model::{Act, At, Cell, Name, Said, Span, cell::idle_deadline, step};
+use crate::model::{Act, At, Cell, Name, Said, Span, step};
 
-/// More worlds than this are not searched through.
+/// More worlds than this are not searched through: the others are left out, so that what is found is a way in which it may have been,
+/// but that none is found says nothing.
 const WORLDS_MAX: usize = 2_000;
+/// So many are left then.
+const WORLDS_LEFT: usize = 500;
 
 /// What a replay comes to.
 #[derive(Debug)]
@@ -21,18 +31,26 @@ pub(super) enum Ran {
     Through {
         worlds: Vec<World>,
         counted: Vec<Counted>,
+        /// Whether these are all of them.
+        is_whole: bool,
     },
-    /// No world agrees with this.
-    Stuck {
-        at: Contradiction,
-        /// Those that there were before.
-        before: Vec<World>,
-    },
+    /// No world agrees with what is known of one record.
+    Stuck(Stuck),
     /// Too many worlds, or too little time for them.
     TooMany,
 }
 
-/// Whether a count may have met the record alive, and not alive.
+/// Where no world is left.
+#[derive(Debug)]
+pub(super) struct Stuck {
+    /// The record, by its place among those that were replayed.
+    pub(super) place: usize,
+    pub(super) at: Contradiction,
+    /// What it held in the worlds that there were before.
+    pub(super) before: Vec<Cell>,
+}
+
+/// Whether a count may have met a record alive, and not alive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted {
     pub(super) count: usize,
@@ -47,233 +65,133 @@ pub(super) enum Contradiction {
     Entry(usize),
     /// The conflict of this number.
     Doubt(usize),
-    /// What another record shows to have taken effect did not here.
-    Forced,
 }
 
-/// A replay of one record.
-pub(super) struct Replay<'r, 'a> {
-    pub(super) name: &'r Name,
-    pub(super) timeline: &'r Timeline<'a>,
-    pub(super) bounds: &'r Bounds,
-    /// Which floats may take effect, by their deeds.
-    pub(super) allowed: &'r dyn Fn(usize) -> bool,
-    pub(super) forced: &'r Forced,
-    /// When the search ends, wherever it is.
-    pub(super) until: Instant,
+/// A replay of some records.
+pub(super) struct Replay<'s, 'a> {
+    known: &'s Known<'a>,
+    stage: Stage<'s, 'a>,
+    allowed: &'s BTreeSet<usize>,
 }
 
-impl Replay<'_, '_> {
+/// How far a replay has come.
+struct Path<'s> {
+    conflicts: Conflicts<'s>,
+    after: u64,
+    /// Whether no worlds were left out.
+    is_whole: bool,
+}
+
+impl<'s, 'a> Replay<'s, 'a> {
+    /// Of these records, in the order of their names; the allowed deeds of unknown outcome may have taken effect.
+    pub(super) fn new(
+        known: &'s Known<'a>,
+        names: impl IntoIterator<Item = &'s Name>,
+        allowed: &'s BTreeSet<usize>,
+    ) -> Self {
+        Self {
+            known,
+            stage: Stage::new(known, names.into_iter(), allowed),
+            allowed,
+        }
+    }
+
     pub(super) fn run(&self) -> Ran {
-        let mut worlds = vec![World {
-            cell: Cell::Empty,
-            used: Vec::new(),
-        }];
-        let mut doubts: Vec<bool> = vec![true; self.timeline.doubts.len()];
-        let (mut counted, mut after) = (Vec::new(), 0);
-        for (number, entry) in self.timeline.entries.iter().enumerate() {
+        let mut path = Path {
+            conflicts: Conflicts::of(&self.stage),
+            after: 0,
+            is_whole: true,
+        };
+        let mut worlds = vec![World::new(self.stage.records.len())];
+        let mut counted = Vec::new();
+        for (place, number, entry) in &self.stage.entries {
             let until = match entry.what {
-                What::Act { .. } => entry.index.saturating_sub(1),
+                What::Act { .. } | What::Pin(_) => entry.index.saturating_sub(1),
                 What::Look(_) => entry.index,
             };
-            worlds = self.grow(worlds, after, until);
-            self.settle(&mut doubts, &worlds, after, until);
+            worlds = match self.pass(worlds, until, &mut path) {
+                Ok(worlds) => worlds,
+                Err(ran) => return ran,
+            };
             if let What::Look(Seen::Counted(count)) = entry.what {
-                counted.push(self.count(count, &worlds, entry));
+                counted.push(self.count(count, &worlds, *place, entry));
             }
-            let next = self.meet(&worlds, entry);
-            if next.is_empty() && self.is_late() {
-                return Ran::TooMany;
-            }
+            let next = self.meet(&worlds, *place, entry);
             if next.is_empty() {
-                return Ran::Stuck {
-                    at: Contradiction::Entry(number),
-                    before: worlds,
-                };
+                return path.stuck(*place, Contradiction::Entry(*number), &worlds);
             }
-            worlds = self.distinct(next);
-            if worlds.len() > WORLDS_MAX || self.is_late() {
-                return Ran::TooMany;
-            }
-            after = entry.index;
+            worlds = distinct(next);
+            path.after = entry.index;
         }
-        worlds = self.grow(worlds, after, u64::MAX);
-        self.settle(&mut doubts, &worlds, after, u64::MAX);
+        match self.pass(worlds, u64::MAX, &mut path) {
+            Ok(worlds) => Ran::Through {
+                worlds,
+                counted,
+                is_whole: path.is_whole,
+            },
+            Err(ran) => ran,
+        }
+    }
+
+    /// Passes the gap up to an index.
+    fn pass(&self, worlds: Vec<World>, until: u64, path: &mut Path<'_>) -> Result<Vec<World>, Ran> {
+        if until <= path.after {
+            return Ok(worlds);
+        }
+        let gap = (path.after, until);
+        let within = path.conflicts.within(self.known.bounds, gap);
+        let mut worlds = self.grow(worlds, gap, &within);
         if self.is_late() {
-            return Ran::TooMany;
+            return Err(Ran::TooMany);
         }
-        if let Some(number) = doubts.iter().position(|is_open| *is_open) {
-            return Ran::Stuck {
-                at: Contradiction::Doubt(number),
-                before: worlds,
-            };
+        if worlds.len() > WORLDS_MAX {
+            worlds = fewest(worlds, WORLDS_LEFT);
+            path.is_whole = false;
         }
-        let forced = self
-            .floats()
-            .filter(|float| self.forced.contains_key(&float.deed));
-        let forced: Vec<_> = forced.map(|float| float.deed).collect();
-        let before = worlds.clone();
-        worlds.retain(|world| forced.iter().all(|deed| world.has_used(*deed)));
-        if worlds.is_empty() {
-            return Ran::Stuck {
-                at: Contradiction::Forced,
-                before,
-            };
-        }
-        Ran::Through { worlds, counted }
+        path.close(worlds, until)
     }
 
     /// Whatever is found from here on, worlds may be missing.
     fn is_late(&self) -> bool {
-        Instant::now() >= self.until
-    }
-
-    fn floats(&self) -> impl Iterator<Item = &Float<'_>> {
-        let floats = self.timeline.floats.iter();
-        floats.filter(|float| (self.allowed)(float.deed) || self.forced.contains_key(&float.deed))
-    }
-
-    /// The worlds behind `after`, and all that floats and renewals may make of them up to `until`.
-    fn grow(&self, mut worlds: Vec<World>, after: u64, until: u64) -> Vec<World> {
-        if until <= after {
-            return worlds;
-        }
-        let clock = self.bounds.clock(after, until);
-        for world in &mut worlds {
-            self.may_renew(world, clock, (after, until));
-        }
-        if self.floats().next().is_none() {
-            return worlds;
-        }
-        let mut grown = self.distinct(worlds);
-        let mut edge = grown.clone();
-        while !edge.is_empty() && grown.len() <= WORLDS_MAX && !self.is_late() {
-            let mut found = Vec::new();
-            for world in &edge {
-                for float in self.floats().filter(|float| !world.has_used(float.deed)) {
-                    found.extend(self.with(world, float, after, until));
-                }
-            }
-            found.retain(|world| !grown.iter().any(|known| self.stands_for(known, world)));
-            edge = self.distinct(found);
-            grown.extend(edge.iter().cloned());
-        }
-        self.distinct(grown)
-    }
-
-    /// Whether the one holds the same as the other, and used up no more to come to it.
-    fn stands_for(&self, one: &World, other: &World) -> bool {
-        let forced = |world: &World| {
-            let used = world.used.iter().map(|used| used.deed);
-            used.filter(|deed| self.forced.contains_key(deed))
-                .collect::<Vec<_>>()
-        };
-        one.cell == other.cell && one.used_within(other) && forced(one) == forced(other)
-    }
-
-    /// The world once the float has taken effect in this gap: none if it cannot.
-    fn with(&self, world: &World, float: &Float<'_>, after: u64, until: u64) -> Vec<World> {
-        let mut after = after.max(float.after);
-        let mut until = until;
-        if let Some((from, to)) = self.forced.get(&float.deed) {
-            (after, until) = (after.max(*from), until.min(*to));
-        }
-        if after >= until || !self.bounds.has_room(after, until) {
-            return Vec::new();
-        }
-        let at = At {
-            index: UNSEEN + float.deed as u64,
-            clock: self.bounds.clock(after, until),
-        };
-        let cell = self.compared(world, float.act);
-        let steps = step(&cell, self.name, float.act, at);
-        let done = steps
-            .into_iter()
-            .filter(|(said, _)| matches!(said, Said::Done { .. }));
-        done.map(|(_, cell)| {
-            let mut used = world.used.clone();
-            used.push(Used {
-                deed: float.deed,
-                after,
-                until,
-            });
-            used.sort_unstable_by_key(|used| used.deed);
-            World { cell, used }
-        })
-        .collect()
+        Instant::now() >= self.known.until
     }
 
     /// The cell as an act with a condition on its revision meets it: a revision that nobody saw may be the one that is asked for, if
     /// it lies where the write took effect.
-    fn compared(&self, world: &World, act: &Act) -> Cell {
-        let mut cell = world.cell.clone();
+    fn compared(world: &World, place: usize, act: &Act) -> Cell {
+        let standing = &world.standing[place];
+        let mut cell = standing.cell.clone();
         if let Cell::Written(row) = &mut cell
-            && let Some(revision) = act.if_revision().filter(|revision| *revision > 0)
-            && !self.bounds.is_told(revision)
+            && let Some(revision) = act.if_revision()
+            && standing.perhaps.contains(&revision)
         {
-            let is_writer = |used: &&Used| UNSEEN + used.deed as u64 == row.revision;
-            let writer = world.used.iter().find(is_writer);
-            if writer.is_some_and(|used| used.after < revision && revision <= used.until) {
-                row.revision = revision;
-            }
+            row.revision = revision;
         }
         cell
     }
 
-    /// A get in this gap may have restarted the idle time.
-    fn may_renew(&self, world: &mut World, clock: Span, (after, until): (u64, u64)) {
-        let Cell::Written(row) = &mut world.cell else {
-            return;
-        };
-        let (Some(ttl_ms), Some(deadline)) = (row.idle_ttl_ms, &mut row.idle_deadline_ms) else {
-            return;
-        };
-        let mut touches = self.timeline.touches.iter();
-        let is_here = touches.any(|touch| touch.after < until && after < touch.until);
-        if is_here && clock.from < deadline.to {
-            deadline.to = deadline
-                .to
-                .max(idle_deadline(Span::at(clock.to), ttl_ms).to);
+    /// The worlds once all these acts were done at one place in the log: none if one of them cannot be.
+    fn done(&self, world: &World, acts: &[(usize, &Act)], at: At) -> Vec<World> {
+        let mut worlds = vec![world.clone()];
+        for (place, act) in acts {
+            let name = self.stage.records[*place].name;
+            let next = worlds.iter().flat_map(|world| {
+                let steps = step(&Self::compared(world, *place, act), name, act, at).into_iter();
+                let done = steps.filter(|(said, _)| matches!(said, Said::Done { .. }));
+                done.map(|(_, cell)| world.with(*place, cell))
+            });
+            worlds = next.collect();
         }
+        worlds
     }
 
-    /// Notes the conflicts that some world explains, somewhere in this gap.
-    fn settle(&self, open: &mut [bool], worlds: &[World], after: u64, until: u64) {
-        for (doubt, is_open) in self.timeline.doubts.iter().zip(open) {
-            let (from, to) = (after.max(doubt.after), until.min(doubt.until));
-            // The entry of the conflict itself stands in the gap.
-            if *is_open && from < to && self.bounds.has_room(from, to) {
-                *is_open = !worlds
-                    .iter()
-                    .any(|world| self.explains(world, doubt, from, to));
-            }
-        }
-    }
-
-    fn explains(&self, world: &World, doubt: &Doubt<'_>, from: u64, to: u64) -> bool {
-        let at = At {
-            index: UNSEEN,
-            clock: self.bounds.clock(from, to),
-        };
-        let steps = step(&world.cell, self.name, doubt.act, at);
-        steps.iter().any(|(said, _)| match said {
-            Said::Conflict(revision) if *revision >= UNSEEN => {
-                doubt.revision > 0 && !self.bounds.is_told(doubt.revision)
-            }
-            Said::Conflict(revision) => *revision == doubt.revision,
-            Said::Done { .. } | Said::NotLive(_) => false,
-        })
-    }
-
-    fn count(&self, count: usize, worlds: &[World], entry: &Entry<'_>) -> Counted {
-        let clock = Span::at(entry.clock_ms);
+    fn count(&self, count: usize, worlds: &[World], place: usize, entry: &Entry<'_>) -> Counted {
+        let (clock, name) = (Span::at(entry.clock_ms), self.stage.records[place].name);
         let may = |seen: Seen<'_>| {
             worlds.iter().any(|world| {
-                let statuses = world.cell.statuses(self.name, clock);
-                let row = world.cell.row();
-                statuses
-                    .iter()
-                    .any(|status| seen.may_be(self.name, *status, row))
+                let cell = &world.standing[place].cell;
+                let mut statuses = cell.statuses(name, clock).into_iter();
+                statuses.any(|status| seen.may_be(name, status, cell.row()))
             })
         };
         Counted {
@@ -284,73 +202,111 @@ impl Replay<'_, '_> {
     }
 
     /// What is left of the worlds that agree with an entry.
-    fn meet(&self, worlds: &[World], entry: &Entry<'_>) -> Vec<World> {
+    fn meet(&self, worlds: &[World], place: usize, entry: &Entry<'_>) -> Vec<World> {
         let meet = |world: &World| match &entry.what {
-            What::Act { act, heard, .. } => self.act(world, act, heard, entry),
-            What::Look(seen) => self.look(world, seen, entry).into_iter().collect(),
+            What::Act { act, heard, .. } => self.act(world, place, act, heard, entry),
+            What::Pin(pin) => self.pinned(world, pin),
+            What::Look(seen) => self.look(world, place, seen, entry).into_iter().collect(),
         };
         worlds.iter().flat_map(meet).collect()
     }
 
-    fn act(&self, world: &World, act: &Act, heard: &Heard<'_>, entry: &Entry<'_>) -> Vec<World> {
+    fn act(
+        &self,
+        world: &World,
+        place: usize,
+        act: &Act,
+        heard: &Heard<'_>,
+        entry: &Entry<'_>,
+    ) -> Vec<World> {
         let at = At::new(entry.index, entry.clock_ms);
-        let cell = self.compared(world, act);
-        let steps = step(&cell, self.name, act, at);
-        let agreeing = steps
-            .into_iter()
-            .filter(|(said, _)| agrees(self.name, act, said, heard));
+        let name = self.stage.records[place].name;
+        let steps = step(&Self::compared(world, place, act), name, act, at).into_iter();
+        let agreeing = steps.filter(|(said, _)| agrees(name, act, said, heard));
         agreeing
-            .map(|(_, cell)| World {
-                cell: match heard {
-                    Heard::Ready => world.cell.clone(),
-                    Heard::Done {
-                        info: Some(info), ..
-                    } => told(cell, info),
-                    Heard::Done { .. } | Heard::NotLive(_) | Heard::Shown => cell,
-                },
-                used: world.used.clone(),
+            .map(|(_, cell)| match heard {
+                Heard::Ready => world.clone(),
+                Heard::Done {
+                    info: Some(info), ..
+                } => world.with(place, told(cell, info)),
+                Heard::Done { .. } | Heard::NotLive(_) | Heard::Shown => world.with(place, cell),
             })
             .collect()
     }
 
-    fn look(&self, world: &World, seen: &Seen<'_>, entry: &Entry<'_>) -> Option<World> {
-        let statuses = world.cell.statuses(self.name, Span::at(entry.clock_ms));
-        let row = world.cell.row();
-        let mut statuses = statuses.into_iter();
-        statuses.find(|status| seen.may_be(self.name, *status, row))?;
-        let cell = match seen {
-            Seen::Record { info, .. } => told(world.cell.clone(), info),
-            _ => world.cell.clone(),
+    /// One of the writers wrote this revision: to these records, or to others if it was not shown of these.
+    fn pinned(&self, world: &World, pin: &Pin) -> Vec<World> {
+        let has_it = |place: usize| {
+            let row = world.standing[place].cell.row();
+            row.is_some_and(|row| row.revision == pin.revision)
         };
-        Some(World {
-            cell,
-            used: world.used.clone(),
-        })
+        let mut shown = pin.shown.iter().filter_map(|name| self.stage.place(name));
+        let is_shown = shown.clone().next().is_some();
+        if shown.any(has_it) {
+            return vec![world.clone()];
+        }
+        let at = At::new(pin.revision, pin.clock_ms);
+        let is_free = |deed| self.allowed.contains(&deed) && !world.has_used(deed);
+        let writers = pin.writers.iter().filter(|writer| is_free(writer.deed));
+        let written = writers.flat_map(|writer| {
+            let acts = self.stage.acts(self.known, writer.deed, &writer.names);
+            let mut written = self.done(world, &acts, at);
+            for world in &mut written {
+                world.uses(writer.deed);
+            }
+            written
+        });
+        let elsewhere = (!is_shown).then(|| world.clone());
+        written.chain(elsewhere).collect()
     }
 
-    /// One of each: of two that hold the same, the one that used up less.
-    fn distinct(&self, worlds: Vec<World>) -> Vec<World> {
-        if worlds.len() < 2 {
-            return worlds;
-        }
-        let mut by_cell: HashMap<(Cell, Vec<usize>), Vec<World>> = HashMap::new();
-        let mut order = Vec::new();
-        for world in worlds {
-            let forced = world.used.iter().map(|used| used.deed);
-            let forced: Vec<_> = forced
-                .filter(|deed| self.forced.contains_key(deed))
+    fn look(
+        &self,
+        world: &World,
+        place: usize,
+        seen: &Seen<'_>,
+        entry: &Entry<'_>,
+    ) -> Option<World> {
+        let (cell, name) = (&world.standing[place].cell, self.stage.records[place].name);
+        let statuses = cell.statuses(name, Span::at(entry.clock_ms));
+        let mut statuses = statuses.into_iter();
+        statuses.find(|status| seen.may_be(name, *status, cell.row()))?;
+        Some(match seen {
+            Seen::Record { info, .. } => world.with(place, told(cell.clone(), info)),
+            _ => world.clone(),
+        })
+    }
+}
+
+impl Path<'_> {
+    /// The worlds that have explained all conflicts that cannot stand behind this index.
+    fn close(&mut self, mut worlds: Vec<World>, until: u64) -> Result<Vec<World>, Ran> {
+        for conflict in self.conflicts.over(until) {
+            let left: Vec<_> = worlds
+                .iter()
+                .filter_map(|world| world.rid_of(conflict))
                 .collect();
-            let key = (world.cell.clone(), forced);
-            let alike = by_cell.entry(key.clone()).or_insert_with(|| {
-                order.push(key);
-                Vec::new()
-            });
-            if !alike.iter().any(|other| other.used_within(&world)) {
-                alike.retain(|other| !world.used_within(other));
-                alike.push(world);
+            if left.is_empty() {
+                let (place, number) = self.conflicts.of_record(conflict);
+                return Err(self.stuck(place, Contradiction::Doubt(number), &worlds));
+            }
+            worlds = left;
+        }
+        Ok(worlds)
+    }
+
+    /// No world is left; or of those that were not left out.
+    fn stuck(&self, place: usize, at: Contradiction, worlds: &[World]) -> Ran {
+        if !self.is_whole {
+            return Ran::TooMany;
+        }
+        let mut before: Vec<Cell> = Vec::new();
+        for world in worlds {
+            let cell = &world.standing[place].cell;
+            if !before.contains(cell) {
+                before.push(cell.clone());
             }
         }
-        let mut take = |key| by_cell.remove(key).unwrap_or_default();
-        order.iter().flat_map(&mut take).collect()
+        Ran::Stuck(Stuck { place, at, before })
     }
 }

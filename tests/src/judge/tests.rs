@@ -5,6 +5,7 @@ mod doubt;
 mod good;
 mod random;
 mod tale;
+mod unseen;
 
 use super::{Rule, Verdict, judge};
 use crate::history::{Event, History};

@@ -1,6 +1,6 @@
 //! One record's history: what was done to it and what was seen of it, in the order of the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use helve_client::v1::{HandleStatus, RecordInfo};
@@ -8,6 +8,7 @@ use helve_client::v1::{HandleStatus, RecordInfo};
 use super::{
     bounds::Bounds,
     deeds::{Deed, Fate},
+    evidence::Pin,
     looks,
     told::Heard,
     verdict::Finding,
@@ -27,6 +28,14 @@ pub(super) struct Entry<'a> {
     pub(super) event: usize,
 }
 
+impl Entry<'_> {
+    /// Where it stands: at one index the write is first, since the view holds it.
+    pub(super) fn place(&self) -> (u64, bool) {
+        (self.index, matches!(self.what, What::Look(_)))
+    }
+}
+
+/// What stands there.
 #[derive(Debug)]
 pub(super) enum What<'a> {
     /// The deed of this number.
@@ -35,6 +44,8 @@ pub(super) enum What<'a> {
         heard: Heard<'a>,
         deed: usize,
     },
+    /// The write that made this revision, whichever it was.
+    Pin(&'a Pin),
     Look(Seen<'a>),
 }
 
@@ -54,14 +65,6 @@ pub(super) enum Seen<'a> {
     Gone,
     /// The total of this count only.
     Counted(usize),
-}
-
-/// What may stand anywhere behind an index, or nowhere.
-#[derive(Debug)]
-pub(super) struct Float<'a> {
-    pub(super) deed: usize,
-    pub(super) act: &'a Act,
-    pub(super) after: u64,
 }
 
 /// A conflict: at some index behind `after`, up to `until`, the record had this revision.
@@ -85,7 +88,8 @@ pub(super) struct Touch {
 #[derive(Debug, Default)]
 pub(super) struct Timeline<'a> {
     pub(super) entries: Vec<Entry<'a>>,
-    pub(super) floats: Vec<Float<'a>>,
+    /// The deeds, by their numbers, that may stand anywhere or nowhere.
+    pub(super) floats: BTreeSet<usize>,
     pub(super) doubts: Vec<Doubt<'a>>,
     pub(super) touches: Vec<Touch>,
     /// The first index at which something may have been there.
@@ -124,11 +128,15 @@ pub(super) struct Timelines<'a> {
 pub(super) fn timelines<'a>(
     events: &'a [Event],
     deeds: &'a [Deed],
+    pins: &'a [Pin],
     bounds: &Bounds,
 ) -> Timelines<'a> {
     let mut all = Timelines::default();
     for (number, deed) in deeds.iter().enumerate() {
-        add_deed(&mut all, events, deeds, bounds, (number, deed));
+        add_deed(&mut all, events, bounds, (number, deed));
+    }
+    for pin in pins {
+        add_pin(&mut all, pin);
     }
     looks::add_names(&mut all, events);
     // Now every name is known; lists and counts say something of those, too, that they do not show.
@@ -136,11 +144,7 @@ pub(super) fn timelines<'a>(
         looks::add(&mut all, event, deeds, bounds);
     }
     for timeline in all.of.values_mut() {
-        // At one index the write stands first: the view holds it.
-        let is_look = |entry: &Entry<'_>| matches!(entry.what, What::Look(_));
-        timeline
-            .entries
-            .sort_by_key(|entry| (entry.index, is_look(entry)));
+        timeline.entries.sort_by_key(Entry::place);
     }
     all
 }
@@ -148,7 +152,6 @@ pub(super) fn timelines<'a>(
 fn add_deed<'a>(
     all: &mut Timelines<'a>,
     events: &'a [Event],
-    deeds: &'a [Deed],
     bounds: &Bounds,
     (number, deed): (usize, &'a Deed),
 ) {
@@ -176,11 +179,7 @@ fn add_deed<'a>(
             }
             Fate::Unknown | Fate::Denied => {
                 timeline.may_be_born(deed.after + 1);
-                timeline.floats.push(Float {
-                    deed: number,
-                    act,
-                    after: deed.after,
-                });
+                timeline.floats.insert(number);
             }
             Fate::Conflict {
                 revision,
@@ -194,11 +193,27 @@ fn add_deed<'a>(
                     revision,
                     after: deed.after,
                     until,
-                    event: deeds[number].teller,
+                    event: deed.teller,
                 });
             }
             Fate::Conflict { .. } => {}
         }
+    }
+}
+
+fn add_pin<'a>(all: &mut Timelines<'a>, pin: &'a Pin) {
+    for name in pin.names() {
+        let timeline = all.of.entry(name.clone()).or_default();
+        timeline.may_be_born(pin.revision);
+        timeline
+            .floats
+            .extend(pin.writers.iter().map(|writer| writer.deed));
+        timeline.entries.push(Entry {
+            index: pin.revision,
+            clock_ms: pin.clock_ms,
+            what: What::Pin(pin),
+            event: pin.event,
+        });
     }
 }
 

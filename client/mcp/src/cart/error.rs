@@ -8,8 +8,7 @@ use rmcp::{
 };
 use serde_json::json;
 
-/// The `_meta` key of a tool error under which its [reason](ToolError::reason) stands.
-pub const REASON: &str = "helve.v1/reason";
+pub use crate::reason::{REASON, UNAVAILABLE};
 
 /// A tool execution error. Its text goes to the model; it says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -121,9 +120,6 @@ impl From<helve_client::Error> for ToolError {
         }
     }
 }
-
-/// The one reason after which the same call may be made again.
-pub const UNAVAILABLE: &str = "UNAVAILABLE";
 
 impl IntoCallToolResult for ToolError {
     fn into_call_tool_result(self) -> Result<CallToolResponse, ErrorData> {

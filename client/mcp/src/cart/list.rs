@@ -13,10 +13,16 @@ const SHOWN_MAX: usize = 100;
 
 /// The open carts, by id. Looking at the list does not keep them from expiring.
 pub(super) async fn list(carts: &Carts) -> Result<CartList, ToolError> {
-    let listing = carts.handles.list_values().await?;
-    let open = listing.items.len() as u64;
-    let shown = listing.items.into_iter().take(SHOWN_MAX);
-    let carts = shown
+    let first = carts.handles.list_first_values(SHOWN_MAX).await?.items;
+    let shown = first.len() as u64;
+    // Those that are not shown are not read either, however many they are.
+    let open = if first.len() < SHOWN_MAX {
+        shown
+    } else {
+        carts.handles.len().await?.max(shown)
+    };
+    let carts = first
+        .into_iter()
         .map(|record| CartView::of(&record.info.name, record.value))
         .collect();
     Ok(CartList { carts, open })

@@ -17,6 +17,7 @@ mod error;
 mod items;
 mod list;
 mod model;
+mod owners;
 mod tools;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -25,9 +26,12 @@ use helve_client::{Client, Error, ErrorKind, HandleOptions, Handles, KeyOptions,
 use http::request::Parts;
 use rmcp::{handler::server::router::tool::ToolRouter, model::Extensions};
 
+use crate::serve::Versions;
+
 pub use self::{
     error::{REASON, ToolError, UNAVAILABLE},
     model::{Added, Cart, LINES_MAX, Line, NAME_BYTES_MAX, ORDERS, Order},
+    owners::{Anonymous, Authenticated, Owners},
     tools::{AbandonView, CartList, CartView},
 };
 
@@ -35,26 +39,6 @@ pub use self::{
 const ID_PREFIX: &str = "cart";
 /// How often a transaction that others got ahead of is tried anew before the caller is asked to call again.
 const ROUNDS_MAX: usize = 8;
-
-/// Says whose carts a request is about: the verified subject of its credential.
-pub trait Owners: Send + Sync {
-    /// The owner of the carts that this request may see; empty where there is none. `parts` are the HTTP request's; none on
-    /// other transports.
-    ///
-    /// # Errors
-    /// If the credential is missing or does not hold.
-    fn owner(&self, parts: Option<&Parts>) -> Result<String, ToolError>;
-}
-
-/// No authentication: all callers are one, with an empty owner.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Anonymous;
-
-impl Owners for Anonymous {
-    fn owner(&self, _: Option<&Parts>) -> Result<String, ToolError> {
-        Ok(String::new())
-    }
-}
 
 /// What a cart server needs to know.
 #[derive(Clone)]
@@ -65,6 +49,8 @@ pub struct Settings {
     pub idle_ttl: Duration,
     /// Whose carts a request is about.
     pub owners: Arc<dyn Owners>,
+    /// Which protocol versions are spoken.
+    pub versions: Versions,
 }
 
 impl Default for Settings {
@@ -73,6 +59,7 @@ impl Default for Settings {
             store: "cart".to_owned(),
             idle_ttl: Duration::from_secs(24 * 60 * 60),
             owners: Arc::new(Anonymous),
+            versions: Versions::default(),
         }
     }
 }
@@ -115,6 +102,7 @@ impl CartServer {
             store,
             idle_ttl,
             owners,
+            ..
         } = &*self.settings;
         let owner = owners.owner(extensions.get::<Parts>())?;
         let handles = HandleOptions::new(store.as_str())

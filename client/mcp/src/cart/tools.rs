@@ -256,7 +256,7 @@ impl ServerHandler for CartServer {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(&[ProtocolVersion::V_2026_07_28])
+        Cow::Borrowed(self.settings.versions.supported())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Replicas of the cart server on one store in memory, behind the balancer, whose answers can be lost.
 
+pub(crate) mod words;
+
 use std::{
     collections::BTreeMap,
     io,

@@ -99,8 +99,12 @@ pub fn list<V: View>(
         return Ok(Read::Lapsed);
     }
     let span = reading.space.records(Kind::Handle, &path);
+    let rows_max = match usize::try_from(request.handles_max) {
+        Ok(handles_max @ 1..) => page.rows_max.min(handles_max),
+        _ => page.rows_max,
+    };
     let part = Part {
-        page,
+        page: Page { rows_max, ..page },
         resume_token: &request.resume_token,
         with_values: request.with_values,
     };
@@ -120,6 +124,21 @@ pub fn list<V: View>(
         handles,
         resume_token,
     }))
+}
+
+/// What of a list remains after one part of it; nothing after the last part.
+#[must_use]
+pub fn rest(mut request: ListRequest, part: &ListReply) -> Option<ListRequest> {
+    request.resume_token.clone_from(&part.resume_token);
+    if request.handles_max > 0 {
+        request.handles_max = request
+            .handles_max
+            .saturating_sub(part.handles.len() as u64);
+        if request.handles_max == 0 {
+            return None;
+        }
+    }
+    (!request.resume_token.is_empty()).then_some(request)
 }
 
 fn listed(owner: &[u8], id: &[u8], row: RecordRow) -> Result<ListedHandle, Fault> {

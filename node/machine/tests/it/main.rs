@@ -13,6 +13,8 @@ mod story;
 mod planted;
 
 #[cfg(not(feature = "planted"))]
+mod bad_input;
+#[cfg(not(feature = "planted"))]
 mod checks;
 #[cfg(not(feature = "planted"))]
 mod idle;

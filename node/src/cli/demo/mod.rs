@@ -1,6 +1,7 @@
 //! `helve demo`: three nodes and two MCP cart servers behind a balancer, cart flows through them, a killed leader and a killed
 //! cart server in the middle, and a verdict that rests on a ledger the clients wrote and on what each node then holds.
 
+mod bond;
 mod faults;
 mod flows;
 mod nodes;
@@ -21,6 +22,7 @@ use helve_client::{Client, ClusterBuilder};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
+pub(super) use self::bond::keep;
 use self::{
     flows::{Flows, Gates},
     nodes::Nodes,

@@ -12,6 +12,8 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::process::Signal;
 use tokio::process::{Child, Command};
 
+use super::bond;
+
 /// How a process is started, each time alike.
 #[derive(Debug, Clone)]
 pub(super) struct Spec {
@@ -21,7 +23,7 @@ pub(super) struct Spec {
     pub(super) arguments: Vec<String>,
 }
 
-/// A process that this one started. If it is dropped, whatever the reason, the process is killed.
+/// A process that this one started. If it is dropped, whatever the reason, the process is killed; and if this process dies itself.
 #[derive(Debug)]
 pub(super) struct Process {
     spec: Spec,
@@ -51,8 +53,10 @@ impl Process {
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_stray(name)) {
             command.env_remove(name);
         }
+        let (name, value) = bond::variable();
         let child = command
             .args(&self.spec.arguments)
+            .env(name, value)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -18,7 +18,7 @@ pub(super) async fn run(args: &ListArgs) -> Outcome {
         store: args.store.clone(),
         owner: args.owner.clone(),
         with_values: args.values,
-        resume_token: bytes::Bytes::new(),
+        ..ListRequest::default()
     };
     let parts = client(&args.cluster)?
         .list_handles(request)

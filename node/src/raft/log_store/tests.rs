@@ -289,10 +289,10 @@ fn reads_come_in_pages_and_are_never_empty() {
                 LogStore::open(&path, GROUP_ID, tail_bytes, PurgeGate::default()).unwrap();
             append(
                 &mut log,
-                (0..5).map(|index| command(1, index, PAGE_BYTES_MAX / 2 - 100)),
+                (0..5).map(|index| command(1, index, LOG_PAGE_BYTES_MAX / 2 - 100)),
             )
             .await;
-            append(&mut log, [command(1, 5, PAGE_BYTES_MAX + 1)]).await;
+            append(&mut log, [command(1, 5, LOG_PAGE_BYTES_MAX + 1)]).await;
             assert_eq!(log.limited_get_log_entries(0, 6).await.unwrap().len(), 2);
             assert_eq!(log.limited_get_log_entries(5, 6).await.unwrap().len(), 1);
             let streamed: Vec<_> = log.entries_stream(1..6).await.try_collect().await.unwrap();

@@ -1,5 +1,7 @@
 //! Tests of `state_db`.
 
+mod reopened;
+
 use tempfile::TempDir;
 
 use super::*;

@@ -16,7 +16,7 @@ impl Backend for Forgetful {
         if let Some(identity) = identity_mut(&mut call) {
             *identity = None;
         }
-        self.0.with_deadline(deadline).call(Any(call)).await
+        self.0.with_deadline(deadline).call(Untyped(call)).await
     }
 
     async fn list_handles(&self, _: ListRequest, _: Duration) -> Result<Vec<ListReply>, Error> {

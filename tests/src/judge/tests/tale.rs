@@ -3,10 +3,12 @@
 use helve_client::{
     ErrorKind,
     v1::{
-        BatchStoreRequest, CallIdentity, DeleteRequest, GetRequest, Lifetime, ListRequest,
-        MintRequest, Operation, PutRequest, RenewRequest, ReplyHeader, RetrieveRequest, StoreItem,
-        StoreOperation, StoreRequest, TakeOperation, TakeRequest, TransactRequest,
-        call_identity::Identity, exchange_answer::Answer, exchange_call::Call, lifetime::Absolute,
+        BatchRetrieveRequest, BatchStoreRequest, CallIdentity, DeleteKeyOperation,
+        DeleteKeyRequest, DeleteRequest, ExistsRequest, GetRequest, Lifetime, ListRequest,
+        MintOperation, MintRequest, Operation, PutOperation, PutRequest, RenewOperation,
+        RenewRequest, ReplyHeader, RetrieveRequest, StoreItem, StoreOperation, StoreRequest,
+        TakeOperation, TakeRequest, TransactRequest, Unit, call_identity::Identity,
+        exchange_answer::Answer, exchange_call::Call, lifetime::Absolute,
         operation::Operation as Op,
     },
 };
@@ -252,25 +254,114 @@ pub(super) fn batch(values: &[(&str, &str)]) -> Call {
     })
 }
 
+pub(super) fn take_if(id: &str, revision: u64) -> Call {
+    let Call::Take(take) = take(id) else {
+        unreachable!("take makes takes")
+    };
+    Call::Take(TakeRequest {
+        if_revision: Some(revision),
+        ..take
+    })
+}
+
+pub(super) fn delete_key(key: &str) -> Call {
+    Call::DeleteKey(DeleteKeyRequest {
+        key: key.into(),
+        ..DeleteKeyRequest::default()
+    })
+}
+
+pub(super) fn exists(key: &str) -> Call {
+    Call::Exists(ExistsRequest {
+        key: key.into(),
+        ..ExistsRequest::default()
+    })
+}
+
+pub(super) fn batch_retrieve(keys: &[&str]) -> Call {
+    Call::BatchRetrieve(BatchRetrieveRequest {
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        ..BatchRetrieveRequest::default()
+    })
+}
+
 /// Takes a cart and stores its order, as one.
 pub(super) fn checkout(id: &str, order: &str, value: &str) -> Call {
-    let take = Op::Take(TakeOperation {
+    transact([taken(id, None), stored(order, value)])
+}
+
+/// The same, of a cart that must be as it was read.
+pub(super) fn checkout_if(id: &str, revision: u64, order: &str, value: &str) -> Call {
+    transact([taken(id, Some(revision)), stored(order, value)])
+}
+
+/// Changes two handles that must be as they were read, as one.
+pub(super) fn transfer(of: [(&str, u64); 2], value: &str) -> Call {
+    transact(of.map(|(id, revision)| {
+        Op::Put(PutOperation {
+            store: STORE.into(),
+            id: id.into(),
+            value: format!("{value} of {id}").into(),
+            lifetime: Some(keep()),
+            if_revision: Some(revision),
+            ..PutOperation::default()
+        })
+    }))
+}
+
+/// Renews a handle, mints another and stores under another key what was under one, as one.
+pub(super) fn tidy(id: &str, from: &str, to: &str, value: &str) -> Call {
+    let renew = Op::Renew(RenewOperation {
         store: STORE.into(),
         id: id.into(),
-        ..TakeOperation::default()
+        lifetime: Some(after(80)),
+        ..RenewOperation::default()
     });
-    let store = Op::Store(StoreOperation {
-        key: order.into(),
+    let mint = Op::Mint(MintOperation {
+        store: STORE.into(),
+        value: format!("{value}, minted").into(),
+        ..MintOperation::default()
+    });
+    let delete = Op::DeleteKey(DeleteKeyOperation {
+        key: from.into(),
+        ..DeleteKeyOperation::default()
+    });
+    transact([renew, mint, delete, stored(to, value)])
+}
+
+fn taken(id: &str, if_revision: Option<u64>) -> Op {
+    Op::Take(TakeOperation {
+        store: STORE.into(),
+        id: id.into(),
+        if_revision,
+        ..TakeOperation::default()
+    })
+}
+
+fn stored(key: &str, value: &str) -> Op {
+    Op::Store(StoreOperation {
+        key: key.into(),
         value: value.to_owned().into(),
         ..StoreOperation::default()
-    });
+    })
+}
+
+fn transact(operations: impl IntoIterator<Item = Op>) -> Call {
     let operation = |operation| Operation {
         operation: Some(operation),
     };
     Call::Transact(TransactRequest {
-        operations: [take, store].map(operation).into(),
+        operations: operations.into_iter().map(operation).collect(),
         ..TransactRequest::default()
     })
+}
+
+/// The lifetime that the record has.
+pub(super) fn keep() -> Lifetime {
+    Lifetime {
+        absolute: Some(Absolute::Keep(Unit {})),
+        idle_ttl_ms: None,
+    }
 }
 
 /// The same call under an identity of the caller's own.

@@ -1,6 +1,5 @@
 //! The reads of a story.
 
-use bytes::Bytes;
 use helve_machine::query::{self, Page};
 use helve_proto::v1::{
     BatchRetrieveRequest, CountRequest, ExistsRequest, GetRequest, HandleStatus, ListKeysRequest,
@@ -31,7 +30,7 @@ impl Story {
                     store,
                     owner,
                     with_values: true,
-                    resume_token: Bytes::new(),
+                    ..ListRequest::default()
                 };
                 let mut listed = Vec::new();
                 loop {
@@ -42,11 +41,10 @@ impl Story {
                     let reply = self.host.read(self.now_ms, |rows, scope| {
                         query::list(rows, scope, &request, page)
                     });
+                    let rest = query::rest(request, &reply);
                     listed.extend(reply.handles);
-                    request.resume_token = reply.resume_token;
-                    if request.resume_token.is_empty() {
-                        break;
-                    }
+                    let Some(rest) = rest else { break };
+                    request = rest;
                 }
                 let names = listed
                     .iter()

@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, time::Duration};
 
-use helve_proto::{ERROR_DOMAIN, Reason};
+use helve_proto::{ERROR_DOMAIN, Reason, v1::ErrorReply};
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
@@ -42,20 +42,70 @@ impl Verdict {
         }
     }
 
-    pub(crate) fn of(status: Status) -> Self {
-        match reason(&status) {
-            Some((reason, refusal)) => Self::of_reason(reason, refusal, &status),
-            None => Self::of_code(status),
+    /// The node answered with something that this version does not know.
+    pub(crate) fn unreadable() -> Self {
+        Self::Unknown {
+            error: Error::internal("an answer that this version does not know"),
+            node: Health::Sound,
         }
     }
 
-    fn of_reason(reason: Reason, error: Error, status: &Status) -> Self {
+    /// Of a unary call, or of a stream that was not opened.
+    pub(crate) fn of(status: Status) -> Self {
+        let info = status
+            .get_details_error_info()
+            .filter(|info| info.domain == ERROR_DOMAIN);
+        let reason = info.as_ref().and_then(|info| Reason::parse(&info.reason));
+        let (Some(info), Some(reason)) = (info, reason) else {
+            return Self::of_code(status);
+        };
+        let refusal = refusal(reason, status.message(), |name| info.metadata.get(name));
+        let pause = status.get_details_retry_info();
+        Self::of_reason(reason, refusal, pause.and_then(|info| info.retry_delay))
+    }
+
+    /// Of a call that Exchange carried.
+    pub(crate) fn of_reply(reply: ErrorReply) -> Self {
+        let Some(reason) = Reason::parse(&reply.reason) else {
+            return Self::of_code(Status::new(Code::from_i32(reply.code), reply.message));
+        };
+        let said = |name: &str| reply.metadata.get(name);
+        let pause_ms = said("retry_after_ms").and_then(|text| text.parse().ok());
+        let refusal = refusal(reason, &reply.message, said);
+        Self::of_reason(reason, refusal, pause_ms.map(Duration::from_millis))
+    }
+
+    /// The same of a call that never left this client: it was not done, whatever became of others.
+    pub(crate) fn of_unsent(self) -> Self {
+        match self {
+            Self::Unknown { error, node } => Self::NotDone {
+                error,
+                pause: None,
+                node,
+            },
+            verdict => verdict,
+        }
+    }
+
+    /// The same of a call that was sent over a stream whose end says this, unanswered. A node that stops first answers all that it
+    /// has taken from the stream; any other end is not about this call.
+    pub(crate) fn of_stream(self) -> Self {
+        match self {
+            Self::NotDone { ref error, .. } if error.reason() == Some(Reason::Stopping) => self,
+            Self::NotDone { error, .. } | Self::Unknown { error, .. } | Self::Refused(error) => {
+                Self::Unknown {
+                    error,
+                    node: Health::Suspect,
+                }
+            }
+        }
+    }
+
+    fn of_reason(reason: Reason, error: Error, pause: Option<Duration>) -> Self {
         match reason {
             Reason::Overloaded => Self::NotDone {
                 error,
-                pause: status
-                    .get_details_retry_info()
-                    .and_then(|info| info.retry_delay),
+                pause,
                 node: Health::Sound,
             },
             Reason::NoLeader => Self::NotDone {
@@ -110,21 +160,16 @@ impl Verdict {
     }
 }
 
-/// Helve's own reason, and the error that it makes.
-fn reason(status: &Status) -> Option<(Reason, Error)> {
-    let info = status
-        .get_details_error_info()
-        .filter(|info| info.domain == ERROR_DOMAIN)?;
-    let reason = Reason::parse(&info.reason)?;
-    let number = |name: &str| info.metadata.get(name).and_then(|text| text.parse().ok());
+/// The error that goes with Helve's own reason.
+fn refusal<'a>(reason: Reason, message: &str, said: impl Fn(&str) -> Option<&'a String>) -> Error {
+    let number = |name| said(name).and_then(|text| text.parse().ok());
     let operation = number("operation").and_then(|number: u64| u32::try_from(number).ok());
-    let error = Error::refused(
+    Error::refused(
         reason,
-        status.message(),
+        message,
         number("revision").unwrap_or(0),
         operation.unwrap_or(0),
-    );
-    Some((reason, error))
+    )
 }
 
 /// Whether a transport refused a message for its size. It has a code for that, but shares it: only the words tell.
@@ -216,6 +261,39 @@ mod tests {
             operation,
         };
         assert_eq!(error.kind(), conflict);
+    }
+
+    #[test]
+    fn an_error_within_a_stream_says_what_the_status_of_a_unary_call_says() {
+        let reply = |code: Code, reason: &str| ErrorReply {
+            code: code.into(),
+            reason: reason.to_owned(),
+            message: "what to do".to_owned(),
+            metadata: [
+                ("revision", "7"),
+                ("operation", "2"),
+                ("retry_after_ms", "40"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        };
+        for &reason in Reason::ALL {
+            let unary = Verdict::of(status(Code::Unavailable, reason));
+            let carried = Verdict::of_reply(reply(Code::Unavailable, reason.as_str()));
+            assert_eq!(format!("{unary:?}"), format!("{carried:?}"));
+        }
+        let unknown = Verdict::of_reply(reply(Code::Unavailable, "LATER_VERSION"));
+        assert!(matches!(unknown, Verdict::Unknown { .. }), "{unknown:?}");
+    }
+
+    #[test]
+    fn only_a_stopping_node_says_by_the_end_of_a_stream_that_a_sent_call_was_not_done() {
+        let stopping = Verdict::of(status(Code::Unavailable, Reason::Stopping)).of_stream();
+        assert!(matches!(stopping, Verdict::NotDone { .. }), "{stopping:?}");
+        for reason in [Reason::Overloaded, Reason::BadRequest, Reason::NoLeader] {
+            let other = Verdict::of(status(Code::Unavailable, reason)).of_stream();
+            assert!(matches!(other, Verdict::Unknown { .. }), "{other:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! What the tools take: the source of their input schemas.
+
+use std::time::Duration;
+
+use helve_client::Ttl;
+use rmcp::model::JsonObject;
+use schemars::JsonSchema;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::error::ToolError;
+
+/// Keys in one batch. The cluster takes 128 operations at once, of which a confirmation is one.
+pub const BATCH_KEYS_MAX: usize = 100;
+/// Keys in one answer of `list`.
+pub const LIST_KEYS_MAX: usize = 1000;
+/// Characters of a complaint about arguments: it repeats some of what was sent.
+const COMPLAINT_CHARS_MAX: usize = 200;
+
+/// Arguments of `retrieve` and `exists`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneKey {
+    /// The key: 1 to 1,024 bytes.
+    #[schemars(length(min = 1, max = 1024))]
+    pub(super) key: String,
+}
+
+/// Arguments of `delete`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Delete {
+    /// The key: 1 to 1,024 bytes. It need not exist.
+    #[schemars(length(min = 1, max = 1024))]
+    pub(super) key: String,
+    /// Delete only if the key is at this revision, as another tool told it.
+    pub(super) if_revision: Option<u64>,
+}
+
+/// Arguments of `store`, and one item of `batch_store`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Store {
+    /// The key: 1 to 1,024 bytes. A convention is parts with `/` between them, such as checkpoints/my-agent/latest.
+    #[schemars(length(min = 1, max = 1024))]
+    pub(super) key: String,
+    /// The value: any JSON, at most 1 MiB.
+    #[serde(deserialize_with = "present")]
+    pub(super) value: Value,
+    /// How long the key lives from now on, in milliseconds. Without it, `lifetime` says.
+    #[schemars(range(min = 1))]
+    pub(super) ttl_ms: Option<u64>,
+    /// How long the key lives if there is no `ttl_ms`: the server's default, for ever, or as long as it would have lived.
+    pub(super) lifetime: Option<Lifetime>,
+    /// Store only if the key is at this revision, as another tool told it; 0: only if there is no such key.
+    pub(super) if_revision: Option<u64>,
+}
+
+/// A lifetime that is no time.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Lifetime {
+    /// What the server gives: for ever, unless its operator says otherwise.
+    Default,
+    /// For ever.
+    Never,
+    /// What the key has.
+    Keep,
+}
+
+impl Store {
+    /// How long the key is to live.
+    pub(super) fn ttl(&self) -> Result<Ttl, ToolError> {
+        match (self.ttl_ms, self.lifetime) {
+            (Some(_), Some(_)) => Err(ToolError::bad_argument(
+                "ttl_ms and lifetime together: give one of them",
+            )),
+            (Some(0), None) => Err(ToolError::bad_argument("ttl_ms of 0: at least 1")),
+            (Some(ms), None) => Ok(Ttl::After(Duration::from_millis(ms))),
+            (None, None | Some(Lifetime::Default)) => Ok(Ttl::Default),
+            (None, Some(Lifetime::Never)) => Ok(Ttl::Never),
+            (None, Some(Lifetime::Keep)) => Ok(Ttl::Keep),
+        }
+    }
+}
+
+/// Arguments of `batch_store`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BatchStore {
+    /// What to store: 1 to 100 items, no key twice, 4 MiB in all.
+    #[schemars(length(min = 1, max = 100))]
+    pub(super) items: Vec<Store>,
+}
+
+/// Arguments of `batch_retrieve`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BatchRetrieve {
+    /// The keys: 1 to 100.
+    #[schemars(length(min = 1, max = 100))]
+    pub(super) keys: Vec<String>,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct List {
+    /// What the keys begin with; empty or left out: all keys.
+    #[serde(default)]
+    pub(super) prefix: String,
+    /// Only keys behind this one, in the order of their bytes: `next` of the answer before, to go on where that ended.
+    pub(super) after: Option<String>,
+    /// How many keys to answer, 1 to 1,000.
+    #[serde(default = "whole_page")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) limit: usize,
+}
+
+fn whole_page() -> usize {
+    LIST_KEYS_MAX
+}
+
+/// A value that must be there, though it may be null.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    Value::deserialize(deserializer)
+}
+
+/// Reads a tool's arguments.
+pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ToolError> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
+        let complaint: String = error
+            .to_string()
+            .chars()
+            .take(COMPLAINT_CHARS_MAX)
+            .collect();
+        ToolError::bad_argument(complaint)
+    })
+}
+
+/// Whether a batch is neither empty nor over its bound.
+pub(super) fn check_batch(name: &str, keys: usize) -> Result<(), ToolError> {
+    if (1..=BATCH_KEYS_MAX).contains(&keys) {
+        return Ok(());
+    }
+    Err(ToolError::bad_argument(format!(
+        "{keys} {name}: 1 to {BATCH_KEYS_MAX} at once"
+    )))
+}

@@ -1,0 +1,120 @@
+//! The tools that read.
+
+use helve_client::{
+    StateTool,
+    v1::{BatchRetrieveRequest, KeyRecord, RetrieveRequest},
+};
+
+use super::{
+    answers::{Existence, KeyInfo, Listed, Retrieved, RetrievedBatch},
+    arguments::{BatchRetrieve, LIST_KEYS_MAX, List, OneKey, check_batch},
+    call::Call,
+    error::ToolError,
+};
+
+/// Bytes of values in one answer. They stand in it twice, as text and as structure, and balancers bound what they pass on.
+const ANSWER_BYTES_MAX: u64 = 2 << 20;
+
+pub(super) async fn retrieve(call: &Call, OneKey { key }: OneKey) -> Result<Retrieved, ToolError> {
+    let record = look(call, &key).await?;
+    retrieved(key, record)
+}
+
+pub(super) async fn exists(call: &Call, OneKey { key }: OneKey) -> Result<Existence, ToolError> {
+    let exists = call.keys().exists(&key).await?;
+    Ok(Existence { key, exists })
+}
+
+pub(super) async fn batch_retrieve(
+    call: &Call,
+    BatchRetrieve { keys }: BatchRetrieve,
+) -> Result<RetrievedBatch, ToolError> {
+    check_batch("keys", keys.len())?;
+    let request = BatchRetrieveRequest {
+        owner: call.owner().to_owned(),
+        keys: keys.clone(),
+    };
+    let reply = call.make(request).await?;
+    let records: Vec<_> = reply.keys.into_iter().map(|key| key.record).collect();
+    let bytes = records
+        .iter()
+        .flatten()
+        .map(|record| record.value.len() as u64)
+        .sum();
+    if bytes > ANSWER_BYTES_MAX {
+        return Err(ToolError::TooLarge {
+            bytes,
+            max: ANSWER_BYTES_MAX,
+        });
+    }
+    if records.len() != keys.len() {
+        tracing::error!("the store answered for another number of keys than it was asked for");
+        return Err(ToolError::Internal);
+    }
+    let answers = keys.into_iter().zip(records);
+    Ok(RetrievedBatch {
+        keys: answers
+            .map(|(key, record)| retrieved(key, record))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+pub(super) async fn list(
+    call: &Call,
+    List {
+        prefix,
+        after,
+        limit,
+    }: List,
+) -> Result<Listed, ToolError> {
+    if !(1..=LIST_KEYS_MAX).contains(&limit) {
+        return Err(ToolError::bad_argument(format!(
+            "a limit of {limit}: 1 to {LIST_KEYS_MAX}"
+        )));
+    }
+    let listing = call.keys().list_infos(&prefix).await?;
+    let is_behind = |name: &str| after.as_deref().is_none_or(|after| name > after);
+    let mut behind = listing
+        .items
+        .into_iter()
+        .filter(|info| is_behind(&info.name))
+        .map(KeyInfo::from);
+    let keys: Vec<_> = behind.by_ref().take(limit).collect();
+    let next = behind
+        .next()
+        .and_then(|_| keys.last().map(|last| last.key.clone()));
+    Ok(Listed {
+        keys,
+        revision: listing.revision,
+        next,
+    })
+}
+
+/// The key's record, with its value as it was stored; none, if there is no such key.
+pub(super) async fn look(call: &Call, key: &str) -> Result<Option<KeyRecord>, ToolError> {
+    let request = RetrieveRequest {
+        owner: call.owner().to_owned(),
+        key: key.to_owned(),
+    };
+    Ok(call.make(request).await?.record)
+}
+
+fn retrieved(key: String, record: Option<KeyRecord>) -> Result<Retrieved, ToolError> {
+    let Some(KeyRecord { info, value }) = record else {
+        return Ok(Retrieved {
+            key,
+            found: false,
+            value: None,
+            info: None,
+        });
+    };
+    let Ok(value) = serde_json::from_slice(&value) else {
+        return Err(ToolError::NotJson { key });
+    };
+    Ok(Retrieved {
+        key,
+        found: true,
+        value: Some(value),
+        info: info.map(KeyInfo::from),
+    })
+}

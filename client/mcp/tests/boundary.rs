@@ -1,0 +1,170 @@
+//! `requestState` between a server's handlers and its clients: sealed on its way out, opened on its way in, or refused.
+
+#![allow(clippy::unwrap_used)]
+
+mod guarded;
+
+use helve_client::MemoryBuilder;
+use proptest::{prelude::*, test_runner::TestRunner};
+use serde_json::{Value, json};
+
+use crate::guarded::{Ask, PLAIN, Replica};
+
+fn invalid() -> Value {
+    json!({
+        "code": -32602,
+        "message": "Invalid or expired requestState",
+        "data": {"reason": "invalid_request_state"},
+    })
+}
+
+#[tokio::test]
+async fn a_round_that_began_on_one_replica_ends_on_another_for_every_method() {
+    let (one, two) = (Replica::new(7, "shop", None), Replica::new(7, "shop", None));
+    let methods = [
+        ("tools/call", "delete"),
+        ("prompts/get", "greeting"),
+        ("resources/read", "file:///a"),
+    ];
+    for (method, target) in methods {
+        let ask = Ask {
+            method,
+            target,
+            ..Ask::tool()
+        };
+        let sealed = one.sealed(&ask).await;
+        assert!(!sealed.contains(PLAIN) && sealed.starts_with("h1."));
+        let done = two.ask(&ask, Some(&sealed)).await;
+        assert!(done.to_string().contains(PLAIN), "{method}: {done}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_an_echo_the_error_is_the_same_and_no_handler_runs() {
+    let replica = Replica::new(7, "shop", None);
+    let ask = Ask::tool();
+    let sealed = replica.sealed(&ask).await;
+    let runs = replica.runs();
+    let others = [
+        Ask {
+            user: Some("mallory"),
+            ..ask.clone()
+        },
+        Ask {
+            user: None,
+            ..ask.clone()
+        },
+        Ask {
+            target: "store",
+            ..ask.clone()
+        },
+        Ask {
+            method: "prompts/get",
+            ..ask.clone()
+        },
+        Ask {
+            arguments: json!({"key": "b"}),
+            ..ask.clone()
+        },
+        Ask {
+            arguments: json!({}),
+            ..ask.clone()
+        },
+    ];
+    for other in others {
+        assert_eq!(replica.ask(&other, Some(&sealed)).await, invalid());
+    }
+    let echoes = [
+        format!("{sealed}-TAMPERED"),
+        sealed[..sealed.len() - 4].to_owned(),
+        sealed.replacen("h1.", "h2.", 1),
+        format!("v1.{}", &sealed[3..]),
+        PLAIN.to_owned(),
+        String::new(),
+        "A".repeat(100_000),
+    ];
+    for echo in &echoes {
+        assert_eq!(replica.ask(&ask, Some(echo)).await, invalid(), "{echo}");
+    }
+    for foreign in [
+        Replica::new(8, "shop", None),
+        Replica::new(7, "other", None),
+    ] {
+        assert_eq!(foreign.ask(&ask, Some(&sealed)).await, invalid());
+        assert_eq!(foreign.runs(), 0);
+    }
+    assert_eq!(replica.runs(), runs, "no handler ran");
+    let done = replica.ask(&ask, Some(&sealed)).await;
+    assert!(done.to_string().contains(PLAIN), "it still holds: {done}");
+}
+
+#[tokio::test]
+async fn a_state_that_may_be_used_once_is_used_once_on_all_replicas_together() {
+    let client = MemoryBuilder::new().build().unwrap();
+    let replicas = [(); 3].map(|()| Replica::new(7, "shop", Some(&client)));
+    let ask = Ask::tool();
+    let sealed = replicas[0].sealed(&ask).await;
+    let answers = replicas.iter().map(|one| one.ask(&ask, Some(&sealed)));
+    let answers = futures::future::join_all(answers).await;
+    let done = |answer: &&Value| answer.to_string().contains(PLAIN);
+    assert_eq!(answers.iter().filter(done).count(), 1, "{answers:?}");
+    let refused = |answer: &&Value| **answer == invalid();
+    assert_eq!(answers.iter().filter(refused).count(), 2, "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_checked_is_not_called_invalid_and_no_handler_runs() {
+    let client = MemoryBuilder::new().build().unwrap();
+    let replica = Replica::new(7, "shop", Some(&client));
+    let ask = Ask::tool();
+    let sealed = replica.sealed(&ask).await;
+    let runs = replica.runs();
+    client.close();
+    let error = replica.ask(&ask, Some(&sealed)).await;
+    assert_eq!(error["code"], -32603, "{error}");
+    assert_eq!(error["data"], json!({"reason": "unavailable"}));
+    let forged = replica.ask(&ask, Some("h1.AAAA")).await;
+    assert_eq!(forged, invalid(), "that needs no cluster");
+    assert_eq!(replica.runs(), runs);
+}
+
+#[tokio::test]
+async fn equal_arguments_in_another_order_are_the_same_request_and_none_are_empty_ones() {
+    let replica = Replica::new(7, "shop", None);
+    let ask = |arguments: &str| Ask {
+        arguments: serde_json::from_str(arguments).unwrap(),
+        ..Ask::tool()
+    };
+    let sealed = replica.sealed(&ask(r#"{"a":1,"b":2}"#)).await;
+    let done = replica.ask(&ask(r#"{"b":2,"a":1}"#), Some(&sealed)).await;
+    assert!(done.to_string().contains(PLAIN), "{done}");
+    let sealed = replica.sealed(&ask("{}")).await;
+    let done = replica.ask(&ask("null"), Some(&sealed)).await;
+    assert!(done.to_string().contains(PLAIN), "{done}");
+}
+
+/// Ten thousand cases, or as many as the environment asks for.
+#[test]
+fn nothing_that_a_client_makes_up_reaches_a_handler() {
+    let cases = std::env::var("HELVE_CASES").ok();
+    let cases = cases.map_or(10_000, |cases| cases.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let replica = Replica::new(7, "shop", None);
+    let echo = prop_oneof![any::<String>(), "h1\\.[A-Za-z0-9_-]{0,400}"];
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    TestRunner::new(config)
+        .run(&echo, |echo| {
+            let answer = runtime.block_on(replica.ask(&Ask::tool(), Some(&echo)));
+            prop_assert_eq!(answer, invalid());
+            Ok(())
+        })
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(replica.runs(), 0);
+}

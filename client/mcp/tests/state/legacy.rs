@@ -1,0 +1,232 @@
+//! Clients before protocol 2026-07-28, whose sessions live in the cluster.
+
+use std::{net::SocketAddr, time::Duration};
+
+use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, StateTool};
+use helve_mcp::{
+    bearer::Guard,
+    legacy::{LegacySessions, router},
+    serve::{Access, Versions},
+    state::{Callers, server},
+    storage::SESSIONS,
+};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    callers::{token, verifier},
+    house::{ASKS, House, User, memory, settings},
+    wire::{Answer, Post, request},
+};
+
+/// Two replicas that speak to all clients.
+async fn house(client: &Client, callers: Callers) -> House {
+    let replica = |shutdown: &CancellationToken| {
+        let mut settings = settings(ASKS, &[7; 32]);
+        settings.versions = Versions::All;
+        settings.callers = callers.clone();
+        let server = server(client, settings);
+        let sessions = LegacySessions::new(client, Duration::from_secs(3600));
+        let router = router(server, &Access::default(), Some(sessions), shutdown);
+        if callers == Callers::Authenticated {
+            Guard::new(verifier(), Vec::new()).protect(router)
+        } else {
+            router
+        }
+    };
+    House::of(client, replica).await
+}
+
+fn anybody() -> Callers {
+    Callers::One(String::new())
+}
+
+/// A client of one session, which sends each request where it is told to.
+#[derive(Clone)]
+struct Session {
+    id: String,
+    token: Option<String>,
+}
+
+impl Session {
+    async fn begin(address: SocketAddr, token: Option<String>) -> Self {
+        let parameters = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "old", "version": "1"},
+        });
+        let mut session = Self {
+            id: String::new(),
+            token,
+        };
+        let answer = session
+            .send(address, "initialize", Some(1), parameters)
+            .await;
+        assert_eq!(
+            answer.body["result"]["protocolVersion"],
+            json!("2025-11-25"),
+            "{answer:?}"
+        );
+        session.id = answer.session.unwrap();
+        let answer = session
+            .send(address, "notifications/initialized", None, json!({}))
+            .await;
+        assert_eq!(answer.status, StatusCode::ACCEPTED);
+        session
+    }
+
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        let mut headers = vec![
+            ("content-type", "application/json".to_owned()),
+            ("accept", "application/json, text/event-stream".to_owned()),
+        ];
+        if !self.id.is_empty() {
+            headers.push(("mcp-session-id", self.id.clone()));
+            headers.push(("mcp-protocol-version", "2025-11-25".to_owned()));
+        }
+        let token = self.token.iter();
+        headers.extend(token.map(|token| ("authorization", format!("Bearer {token}"))));
+        headers
+    }
+
+    async fn send(
+        &self,
+        address: SocketAddr,
+        method: &str,
+        id: Option<u32>,
+        params: Value,
+    ) -> Answer {
+        let mut body = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        if let Some(id) = id {
+            body["id"] = json!(id);
+        }
+        request(Method::POST, address, &self.headers(), body.to_string()).await
+    }
+
+    async fn call(&self, address: SocketAddr, tool: &str, arguments: Value) -> Answer {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(address, "tools/call", Some(2), params).await
+    }
+}
+
+#[tokio::test]
+async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_everywhere() {
+    let house = house(&memory(), anybody()).await;
+    let [first, second] = house.replicas[..] else {
+        panic!("two replicas")
+    };
+    let session = Session::begin(first, None).await;
+    let stored = session
+        .call(second, "store", json!({"key": "k", "value": 1}))
+        .await;
+    assert_eq!(stored.body["result"]["isError"], json!(false), "{stored:?}");
+    assert_eq!(
+        stored.body["result"]["resultType"],
+        Value::Null,
+        "as older clients know it"
+    );
+    let read = session.call(first, "retrieve", json!({"key": "k"})).await;
+    assert_eq!(read.body["result"]["structuredContent"]["value"], json!(1));
+
+    let ended = request(Method::DELETE, second, &session.headers(), String::new()).await;
+    assert!(ended.status.is_success(), "{ended:?}");
+    for replica in [first, second] {
+        let gone = session.call(replica, "exists", json!({"key": "k"})).await;
+        assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    }
+    let sessions = house.client.handles::<Value>(HandleOptions::new(SESSIONS));
+    assert_eq!(sessions.len().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn who_speaks_an_older_protocol_may_create_and_cannot_replace_or_delete() {
+    let house = house(&memory(), anybody()).await;
+    let keys = house.keys();
+    keys.store("k", &json!("old")).await.unwrap();
+    let session = Session::begin(house.replicas[0], None).await;
+    let calls = [
+        ("store", json!({"key": "k", "value": 1})),
+        ("delete", json!({"key": "k"})),
+        (
+            "batch_store",
+            json!({"items": [{"key": "k", "value": 1}, {"key": "l", "value": 1}]}),
+        ),
+    ];
+    for (tool, arguments) in calls {
+        let answer = session.call(house.replicas[1], tool, arguments).await;
+        let reason = &answer.body["result"]["_meta"]["helve.v1/reason"];
+        assert_eq!(*reason, json!("CANNOT_CONFIRM"), "{answer:?}");
+    }
+    assert_eq!(keys.list("").await.unwrap(), ["k"]);
+    assert_eq!(keys.retrieve("k").await.unwrap(), Some(json!("old")));
+    let created = session
+        .call(house.replicas[1], "store", json!({"key": "n", "value": 1}))
+        .await;
+    assert_eq!(created.body["result"]["isError"], json!(false));
+}
+
+#[tokio::test]
+async fn a_session_gives_nothing_to_anybody_but_who_began_it() {
+    let client = memory();
+    let house = house(&client, Callers::Authenticated).await;
+    let address = house.replicas[0];
+    let alice = Session::begin(address, Some(token("alice"))).await;
+    let stored = alice
+        .call(address, "store", json!({"key": "k", "value": "secret"}))
+        .await;
+    assert_eq!(stored.body["result"]["isError"], json!(false), "{stored:?}");
+
+    let mut thief = alice.clone();
+    thief.token = Some(token("mallory"));
+    for replica in &house.replicas {
+        let answer = thief.call(*replica, "retrieve", json!({"key": "k"})).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{answer:?}");
+        for method in [Method::GET, Method::DELETE] {
+            let answer = request(method, *replica, &thief.headers(), String::new()).await;
+            assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        }
+    }
+    thief.token = None;
+    let answer = thief.call(address, "retrieve", json!({"key": "k"})).await;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+    let answer = alice.call(address, "retrieve", json!({"key": "k"})).await;
+    assert_eq!(
+        answer.body["result"]["structuredContent"]["value"],
+        json!("secret")
+    );
+    let own = client.keys(KeyOptions::new().owner("alice"));
+    assert!(own.exists("k").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_client_without_sessions_is_served_beside_them() {
+    let house = house(&memory(), anybody()).await;
+    let caller = house.caller(User::Confirms).await;
+    for value in [1, 2] {
+        let _: Value = caller
+            .done("store", json!({"key": "k", "value": value}))
+            .await;
+    }
+    assert_eq!(caller.questions().len(), 1);
+    // A session that such a client names is ignored, not looked up.
+    let post = Post::call("exists", &json!({"key": "k"})).with("mcp-session-id", "unknown");
+    let answer = post.send(house.replicas[0]).await;
+    assert_eq!(
+        (answer.status, &answer.session),
+        (StatusCode::OK, &None),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn without_the_store_of_sessions_a_session_is_not_called_unknown() {
+    let client = memory();
+    let house = house(&client, anybody()).await;
+    let session = Session::begin(house.replicas[0], None).await;
+    client.close();
+    for replica in &house.replicas {
+        let answer = session.call(*replica, "exists", json!({"key": "k"})).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
+    }
+}

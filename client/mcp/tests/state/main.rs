@@ -1,0 +1,13 @@
+//! `helve mcp` as its clients meet it: replicas of the state tool's server on one store in memory, behind the balancer.
+
+#![allow(clippy::unwrap_used)]
+
+mod callers;
+mod confirmations;
+mod gates;
+mod house;
+mod legacy;
+mod outages;
+mod requests;
+mod tools;
+mod wire;

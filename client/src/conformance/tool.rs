@@ -1,0 +1,106 @@
+//! The part of the suite that every state tool must pass, whatever keeps its keys.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::future::LocalBoxFuture;
+
+use super::{ALL_TOOL_CASES, Host, Setup, random_name};
+use crate::{error::Error, keys::KeyOptions, state_tool::StateTool};
+
+/// A kind of state tool that is put to the test.
+pub trait ToolHost: Send + Sync {
+    /// An open tool, of its own to close, over keys that no other namespace has. Tools of different `node`s begin with different
+    /// nodes, or have other connections at least. Plain stores have the lifetime `default_ttl`, if there is one.
+    ///
+    /// # Errors
+    /// If there can be no such tool, as one with a lifetime where none is promised.
+    fn tool(
+        &self,
+        node: usize,
+        namespace: &str,
+        default_ttl: Option<Duration>,
+    ) -> Result<Arc<dyn StateTool>, Error>;
+
+    /// Bytes that a key within a namespace may have; 1,024 if not told.
+    fn key_bytes_max(&self) -> usize {
+        1024
+    }
+}
+
+/// All cases of the state tool.
+pub const TOOL_CASES: &[ToolCase] = ALL_TOOL_CASES;
+
+/// One case.
+pub struct ToolCase {
+    /// The fact that it shows.
+    pub name: &'static str,
+    pub(super) run: fn(ToolSetup) -> LocalBoxFuture<'static, Result<(), Error>>,
+}
+
+impl ToolCase {
+    /// Runs it in a namespace of its own. The future is not `Send`: await it where the runtime blocks.
+    ///
+    /// # Errors
+    /// Whatever a call failed with that should not have.
+    ///
+    /// # Panics
+    /// If an answer is not what it should be.
+    pub async fn run(&self, host: Arc<dyn ToolHost>) -> Result<(), Error> {
+        let name = random_name()?;
+        (self.run)(ToolSetup { host, name }).await
+    }
+}
+
+impl fmt::Debug for ToolCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ToolCase").field(&self.name).finish()
+    }
+}
+
+/// The namespace that one run of one case uses.
+pub(super) struct ToolSetup {
+    host: Arc<dyn ToolHost>,
+    name: String,
+}
+
+impl ToolSetup {
+    pub(super) fn of_host(Setup { host, name }: Setup) -> Self {
+        let host = Arc::new(OfHost(host));
+        Self { host, name }
+    }
+
+    pub(super) fn tool(&self, node: usize) -> Arc<dyn StateTool> {
+        let tool = self.host.tool(node, &self.name, None);
+        tool.expect("a tool without lifetimes needs nothing")
+    }
+
+    pub(super) fn tool_with_ttl(
+        &self,
+        node: usize,
+        ttl: Duration,
+    ) -> Result<Arc<dyn StateTool>, Error> {
+        self.host.tool(node, &self.name, Some(ttl))
+    }
+
+    pub(super) fn key_bytes_max(&self) -> usize {
+        self.host.key_bytes_max()
+    }
+}
+
+/// The keys of a host of everything: a namespace is an owner.
+struct OfHost(Arc<dyn Host>);
+
+impl ToolHost for OfHost {
+    fn tool(
+        &self,
+        node: usize,
+        namespace: &str,
+        default_ttl: Option<Duration>,
+    ) -> Result<Arc<dyn StateTool>, Error> {
+        let mut options = KeyOptions::new().owner(namespace);
+        if let Some(ttl) = default_ttl {
+            options = options.default_ttl(ttl);
+        }
+        Ok(Arc::new(self.0.client(node).keys(options)))
+    }
+}

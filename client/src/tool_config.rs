@@ -1,0 +1,258 @@
+//! A state tool as a YAML document configures it, after Caxton's.
+
+mod create;
+
+use std::{fmt, fs, path::Path, path::PathBuf};
+
+use helve_proto::Reason;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub use create::create_state_tool;
+
+use crate::error::{Error, ErrorKind};
+
+/// The types of state tools that there are, whether or not this build has them.
+pub(crate) const KINDS: [&str; 6] = ["helve", "memory", "file", "redis", "postgres", "s3"];
+
+/// Bytes of a document.
+const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+
+/// What a document says of its state tool: under `state_tool`, at the top or in `agent`, a `type` and its `config`.
+///
+/// ```yaml
+/// agent:
+///   id: "processor-001"
+///   state_tool:
+///     type: "redis"
+///     config:
+///       url: "redis://localhost:6379"
+///       prefix: "caxton:agents:"
+///       ttl: 3600
+/// ```
+///
+/// | type | config, and what it defaults to | needs the feature |
+/// |---|---|---|
+/// | `helve` | `endpoints`: a list of `HOST:PORT`; `owner`; `idle_ttl` | |
+/// | `memory` | `idle_ttl`; `gc_interval` | |
+/// | `file` | `path`: a directory | `file` |
+/// | `redis` | `url` or `url_file` | `redis` |
+/// | `postgres` | `url` or `url_file`; `table`: `agent_states` | `postgres` |
+/// | `s3` | `bucket`; `region`; `endpoint`; `access_key_id` with `secret_access_key_file`; `allow_http`: false | `s3` |
+///
+/// All take `prefix`, which is put before every key and never shown, `ttl` (but `s3`), what plain stores live for, and `deadline_ms`,
+/// what a call may take: 5,000. Times are in whole seconds but where the name says otherwise. `url_file` names a file that holds the
+/// URL, so that its password need not stand in the document. What is not listed is refused, not passed over.
+#[derive(Debug, Clone)]
+pub struct StateToolConfig {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Helve(Helve),
+    Memory(Memory),
+    File(File),
+    Redis(Redis),
+    Postgres(Postgres),
+    S3(S3),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Helve {
+    endpoints: Vec<String>,
+    owner: Option<String>,
+    prefix: Option<String>,
+    ttl: Option<u64>,
+    idle_ttl: Option<u64>,
+    deadline_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    prefix: Option<String>,
+    ttl: Option<u64>,
+    idle_ttl: Option<u64>,
+    gc_interval: Option<u64>,
+    deadline_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(feature = "file"),
+    allow(dead_code, reason = "checked in every build")
+)]
+struct File {
+    path: PathBuf,
+    prefix: Option<String>,
+    ttl: Option<u64>,
+    deadline_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "checked in every build")
+)]
+struct Redis {
+    url: Option<Secret>,
+    url_file: Option<PathBuf>,
+    prefix: Option<String>,
+    ttl: Option<u64>,
+    deadline_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "checked in every build")
+)]
+struct Postgres {
+    url: Option<Secret>,
+    url_file: Option<PathBuf>,
+    #[serde(default = "agent_states")]
+    table: String,
+    prefix: Option<String>,
+    ttl: Option<u64>,
+    deadline_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(feature = "s3"),
+    allow(dead_code, reason = "checked in every build")
+)]
+struct S3 {
+    bucket: String,
+    region: Option<String>,
+    endpoint: Option<String>,
+    access_key_id: Option<String>,
+    secret_access_key_file: Option<PathBuf>,
+    #[serde(default)]
+    allow_http: bool,
+    prefix: Option<String>,
+    deadline_ms: Option<u64>,
+}
+
+/// A text that no log shows.
+#[derive(Clone, Deserialize)]
+#[cfg_attr(
+    not(any(feature = "redis", feature = "postgres")),
+    allow(dead_code, reason = "checked in every build")
+)]
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+fn agent_states() -> String {
+    "agent_states".to_owned()
+}
+
+/// What stands under `state_tool`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Section {
+    r#type: String,
+    #[serde(default)]
+    config: Value,
+}
+
+impl StateToolConfig {
+    /// Of a document.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if it is no YAML, has no `state_tool`, or one of a type that there is not, or if the type's
+    /// config lacks something or has something that it does not know. The message says what.
+    pub fn from_yaml(document: &str) -> Result<Self, Error> {
+        let document: Value = serde_saphyr::from_str(document)
+            .map_err(|error| refused(format!("the document is no YAML: {error}")))?;
+        let agent = document.get("agent");
+        let section = document
+            .get("state_tool")
+            .or_else(|| agent?.get("state_tool"))
+            .ok_or_else(|| refused("the document has no `state_tool`, at its top or in `agent`"))?;
+        let section: Section = serde_json::from_value(section.clone())
+            .map_err(|error| refused(format!("state_tool: {error}")))?;
+        let Section { r#type, config } = section;
+        let kind = match r#type.as_str() {
+            "helve" => Kind::Helve(typed(&r#type, config)?),
+            "memory" if config.is_null() => Kind::Memory(Memory::default()),
+            "memory" => Kind::Memory(typed(&r#type, config)?),
+            "file" => Kind::File(typed(&r#type, config)?),
+            "redis" => Kind::Redis(typed(&r#type, config)?),
+            "postgres" => Kind::Postgres(typed(&r#type, config)?),
+            "s3" => Kind::S3(typed(&r#type, config)?),
+            unknown => {
+                let known = KINDS.map(|kind| format!("`{kind}`")).join(", ");
+                let message =
+                    format!("state_tool: there is no type {unknown:?}: give one of {known}");
+                return Err(refused(message));
+            }
+        };
+        Ok(Self { kind })
+    }
+
+    /// Of a document in a file.
+    ///
+    /// # Errors
+    /// [`Unavailable`](ErrorKind::Unavailable) if the file cannot be read; else as [`from_yaml`](Self::from_yaml).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::from_yaml(&read(path.as_ref())?)
+    }
+
+    /// The type, as the document names it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match &self.kind {
+            Kind::Helve(_) => "helve",
+            Kind::Memory(_) => "memory",
+            Kind::File(_) => "file",
+            Kind::Redis(_) => "redis",
+            Kind::Postgres(_) => "postgres",
+            Kind::S3(_) => "s3",
+        }
+    }
+}
+
+fn typed<C: DeserializeOwned>(kind: &str, config: Value) -> Result<C, Error> {
+    let config = if config.is_null() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        config
+    };
+    serde_json::from_value(config)
+        .map_err(|error| refused(format!("state_tool: config of {kind}: {error}")))
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let unreadable = |error: std::io::Error| {
+        let message = format!("{}: {error}", path.display());
+        Error::new(ErrorKind::Unavailable, message).with_source(error)
+    };
+    let bytes = fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > DOCUMENT_BYTES_MAX {
+        let message = format!(
+            "{} has {bytes} bytes, and {DOCUMENT_BYTES_MAX} are allowed",
+            path.display()
+        );
+        return Err(refused(message));
+    }
+    fs::read_to_string(path).map_err(unreadable)
+}
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::refused(Reason::BadRequest, message, 0, 0)
+}
+
+#[cfg(test)]
+mod tests;

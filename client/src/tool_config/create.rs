@@ -1,0 +1,230 @@
+//! From what a document says to the tool.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Helve, Kind, Memory, StateToolConfig, refused};
+use crate::{
+    cluster::ClusterBuilder, error::Error, keys::KeyOptions, memory::MemoryBuilder,
+    prefixed::Prefixed, state_tool::StateTool,
+};
+
+/// The tool that a document configures. None of them connects before its first call; a file tool makes its directory, and a memory
+/// tool's keys are gone with it.
+///
+/// # Errors
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if this build lacks the type; the message names the feature.
+/// [`Invalid`](crate::ErrorKind::Invalid) if an address, a name or a time is none.
+/// [`Unavailable`](crate::ErrorKind::Unavailable) if a file cannot be read or a directory cannot be made.
+pub fn create_state_tool(config: &StateToolConfig) -> Result<Arc<dyn StateTool>, Error> {
+    let (tool, prefix) = match &config.kind {
+        Kind::Helve(config) => (helve(config)?, &config.prefix),
+        Kind::Memory(config) => (memory(config)?, &config.prefix),
+        Kind::File(config) => (file::create(config)?, &config.prefix),
+        Kind::Redis(config) => (redis::create(config)?, &config.prefix),
+        Kind::Postgres(config) => (postgres::create(config)?, &config.prefix),
+        Kind::S3(config) => (s3::create(config)?, &config.prefix),
+    };
+    Ok(match prefix.as_deref() {
+        None | Some("") => tool,
+        Some(prefix) => Arc::new(Prefixed::new(tool, prefix)),
+    })
+}
+
+fn helve(config: &Helve) -> Result<Arc<dyn StateTool>, Error> {
+    let mut builder = ClusterBuilder::new(&config.endpoints);
+    if let Some(deadline) = deadline(config.deadline_ms)? {
+        builder = builder.deadline(deadline);
+    }
+    let mut options = key_options(config.ttl, config.idle_ttl)?;
+    if let Some(owner) = &config.owner {
+        options = options.owner(owner);
+    }
+    Ok(Arc::new(builder.build()?.keys(options)))
+}
+
+fn memory(config: &Memory) -> Result<Arc<dyn StateTool>, Error> {
+    let mut builder = MemoryBuilder::new();
+    if let Some(interval) = seconds("gc_interval", config.gc_interval)? {
+        builder = builder.gc_interval(interval);
+    }
+    if let Some(deadline) = deadline(config.deadline_ms)? {
+        builder = builder.deadline(deadline);
+    }
+    let options = key_options(config.ttl, config.idle_ttl)?;
+    Ok(Arc::new(builder.build()?.keys(options)))
+}
+
+fn key_options(ttl: Option<u64>, idle_ttl: Option<u64>) -> Result<KeyOptions, Error> {
+    let mut options = KeyOptions::new();
+    if let Some(ttl) = seconds("ttl", ttl)? {
+        options = options.default_ttl(ttl);
+    }
+    if let Some(ttl) = seconds("idle_ttl", idle_ttl)? {
+        options = options.idle_ttl(ttl);
+    }
+    Ok(options)
+}
+
+fn seconds(name: &str, seconds: Option<u64>) -> Result<Option<Duration>, Error> {
+    if seconds == Some(0) {
+        return Err(refused(format!(
+            "state_tool: config: {name} of 0: leave it out, or give seconds"
+        )));
+    }
+    Ok(seconds.map(Duration::from_secs))
+}
+
+fn deadline(deadline_ms: Option<u64>) -> Result<Option<Duration>, Error> {
+    if deadline_ms == Some(0) {
+        return Err(refused(
+            "state_tool: config: deadline_ms of 0: no call would be answered",
+        ));
+    }
+    Ok(deadline_ms.map(Duration::from_millis))
+}
+
+#[cfg(feature = "file")]
+mod file {
+    use super::{Arc, Error, StateTool, tool_options};
+    use crate::{FileTool, tool_config::File};
+
+    pub(super) fn create(config: &File) -> Result<Arc<dyn StateTool>, Error> {
+        let options = tool_options(config.ttl, config.deadline_ms)?;
+        Ok(Arc::new(FileTool::open(&config.path, options)?))
+    }
+}
+#[cfg(not(feature = "file"))]
+use missing as file;
+
+#[cfg(feature = "redis")]
+mod redis {
+    use super::{Arc, Error, StateTool, tool_options, url};
+    use crate::{RedisTool, tool_config::Redis};
+
+    pub(super) fn create(config: &Redis) -> Result<Arc<dyn StateTool>, Error> {
+        let options = tool_options(config.ttl, config.deadline_ms)?;
+        let url = url(config.url.as_ref(), config.url_file.as_deref())?;
+        Ok(Arc::new(RedisTool::new(&url, options)?))
+    }
+}
+#[cfg(not(feature = "redis"))]
+use missing as redis;
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::{Arc, Error, StateTool, tool_options, url};
+    use crate::{PostgresTool, tool_config::Postgres};
+
+    pub(super) fn create(config: &Postgres) -> Result<Arc<dyn StateTool>, Error> {
+        let options = tool_options(config.ttl, config.deadline_ms)?;
+        let url = url(config.url.as_ref(), config.url_file.as_deref())?;
+        Ok(Arc::new(PostgresTool::new(&url, &config.table, options)?))
+    }
+}
+#[cfg(not(feature = "postgres"))]
+use missing as postgres;
+
+#[cfg(feature = "s3")]
+mod s3 {
+    use super::{Arc, Error, StateTool, refused, tool_options};
+    use crate::{
+        S3Options, S3Tool,
+        tool_config::{S3, read},
+    };
+
+    pub(super) fn create(config: &S3) -> Result<Arc<dyn StateTool>, Error> {
+        let mut s3 = S3Options::new(&config.bucket);
+        if let Some(region) = &config.region {
+            s3 = s3.region(region);
+        }
+        if let Some(endpoint) = &config.endpoint {
+            s3 = s3.endpoint(endpoint);
+        }
+        match (&config.access_key_id, &config.secret_access_key_file) {
+            (Some(id), Some(file)) => s3 = s3.credentials(id, read(file)?.trim()),
+            (None, None) => {}
+            _ => {
+                return Err(refused(
+                    "state_tool: config: give `access_key_id` and `secret_access_key_file`, or neither",
+                ));
+            }
+        }
+        if config.allow_http {
+            s3 = s3.allow_http();
+        }
+        Ok(Arc::new(S3Tool::new(
+            &s3,
+            tool_options(None, config.deadline_ms)?,
+        )?))
+    }
+}
+#[cfg(not(feature = "s3"))]
+use missing as s3;
+
+/// A type that this build lacks.
+#[cfg(not(all(
+    feature = "file",
+    feature = "redis",
+    feature = "postgres",
+    feature = "s3"
+)))]
+mod missing {
+    use super::{Arc, Error, StateTool};
+    use crate::{error::ErrorKind, tool_config};
+
+    pub(super) trait Feature {
+        const FEATURE: &str;
+    }
+
+    impl Feature for tool_config::File {
+        const FEATURE: &str = "file";
+    }
+
+    impl Feature for tool_config::Redis {
+        const FEATURE: &str = "redis";
+    }
+
+    impl Feature for tool_config::Postgres {
+        const FEATURE: &str = "postgres";
+    }
+
+    impl Feature for tool_config::S3 {
+        const FEATURE: &str = "s3";
+    }
+
+    pub(super) fn create<C: Feature>(_config: &C) -> Result<Arc<dyn StateTool>, Error> {
+        let feature = C::FEATURE;
+        let message = format!(
+            "state_tool: this build has no type `{feature}`: build helve-client with its feature `{feature}`"
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}
+
+#[cfg(any(
+    feature = "file",
+    feature = "redis",
+    feature = "postgres",
+    feature = "s3"
+))]
+fn tool_options(ttl: Option<u64>, deadline_ms: Option<u64>) -> Result<crate::ToolOptions, Error> {
+    let mut options = crate::ToolOptions::new();
+    if let Some(ttl) = seconds("ttl", ttl)? {
+        options = options.default_ttl(ttl);
+    }
+    if let Some(deadline) = deadline(deadline_ms)? {
+        options = options.deadline(deadline);
+    }
+    Ok(options)
+}
+
+#[cfg(any(feature = "redis", feature = "postgres"))]
+fn url(url: Option<&super::Secret>, file: Option<&std::path::Path>) -> Result<String, Error> {
+    match (url, file) {
+        (Some(url), None) => Ok(url.0.clone()),
+        (None, Some(file)) => Ok(super::read(file)?.trim().to_owned()),
+        _ => Err(refused(
+            "state_tool: config: give `url` or `url_file`, and not both",
+        )),
+    }
+}

@@ -1,0 +1,75 @@
+//! The bounds of keys, values and batches: the same as a cluster's, so that what one tool takes the other takes too.
+
+use std::collections::HashSet;
+
+use helve_proto::Reason;
+use serde_json::Value;
+
+use crate::{
+    error::Error,
+    limits::{BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX},
+};
+
+pub(super) fn check_key(key: &str) -> Result<(), Error> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX || key.contains('\0') {
+        let message = format!(
+            "a key of {} bytes: it must have 1 to {KEY_BYTES_MAX}, and no NUL",
+            key.len()
+        );
+        return Err(Error::refused(Reason::BadKey, message, 0, 0));
+    }
+    Ok(())
+}
+
+pub(super) fn check_prefix(prefix: &str) -> Result<(), Error> {
+    if prefix.is_empty() {
+        return Ok(());
+    }
+    check_key(prefix)
+}
+
+/// A value as JSON text.
+pub(super) fn encode(value: &Value) -> Result<String, Error> {
+    let json = value.to_string();
+    if json.len() > VALUE_BYTES_MAX {
+        let message = format!(
+            "a value of {} bytes as JSON, and {VALUE_BYTES_MAX} are allowed",
+            json.len()
+        );
+        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+    }
+    Ok(json)
+}
+
+pub(super) fn check_keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>) -> Result<(), Error> {
+    if keys.len() > BATCH_KEYS_MAX {
+        let message = format!(
+            "{} keys in a batch, and {BATCH_KEYS_MAX} are allowed",
+            keys.len()
+        );
+        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+    }
+    keys.map(String::as_str).try_for_each(check_key)
+}
+
+/// The items of a batch with their values as JSON text.
+pub(super) fn check_batch(items: &[(String, Value)]) -> Result<Vec<(String, String)>, Error> {
+    check_keys(items.iter().map(|(key, _)| key))?;
+    let mut keys = HashSet::new();
+    let mut bytes = 0;
+    let mut encoded = Vec::with_capacity(items.len());
+    for (key, value) in items {
+        if !keys.insert(key) {
+            let message = format!("the key {key:?} stands twice in a batch");
+            return Err(Error::refused(Reason::BadRequest, message, 0, 0));
+        }
+        let json = encode(value)?;
+        bytes += key.len() + json.len();
+        encoded.push((key.clone(), json));
+    }
+    if bytes > BATCH_BYTES_MAX {
+        let message = format!("a batch of {bytes} bytes, and {BATCH_BYTES_MAX} are allowed");
+        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+    }
+    Ok(encoded)
+}

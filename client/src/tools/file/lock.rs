@@ -1,0 +1,62 @@
+//! The lock that all tools of a directory share, in this process and in others. It goes with the process that holds it.
+
+use std::{fs::File, sync::Arc};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{before, disk::Disk};
+use crate::{error::Error, retry::Backoff};
+
+/// How much of the directory a call wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// To read, with other readers.
+    Shared,
+    /// To write, with nobody else.
+    Alone,
+}
+
+/// Waits for the lock; the caller's deadline ends the wait. A batch that a crash left half done is carried out first.
+pub(super) async fn acquire(disk: &Arc<Disk>, access: Access) -> Result<File, Error> {
+    let lock = wait(disk, access).await?;
+    if !disk.has_batch() {
+        return Ok(lock);
+    }
+    drop(lock);
+    let alone = wait(disk, Access::Alone).await?;
+    let mender = Arc::clone(disk);
+    let mended = tokio::task::spawn_blocking(move || {
+        let mended = mender.finish_batch();
+        drop(alone);
+        mended
+    });
+    mended
+        .await
+        .map_err(|error| Error::internal("a file's writer panicked").with_source(error))??;
+    wait(disk, access).await
+}
+
+async fn wait(disk: &Disk, access: Access) -> Result<File, Error> {
+    let path = disk.lock_path();
+    let lock = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
+    let lock = lock.map_err(|error| before(&path, error))?;
+    let operation = match access {
+        Access::Shared => FlockOperation::NonBlockingLockShared,
+        Access::Alone => FlockOperation::NonBlockingLockExclusive,
+    };
+    let mut backoff = Backoff::contention();
+    loop {
+        match flock(&lock, operation) {
+            Ok(()) => return Ok(lock),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
+                tokio::time::sleep(backoff.next()).await;
+            }
+            Err(error) => return Err(before(&path, error.into())),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The Redis tool: one hash a key, changed by scripts that the server runs whole.
+
+mod scripts;
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use helve_proto::{Reason, v1::RecordInfo};
+use redis::{
+    Client, FromRedisValue, RedisError, Script, ScriptInvocation,
+    aio::{ConnectionManager, ConnectionManagerConfig},
+};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use super::{
+    Lifespan, ToolOptions, ambiguous,
+    bounds::{check_batch, check_key, check_keys, check_prefix, encode},
+    gate::Gate,
+    unavailable,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    limits::LIST_KEYS_MAX,
+    promises::Promises,
+    record::{Listing, Record, decode},
+    state_tool::{StateTool, StoreOutcome},
+    ttl::Ttl,
+};
+
+/// Keys on one Redis server, 6 or newer, or one that speaks its protocol and runs its scripts. Tools of one database see the same
+/// keys: for several agents put a [key prefix](crate::Prefixed) before each.
+///
+/// A key is a hash of that name with the fields `value` (JSON), `revision`, `created_ms`, `updated_ms` and, with a deadline,
+/// `expires_ms`; two more names that begin with NUL, which no key does, hold the last revision and the index of keys. Every
+/// call is one script, which the server runs whole, with its own clock, so writes, batches and lists are atomic among each other.
+///
+/// # What it does not promise
+/// - Durability: the server acknowledges before it has synced or copied a write (its defaults: a second's worth may be lost), and
+///   may evict keys if it is told to (`maxmemory-policy` must be `noeviction`).
+/// - Linearizability: after a failover an older copy answers.
+/// - Exactly once: a write whose answer is lost is [`Ambiguous`](ErrorKind::Ambiguous), and is not sent again.
+/// - Idle times.
+/// - A cluster of Redis, whose keys lie apart; TLS, which this crate's build leaves out: a `rediss` URL is refused. Use a network
+///   that you vouch for.
+pub struct RedisTool {
+    client: Client,
+    connection: OnceCell<ConnectionManager>,
+    gate: Gate,
+    options: ToolOptions,
+}
+
+/// What the scripts answer of a record: value (absent where it is not wanted), revision, times in milliseconds, bytes.
+type Row = (Option<String>, u64, u64, u64, Option<u64>, u64);
+
+impl RedisTool {
+    /// What it promises.
+    pub const PROMISES: Promises = Promises {
+        durable: false,
+        linearizable: false,
+        exactly_once: false,
+        atomic_batch: true,
+        one_view: true,
+        revisions: true,
+        ordered_revisions: true,
+        ttl: true,
+        idle_ttl: false,
+    };
+
+    /// Keys of the server and database that the URL names, as in `redis://localhost:6379/0`. Connects with the first call.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if the URL is none, or for a lifetime of zero.
+    pub fn new(url: &str, options: ToolOptions) -> Result<Self, Error> {
+        options.lifespan(Ttl::Default)?;
+        let client = Client::open(url).map_err(|error| {
+            let message = "no Redis URL that this build can use: give redis://HOST:PORT/DATABASE";
+            Error::refused(Reason::BadRequest, message, 0, 0).with_source(error)
+        })?;
+        Ok(Self {
+            client,
+            connection: OnceCell::new(),
+            gate: Gate::new(options.deadline),
+            options,
+        })
+    }
+
+    /// Reconnects by itself, but never sends a command again.
+    async fn connection(&self) -> Result<ConnectionManager, Error> {
+        let connect = || async {
+            let config = ConnectionManagerConfig::new()
+                .set_connection_timeout(Some(self.gate.deadline()))
+                .set_response_timeout(Some(self.gate.deadline()))
+                .set_number_of_retries(1);
+            ConnectionManager::new_with_config(self.client.clone(), config).await
+        };
+        let connected = self.connection.get_or_try_init(connect).await;
+        let connection = connected.map_err(|error| unavailable("Redis does not answer", error))?;
+        Ok(connection.clone())
+    }
+
+    async fn read<O: FromRedisValue + Send>(&self, call: ScriptInvocation<'_>) -> Result<O, Error> {
+        let called = async {
+            let mut connection = self.connection().await?;
+            let answer = call.invoke_async(&mut connection).await;
+            answer.map_err(|error| refusal(error, unavailable))
+        };
+        self.gate.read(called).await
+    }
+
+    async fn write<O: FromRedisValue + Send>(
+        &self,
+        call: ScriptInvocation<'_>,
+    ) -> Result<O, Error> {
+        let called = async {
+            let mut connection = self.connection().await?;
+            let answer = call.invoke_async(&mut connection).await;
+            answer.map_err(|error| refusal(error, ambiguous))
+        };
+        self.gate.write(called).await
+    }
+
+    async fn store_one(
+        &self,
+        key: &str,
+        value: &Value,
+        ttl: Ttl,
+        if_revision: Option<u64>,
+    ) -> Result<StoreOutcome, Error> {
+        check_key(key)?;
+        let items = [(key.to_owned(), encode(value)?)];
+        let lifespan = self.options.lifespan(ttl)?;
+        let (status, row): (String, Row) = self
+            .write(scripts::STORE.call(&items, lifespan, if_revision))
+            .await?;
+        let info = info(key, &row);
+        match status.as_str() {
+            "created" => Ok(StoreOutcome::Created(info)),
+            "replaced" => Ok(StoreOutcome::Replaced(info)),
+            "conflict" => Ok(StoreOutcome::Conflict { revision: row.1 }),
+            _ => Err(Error::internal("a script answered what it does not say")),
+        }
+    }
+
+    async fn rows(&self, prefix: &str, with_values: &str) -> Result<Listing<(String, Row)>, Error> {
+        check_prefix(prefix)?;
+        let mut call = scripts::LIST.script.prepare_invoke();
+        call.key(scripts::COUNTER).key(scripts::INDEX);
+        call.arg(prefix).arg(LIST_KEYS_MAX).arg(with_values);
+        type Answer = (u64, u64, bool, Vec<(String, Row)>);
+        let (revision, clock_ms, is_whole, items): Answer = self.read(call).await?;
+        if !is_whole {
+            let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
+            return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+        }
+        Ok(Listing {
+            revision,
+            clock_ms,
+            items,
+        })
+    }
+
+    async fn retrieve_rows(&self, keys: &[String]) -> Result<Vec<Option<Row>>, Error> {
+        let mut call = scripts::RETRIEVE.script.prepare_invoke();
+        for key in keys {
+            call.key(key);
+        }
+        self.read(call).await
+    }
+}
+
+#[async_trait]
+impl StateTool for RedisTool {
+    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
+        match self.store_one(key, value, ttl, None).await? {
+            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
+            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
+        }
+    }
+
+    async fn store_if(
+        &self,
+        key: &str,
+        value: &Value,
+        ttl: Ttl,
+        revision: u64,
+    ) -> Result<StoreOutcome, Error> {
+        self.store_one(key, value, ttl, Some(revision)).await
+    }
+
+    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
+        check_key(key)?;
+        let rows = self.retrieve_rows(&[key.to_owned()]).await?;
+        rows.into_iter()
+            .flatten()
+            .next()
+            .map(|row| record(key, &row))
+            .transpose()
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Error> {
+        check_key(key)?;
+        let mut call = scripts::DELETE.script.prepare_invoke();
+        call.key(key).key(scripts::INDEX);
+        self.write(call).await
+    }
+
+    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
+        let rows = self.rows(prefix, "").await?;
+        rows.try_map(|(key, row)| Ok(info(&key, &row)))
+    }
+
+    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
+        let rows = self.rows(prefix, "with values").await?;
+        rows.try_map(|(key, row)| record(&key, &row))
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, Error> {
+        check_key(key)?;
+        let mut call = scripts::EXISTS.script.prepare_invoke();
+        call.key(key);
+        self.read(call).await
+    }
+
+    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
+        let items = check_batch(items)?;
+        if items.is_empty() {
+            return Ok(());
+        }
+        let lifespan = self.options.lifespan(Ttl::Default)?;
+        let call = scripts::STORE.call(&items, lifespan, None);
+        self.write::<(String, Row)>(call).await.map(drop)
+    }
+
+    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
+        check_keys(keys.iter())?;
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.retrieve_rows(keys).await?;
+        let value = |row: Option<Row>| row.map(|row| value(&row)).transpose();
+        rows.into_iter().map(value).collect()
+    }
+
+    fn promises(&self) -> Promises {
+        Self::PROMISES
+    }
+
+    fn deadline(&self) -> Duration {
+        self.gate.deadline()
+    }
+
+    fn close(&self) {
+        self.gate.close();
+    }
+}
+
+impl scripts::Named {
+    /// Stores all items, on the condition if there is one.
+    fn call(
+        &self,
+        items: &[(String, String)],
+        lifespan: Lifespan,
+        if_revision: Option<u64>,
+    ) -> ScriptInvocation<'_> {
+        let script: &Script = &self.script;
+        let mut call = script.prepare_invoke();
+        call.key(scripts::COUNTER).key(scripts::INDEX);
+        call.arg(match lifespan {
+            Lifespan::Never => "never".to_owned(),
+            Lifespan::Keep => "keep".to_owned(),
+            Lifespan::AfterMs(ms) => ms.to_string(),
+        });
+        call.arg(if_revision.map_or_else(String::new, |revision| revision.to_string()));
+        for (key, json) in items {
+            call.key(key).arg(json);
+        }
+        call
+    }
+}
+
+fn info(key: &str, row: &Row) -> RecordInfo {
+    let &(_, revision, created_at_ms, updated_at_ms, expires_at_ms, value_bytes) = row;
+    RecordInfo {
+        name: key.to_owned(),
+        revision,
+        created_at_ms,
+        updated_at_ms,
+        expires_at_ms,
+        value_bytes,
+        ..RecordInfo::default()
+    }
+}
+
+fn value(row: &Row) -> Result<Value, Error> {
+    let json = row.0.as_deref().unwrap_or_default();
+    decode(json.as_bytes())
+}
+
+fn record(key: &str, row: &Row) -> Result<Record<Value>, Error> {
+    Ok(Record {
+        info: info(key, row),
+        value: value(row)?,
+    })
+}
+
+/// `lost` says what an answer that never came means.
+fn refusal(error: RedisError, lost: fn(&str, RedisError) -> Error) -> Error {
+    let code = error.code().unwrap_or_default().to_owned();
+    let refused = |kind, message: &str| {
+        Error::new(kind, format!("Redis: {message}: {error}")).with_source(error.to_string())
+    };
+    match code.as_str() {
+        "OOM" => refused(
+            ErrorKind::Full,
+            "no memory is left, and nothing was written",
+        ),
+        "WRONGTYPE" => refused(
+            ErrorKind::Codec,
+            "the key was written by something else than this tool",
+        ),
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => refused(ErrorKind::Denied, "not allowed"),
+        "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY" | "MISCONF" => {
+            refused(ErrorKind::Unavailable, "nothing was written")
+        }
+        _ if error.is_connection_refusal() => unavailable("Redis does not answer", error),
+        _ => lost("Redis answered nothing that helps", error),
+    }
+}
+
+impl fmt::Debug for RedisTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisTool")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

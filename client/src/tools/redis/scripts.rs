@@ -1,0 +1,123 @@
+//! What the server runs. A script sees no other one's half, and one clock.
+//!
+//! Numbers of Lua are doubles: revisions and times stay far below 2^53, and go through text wherever they are compared or kept.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+/// The last revision, and the names of all keys, in the order of their bytes.
+pub(super) const COUNTER: &str = "\0helve:revision";
+pub(super) const INDEX: &str = "\0helve:index";
+
+pub(super) struct Named {
+    pub(super) script: Script,
+}
+
+impl Named {
+    fn new(body: &str) -> Self {
+        Self {
+            script: Script::new(&format!("{ROW}{body}")),
+        }
+    }
+}
+
+/// Reads a record, as all scripts answer it. A field that is absent is `false`.
+const ROW: &str = r"
+local function now_ms()
+  local now = redis.call('TIME')
+  return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+local function row(key, with_value)
+  local f = redis.call('HMGET', key, 'revision', 'created_ms', 'updated_ms', 'expires_ms')
+  if not f[1] then return false end
+  local value = false
+  if with_value then value = redis.call('HGET', key, 'value') end
+  return {value, f[1], f[2], f[3], f[4], redis.call('HSTRLEN', key, 'value')}
+end
+";
+
+/// KEYS: counter, index, the keys. ARGV: lifetime, revision or empty, the values.
+pub(super) static STORE: LazyLock<Named> = LazyLock::new(|| {
+    Named::new(
+        r"
+local now = now_ms()
+local status = 'created'
+local found = row(KEYS[3], false)
+if found then status = 'replaced' end
+if ARGV[2] ~= '' then
+  local current = '0'
+  if found then current = found[2] end
+  if current ~= ARGV[2] then return {'conflict', {false, current, '0', '0', false, 0}} end
+end
+local revision = redis.call('INCR', KEYS[1])
+for i = 3, #KEYS do
+  local key = KEYS[i]
+  redis.call('HSETNX', key, 'created_ms', string.format('%.0f', now))
+  redis.call('HSET', key, 'value', ARGV[i], 'revision', revision, 'updated_ms', string.format('%.0f', now))
+  if ARGV[1] == 'never' then
+    redis.call('PERSIST', key)
+    redis.call('HDEL', key, 'expires_ms')
+  elseif ARGV[1] ~= 'keep' then
+    local deadline = string.format('%.0f', now + tonumber(ARGV[1]))
+    redis.call('HSET', key, 'expires_ms', deadline)
+    redis.call('PEXPIREAT', key, deadline)
+  end
+  redis.call('ZADD', KEYS[2], 0, key)
+end
+return {status, row(KEYS[3], false)}
+",
+    )
+});
+
+/// KEYS: the keys.
+pub(super) static RETRIEVE: LazyLock<Named> = LazyLock::new(|| {
+    Named::new(
+        r"
+local rows = {}
+for i, key in ipairs(KEYS) do rows[i] = row(key, true) end
+return rows
+",
+    )
+});
+
+/// KEYS: the key.
+pub(super) static EXISTS: LazyLock<Named> =
+    LazyLock::new(|| Named::new("return redis.call('EXISTS', KEYS[1])"));
+
+/// KEYS: the key, index.
+pub(super) static DELETE: LazyLock<Named> = LazyLock::new(|| {
+    Named::new(
+        r"
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], KEYS[1])
+return true
+",
+    )
+});
+
+/// KEYS: counter, index. ARGV: prefix, how many at most, anything to have the values. Names of keys that have expired leave the
+/// index on the way. No byte of UTF-8 is 255.
+pub(super) static LIST: LazyLock<Named> = LazyLock::new(|| {
+    Named::new(
+        r"
+local first, last = '-', '+'
+if ARGV[1] ~= '' then first, last = '[' .. ARGV[1], '(' .. ARGV[1] .. '\255' end
+local revision = redis.call('GET', KEYS[1]) or '0'
+local clock = string.format('%.0f', now_ms())
+if redis.call('ZLEXCOUNT', KEYS[2], first, last) > tonumber(ARGV[2]) then
+  return {revision, clock, 0, {}}
+end
+local rows = {}
+for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], first, last)) do
+  local found = row(key, ARGV[3] ~= '')
+  if found then
+    rows[#rows + 1] = {key, found}
+  else
+    redis.call('ZREM', KEYS[2], key)
+  end
+end
+return {revision, clock, 1, rows}
+",
+    )
+});

@@ -1,0 +1,279 @@
+//! The S3 tool: one object a key.
+
+mod objects;
+mod options;
+mod wire;
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use helve_proto::v1::RecordInfo;
+use serde_json::Value;
+
+pub use self::options::S3Options;
+
+use self::objects::{Objects, Put};
+use super::{
+    Lifespan, ToolOptions,
+    bounds::{check_batch, check_key, check_keys, check_prefix, encode},
+    gate::Gate,
+    row::{Row, now_ms},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    promises::Promises,
+    record::{Listing, Record},
+    retry::Backoff,
+    state_tool::{StateTool, StoreOutcome},
+    ttl::Ttl,
+};
+
+/// Objects that are asked for at once.
+const REQUESTS_MAX: usize = 16;
+
+/// Keys in a bucket of an object store that speaks S3 and has conditional writes (`If-Match` and `If-None-Match`, which AWS, `MinIO`
+/// and R2 have).
+///
+/// The key `a/b` is the object of that name; bytes other than `[a-z0-9_-]` are escaped as in the file tool, and the name with its
+/// escapes must fit in 1,024 bytes. The object is JSON: revision, times, value. A store reads the object and replaces it on the
+/// condition that nobody else has, so it takes two requests. Revisions are made from this machine's clock and randomness: they
+/// grow with every write of a key that is there, and tell a key from the one that was deleted before.
+///
+/// # What it does not promise
+/// - Atomic batches: a batch is stored item by item, in order, and an error leaves those before it stored.
+/// - Lists of one view. A list of keys is one request for a thousand; infos and values take one more for each key.
+/// - Lifetimes, absolute or idle: a store with one is refused as [`Unsupported`](ErrorKind::Unsupported), and so is a tool with a
+///   default. Give the bucket a lifecycle rule.
+/// - Exactly once: a write whose answer is lost is looked for, and [`Ambiguous`](ErrorKind::Ambiguous) if that fails too.
+pub struct S3Tool {
+    objects: Objects,
+    gate: Gate,
+    options: ToolOptions,
+}
+
+impl S3Tool {
+    /// What it promises. Durability and linearizability are those of AWS; of another service, ask its makers.
+    pub const PROMISES: Promises = Promises {
+        durable: true,
+        linearizable: true,
+        exactly_once: false,
+        atomic_batch: false,
+        one_view: false,
+        revisions: true,
+        ordered_revisions: false,
+        ttl: false,
+        idle_ttl: false,
+    };
+
+    /// Keys of the bucket. Connects with the first call.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if there can be no such bucket, region or endpoint, and for `http` without
+    /// [`allow_http`](S3Options::allow_http); [`Unsupported`](ErrorKind::Unsupported) for a default lifetime;
+    /// [`Unavailable`](ErrorKind::Unavailable) if this machine has no certificate authorities for `https`.
+    pub fn new(s3: &S3Options, options: ToolOptions) -> Result<Self, Error> {
+        never(options.lifespan(Ttl::Default)?)?;
+        Ok(Self {
+            objects: Objects::new(s3.open(options.deadline)?),
+            gate: Gate::new(options.deadline),
+            options,
+        })
+    }
+
+    /// Reads, and replaces what was read if the revision is the wanted one; again if another writer came between.
+    async fn replace(
+        &self,
+        key: &str,
+        value: &Value,
+        if_revision: Option<u64>,
+    ) -> Result<StoreOutcome, Error> {
+        let mut backoff = Backoff::contention();
+        loop {
+            let found = self.objects.get(key).await?;
+            let current = found.as_ref().map_or(0, |(row, _)| row.revision);
+            if if_revision.is_some_and(|wanted| wanted != current) {
+                return Ok(StoreOutcome::Conflict { revision: current });
+            }
+            let row = next(found.as_ref().map(|(row, _)| row), key, value)?;
+            match self.objects.put(&row, found.map(|(_, tag)| tag)).await? {
+                Put::Done if current == 0 => return Ok(StoreOutcome::Created(row.info())),
+                Put::Done => return Ok(StoreOutcome::Replaced(row.info())),
+                Put::Overtaken => tokio::time::sleep(backoff.next()).await,
+            }
+        }
+    }
+
+    async fn store(
+        &self,
+        key: &str,
+        value: &Value,
+        ttl: Ttl,
+        if_revision: Option<u64>,
+    ) -> Result<StoreOutcome, Error> {
+        check_key(key)?;
+        encode(value)?;
+        never(self.options.lifespan(ttl)?)?;
+        self.gate.write(self.replace(key, value, if_revision)).await
+    }
+}
+
+#[async_trait]
+impl StateTool for S3Tool {
+    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
+        match self.store(key, value, ttl, None).await? {
+            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
+            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
+        }
+    }
+
+    async fn store_if(
+        &self,
+        key: &str,
+        value: &Value,
+        ttl: Ttl,
+        revision: u64,
+    ) -> Result<StoreOutcome, Error> {
+        self.store(key, value, ttl, Some(revision)).await
+    }
+
+    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
+        check_key(key)?;
+        let found = self.gate.read(self.objects.get(key)).await?;
+        Ok(found.map(|(row, _)| row.into_record()))
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Error> {
+        check_key(key)?;
+        self.gate.write(self.objects.delete(key)).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        check_prefix(prefix)?;
+        self.gate.read(self.objects.keys(prefix)).await
+    }
+
+    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
+        let listing = self.list_values(prefix).await?;
+        listing.try_map(|record| Ok(record.info))
+    }
+
+    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
+        check_prefix(prefix)?;
+        let listed = async {
+            let keys = self.objects.keys(prefix).await?;
+            let rows: Vec<_> = keys.iter().map(|key| self.objects.get(key)).collect();
+            let rows: Vec<_> = stream::iter(rows)
+                .buffered(REQUESTS_MAX)
+                .try_collect()
+                .await?;
+            let rows = rows.into_iter().flatten();
+            Ok(rows.map(|(row, _)| row.into_record()).collect::<Vec<_>>())
+        };
+        let items = self.gate.read(listed).await?;
+        Ok(Listing {
+            revision: items.iter().map(Record::revision).max().unwrap_or(0),
+            clock_ms: now_ms(),
+            items,
+        })
+    }
+
+    async fn exists(&self, key: &str) -> Result<bool, Error> {
+        check_key(key)?;
+        self.gate.read(self.objects.exists(key)).await
+    }
+
+    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
+        check_batch(items)?;
+        let stored = async {
+            for (key, value) in items {
+                self.replace(key, value, None).await?;
+            }
+            Ok(())
+        };
+        self.gate.write(stored).await
+    }
+
+    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
+        check_keys(keys.iter())?;
+        let read = async {
+            let rows: Vec<_> = keys.iter().map(|key| self.objects.get(key)).collect();
+            let rows: Vec<_> = stream::iter(rows)
+                .buffered(REQUESTS_MAX)
+                .try_collect()
+                .await?;
+            Ok(rows)
+        };
+        let rows = self.gate.read(read).await?;
+        Ok(rows
+            .into_iter()
+            .map(|found| found.map(|(row, _)| row.value))
+            .collect())
+    }
+
+    fn promises(&self) -> Promises {
+        Self::PROMISES
+    }
+
+    fn deadline(&self) -> Duration {
+        self.gate.deadline()
+    }
+
+    fn close(&self) {
+        self.gate.close();
+    }
+}
+
+fn never(lifespan: Lifespan) -> Result<(), Error> {
+    match lifespan {
+        Lifespan::Never | Lifespan::Keep => Ok(()),
+        Lifespan::AfterMs(_) => {
+            let message = "objects of S3 have no lifetimes here: store without, and give the bucket a lifecycle rule";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}
+
+/// The row that takes the place of another.
+fn next(found: Option<&Row>, key: &str, value: &Value) -> Result<Row, Error> {
+    let now_ms = now_ms();
+    let write = getrandom::u64().map_err(|error| {
+        Error::new(ErrorKind::Entropy, "no randomness for a revision").with_source(error)
+    })?;
+    // 42 bits of time last until the year 2109, 21 bits tell the writers of one millisecond apart.
+    let drawn = (now_ms << 21) | (write & 0x1f_ffff);
+    Ok(Row {
+        key: key.to_owned(),
+        revision: found.map_or(drawn, |row| drawn.max(row.revision.saturating_add(1))),
+        created_at_ms: found.map_or(now_ms, |row| row.created_at_ms),
+        updated_at_ms: found.map_or(now_ms, |row| now_ms.max(row.updated_at_ms)),
+        expires_at_ms: None,
+        value: value.clone(),
+        write: Some(write),
+    })
+}
+
+impl fmt::Debug for S3Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Tool")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn writers_behind_one_whose_clock_is_ahead_are_told_apart() {
+        let mut ahead = next(None, "k", &json!(1)).unwrap();
+        ahead.revision += 1 << 40;
+        let [one, two] = [(); 2].map(|()| next(Some(&ahead), "k", &json!(2)).unwrap());
+        assert_eq!(one.revision, ahead.revision + 1);
+        assert_eq!(two.revision, one.revision, "both go on from what they read");
+        assert_ne!(one.write, two.write);
+    }
+}

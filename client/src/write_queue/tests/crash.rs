@@ -1,0 +1,136 @@
+//! What a crash, a cut file and a lapsed identity leave.
+
+use std::{fs, path::Path};
+
+use super::*;
+
+/// Another agent writes after the crash: a write that is applied twice would undo that.
+#[tokio::test]
+async fn a_process_that_dies_at_any_step_of_a_drain_applies_no_write_twice() {
+    for (fault, is_sent) in [
+        (Fault::BeforeSession, false),
+        (Fault::BeforeStore, false),
+        (Fault::AfterStore, true),
+    ] {
+        let world = World::new();
+        let queue = world.open().await;
+        queue
+            .store("k", &json!("mine"), Ttl::Default, Condition::Any)
+            .await
+            .unwrap();
+        queue
+            .store("next", &json!(1), Ttl::Default, Condition::Any)
+            .await
+            .unwrap();
+        world.die_draining(queue, fault).await;
+        assert_eq!(world.told(), [], "{fault:?}");
+        world.keys().store("k", &json!("another's")).await.unwrap();
+
+        let queue = world.open().await;
+        assert_eq!(queue.waiting(), 2);
+        let drained = queue.drain().await.unwrap();
+        assert_eq!((drained.settled, drained.waiting), (2, 0), "{fault:?}");
+        let expected = if is_sent { "another's" } else { "mine" };
+        assert_eq!(
+            world.keys().retrieve("k").await.unwrap(),
+            Some(json!(expected)),
+            "{fault:?}"
+        );
+        let is_applied =
+            |(_, verdict): &(String, Verdict)| matches!(verdict, Verdict::Applied { .. });
+        assert!(
+            world.told().len() == 2 && world.told().iter().all(is_applied),
+            "{fault:?}"
+        );
+    }
+}
+
+/// At every byte at which the file can end, also those at which no crash of a process leaves it.
+#[tokio::test]
+async fn a_journal_that_is_cut_anywhere_loses_no_settled_write_and_doubles_none() {
+    let world = World::new();
+    let queue = world.open().await;
+    queue
+        .store("k", &json!("mine"), Ttl::Default, Condition::Revision(0))
+        .await
+        .unwrap();
+    let queued = fs::metadata(world.path()).unwrap().len();
+    queue.drain().await.unwrap();
+    drop(queue);
+    let whole = fs::read(world.path()).unwrap();
+    world.keys().store("k", &json!("another's")).await.unwrap();
+    for end in 0..=whole.len() {
+        fs::write(world.path(), &whole[..end]).unwrap();
+        world.told.lock().unwrap().clear();
+        let queue = world.open().await;
+        queue.drain().await.unwrap();
+        assert_eq!(
+            world.keys().retrieve("k").await.unwrap(),
+            Some(json!("another's")),
+            "cut at {end}"
+        );
+        let told = world.told();
+        assert!(told.len() <= 1, "cut at {end}: {told:?}");
+        if (end as u64) < queued {
+            assert_eq!(told, [], "cut at {end}: it was never queued");
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_before_the_last_entry_is_refused() {
+    let world = World::new();
+    let queue = world.open().await;
+    for key in ["a", "b"] {
+        queue
+            .store(key, &json!(1), Ttl::Default, Condition::Any)
+            .await
+            .unwrap();
+    }
+    let client = world.cluster.sound.clone();
+    let open = |path: &Path| {
+        let path = path.to_owned();
+        let keys = client.keys(KeyOptions::new());
+        async move { WriteQueue::open(path, keys, QueueOptions::new(), |_| {}).await }
+    };
+    let taken = open(&world.path()).await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::Unavailable, "{taken}");
+    drop(queue);
+    let mut bytes = fs::read(world.path()).unwrap();
+    bytes[30] ^= 1;
+    fs::write(world.path(), &bytes).unwrap();
+    let damaged = open(&world.path()).await.unwrap_err();
+    assert_eq!(damaged.kind(), ErrorKind::Codec, "{damaged}");
+    fs::write(world.path(), b"something else").unwrap();
+    let stranger = open(&world.path()).await.unwrap_err();
+    assert_eq!(stranger.kind(), ErrorKind::Codec, "{stranger}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_identity_has_lapsed_is_told_and_not_sent_again() {
+    let world = World::new();
+    let queue = world.open().await;
+    queue
+        .store("k", &json!("mine"), Ttl::Default, Condition::Any)
+        .await
+        .unwrap();
+    queue
+        .store("fresh", &json!(1), Ttl::Default, Condition::Any)
+        .await
+        .unwrap();
+    world.die_draining(queue, Fault::AfterStore).await;
+    world.keys().store("k", &json!("another's")).await.unwrap();
+    tokio::time::advance(Duration::from_secs(2 * 3600)).await;
+    world.keys().store("clock", &json!(1)).await.unwrap();
+    let queue = world.open().await;
+    let drained = queue.drain().await.unwrap();
+    assert_eq!((drained.settled, drained.waiting), (2, 0));
+    let told = world.told();
+    assert_eq!(told[0], ("k".to_owned(), Verdict::Lapsed));
+    // What was never sent has no identity yet, and so none that could lapse.
+    assert!(matches!(told[1].1, Verdict::Applied { .. }), "{told:?}");
+    assert_eq!(
+        world.keys().retrieve("k").await.unwrap(),
+        Some(json!("another's"))
+    );
+}

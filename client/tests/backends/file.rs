@@ -1,0 +1,23 @@
+//! The file tool.
+
+use super::{Configured, assert_conforms};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_pass() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let path = directory.path().join("states");
+    assert_conforms(Configured::new("file", format!("    path: {path:?}\n"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_passes() {
+    // Each document makes a memory of its own, so the suite runs on one behind prefixes in the crate's other tests; here a
+    // document without config must do.
+    let config = helve_client::StateToolConfig::from_yaml("state_tool: {type: memory}");
+    let tool =
+        helve_client::create_state_tool(&config.expect("it is whole")).expect("it needs nothing");
+    tool.store("k", &serde_json::json!(1))
+        .await
+        .expect("it takes it");
+    assert_eq!(tool.list("").await.expect("it answers"), ["k"]);
+}

@@ -1,0 +1,196 @@
+//! `helve key`: the key rings of the cluster, under which MCP servers seal what clients carry.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use helve_client::state_codec::{KeyId, KeyRing, OperatorKey, Patience, RingKey};
+use serde::Serialize;
+
+use super::{
+    cluster::{ClusterArgs, client, failed},
+    ending::{Ending, Outcome},
+    output::{OutputArgs, table},
+};
+
+/// List, add, activate and remove the keys under which MCP servers seal requestState
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the keys of a ring
+    #[command(after_long_help = "Examples:
+  helve key list --key-file operator-key
+  helve key list --ring shop --key-file operator-key --output json
+
+Exit status: 0 done, 2 bad usage, a refused key file or another operator's ring, 3 the cluster cannot answer.")]
+    List(Args),
+    Add(AddArgs),
+    Activate(ActivateArgs),
+    Remove(RemoveArgs),
+}
+
+/// The flags of all.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// The ring: servers that share states share a ring
+    #[arg(
+        long,
+        default_value = "default",
+        env = "HELVE_KEY_RING",
+        value_name = "NAME"
+    )]
+    ring: String,
+
+    /// The file that holds the operator's key, under which the ring lies sealed in the cluster: at least 32 bytes, as they are, in
+    /// hexadecimal or in base64. Other users of the machine must not be able to read it
+    #[arg(long, env = "HELVE_KEY_FILE", value_name = "FILE")]
+    key_file: PathBuf,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Make a key and add it
+///
+/// The first key of a ring seals at once. Every other one is verified first: all servers pick it up within 30 s, and then it may be
+/// activated. No server needs a restart, and no state is refused on the way.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve key add --ring shop --key-file operator-key
+  helve key add --key-file operator-key --output json
+
+Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
+pub(crate) struct AddArgs {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Let a key seal; the one that sealed so far retires, and goes on opening what it sealed
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve key activate 207437f229210c67 --ring shop --key-file operator-key
+  helve key activate 207437f229210c67 --key-file operator-key --force
+
+Exit status: 0 done, 2 refused, such as too early, 3 the cluster cannot answer.")]
+pub(crate) struct ActivateArgs {
+    /// The key's id
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Do not wait until every server has picked the key up
+    #[arg(long, env = "HELVE_FORCE")]
+    force: bool,
+
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Forget a key that does not seal
+///
+/// A retiring key is kept for a day and 30 s: as long as any state that it sealed may be redeemable. If the key is known to others,
+/// activate another one and remove it, both with --force: every server refuses what it sealed within seconds, and one that cannot
+/// reach the cluster within five minutes.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve key remove 207437f229210c67 --ring shop --key-file operator-key
+  helve key remove 207437f229210c67 --key-file operator-key --force
+
+Exit status: 0 done, 2 refused, such as too early, 3 the cluster cannot answer.")]
+pub(crate) struct RemoveArgs {
+    /// The key's id
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Do not wait until what it sealed has expired: states are refused that would hold
+    #[arg(long, env = "HELVE_FORCE")]
+    force: bool,
+
+    #[command(flatten)]
+    args: Args,
+}
+
+#[derive(Serialize)]
+struct Key {
+    id: String,
+    /// `verifying`, `active` or `retiring`.
+    phase: &'static str,
+    /// Since when it is in this phase, on the cluster's clock.
+    since_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Ring<'a> {
+    ring: &'a str,
+    keys: Vec<Key>,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// See [`Ending`].
+pub(crate) async fn run(command: &Command) -> Outcome {
+    match command {
+        Command::List(args) => {
+            let keys = ring(args)?.list().await.map_err(failed)?;
+            print(args, &keys)
+        }
+        Command::Add(AddArgs { args }) => {
+            let key = ring(args)?.add().await.map_err(failed)?;
+            print(args, &[key])
+        }
+        Command::Activate(ActivateArgs { id, force, args }) => {
+            let ring = ring(args)?;
+            let patience = if *force {
+                Patience::Force
+            } else {
+                Patience::Wait
+            };
+            let keys = ring.activate(key_id(id)?, patience).await;
+            print(args, &keys.map_err(failed)?)
+        }
+        Command::Remove(RemoveArgs { id, force, args }) => {
+            let ring = ring(args)?;
+            let patience = if *force {
+                Patience::Force
+            } else {
+                Patience::Wait
+            };
+            let keys = ring.remove(key_id(id)?, patience).await;
+            print(args, &keys.map_err(failed)?)
+        }
+    }
+}
+
+fn key_id(text: &str) -> Result<KeyId, Ending> {
+    KeyId::parse(text).ok_or_else(|| {
+        let message =
+            anyhow!("`{text}` is no key's id: 16 hexadecimal digits, see `helve key list`");
+        Ending::Refused(message)
+    })
+}
+
+fn ring(args: &Args) -> Result<KeyRing, Ending> {
+    let operator = OperatorKey::read(&args.key_file)
+        .map_err(|error| Ending::Refused(anyhow!("--key-file: {error}")))?;
+    KeyRing::new(&client(&args.cluster)?, &args.ring, &operator)
+        .map_err(|error| Ending::Refused(anyhow!("--ring: {error}")))
+}
+
+fn print(args: &Args, keys: &[RingKey]) -> Outcome {
+    let key = |key: &RingKey| Key {
+        id: key.id.to_string(),
+        phase: key.phase.name(),
+        since_ms: key.since_ms,
+    };
+    let ring = Ring {
+        ring: &args.ring,
+        keys: keys.iter().map(key).collect(),
+    };
+    args.output.print(&ring, |ring| {
+        let mut table = table(&["KEY", "PHASE", "SINCE (MS)"]);
+        for key in &ring.keys {
+            table.add_row([key.id.as_str(), key.phase, &key.since_ms.to_string()]);
+        }
+        table.to_string()
+    })
+}

@@ -1,0 +1,190 @@
+//! `helve mcp`: the state tool for MCP clients.
+
+mod args;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, anyhow};
+use helve_client::{
+    Client, MemoryBuilder,
+    state_codec::{
+        ClusterKeys, FixedKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec, StateKeys,
+    },
+};
+use helve_mcp::{
+    legacy,
+    serve::{self, Access},
+    state::{
+        Callers, Settings, StateServer,
+        gate::{Asked, Destructive, Gate, Transport},
+        server,
+    },
+    stdio,
+};
+use tokio::net::{TcpListener, lookup_host};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::args::Args;
+use super::{
+    cluster::{self, failed},
+    ending::{Ending, Outcome},
+    logging,
+    serving::serve_mcp,
+    signals::Signals,
+};
+
+/// How often a store in memory removes what has expired.
+const GC_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Serves until SIGTERM, SIGINT, the end of standard input with `--stdio`, or a fatal error.
+///
+/// # Errors
+/// See [`Ending`].
+pub(crate) async fn run(args: &Args) -> Outcome {
+    logging::start(&args.log).map_err(Ending::Refused)?;
+    let addresses = listen_addresses(args).await.map_err(Ending::Refused)?;
+    let guard = args.token.guard().map_err(Ending::Refused)?;
+    if args.stdio && guard.is_some() {
+        let message = "--token-key-file with --stdio: no request bears a token there; name the one client's keys with --owner";
+        return Err(Ending::Refused(anyhow!(message)));
+    }
+    let asked = args.asked(transport(args, &addresses), guard.as_ref());
+    let gate = settle(args, &asked).map_err(Ending::Refused)?;
+    let client = client(args)?;
+    let settings = Settings {
+        gate,
+        codec: codec(args, gate, &client).await?,
+        callers: match guard {
+            Some(_) => Callers::Authenticated,
+            None => Callers::One(args.callers.owner.clone()),
+        },
+        default_ttl: args.lifetimes.default_ttl,
+        idle_ttl: args.lifetimes.idle_ttl,
+        versions: args.legacy.versions(),
+    };
+    let server = server(&client, settings);
+    if args.stdio {
+        return serve_stdio(server).await.map_err(Ending::Fatal);
+    }
+    let access = Access {
+        hosts: args.callers.allowed_host.clone(),
+        origins: args.callers.origins().map_err(Ending::Refused)?,
+    };
+    let listener = TcpListener::bind(&*addresses)
+        .await
+        .with_context(|| format!("--listen {}", args.listen))
+        .map_err(Ending::Refused)?;
+    let serve = |listener, shutdown: CancellationToken| {
+        let sessions = args.legacy.sessions(&client);
+        let router = legacy::router(server, &access, sessions, &shutdown);
+        let router = match guard {
+            Some(guard) => guard.protect(router),
+            None => router,
+        };
+        serve::serve(listener, router, shutdown)
+    };
+    serve_mcp(listener, &args.output, serve)
+        .await
+        .map_err(Ending::Fatal)
+}
+
+/// Where to listen; nowhere with `--stdio`.
+async fn listen_addresses(args: &Args) -> anyhow::Result<Vec<SocketAddr>> {
+    if args.stdio {
+        return Ok(Vec::new());
+    }
+    let addresses = lookup_host(&args.listen).await;
+    let addresses = addresses.with_context(|| format!("--listen {}", args.listen))?;
+    Ok(addresses.collect())
+}
+
+fn transport(args: &Args, addresses: &[SocketAddr]) -> Transport {
+    if args.stdio {
+        Transport::Stdio
+    } else if addresses.iter().all(|address| address.ip().is_loopback()) {
+        Transport::Loopback
+    } else {
+        Transport::Beyond
+    }
+}
+
+/// What is served, if anything may be. What is dangerous about it goes to the log.
+fn settle(args: &Args, asked: &Asked) -> anyhow::Result<Gate> {
+    let gate = asked.settle().map_err(|refusals| {
+        let reasons: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+        anyhow!("{}", reasons.join("\n       "))
+    })?;
+    if gate.destructive == Destructive::Assumed {
+        tracing::warn!("--assume-yes: clients replace and delete, and nobody is asked");
+    }
+    if args.memory {
+        tracing::warn!("--memory: what is stored is gone when this process ends");
+    }
+    args.legacy.check()?;
+    let lifetimes = [
+        ("--default-ttl", args.lifetimes.default_ttl),
+        ("--idle-ttl", args.lifetimes.idle_ttl),
+    ];
+    match lifetimes
+        .iter()
+        .find(|(_, ttl)| *ttl == Some(Duration::ZERO))
+    {
+        Some((flag, _)) => Err(anyhow!("{flag}: what is stored must live for a while")),
+        None => Ok(gate),
+    }
+}
+
+fn client(args: &Args) -> Result<Client, Ending> {
+    if !args.memory {
+        return cluster::client(&args.cluster);
+    }
+    MemoryBuilder::new()
+        .deadline(args.cluster.timeout)
+        .gc_interval(GC_INTERVAL)
+        .build()
+        .map_err(|error| Ending::Fatal(error.into()))
+}
+
+/// What confirmations are sealed with, if there are any.
+async fn codec(
+    args: &Args,
+    gate: Gate,
+    client: &Client,
+) -> Result<Option<Arc<dyn StateCodec>>, Ending> {
+    if gate.destructive != Destructive::Confirmed {
+        return Ok(None);
+    }
+    let key = operator_key(args).map_err(Ending::Refused)?;
+    let keys: Arc<dyn StateKeys> = match &args.gates.ring {
+        Some(name) => {
+            let ring = KeyRing::new(client, name, &key)
+                .map_err(|error| Ending::Refused(anyhow!("--ring: {error}")))?;
+            ClusterKeys::open(ring).await.map_err(failed)?
+        }
+        None => Arc::new(FixedKeys::new(&key)),
+    };
+    let codec = HardenedCodec::new(keys).ttl(args.gates.confirm_ttl);
+    let codec = codec.map_err(|error| Ending::Refused(anyhow!("--confirm-ttl: {error}")))?;
+    Ok(Some(Arc::new(codec)))
+}
+
+fn operator_key(args: &Args) -> anyhow::Result<OperatorKey> {
+    match &args.gates.key_file {
+        Some(file) => OperatorKey::read(file).context("--key-file"),
+        None => Ok(OperatorKey::ephemeral()?),
+    }
+}
+
+/// Serves the client that started this process.
+async fn serve_stdio(server: StateServer) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let shutdown = CancellationToken::new();
+    let serving = stdio::serve(server, shutdown.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        signal = signals.recv() => tracing::info!(signal, "stopping"),
+    }
+    shutdown.cancel();
+    Ok(serving.await?)
+}

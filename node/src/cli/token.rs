@@ -1,0 +1,67 @@
+//! The flags of everything that checks who calls by bearer token.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use helve_mcp::bearer::{Guard, Verifier};
+
+/// Which tokens are let in. Without a key file there is no authentication.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Tokens")]
+pub(crate) struct TokenArgs {
+    /// Let in only who has a bearer token (JWT) that holds under a key of this file, read once: a JWK set, a public key in PEM, or a
+    /// secret of at least 32 bytes. The token's subject owns what it stores
+    #[arg(
+        long,
+        requires = "token_audience",
+        env = "HELVE_TOKEN_KEY_FILE",
+        value_name = "FILE"
+    )]
+    token_key_file: Option<PathBuf>,
+
+    /// What tokens must be meant for: this server's URL, as clients reach it
+    #[arg(
+        long,
+        requires = "token_key_file",
+        env = "HELVE_TOKEN_AUDIENCE",
+        value_name = "URL"
+    )]
+    token_audience: Option<String>,
+
+    /// Whom tokens must come from
+    #[arg(
+        long,
+        requires = "token_key_file",
+        env = "HELVE_TOKEN_ISSUER",
+        value_name = "URL"
+    )]
+    token_issuer: Option<String>,
+
+    /// Where clients get tokens: told to whoever comes without one; may be repeated
+    #[arg(
+        long,
+        requires = "token_key_file",
+        value_delimiter = ',',
+        env = "HELVE_AUTHORIZATION_SERVER",
+        value_name = "URL"
+    )]
+    authorization_server: Vec<String>,
+}
+
+impl TokenArgs {
+    /// The guard to put before a server; none, if nobody must say who they are.
+    ///
+    /// # Errors
+    /// If the file holds no key that can be used: do not start.
+    pub(crate) fn guard(&self) -> anyhow::Result<Option<Guard>> {
+        let (Some(file), Some(audience)) = (&self.token_key_file, &self.token_audience) else {
+            return Ok(None);
+        };
+        let verifier =
+            Verifier::new(file, audience, self.token_issuer.clone()).context("--token-key-file")?;
+        Ok(Some(Guard::new(
+            verifier,
+            self.authorization_server.clone(),
+        )))
+    }
+}

@@ -1,0 +1,70 @@
+//! What runs beside the services of a node.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{
+    super::{
+        background::Background,
+        membership::{end_changes, take_seat, watch_standing},
+        name_cluster, record,
+    },
+    Core, Parts,
+};
+use crate::{
+    raft::strangers::{self, Misplaced},
+    retention, ticker, upgrade,
+};
+
+impl Parts {
+    /// What runs beside the services. Beside it where it is said that this node must not go on.
+    pub(super) fn background(
+        &self,
+        core: &Core,
+        background: &mut Background,
+    ) -> watch::Receiver<Option<Misplaced>> {
+        let Core {
+            consensus,
+            proposer,
+            reader,
+            ..
+        } = core;
+        let stamper = Arc::clone(&self.stamper);
+        background.run(
+            "ticker",
+            ticker::run(consensus.clone(), stamper, proposer.clone()),
+        );
+        background.run(
+            "stamp watch",
+            ticker::watch_stamps(consensus.clone(), reader.clone()),
+        );
+        let log = self.storage.log.clone();
+        let snapshot_bytes = self.config.tuning.snapshot_bytes;
+        background.run(
+            "retention",
+            retention::run(consensus.clone(), log, snapshot_bytes),
+        );
+        background.run("end of changes", end_changes(consensus.clone()));
+        background.run(
+            "feature level",
+            upgrade::run(consensus.clone(), proposer.clone()),
+        );
+        let peers = self.config.peers.clone();
+        background.finish(
+            "name of the cluster",
+            name_cluster(consensus.clone(), proposer.clone()),
+        );
+        background.finish("seat", take_seat(consensus.clone(), peers.clone()));
+        let data_dir = Arc::clone(&self.storage.data_dir);
+        let standing = watch_standing(consensus.clone(), reader.clone(), data_dir, peers.clone());
+        background.finish("standing", standing);
+        background.finish("record", record::keep(consensus.clone(), peers.clone()));
+        let (found, misplaced) = watch::channel(None);
+        let consensus = consensus.clone();
+        background.finish("strangers", async move {
+            found.send_replace(Some(strangers::watch(&consensus, &peers).await));
+        });
+        misplaced
+    }
+}

@@ -1,0 +1,97 @@
+//! One caller, and how long each of its operations took.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+
+use crate::product::Session;
+
+/// When operations begin.
+#[derive(Debug, Clone)]
+pub(crate) enum Pace {
+    /// As soon as the one before has ended.
+    Closed,
+    /// At fixed times, whether or not those before have ended; what waits for a free caller has begun already.
+    Open(Arc<Schedule>),
+}
+
+/// The times of an open loop.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    begun: Instant,
+    interval: Duration,
+    next: AtomicU32,
+}
+
+impl Schedule {
+    /// So many operations a second, from now on.
+    pub(crate) fn new(per_second: u32) -> Self {
+        Self {
+            begun: Instant::now(),
+            interval: Duration::from_secs(1) / per_second.max(1),
+            next: AtomicU32::new(0),
+        }
+    }
+
+    /// The next operation's time, awaited.
+    async fn due(&self) -> Instant {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let due = self.begun + self.interval * number;
+        tokio::time::sleep_until(due.into()).await;
+        due
+    }
+}
+
+/// One caller.
+pub(crate) struct Caller {
+    /// Among all.
+    pub(crate) number: usize,
+    session: Box<dyn Session>,
+    value: String,
+    pace: Pace,
+    latencies_us: Histogram<u64>,
+}
+
+impl Caller {
+    pub(crate) fn new(number: usize, session: Box<dyn Session>, value: &str) -> Result<Self> {
+        Ok(Self {
+            number,
+            session,
+            value: value.to_owned(),
+            pace: Pace::Closed,
+            latencies_us: Histogram::new(3)?,
+        })
+    }
+
+    /// Forgets what was measured, and goes on at this pace.
+    pub(crate) fn begin(&mut self, pace: Pace) {
+        self.latencies_us.reset();
+        self.pace = pace;
+    }
+
+    pub(crate) fn latencies_us(&self) -> &Histogram<u64> {
+        &self.latencies_us
+    }
+
+    /// One operation, which is given the session and the value to write.
+    pub(crate) async fn timed<T>(
+        &mut self,
+        operation: impl AsyncFnOnce(&mut dyn Session, &str) -> Result<T>,
+    ) -> Result<T> {
+        let begun = match &self.pace {
+            Pace::Closed => Instant::now(),
+            Pace::Open(schedule) => schedule.due().await,
+        };
+        let result = operation(&mut *self.session, &self.value).await?;
+        let elapsed_us = begun.elapsed().as_micros();
+        self.latencies_us.record(u64::try_from(elapsed_us)?)?;
+        Ok(result)
+    }
+}

@@ -1,0 +1,132 @@
+//! What is printed: ratios and figures for people, everything for programs.
+
+use std::{fs, path::Path};
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use serde::Serialize;
+
+use crate::{
+    figures::{Cell, Figures},
+    floor::Floors,
+    product::Product,
+};
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// What each product promises as it was configured.
+    pub(crate) promises: Vec<(Product, String)>,
+    /// What was asked for and could not be measured, and why.
+    pub(crate) left_out: Vec<(Product, String)>,
+    pub(crate) floors: Floors,
+    pub(crate) cells: Vec<Cell>,
+}
+
+impl Report {
+    pub(crate) fn write_json(&self, path: &Path) -> Result<()> {
+        Ok(fs::write(path, serde_json::to_string_pretty(self)?)?)
+    }
+
+    /// In Markdown.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from("What each promises:\n\n");
+        for (product, promise) in &self.promises {
+            text += &format!("- {}: {promise}\n", product.name());
+        }
+        for (product, why) in &self.left_out {
+            text += &format!("- {} was left out: {why}\n", product.name());
+        }
+        text += &format!(
+            "\nFloors of this machine in this run:\n\n{}\n",
+            self.floors.table()
+        );
+        text += &format!("\nMedians, figure by figure:\n\n{}\n", self.figures());
+        text += &format!(
+            "\nHelve's operations a second, and its p99, as multiples of each rival's:\n\n{}\n",
+            self.ratios()
+        );
+        text
+    }
+
+    fn figures(&self) -> Table {
+        let mut table = table(&[
+            "workload",
+            "callers",
+            "product",
+            "ops/s",
+            "p50 ms",
+            "p99 ms",
+            "p99.9 ms",
+            "server CPU s/1000",
+            "client CPU s/1000",
+            "bytes/op",
+            "fsyncs/op",
+        ]);
+        for cell in &self.cells {
+            let Figures {
+                operations_per_second,
+                p50_ms,
+                p99_ms,
+                p999_ms,
+                server_cpu_seconds_per_1000,
+                client_cpu_seconds_per_1000,
+                written_bytes_per_operation,
+                syncs_per_operation,
+            } = &cell.median;
+            table.add_row([
+                cell.workload.title().to_owned(),
+                cell.callers.to_string(),
+                cell.product.name().to_owned(),
+                format!("{operations_per_second:.0}"),
+                format!("{p50_ms:.2}"),
+                format!("{p99_ms:.2}"),
+                format!("{p999_ms:.2}"),
+                format!("{server_cpu_seconds_per_1000:.4}"),
+                format!("{client_cpu_seconds_per_1000:.4}"),
+                format!("{written_bytes_per_operation:.0}"),
+                syncs_per_operation.map_or_else(|| "-".to_owned(), |syncs| format!("{syncs:.3}")),
+            ]);
+        }
+        aligned(table, 3)
+    }
+
+    fn ratios(&self) -> Table {
+        let mut table = table(&["workload", "callers", "rival", "ops/s", "p99"]);
+        for cell in &self.cells {
+            let helve = self.cells.iter().find(|other| {
+                (other.workload, other.callers) == (cell.workload, cell.callers)
+                    && other.product == Product::Helve
+            });
+            let Some(helve) = helve.filter(|_| cell.product != Product::Helve) else {
+                continue;
+            };
+            let ratio = |figure: fn(&Figures) -> f64| {
+                format!("{:.2}", figure(&helve.median) / figure(&cell.median))
+            };
+            table.add_row([
+                cell.workload.title().to_owned(),
+                cell.callers.to_string(),
+                cell.product.name().to_owned(),
+                ratio(|figures| figures.operations_per_second),
+                ratio(|figures| figures.p99_ms),
+            ]);
+        }
+        aligned(table, 3)
+    }
+}
+
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(header.iter().copied());
+    table
+}
+
+/// With numbers to the right from this column on.
+pub(crate) fn aligned(mut table: Table, from: usize) -> Table {
+    for column in table.column_iter_mut().skip(from) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

@@ -1,0 +1,137 @@
+//! Rounds: each product in turn, in another order each time, so that what disturbs the machine disturbs them alike.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use futures::future::try_join_all;
+use hdrhistogram::Histogram;
+
+use crate::{
+    caller::{Caller, Pace, Schedule},
+    daemon::Usage,
+    figures::{Cell, Figures, Used},
+    product::{Product, Running},
+    workload::{Prepared, Workload, prepare},
+};
+
+/// How long, how often, how much.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) warm_up: Duration,
+    pub(crate) time: Duration,
+    pub(crate) value: String,
+    pub(crate) live: usize,
+    /// Operations a second of an open loop; without it the loop is closed.
+    pub(crate) rate: Option<u32>,
+}
+
+/// A product that runs, by its name.
+pub(crate) type Contestant = (Product, Box<dyn Running>);
+
+/// One product's callers, and what was prepared for them.
+struct Team<'a> {
+    product: Product,
+    running: &'a dyn Running,
+    callers: Vec<Caller>,
+    prepared: Prepared,
+    rounds: Vec<Figures>,
+}
+
+/// Measures one workload with so many callers on all products.
+pub(crate) async fn measure(
+    plan: &Plan,
+    contestants: &[Contestant],
+    workload: Workload,
+    callers: usize,
+) -> Result<Vec<Cell>> {
+    let mut teams = Vec::new();
+    for (product, running) in contestants {
+        let running = running.as_ref();
+        let team = Team::new(plan, *product, running, workload, callers).await;
+        teams.push(team.with_context(|| product.name())?);
+    }
+    for round in 0..plan.rounds {
+        teams.rotate_left(1);
+        for team in &mut teams {
+            let product = team.product;
+            let figures = team.round(plan, workload).await;
+            let figures = figures.with_context(|| product.name())?;
+            eprintln!(
+                "{}, {callers} callers, round {}: {} {:.0}/s",
+                workload.title(),
+                round + 1,
+                product.name(),
+                figures.operations_per_second
+            );
+            team.rounds.push(figures);
+        }
+    }
+    teams.sort_by_key(|team| team.product);
+    let cell = |team: Team<'_>| Cell::new(workload, callers, team.product, team.rounds);
+    Ok(teams.into_iter().filter_map(cell).collect())
+}
+
+impl<'a> Team<'a> {
+    async fn new(
+        plan: &Plan,
+        product: Product,
+        running: &'a dyn Running,
+        workload: Workload,
+        callers: usize,
+    ) -> Result<Self> {
+        let prepared = prepare(workload, running, &plan.value, plan.live).await?;
+        let callers = (0..callers).map(async |number| {
+            let session = running.session(number).await?;
+            Caller::new(number, session, &plan.value)
+        });
+        Ok(Self {
+            product,
+            running,
+            callers: try_join_all(callers).await?,
+            prepared,
+            rounds: Vec::new(),
+        })
+    }
+
+    async fn round(&mut self, plan: &Plan, workload: Workload) -> Result<Figures> {
+        self.run(workload, &Pace::Closed, plan.warm_up).await?;
+        let pids = self.running.pids();
+        let (server, client) = (Usage::of(&pids)?, Usage::own()?);
+        let syncs = self.running.syncs().await?;
+        let pace = plan
+            .rate
+            .map_or(Pace::Closed, |rate| Pace::Open(Schedule::new(rate).into()));
+        let begun = Instant::now();
+        self.run(workload, &pace, plan.time).await?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let server = Usage::of(&pids)?.since(server);
+        let client = Usage::own()?.since(client);
+        let since = self.running.syncs().await?.zip(syncs);
+        let used = Used {
+            seconds,
+            server,
+            client,
+            syncs: since.map(|(after, before)| after.saturating_sub(before)),
+        };
+        let mut latencies_us = Histogram::<u64>::new(3)?;
+        for caller in &self.callers {
+            latencies_us.add(caller.latencies_us())?;
+        }
+        Ok(Figures::of(&latencies_us, &used))
+    }
+
+    /// All callers at once, each turn after turn until the time is over.
+    async fn run(&mut self, workload: Workload, pace: &Pace, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        let prepared = &self.prepared;
+        let runs = self.callers.iter_mut().map(async |caller| {
+            caller.begin(pace.clone());
+            while Instant::now() < end {
+                workload.turn(caller, prepared).await?;
+            }
+            anyhow::Ok(())
+        });
+        try_join_all(runs).await.map(drop)
+    }
+}
