@@ -98,7 +98,10 @@ fn a_changed_byte_anywhere_is_refused() {
         let sealed = form.sealed(&state, &context);
         let at = at.index(sealed.len());
         let mut changed: Vec<char> = sealed.chars().collect();
-        prop_assume!(changed[at] != with);
+        // No `prop_assume`: of a million cases more are alike than proptest puts up with.
+        if changed[at] == with {
+            return Ok(());
+        }
         changed[at] = with;
         let changed: String = changed.into_iter().collect();
         prop_assert!(form.open(&changed, &context).is_err(), "{}", changed);
