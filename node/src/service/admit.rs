@@ -8,28 +8,14 @@ use tokio::{
 };
 use tonic::metadata::MetadataMap;
 
-use super::failure::Failure;
+use super::{caller::Caller, failure::Failure};
 use crate::limits;
-
-/// Who calls. Everyone is the same until credentials are asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Caller {
-    /// Whose records these are.
-    pub(crate) tenant: &'static str,
-    /// The caller that the credential names.
-    pub(crate) principal: &'static str,
-}
-
-const ANYONE: Caller = Caller {
-    tenant: limits::TENANT,
-    principal: limits::PRINCIPAL,
-};
 
 /// A call that may be carried out. Its room is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     /// Who calls.
-    pub(crate) caller: Caller,
+    pub(crate) caller: Arc<Caller>,
     /// When the answer must be on its way.
     pub(crate) deadline: Instant,
     _call: OwnedSemaphorePermit,
@@ -40,7 +26,7 @@ pub(crate) struct Admitted {
 #[derive(Debug)]
 pub(crate) struct StreamRoom {
     /// Who calls.
-    pub(crate) caller: Caller,
+    pub(crate) caller: Arc<Caller>,
     _stream: OwnedSemaphorePermit,
 }
 
@@ -68,10 +54,15 @@ impl Default for Gate {
 impl Gate {
     /// Admits a call of this many bytes, or refuses it as overloaded. It never waits: a queue in front of a busy node only adds
     /// calls that nobody waits for any more.
-    pub(crate) fn admit(&self, bytes: usize, deadline: Instant) -> Result<Admitted, Failure> {
+    pub(crate) fn admit(
+        &self,
+        caller: Arc<Caller>,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<Admitted, Failure> {
         let bytes = u32::try_from(bytes).map_err(|_| Failure::Overloaded)?;
         Ok(Admitted {
-            caller: ANYONE,
+            caller,
             deadline,
             _call: take(&self.calls, 1)?,
             _bytes: take(&self.bytes, bytes)?,
@@ -79,17 +70,17 @@ impl Gate {
     }
 
     /// Admits a list.
-    pub(crate) fn admit_list(&self) -> Result<StreamRoom, Failure> {
+    pub(crate) fn admit_list(&self, caller: Arc<Caller>) -> Result<StreamRoom, Failure> {
         Ok(StreamRoom {
-            caller: ANYONE,
+            caller,
             _stream: take(&self.lists, 1)?,
         })
     }
 
     /// Admits a health watch.
-    pub(crate) fn admit_watch(&self) -> Result<StreamRoom, Failure> {
+    pub(crate) fn admit_watch(&self, caller: Arc<Caller>) -> Result<StreamRoom, Failure> {
         Ok(StreamRoom {
-            caller: ANYONE,
+            caller,
             _stream: take(&self.watches, 1)?,
         })
     }
@@ -232,16 +223,15 @@ mod tests {
     fn room_is_bounded_and_given_back() {
         let gate = Gate::default();
         let now = Instant::now();
-        let all: Vec<_> = (0..limits::CALLS_IN_FLIGHT_MAX)
-            .map(|_| gate.admit(1, now))
-            .collect();
+        let admit = |bytes| gate.admit(Caller::anyone(), bytes, now);
+        let all: Vec<_> = (0..limits::CALLS_IN_FLIGHT_MAX).map(|_| admit(1)).collect();
         assert!(all.iter().all(Result::is_ok));
-        assert!(matches!(gate.admit(1, now), Err(Failure::Overloaded)));
+        assert!(matches!(admit(1), Err(Failure::Overloaded)));
         drop(all);
-        let large = gate.admit(limits::CALL_BYTES_IN_FLIGHT_MAX, now);
+        let large = admit(limits::CALL_BYTES_IN_FLIGHT_MAX);
         assert!(large.is_ok());
-        assert!(matches!(gate.admit(1, now), Err(Failure::Overloaded)));
+        assert!(matches!(admit(1), Err(Failure::Overloaded)));
         drop(large);
-        assert!(gate.admit(1, now).is_ok());
+        assert!(admit(1).is_ok());
     }
 }

@@ -13,7 +13,8 @@ use helve_proto::{
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{
-    Call, Services, admit::Admitted, exchange, failure::Failure, headed, mutation::Mutation,
+    Call, Services, admit::Admitted, caller::Caller, exchange, failure::Failure, headed,
+    mutation::Mutation,
 };
 
 /// Serves replay sessions, and calls in batches.
@@ -34,8 +35,10 @@ impl CallService for Calls {
         &self,
         request: Request<Streaming<ExchangeRequest>>,
     ) -> Result<Response<Self::ExchangeStream>, Status> {
+        let caller = Caller::of(&request)?;
         Ok(Response::new(exchange::start(
             Arc::clone(&self.0),
+            caller,
             request.into_inner(),
         )))
     }

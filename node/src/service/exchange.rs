@@ -27,6 +27,7 @@ use tonic::{Status, Streaming};
 use super::{
     Services,
     admit::deadline_after,
+    caller::Caller,
     failure::{Failure, Lateness},
     status::Problem,
 };
@@ -61,11 +62,12 @@ impl Calls {
 /// Starts to serve a stream. Dropping the answers ends it.
 pub(crate) fn start(
     services: Arc<Services>,
+    caller: Arc<Caller>,
     calls: Streaming<ExchangeRequest>,
 ) -> BoxStream<'static, Result<ExchangeReply, Status>> {
     let (out, replies) = mpsc::channel(1);
     let end = stream::once(AbortOnDropHandle::new(tokio::spawn(serve(
-        services, calls, out,
+        services, caller, calls, out,
     ))));
     let end = end.filter_map(|joined| {
         future::ready(match joined {
@@ -84,6 +86,7 @@ pub(crate) fn start(
 
 async fn serve(
     services: Arc<Services>,
+    caller: Arc<Caller>,
     mut calls: Streaming<ExchangeRequest>,
     out: mpsc::Sender<ExchangeReply>,
 ) -> End {
@@ -100,7 +103,7 @@ async fn serve(
             }
             batch = calls.message(), if has_room => {
                 match batch {
-                    Ok(Some(batch)) => take(&services, batch, &mut pending)?,
+                    Ok(Some(batch)) => take(&services, &caller, batch, &mut pending)?,
                     Ok(None) => return drain(&mut pending, &out).await,
                     // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
                     Err(status) => {
@@ -119,7 +122,12 @@ async fn serve(
 }
 
 /// Takes in the calls of a batch. The time that each has runs from now on.
-fn take(services: &Arc<Services>, batch: ExchangeRequest, pending: &mut Calls) -> End {
+fn take(
+    services: &Arc<Services>,
+    caller: &Arc<Caller>,
+    batch: ExchangeRequest,
+    pending: &mut Calls,
+) -> End {
     if batch.calls.len() > limits::EXCHANGE_BATCH_CALLS_MAX {
         let message = format!(
             "a batch has at most {} calls",
@@ -131,7 +139,7 @@ fn take(services: &Arc<Services>, batch: ExchangeRequest, pending: &mut Calls) -
     let calls = batch.calls.into_iter();
     pending.waiting.extend(calls.map(|call| {
         let deadline = deadline_after(call.timeout_ms, now);
-        answer(Arc::clone(services), call, deadline).boxed()
+        answer(Arc::clone(services), Arc::clone(caller), call, deadline).boxed()
     }));
     Ok(())
 }
@@ -177,10 +185,15 @@ async fn drain(pending: &mut Calls, out: &mpsc::Sender<ExchangeReply>) -> End {
     Ok(())
 }
 
-async fn answer(services: Arc<Services>, call: ExchangeCall, deadline: Instant) -> ExchangeAnswer {
+async fn answer(
+    services: Arc<Services>,
+    caller: Arc<Caller>,
+    call: ExchangeCall,
+    deadline: Instant,
+) -> ExchangeAnswer {
     let correlation_id = call.correlation_id;
     let answer = match call.call {
-        Some(call) => carry_out(&services, call, deadline).await,
+        Some(call) => carry_out(&services, call, caller, deadline).await,
         None => Err(Failure::Malformed("there is no call that this version knows".into()).into()),
     };
     let answer = answer.unwrap_or_else(|problem| Answer::Error(problem.into_reply()));
@@ -190,34 +203,27 @@ async fn answer(services: Arc<Services>, call: ExchangeCall, deadline: Instant) 
     }
 }
 
-async fn carry_out(services: &Services, call: Call, deadline: Instant) -> Result<Answer, Problem> {
-    let deadline = Ok(deadline);
-    match call {
-        Call::Mint(call) => services.answer(call, deadline).await.map(Answer::Mint),
-        Call::Put(call) => services.answer(call, deadline).await.map(Answer::Put),
-        Call::Get(call) => services.answer(call, deadline).await.map(Answer::Get),
-        Call::Take(call) => services.answer(call, deadline).await.map(Answer::Take),
-        Call::Renew(call) => services.answer(call, deadline).await.map(Answer::Renew),
-        Call::Delete(call) => services.answer(call, deadline).await.map(Answer::Delete),
-        Call::Count(call) => services.answer(call, deadline).await.map(Answer::Count),
-        Call::Store(call) => services.answer(call, deadline).await.map(Answer::Store),
-        Call::Retrieve(call) => services.answer(call, deadline).await.map(Answer::Retrieve),
-        Call::DeleteKey(call) => services.answer(call, deadline).await.map(Answer::DeleteKey),
-        Call::Exists(call) => services.answer(call, deadline).await.map(Answer::Exists),
-        Call::BatchStore(call) => services
-            .answer(call, deadline)
-            .await
-            .map(Answer::BatchStore),
-        Call::BatchRetrieve(call) => services
-            .answer(call, deadline)
-            .await
-            .map(Answer::BatchRetrieve),
-        Call::Transact(call) => services.answer(call, deadline).await.map(Answer::Transact),
-        Call::OpenSession(call) => services
-            .answer(call, deadline)
-            .await
-            .map(Answer::OpenSession),
+async fn carry_out(
+    services: &Services,
+    call: Call,
+    caller: Arc<Caller>,
+    deadline: Instant,
+) -> Result<Answer, Problem> {
+    /// The answer to a call has the call's name.
+    macro_rules! answered {
+        ($($name:ident)*) => {
+            match call {
+                $(Call::$name(call) => {
+                    services.answer(call, caller, Ok(deadline)).await.map(Answer::$name)
+                })*
+            }
+        };
     }
+    answered!(
+        Mint Put Get Take Renew Delete Count
+        Store Retrieve DeleteKey Exists BatchStore BatchRetrieve
+        Transact OpenSession
+    )
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ pub(crate) enum Failure {
     /// The message around the request is wrong: its headers, or its batch.
     #[error("{0}")]
     Malformed(String),
+    /// Not executed: nobody is known to call.
+    #[error("no valid credential")]
+    Unauthenticated,
     /// The values asked for do not fit one reply.
     #[error("the values asked for do not fit one reply")]
     TooMuch,

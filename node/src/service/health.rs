@@ -13,7 +13,7 @@ use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_server,
 };
 
-use super::Services;
+use super::{Services, caller::Caller};
 use crate::limits;
 
 /// Serves health.
@@ -67,7 +67,7 @@ impl health_server::Health for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let room = self.services.gate.admit_watch()?;
+        let room = self.services.gate.admit_watch(Caller::of(&request)?)?;
         let services = Arc::clone(&self.services);
         let name = request.into_inner().service;
         let mut ticks = interval(limits::HEALTH_WATCH_INTERVAL);

@@ -30,9 +30,11 @@ use tonic::{Request, Response, Status};
 use super::{
     Headed, Services,
     admit::{self, StreamRoom},
+    caller::Caller,
     failure::Failure,
     query::{scope, stamped},
     status::Problem,
+    target::Targets,
 };
 use crate::{
     limits,
@@ -49,7 +51,7 @@ const PAGE: Page = Page {
 pub(crate) type Parts<P> = BoxStream<'static, Result<P, Status>>;
 
 /// A request that lists.
-pub(crate) trait Listing: Clone + Send + Sync + 'static {
+pub(crate) trait Listing: Targets + Clone + Send + Sync + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
     /// One part of the answer.
@@ -89,11 +91,12 @@ impl Services {
         self: &Arc<Self>,
         request: Request<L>,
     ) -> Result<Response<Parts<L::Part>>, Status> {
+        let caller = Caller::of(&request)?;
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
         let listing = request.into_inner();
         listing.check().map_err(Failure::from)?;
         self.leadership.serves().map_err(Failure::Stopping)?;
-        let room = self.gate.admit_list()?;
+        let room = self.gate.admit_list(caller)?;
         let (out, parts) = mpsc::channel(1);
         let pump = pump(Arc::clone(self), listing, room, deadline, out);
         let end = stream::once(AbortOnDropHandle::new(tokio::spawn(pump)));
@@ -153,7 +156,7 @@ async fn run<L: Listing>(
         let producer = Producer {
             services: Arc::clone(services),
             listing: listing.clone(),
-            tenant: room.caller.tenant,
+            caller: Arc::clone(&room.caller),
         };
         let producing = task::spawn_blocking(move || producer.produce(ticket, &made));
         if let Err(end) = forward(&listing, &mut pages, out, lapse).await {
@@ -202,7 +205,7 @@ async fn forward<L: Listing>(
 struct Producer<L> {
     services: Arc<Services>,
     listing: L,
-    tenant: &'static str,
+    caller: Arc<Caller>,
 }
 
 impl<L: Listing> Producer<L> {
@@ -217,7 +220,7 @@ impl<L: Listing> Producer<L> {
         view: &ReadView<'_>,
         made: &mpsc::Sender<L::Part>,
     ) -> Result<Read<()>, Fault> {
-        let scope = scope(view, self.tenant);
+        let scope = scope(view, &self.caller.tenant);
         let mut listing = self.listing.clone();
         loop {
             let mut part = match stamped(listing.part(view.view, &scope, PAGE)?, view.index) {

@@ -10,7 +10,9 @@
 
 mod admit;
 mod call;
+mod caller;
 mod cluster;
+mod door;
 mod exchange;
 mod failure;
 mod forwarded;
@@ -27,13 +29,14 @@ mod seats;
 mod snapshot_intake;
 mod state;
 mod status;
+mod target;
 mod too_large;
 mod transact;
 pub mod waiting;
 
 use std::{future::Future, io, sync::Arc};
 
-use axum::middleware::map_response;
+use axum::middleware::{map_request, map_response};
 use helve_proto::{
     DESCRIPTORS,
     v1::{
@@ -53,8 +56,10 @@ use tonic_health::pb::health_server::HealthServer;
 
 use self::{
     admit::{Admitted, Gate},
+    caller::Caller,
     failure::Failure,
     status::Problem,
+    target::Targets,
 };
 use crate::{
     digest::Digester, leadership::Leadership, limits, metrics::Metrics, propose::Proposer,
@@ -123,8 +128,9 @@ impl Services {
 
     /// Answers a unary call.
     async fn unary<C: Call>(&self, request: Request<C>) -> Result<Response<C::Reply>, Status> {
+        let caller = Caller::of(&request)?;
         let deadline = admit::deadline(request.metadata(), Instant::now());
-        let answer = self.answer(request.into_inner(), deadline).await;
+        let answer = self.answer(request.into_inner(), caller, deadline).await;
         answer.map(Response::new).map_err(Problem::into_status)
     }
 
@@ -132,10 +138,12 @@ impl Services {
     async fn answer<C: Call>(
         &self,
         call: C,
+        caller: Arc<Caller>,
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Problem> {
         let mut timer = self.metrics.call(C::RPC);
-        let answer = self.attempt(call, deadline).await.map_err(Problem::from);
+        let answer = self.attempt(call, caller, deadline).await;
+        let answer = answer.map_err(Problem::from);
         timer.answered(
             answer
                 .as_ref()
@@ -147,10 +155,11 @@ impl Services {
     async fn attempt<C: Call>(
         &self,
         call: C,
+        caller: Arc<Caller>,
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Failure> {
         self.leadership.serves().map_err(Failure::Stopping)?;
-        let admitted = self.gate.admit(call.encoded_len(), deadline?)?;
+        let admitted = self.gate.admit(caller, call.encoded_len(), deadline?)?;
         let mut reply = call.run(self, &admitted).await?;
         reply.header_mut().leader_hint = self.leadership.hint();
         Ok(reply)
@@ -158,7 +167,7 @@ impl Services {
 }
 
 /// A call that one message answers: the same over unary gRPC and over Exchange.
-pub(crate) trait Call: prost::Message + Send + 'static {
+pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
     /// What answers it.
@@ -256,14 +265,15 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let explained = routes.into_axum_router();
-    let explained = Routes::from(explained.layer(map_response(too_large::explain))).prepare();
+    let explained = explained.layer(map_response(too_large::explain));
+    let entered = Routes::from(explained.layer(map_request(door::enter))).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
         .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .add_routes(explained)
+        .add_routes(entered)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
         .await
         .map_err(io::Error::other)

@@ -12,11 +12,7 @@ use helve_proto::{
 use prost::Message;
 use sha2::{Digest, Sha256};
 
-use super::{
-    Headed, Services,
-    admit::{Admitted, Caller},
-    failure::Failure,
-};
+use super::{Headed, Services, admit::Admitted, caller::Caller, failure::Failure};
 use crate::stamp;
 
 /// A request that changes something.
@@ -91,7 +87,7 @@ impl Services {
         request: M,
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
-        let command = command(request, admitted.caller)?;
+        let command = command(request, &admitted.caller)?;
         let outcome = self.proposer.propose(command, admitted.deadline).await;
         match outcome
             .map_err(|error| Failure::of_propose(error, admitted.deadline))?
@@ -107,7 +103,7 @@ impl Services {
 }
 
 /// The command of a request, ready to be proposed.
-fn command<M: Mutation>(mut request: M, caller: Caller) -> Result<Command, Failure> {
+fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Command, Failure> {
     let identity = request.take_identity();
     let minted_ids = (0..request.mints())
         .map(|_| stamp::mint_id())
@@ -115,8 +111,8 @@ fn command<M: Mutation>(mut request: M, caller: Caller) -> Result<Command, Failu
     let operation = request.into_operation();
     let feature_level = level::needed(&operation);
     let bare = Command {
-        tenant: caller.tenant.to_owned(),
-        principal: caller.principal.to_owned(),
+        tenant: caller.tenant.clone(),
+        principal: caller.principal.clone(),
         operation: Some(operation),
         ..Default::default()
     };
@@ -161,10 +157,12 @@ mod tests {
 
     use super::*;
 
-    const ONE: Caller = Caller {
-        tenant: "default",
-        principal: "one",
-    };
+    fn caller(tenant: &str, principal: &str) -> Caller {
+        Caller {
+            tenant: tenant.to_owned(),
+            principal: principal.to_owned(),
+        }
+    }
 
     fn mint(value: &'static str, request_id: Option<u8>) -> MintRequest {
         let identity = request_id
@@ -180,26 +178,20 @@ mod tests {
         }
     }
 
-    fn fingerprint_of(request: MintRequest, caller: Caller) -> Bytes {
+    fn fingerprint_of(request: MintRequest, caller: &Caller) -> Bytes {
         command(request, caller).unwrap().fingerprint
     }
 
     #[test]
     fn a_fingerprint_is_of_the_request_and_its_caller_not_of_the_attempt() {
-        let first = fingerprint_of(mint("a", None), ONE);
+        let one = caller("default", "one");
+        let first = fingerprint_of(mint("a", None), &one);
         assert_eq!(first.len(), FINGERPRINT_BYTES);
-        assert_eq!(first, fingerprint_of(mint("a", None), ONE));
-        assert_ne!(first, fingerprint_of(mint("b", None), ONE));
-        let two = Caller {
-            principal: "two",
-            ..ONE
-        };
-        assert_ne!(first, fingerprint_of(mint("a", None), two));
-        let other = Caller {
-            tenant: "other",
-            ..ONE
-        };
-        assert_ne!(first, fingerprint_of(mint("a", None), other));
+        assert_eq!(first, fingerprint_of(mint("a", None), &one));
+        assert_ne!(first, fingerprint_of(mint("b", None), &one));
+        for other in [caller("default", "two"), caller("other", "one")] {
+            assert_ne!(first, fingerprint_of(mint("a", None), &other));
+        }
     }
 
     #[test]
@@ -216,7 +208,7 @@ mod tests {
             identity: Some(identity.clone()),
             ..mint("a", None)
         };
-        let command = command(request, ONE).unwrap();
+        let command = command(request, &caller("default", "one")).unwrap();
         assert_eq!(command.identity, Some(identity));
         assert_eq!(command.minted_ids.len(), 1);
         let Some(Operation::Mint(request)) = command.operation else {

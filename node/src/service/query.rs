@@ -1,5 +1,7 @@
 //! The way of a read that one message answers: a linearizable view, and a pure query over it.
 
+use std::sync::Arc;
+
 use helve_machine::{
     Fault, Violation,
     query::{Read, Scope},
@@ -74,14 +76,14 @@ impl Services {
         admitted: &Admitted,
     ) -> Result<Q::Reply, Failure> {
         query.check()?;
-        let tenant = admitted.caller.tenant;
+        let caller = Arc::clone(&admitted.caller);
         let answer = move |view: &ReadView<'_>| {
-            let read = query.answer(view.view, &scope(view, tenant))?;
+            let read = query.answer(view.view, &scope(view, &caller.tenant))?;
             Ok(stamped(read, view.index))
         };
         Ok(self
             .reader
-            .read(tenant, admitted.deadline, Q::PLACE, answer)
+            .read(&admitted.caller.tenant, admitted.deadline, Q::PLACE, answer)
             .await?)
     }
 }

@@ -82,6 +82,10 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
+            Failure::Unauthenticated => Self::new(
+                Reason::Unauthenticated,
+                "the call bears no valid credential, and was not executed: send a token in the `authorization` header",
+            ),
             Failure::TooMuch => Self::new(
                 Reason::TooLarge,
                 "the values asked for do not fit one reply: ask for fewer keys at a time",

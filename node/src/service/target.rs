@@ -1,0 +1,198 @@
+//! What a call names: which records it would read or change.
+
+use helve_proto::v1::{
+    BatchRetrieveRequest, BatchStoreRequest, CountRequest, DeleteKeyRequest, DeleteRequest,
+    ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest, OpenSessionRequest,
+    PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest, TransactRequest,
+    operation::Operation,
+};
+
+/// One record, or a range of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    /// A handle.
+    Handle {
+        /// Its store.
+        store: &'a str,
+        /// Whose it is.
+        owner: &'a str,
+        /// Its id; `None` while it is only to be minted.
+        id: Option<&'a str>,
+    },
+    /// All handles of a store.
+    Store {
+        /// The store.
+        store: &'a str,
+        /// Of this owner only.
+        owner: Option<&'a str>,
+    },
+    /// A key of the state tool.
+    Key {
+        /// Whose it is.
+        owner: &'a str,
+        /// The key.
+        key: &'a str,
+    },
+    /// All keys that begin alike.
+    Keys {
+        /// Whose they are.
+        owner: &'a str,
+        /// How they begin.
+        prefix: &'a str,
+    },
+}
+
+/// A request that says what it names.
+pub(crate) trait Targets {
+    /// Shows each target, in the request's order. None: it touches no record.
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>));
+}
+
+/// Requests that name one record by fields of the same names.
+macro_rules! one {
+    (handle: $($request:ty),*) => {$(
+        impl Targets for $request {
+            fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+                see(handle(&self.store, &self.owner, &self.id));
+            }
+        }
+    )*};
+    (key: $($request:ty),*) => {$(
+        impl Targets for $request {
+            fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+                see(key(&self.owner, &self.key));
+            }
+        }
+    )*};
+}
+
+one!(handle: PutRequest, GetRequest, TakeRequest, RenewRequest, DeleteRequest);
+one!(key: StoreRequest, RetrieveRequest, DeleteKeyRequest, ExistsRequest);
+
+fn handle<'a>(store: &'a str, owner: &'a str, id: &'a str) -> Target<'a> {
+    let id = Some(id);
+    Target::Handle { store, owner, id }
+}
+
+fn minted<'a>(store: &'a str, owner: &'a str) -> Target<'a> {
+    let id = None;
+    Target::Handle { store, owner, id }
+}
+
+fn key<'a>(owner: &'a str, key: &'a str) -> Target<'a> {
+    Target::Key { owner, key }
+}
+
+impl Targets for MintRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        see(minted(&self.store, &self.owner));
+    }
+}
+
+impl Targets for CountRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        see(Target::Store {
+            store: &self.store,
+            owner: self.owner.as_deref(),
+        });
+    }
+}
+
+impl Targets for ListRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        see(Target::Store {
+            store: &self.store,
+            owner: self.owner.as_deref(),
+        });
+    }
+}
+
+impl Targets for ListKeysRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        see(Target::Keys {
+            owner: &self.owner,
+            prefix: &self.prefix,
+        });
+    }
+}
+
+impl Targets for BatchStoreRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        for item in &self.items {
+            see(key(&self.owner, &item.key));
+        }
+    }
+}
+
+impl Targets for BatchRetrieveRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        for name in &self.keys {
+            see(key(&self.owner, name));
+        }
+    }
+}
+
+impl Targets for TransactRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        // A part without an operation names nothing; the machine's check refuses it.
+        let operations = self.operations.iter().filter_map(|o| o.operation.as_ref());
+        for operation in operations {
+            see(match operation {
+                Operation::Mint(mint) => minted(&mint.store, &mint.owner),
+                Operation::Put(put) => handle(&put.store, &put.owner, &put.id),
+                Operation::Take(take) => handle(&take.store, &take.owner, &take.id),
+                Operation::Renew(renew) => handle(&renew.store, &renew.owner, &renew.id),
+                Operation::Delete(delete) => handle(&delete.store, &delete.owner, &delete.id),
+                Operation::Store(store) => key(&store.owner, &store.key),
+                Operation::DeleteKey(delete) => key(&delete.owner, &delete.key),
+            });
+        }
+    }
+}
+
+impl Targets for OpenSessionRequest {
+    fn targets<'a>(&'a self, _: &mut dyn FnMut(Target<'a>)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_proto::v1::{DeleteKeyOperation, MintOperation, Operation as Part, TakeOperation};
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_names_what_each_part_names_in_order() {
+        let part = |operation| Part {
+            operation: Some(operation),
+        };
+        let request = TransactRequest {
+            operations: vec![
+                part(Operation::Take(TakeOperation {
+                    store: "carts".into(),
+                    owner: "ann".into(),
+                    id: "7".into(),
+                    ..Default::default()
+                })),
+                Part { operation: None },
+                part(Operation::DeleteKey(DeleteKeyOperation {
+                    owner: "ann".into(),
+                    key: "k".into(),
+                    ..Default::default()
+                })),
+                part(Operation::Mint(MintOperation {
+                    store: "orders".into(),
+                    ..Default::default()
+                })),
+            ],
+            ..Default::default()
+        };
+        let mut seen = Vec::new();
+        request.targets(&mut |target| seen.push(target));
+        let expected = [
+            handle("carts", "ann", "7"),
+            key("ann", "k"),
+            minted("orders", ""),
+        ];
+        assert_eq!(seen, expected);
+    }
+}
