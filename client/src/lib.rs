@@ -60,6 +60,8 @@ mod cluster;
 pub mod conformance;
 #[cfg(feature = "cluster")]
 mod dial;
+#[cfg(feature = "patterns")]
+mod doubt;
 mod error;
 #[cfg(feature = "patterns")]
 mod event_log;
@@ -77,6 +79,8 @@ mod partition;
 #[cfg(feature = "patterns")]
 mod prefixed;
 mod promises;
+#[cfg(test)]
+mod properties;
 mod record;
 #[cfg(feature = "patterns")]
 mod resolve;
@@ -86,6 +90,7 @@ mod session;
 #[cfg(feature = "request-state")]
 pub mod state_codec;
 mod state_tool;
+mod steps;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "state-config")]

@@ -14,7 +14,7 @@ use std::{
 
 use helve_proto::{
     Reason,
-    v1::{DeleteKeyRequest, RecordInfo, StoreRequest},
+    v1::{DeleteKeyRequest, StoreRequest},
 };
 use prost::Message as _;
 use serde_json::Value;
@@ -34,7 +34,7 @@ use crate::{
     limits::{JOURNAL_SLACK_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX},
     partition::PartitionState,
     record::encode,
-    state_tool::{StateTool as _, StoreOutcome},
+    state_tool::StateTool as _,
     ttl::Ttl,
 };
 
@@ -75,9 +75,9 @@ struct State {
 }
 
 impl WriteQueue {
-    /// The queue in this file, with what an earlier process left there; beside it lies a lock of the same name. Its writes are for
-    /// these keys' owner, with their default lifetimes, which begin when the cluster takes the write. `report` is called from
-    /// within a drain: it must not wait.
+    /// The queue in this file, with what an earlier process left there; beside it lies its lock, whose name ends in `.lock`. Its
+    /// writes are for these keys' owner, with their default lifetimes, which begin when the cluster takes the write. `report` is
+    /// called from within a drain: it must not wait.
     ///
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) if the file cannot be read or written, or another queue has it;
@@ -168,10 +168,7 @@ impl WriteQueue {
     ) -> Result<Queued, Error> {
         if state.is_serving() && self.waiting() == 0 {
             let stored = match condition {
-                Condition::Any => {
-                    let stored = self.keys.store_record(key, value, ttl).await;
-                    stored.map(|info: RecordInfo| StoreOutcome::Replaced(info))
-                }
+                Condition::Any => self.keys.write(key, value, ttl, None).await,
                 Condition::Revision(revision) => {
                     self.keys.store_if(key, value, ttl, revision).await
                 }
@@ -248,14 +245,20 @@ impl State {
         Ok(())
     }
 
-    /// Writes the journal anew without what is done with, once that is much.
+    /// Writes the journal anew without what is done with, once that is much. If it cannot be, the old one serves on.
     fn compact(&mut self) -> Result<(), Error> {
         self.backlog.forget();
         let wanted = u64::try_from(self.backlog.bytes()).unwrap_or(u64::MAX);
         if self.journal.bytes() <= wanted.saturating_mul(2).saturating_add(JOURNAL_SLACK_BYTES) {
             return Ok(());
         }
-        self.journal.rewrite(&self.backlog.entries())
+        match self.journal.rewrite(&self.backlog.entries()) {
+            Err(error) if !self.journal.is_broken() => {
+                tracing::warn!(%error, "the queue's file stays as long as it is");
+                Ok(())
+            }
+            rewritten => rewritten,
+        }
     }
 }
 

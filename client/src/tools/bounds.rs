@@ -7,7 +7,10 @@ use serde_json::Value;
 
 use crate::{
     error::Error,
-    limits::{BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    limits::{
+        BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, LIST_BYTES_MAX, LIST_KEYS_MAX,
+        VALUE_BYTES_MAX,
+    },
 };
 
 pub(super) fn check_key(key: &str) -> Result<(), Error> {
@@ -28,17 +31,15 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), Error> {
     check_key(prefix)
 }
 
-/// A value as JSON text.
-pub(super) fn encode(value: &Value) -> Result<String, Error> {
-    let json = value.to_string();
-    if json.len() > VALUE_BYTES_MAX {
-        let message = format!(
-            "a value of {} bytes as JSON, and {VALUE_BYTES_MAX} are allowed",
-            json.len()
-        );
+/// Answers the bytes of the value as JSON.
+pub(super) fn check_value(value: &Value) -> Result<usize, Error> {
+    let bytes = value.to_string().len();
+    if bytes > VALUE_BYTES_MAX {
+        let message =
+            format!("a value of {bytes} bytes as JSON, and {VALUE_BYTES_MAX} are allowed");
         return Err(Error::refused(Reason::TooLarge, message, 0, 0));
     }
-    Ok(json)
+    Ok(bytes)
 }
 
 pub(super) fn check_keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>) -> Result<(), Error> {
@@ -52,24 +53,68 @@ pub(super) fn check_keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>) ->
     keys.map(String::as_str).try_for_each(check_key)
 }
 
-/// The items of a batch with their values as JSON text.
-pub(super) fn check_batch(items: &[(String, Value)]) -> Result<Vec<(String, String)>, Error> {
+pub(super) fn check_batch(items: &[(String, Value)]) -> Result<(), Error> {
     check_keys(items.iter().map(|(key, _)| key))?;
     let mut keys = HashSet::new();
     let mut bytes = 0;
-    let mut encoded = Vec::with_capacity(items.len());
     for (key, value) in items {
         if !keys.insert(key) {
             let message = format!("the key {key:?} stands twice in a batch");
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
-        let json = encode(value)?;
-        bytes += key.len() + json.len();
-        encoded.push((key.clone(), json));
+        bytes += key.len() + check_value(value)?;
     }
     if bytes > BATCH_BYTES_MAX {
         let message = format!("a batch of {bytes} bytes, and {BATCH_BYTES_MAX} are allowed");
         return Err(Error::refused(Reason::TooLarge, message, 0, 0));
     }
-    Ok(encoded)
+    Ok(())
+}
+
+/// What a list may still hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) keys: usize,
+    pub(super) bytes: u64,
+}
+
+impl Room {
+    pub(super) const LIST: Self = Self {
+        keys: LIST_KEYS_MAX,
+        bytes: LIST_BYTES_MAX as u64,
+    };
+
+    /// One more key, with a value of so many bytes.
+    pub(super) fn take(&mut self, bytes: u64) -> Result<(), Error> {
+        match (self.keys.checked_sub(1), self.bytes.checked_sub(bytes)) {
+            (Some(keys), Some(bytes)) => {
+                *self = Self { keys, bytes };
+                Ok(())
+            }
+            _ => Err(over_long()),
+        }
+    }
+}
+
+/// Of a list that may not be so long.
+pub(super) fn over_long() -> Error {
+    let message = format!(
+        "more than {LIST_KEYS_MAX} keys, or {LIST_BYTES_MAX} bytes of values: list by a longer prefix, or without values"
+    );
+    Error::refused(Reason::TooLarge, message, 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_list_may_be_full_and_not_more() {
+        let mut room = Room { keys: 2, bytes: 10 };
+        room.take(10).unwrap();
+        assert_eq!(room.take(1).unwrap_err().kind(), ErrorKind::Invalid);
+        room.take(0).unwrap();
+        assert_eq!(room.take(0).unwrap_err().kind(), ErrorKind::Invalid);
+    }
 }

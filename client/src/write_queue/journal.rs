@@ -1,4 +1,4 @@
-//! The file: a head, then entries, each after its length and checksum. What was appended is synced before anybody acts on it.
+//! The file: a head, then entries, each after its length and the checksums of both. What was appended is synced before anybody acts on it.
 
 use std::{
     fs::{self, File},
@@ -12,16 +12,16 @@ use rustix::fs::{FlockOperation, flock};
 use super::entry::Entry;
 use crate::error::{Error, ErrorKind};
 
-const HEAD: &[u8] = b"helve write queue 1\n";
-/// Bytes of length and checksum.
-const FRAME_BYTES: usize = 8;
+const HEAD: &[u8] = b"helve write queue 2\n";
+/// Bytes of length, its checksum, and the entry's.
+const FRAME_BYTES: usize = 12;
 
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// An append failed, and what is on disk is not known any more.
+    /// An append, or the file's replacement, failed, and what is on disk is not known any more.
     is_broken: bool,
     /// Held as long as the journal is: it goes with the process.
     _lock: File,
@@ -30,7 +30,7 @@ pub(super) struct Journal {
 impl Journal {
     /// The journal with all that it holds. A last entry that a crash cut off was never acted on, and is dropped.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Entry>), Error> {
-        let lock = lock(&path.with_extension("lock"))?;
+        let lock = lock(&beside(path, ".lock"))?;
         let found = match fs::read(path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -85,25 +85,43 @@ impl Journal {
         for entry in entries {
             bytes.extend_from_slice(&frame(entry));
         }
+        let failed = |error| failed(&self.path, error);
+        let draft = draft(&self.path, &bytes).map_err(failed)?;
         self.is_broken = true;
-        self.file = replace(&self.path, &bytes).map_err(|error| failed(&self.path, error))?;
+        self.file = replace(&self.path, &draft).map_err(failed)?;
         self.is_broken = false;
         self.bytes = bytes.len() as u64;
         Ok(())
     }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    let draft = path.with_extension("draft");
+/// Puts the bytes beside the file.
+fn draft(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let draft = beside(path, ".draft");
     let mut file = File::create(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&draft, path)?;
+    Ok(draft)
+}
+
+fn replace(path: &Path, draft: &Path) -> io::Result<File> {
+    fs::rename(draft, path)?;
     let directory = path
         .parent()
         .filter(|directory| !directory.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
     File::options().append(true).open(path)
+}
+
+/// A file whose name is the path's with more behind it, so that no two queues share one.
+fn beside(path: &Path, more: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(more);
+    PathBuf::from(name)
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
@@ -129,7 +147,9 @@ fn lock(path: &Path) -> Result<File, Error> {
 fn frame(entry: &Entry) -> Vec<u8> {
     let body = entry.encode_to_vec();
     let length = u32::try_from(body.len()).expect("a write is bounded far below 4 GiB");
-    let mut frame = length.to_le_bytes().to_vec();
+    let length = length.to_le_bytes();
+    let mut frame = length.to_vec();
+    frame.extend_from_slice(&crc32c::crc32c(&length).to_le_bytes());
     frame.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
     frame.extend_from_slice(&body);
     frame
@@ -155,14 +175,18 @@ fn read(path: &Path, found: &[u8]) -> Result<(Vec<Entry>, usize), Error> {
     while let Some(head) = found.get(at..at + FRAME_BYTES) {
         let word = |from: usize| {
             let bytes = head[from..from + 4].try_into();
-            u32::from_le_bytes(bytes.expect("a frame has eight bytes"))
+            u32::from_le_bytes(bytes.expect("a frame has twelve bytes"))
         };
+        // A length that is wrong would hide all that follows it.
+        if crc32c::crc32c(&head[..4]) != word(4) {
+            return Err(damaged("is damaged"));
+        }
         let length = usize::try_from(word(0)).unwrap_or(usize::MAX);
         let end = (at + FRAME_BYTES).saturating_add(length);
         let Some(body) = found.get(at + FRAME_BYTES..end) else {
             break;
         };
-        if crc32c::crc32c(body) != word(4) {
+        if crc32c::crc32c(body) != word(8) {
             if end == found.len() {
                 break;
             }

@@ -16,9 +16,13 @@ use helve_proto::v1::{
 use serde_json::json;
 
 use super::*;
-use crate::{backend::Backend, client::Client, keys::KeyOptions, memory::MemoryBuilder};
+use crate::{
+    backend::Backend, client::Client, keys::KeyOptions, memory::MemoryBuilder,
+    state_tool::StoreOutcome,
+};
 
 mod crash;
+mod journal;
 
 /// A cluster that answers, dies with the call unsent, or dies with the answer on its way. To die is to never answer: the test then
 /// drops the queue.
@@ -282,6 +286,11 @@ async fn a_write_is_queued_only_while_the_cluster_does_not_serve() {
         matches!(stored, Queued::Stored(StoreOutcome::Created(_))),
         "{stored:?}"
     );
+    let stored = save(PartitionState::Healthy, "new", Condition::Any).await;
+    assert!(
+        matches!(stored, Queued::Stored(StoreOutcome::Created(_))),
+        "{stored:?}"
+    );
     let conflict = save(PartitionState::Majority, "a", Condition::Revision(0)).await;
     assert!(
         matches!(conflict, Queued::Stored(StoreOutcome::Conflict { .. })),
@@ -322,7 +331,10 @@ async fn a_write_is_queued_only_while_the_cluster_does_not_serve() {
     }
     drop(sender);
     running.await.unwrap().unwrap();
-    assert_eq!(world.keys().list("").await.unwrap(), ["a", "b", "c", "d"]);
+    assert_eq!(
+        world.keys().list("").await.unwrap(),
+        ["a", "b", "c", "d", "new"]
+    );
 }
 
 fn watch_of(
@@ -379,21 +391,4 @@ async fn what_no_cluster_takes_and_what_has_no_room_is_not_queued() {
         .store("c", &json!(1), Ttl::Default, Condition::Any)
         .await
         .unwrap();
-}
-
-#[tokio::test]
-async fn the_journal_does_not_grow_with_what_is_done_with() {
-    let world = World::new();
-    let queue = world.open().await;
-    let value = json!("v".repeat(20_000));
-    let mut largest = 0;
-    for round in 0..12 {
-        queue
-            .store("k", &value, Ttl::Default, Condition::Any)
-            .await
-            .unwrap();
-        assert_eq!(queue.drain().await.unwrap().settled, 1, "{round}");
-        largest = largest.max(fs::metadata(world.path()).unwrap().len());
-    }
-    assert!(largest < 4 * 20_000 + JOURNAL_SLACK_BYTES, "{largest}");
 }
