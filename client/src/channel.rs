@@ -10,9 +10,10 @@ use std::{
 
 use helve_proto::Reason;
 use tokio::time::Instant;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::{
+    bearer::{Bearer, Line},
     error::Error,
     exchange::{ExchangeStream, Streams},
     limits::{KEEP_ALIVE, LEARNED_ENDPOINTS_MAX, SUSPECT},
@@ -35,6 +36,7 @@ pub(crate) struct Pool {
     preferred: AtomicUsize,
     hints: Hints,
     connect_timeout: Duration,
+    bearer: Bearer,
     learned_max: usize,
 }
 
@@ -46,9 +48,10 @@ pub(crate) struct Node {
     /// `host:port`, as the node advertises it.
     authority: String,
     endpoint: Endpoint,
+    bearer: Bearer,
     /// For lists and calls that go alone. Made by the first, because it needs a runtime; connected, and connected again, when
     /// needed.
-    channel: OnceLock<Channel>,
+    channel: OnceLock<Line>,
     streams: Streams,
     suspect_until: Mutex<Option<Instant>>,
 }
@@ -59,13 +62,14 @@ impl Pool {
         addresses: &[String],
         hints: Hints,
         connect_timeout: Duration,
+        bearer: &Bearer,
     ) -> Result<Self, Error> {
         if addresses.is_empty() {
             let message = "a cluster needs at least one endpoint, as HOST:PORT";
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
         let node = |(index, address): (usize, &String)| {
-            Node::new(index, address, connect_timeout).map(Arc::new)
+            Node::new(index, address, connect_timeout, bearer).map(Arc::new)
         };
         let nodes = addresses.iter().enumerate().map(node);
         Ok(Self {
@@ -73,6 +77,7 @@ impl Pool {
             preferred: AtomicUsize::new(0),
             hints,
             connect_timeout,
+            bearer: bearer.clone(),
             learned_max: addresses.len() + LEARNED_ENDPOINTS_MAX,
         })
     }
@@ -135,7 +140,7 @@ impl Pool {
             return Some(Arc::clone(node));
         }
         // A hint that is no address is a hint not to be followed.
-        let node = Node::new(nodes.len(), address, self.connect_timeout).ok()?;
+        let node = Node::new(nodes.len(), address, self.connect_timeout, &self.bearer).ok()?;
         nodes.push(Arc::new(node));
         nodes.last().cloned()
     }
@@ -146,7 +151,12 @@ impl Pool {
 }
 
 impl Node {
-    fn new(index: usize, address: &str, connect_timeout: Duration) -> Result<Self, Error> {
+    fn new(
+        index: usize,
+        address: &str,
+        connect_timeout: Duration,
+        bearer: &Bearer,
+    ) -> Result<Self, Error> {
         let authority = address.strip_prefix("http://").unwrap_or(address);
         let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| {
             let message = format!("'{address}' is no endpoint: give HOST:PORT");
@@ -161,6 +171,7 @@ impl Node {
                 .http2_keep_alive_interval(KEEP_ALIVE)
                 .keep_alive_timeout(KEEP_ALIVE)
                 .keep_alive_while_idle(true),
+            bearer: bearer.clone(),
             channel: OnceLock::new(),
             streams: Streams::default(),
             suspect_until: Mutex::new(None),
@@ -168,15 +179,17 @@ impl Node {
     }
 
     /// Needs a tokio runtime around it.
-    pub(crate) fn channel(&self) -> Channel {
-        self.channel
-            .get_or_init(|| self.endpoint.connect_lazy())
-            .clone()
+    pub(crate) fn channel(&self) -> Line {
+        self.channel.get_or_init(|| self.connect()).clone()
     }
 
     /// Needs a tokio runtime around it.
     pub(crate) fn stream(&self) -> Arc<ExchangeStream> {
-        self.streams.pick(|| self.endpoint.connect_lazy())
+        self.streams.pick(|| self.connect())
+    }
+
+    fn connect(&self) -> Line {
+        self.bearer.on(self.endpoint.connect_lazy())
     }
 
     fn is_suspect(&self) -> bool {
@@ -201,7 +214,13 @@ mod tests {
 
     fn pool(hints: Hints) -> Pool {
         let addresses = ["a:1", "http://b:1", "c:1"].map(str::to_owned);
-        Pool::new(&addresses, hints, Duration::from_secs(1)).unwrap()
+        Pool::new(
+            &addresses,
+            hints,
+            Duration::from_secs(1),
+            &Bearer::default(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -244,7 +263,12 @@ mod tests {
     #[test]
     fn what_is_no_endpoint_is_refused() {
         for addresses in [vec![], vec!["no endpoint".to_owned()]] {
-            let refused = Pool::new(&addresses, Hints::Known, Duration::from_secs(1));
+            let refused = Pool::new(
+                &addresses,
+                Hints::Known,
+                Duration::from_secs(1),
+                &Bearer::default(),
+            );
             assert_eq!(refused.unwrap_err().reason(), Some(Reason::BadRequest));
         }
     }

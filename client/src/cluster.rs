@@ -25,6 +25,7 @@ use tokio::{
 
 use crate::{
     backend::{Backend, header_mut, identity_mut},
+    bearer::Bearer,
     channel::{Hints, Node, Pool},
     client::{Client, DEADLINE_MAX},
     cluster::tries::{Effect, Tries, end},
@@ -45,6 +46,7 @@ pub struct ClusterBuilder {
     connect_timeout: Duration,
     hints: Hints,
     carriage: Carriage,
+    bearer: Bearer,
 }
 
 /// How calls travel.
@@ -70,7 +72,15 @@ impl ClusterBuilder {
             connect_timeout: limits::CONNECT_TIMEOUT,
             hints: Hints::Known,
             carriage: Carriage::Unary,
+            bearer: Bearer::default(),
         }
+    }
+
+    /// The token that every call bears: `Bearer::given(token)`, or `Bearer::from_file(path)`, which is read again when the file
+    /// changes. Without one, calls bear none.
+    pub fn token(mut self, bearer: Bearer) -> Self {
+        self.bearer = bearer;
+        self
     }
 
     /// How long each call may take, retries included; 5 s by default, a day at most.
@@ -113,7 +123,12 @@ impl ClusterBuilder {
     /// [`Invalid`](ErrorKind::Invalid) if there is no endpoint, or one is not `HOST:PORT`.
     pub fn build(self) -> Result<Client, Error> {
         Ok(Client::new(Arc::new(Cluster {
-            pool: Pool::new(&self.endpoints, self.hints, self.connect_timeout)?,
+            pool: Pool::new(
+                &self.endpoints,
+                self.hints,
+                self.connect_timeout,
+                &self.bearer,
+            )?,
             deadline: self.deadline,
             attempt_timeout: self.attempt_timeout,
             carriage: self.carriage,

@@ -1,5 +1,6 @@
 //! The node's configuration, checked: a [`Config`] that exists is one that a node may start with.
 
+mod auth;
 mod peers;
 mod refusal;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use std::{
     path::PathBuf,
 };
 
+pub use auth::{Auth, AuthSetting, TokenHash, token_text};
 pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 
@@ -33,6 +35,10 @@ pub struct Settings {
     pub advertise: Option<String>,
     /// `--disk-reserve`, in bytes.
     pub disk_reserve_bytes: u64,
+    /// `--auth`.
+    pub auth: AuthSetting,
+    /// `--operator-token-file`.
+    pub operator_token_file: Option<PathBuf>,
     /// `--insecure`.
     pub exposure: Exposure,
     /// `--force-bootstrap`.
@@ -78,6 +84,8 @@ pub struct Config {
     pub advertise: Option<String>,
     /// Bytes that must stay free on the data directory's file system.
     pub disk_reserve_bytes: u64,
+    /// What callers must show.
+    pub auth: Auth,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
     /// What an operator seldom touches.
@@ -138,6 +146,7 @@ impl Config {
                 "name a directory",
             ));
         }
+        let auth = auth::check(&settings.auth, settings.operator_token_file.as_ref())?;
         Ok(Self {
             seat: settings.seat,
             data_dir: settings.data_dir.clone(),
@@ -147,6 +156,7 @@ impl Config {
             peers,
             advertise: settings.advertise.clone(),
             disk_reserve_bytes: settings.disk_reserve_bytes,
+            auth,
             bootstrap: settings.bootstrap,
             tuning: settings.tuning.clone(),
         })

@@ -131,8 +131,11 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 
 /// A client for each endpoint alone, so that each bears its share.
 fn clients(args: &Args) -> Result<Vec<Client>, Ending> {
+    let bearer = args.cluster.bearer().map_err(Ending::Refused)?;
     let client = |endpoint: &String| {
-        let builder = ClusterBuilder::new([endpoint.clone()]).deadline(args.cluster.timeout);
+        let builder = ClusterBuilder::new([endpoint.clone()])
+            .deadline(args.cluster.timeout)
+            .token(bearer.clone());
         let builder = if args.streams {
             builder.streams()
         } else {

@@ -1,14 +1,11 @@
 //! How commands reach a cluster.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
-use helve_client::{Client, ClusterBuilder, ErrorKind};
+use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, Line};
 use helve_proto::v1::{CallIdentity, call_identity::Identity};
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Request, Status, transport::Endpoint};
 
 use super::{duration, ending::Ending};
 use crate::stamp;
@@ -30,13 +27,30 @@ pub(crate) struct ClusterArgs {
     /// How long to try, such as 500ms or 10s
     #[arg(long, default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
     pub timeout: Duration,
+
+    /// The file with the token that the calls bear, where the nodes ask for one; not readable by everyone
+    #[arg(long, env = "HELVE_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+impl ClusterArgs {
+    /// The token of `--token-file`, if that is given.
+    ///
+    /// # Errors
+    /// If the file cannot be read, can be read by everyone, or holds no token.
+    pub(crate) fn bearer(&self) -> anyhow::Result<Bearer> {
+        match &self.token_file {
+            Some(file) => Bearer::from_file(file).context("--token-file"),
+            None => Ok(Bearer::default()),
+        }
+    }
 }
 
 /// A channel to one endpoint, connected when it is first used.
 ///
 /// # Errors
-/// If the address is none.
-pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channel> {
+/// If the address is none, or there is no token in `--token-file`.
+pub(crate) fn channel(address: &str, cluster: &ClusterArgs) -> anyhow::Result<Line> {
     let address = address.trim().trim_end_matches('/');
     let uri = if address.contains("://") {
         address.to_owned()
@@ -45,10 +59,11 @@ pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channe
     };
     let endpoint = Endpoint::from_shared(uri)
         .with_context(|| format!("`{address}` is no address: give HOST:PORT"))?;
-    Ok(endpoint
-        .connect_timeout(timeout)
+    let connected = endpoint
+        .connect_timeout(cluster.timeout)
         .tcp_nodelay(true)
-        .connect_lazy())
+        .connect_lazy();
+    Ok(cluster.bearer()?.on(connected))
 }
 
 /// A client of the cluster.
@@ -56,7 +71,9 @@ pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channe
 /// # Errors
 /// If an endpoint is none.
 pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
-    let builder = ClusterBuilder::new(args.endpoints.clone()).deadline(args.timeout);
+    let builder = ClusterBuilder::new(args.endpoints.clone())
+        .deadline(args.timeout)
+        .token(args.bearer().map_err(Ending::Refused)?);
     builder.build().map_err(|error| refused_endpoint(&error))
 }
 

@@ -122,7 +122,7 @@ async fn ask_all(
 }
 
 async fn ask(cluster: &ClusterArgs, address: &str) -> Result<View, String> {
-    let channel = channel(address, cluster.timeout).map_err(|error| format!("{error:#}"))?;
+    let channel = channel(address, cluster).map_err(|error| format!("{error:#}"))?;
     let mut client = ClusterServiceClient::new(channel);
     let asked = client.state_digest(request(StateDigestRequest {}, cluster.timeout));
     match timeout(cluster.timeout, asked).await {

@@ -71,7 +71,7 @@ async fn check_grpc(args: &Args) -> anyhow::Result<()> {
     } else {
         "readiness"
     };
-    let mut client = HealthClient::new(channel(address, args.cluster.timeout)?);
+    let mut client = HealthClient::new(channel(address, &args.cluster)?);
     let message = HealthCheckRequest {
         service: service.into(),
     };

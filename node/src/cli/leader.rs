@@ -55,7 +55,8 @@ pub(crate) async fn run(command: &Command) -> Outcome {
 async fn transfer(args: &TransferArgs) -> Outcome {
     let timeout = args.cluster.timeout;
     let leader = status::leader_address(&args.cluster).await?;
-    let mut client = ClusterServiceClient::new(channel(&leader, timeout).map_err(Ending::Refused)?);
+    let mut client =
+        ClusterServiceClient::new(channel(&leader, &args.cluster).map_err(Ending::Refused)?);
     let message = TransferLeaderRequest {
         to: args.to.unwrap_or_default(),
     };

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let timeout = args.cluster.timeout;
     let mut snapshots = Vec::new();
     for endpoint in &args.cluster.endpoints {
-        let channel = channel(endpoint, timeout).map_err(Ending::Refused)?;
+        let channel = channel(endpoint, &args.cluster).map_err(Ending::Refused)?;
         let mut client = ClusterServiceClient::new(channel);
         let answer = client
             .take_snapshot(request(TakeSnapshotRequest {}, timeout))

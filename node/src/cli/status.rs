@@ -143,7 +143,7 @@ async fn ask_all(
 }
 
 async fn ask(cluster: &ClusterArgs, endpoint: &str) -> Result<StatusReply, String> {
-    let channel = channel(endpoint, cluster.timeout).map_err(|error| format!("{error:#}"))?;
+    let channel = channel(endpoint, cluster).map_err(|error| format!("{error:#}"))?;
     let mut client = ClusterServiceClient::new(channel);
     let reply = tokio::time::timeout(
         cluster.timeout,
