@@ -4,8 +4,9 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "helve/v1/types.proto",
+    "helve/v1/access.proto",
     "helve/v1/handles.proto",
     "helve/v1/state.proto",
     "helve/v1/transact.proto",

@@ -7,9 +7,10 @@ use std::sync::{
 
 use helve_proto::Reason;
 use tokio::time::Instant;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::{
+    bearer::{Bearer, Line},
     dial::Dial,
     error::Error,
     exchange::{ExchangeStream, Streams},
@@ -44,9 +45,10 @@ pub(crate) struct Node {
     /// `host:port`, as the node advertises it.
     authority: String,
     endpoint: Endpoint,
+    bearer: Bearer,
     /// For lists and calls that go alone. Made by the first, because it needs a runtime; connected, and connected again, when
     /// needed.
-    channel: OnceLock<Channel>,
+    channel: OnceLock<Line>,
     streams: Streams,
     suspect_until: Mutex<Option<Instant>>,
 }
@@ -145,6 +147,7 @@ impl Node {
             index,
             authority,
             endpoint,
+            bearer: dial.bearer.clone(),
             channel: OnceLock::new(),
             streams: Streams::default(),
             suspect_until: Mutex::new(None),
@@ -152,15 +155,17 @@ impl Node {
     }
 
     /// Needs a tokio runtime around it.
-    pub(crate) fn channel(&self) -> Channel {
-        self.channel
-            .get_or_init(|| self.endpoint.connect_lazy())
-            .clone()
+    pub(crate) fn channel(&self) -> Line {
+        self.channel.get_or_init(|| self.connect()).clone()
     }
 
     /// Needs a tokio runtime around it.
     pub(crate) fn stream(&self) -> Arc<ExchangeStream> {
-        self.streams.pick(|| self.endpoint.connect_lazy())
+        self.streams.pick(|| self.connect())
+    }
+
+    fn connect(&self) -> Line {
+        self.bearer.on(self.endpoint.connect_lazy())
     }
 
     fn is_suspect(&self) -> bool {
@@ -185,15 +190,18 @@ mod tests {
 
     use super::*;
 
-    const DIAL: Dial = Dial {
-        connect_timeout: Duration::from_secs(1),
-        #[cfg(feature = "tls")]
-        tls: None,
-    };
+    fn dial() -> Dial {
+        Dial {
+            connect_timeout: Duration::from_secs(1),
+            #[cfg(feature = "tls")]
+            tls: None,
+            bearer: Bearer::default(),
+        }
+    }
 
     fn pool(hints: Hints) -> Pool {
         let addresses = ["a:1", "http://b:1", "c:1"].map(str::to_owned);
-        Pool::new(&addresses, hints, DIAL).unwrap()
+        Pool::new(&addresses, hints, dial()).unwrap()
     }
 
     #[test]
@@ -236,7 +244,7 @@ mod tests {
     #[test]
     fn what_is_no_endpoint_is_refused() {
         for addresses in [vec![], vec!["no endpoint".to_owned()]] {
-            let refused = Pool::new(&addresses, Hints::Known, DIAL);
+            let refused = Pool::new(&addresses, Hints::Known, dial());
             assert_eq!(refused.unwrap_err().reason(), Some(Reason::BadRequest));
         }
     }

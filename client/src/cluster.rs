@@ -25,6 +25,7 @@ use tokio::{
 
 use crate::{
     backend::{Backend, header_mut, identity_mut},
+    bearer::Bearer,
     channel::{Hints, Node, Pool},
     client::{Client, DEADLINE_MAX},
     cluster::tries::{Effect, Tries, end},
@@ -72,10 +73,18 @@ impl ClusterBuilder {
                 connect_timeout: limits::CONNECT_TIMEOUT,
                 #[cfg(feature = "tls")]
                 tls: None,
+                bearer: Bearer::default(),
             },
             hints: Hints::Known,
             carriage: Carriage::Unary,
         }
+    }
+
+    /// The token that every call bears: `Bearer::given(token)`, or `Bearer::from_file(path)`, which is read again when the file
+    /// changes. Without one, calls bear none.
+    pub fn token(mut self, bearer: Bearer) -> Self {
+        self.dial.bearer = bearer;
+        self
     }
 
     /// How long each call may take, retries included; 5 s by default, a day at most.

@@ -7,7 +7,7 @@ use tonic::transport::Endpoint;
 
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
-use crate::{error::Error, limits::KEEP_ALIVE};
+use crate::{bearer::Bearer, error::Error, limits::KEEP_ALIVE};
 
 /// What all connections of a client have in common.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub(crate) struct Dial {
     /// Without it, in plain text.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Tls>,
+    /// Who calls.
+    pub(crate) bearer: Bearer,
 }
 
 impl Dial {
@@ -88,6 +90,7 @@ mod tests {
             connect_timeout: Duration::from_secs(1),
             #[cfg(feature = "tls")]
             tls: None,
+            bearer: Bearer::default(),
         };
         for address in ["a:1", "http://a:1", "http://a:1/"] {
             assert_eq!(plain.endpoint(address).unwrap().0, "a:1");

@@ -8,10 +8,12 @@ mod stream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::AbortHandle;
-use tonic::transport::Channel;
 
 pub(crate) use self::stream::ExchangeStream;
-use crate::limits::{EXCHANGE_BUSY_CALLS, EXCHANGE_STREAMS_MAX};
+use crate::{
+    bearer::Line,
+    limits::{EXCHANGE_BUSY_CALLS, EXCHANGE_STREAMS_MAX},
+};
 
 /// The streams to one node.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ struct Opened {
 
 impl Streams {
     /// The stream for the next call: the first that is not busy, or else the least busy. Needs a tokio runtime around it.
-    pub(crate) fn pick(&self, connect: impl FnOnce() -> Channel) -> Arc<ExchangeStream> {
+    pub(crate) fn pick(&self, connect: impl FnOnce() -> Line) -> Arc<ExchangeStream> {
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|opened| !opened.stream.is_over());
         let free = streams

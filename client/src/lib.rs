@@ -50,6 +50,8 @@
 mod audited;
 mod backend;
 #[cfg(feature = "cluster")]
+mod bearer;
+#[cfg(feature = "cluster")]
 mod channel;
 mod client;
 #[cfg(feature = "client-state")]
@@ -109,6 +111,8 @@ mod write_queue;
 #[cfg(feature = "patterns")]
 pub use audited::Audited;
 pub use backend::{Backend, Request};
+#[cfg(feature = "cluster")]
+pub use bearer::{Bearer, Line};
 pub use client::Client;
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterBuilder;

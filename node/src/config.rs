@@ -1,5 +1,6 @@
 //! The node's configuration, checked: a [`Config`] that exists is one that a node may start with.
 
+mod auth;
 mod peers;
 mod refusal;
 #[cfg(test)]
@@ -12,6 +13,7 @@ use std::{
     path::PathBuf,
 };
 
+pub use auth::{Auth, AuthSetting, TokenHash, token_text};
 pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsSettings};
@@ -35,6 +37,10 @@ pub struct Settings {
     pub advertise: Option<String>,
     /// `--disk-reserve`, in bytes.
     pub disk_reserve_bytes: u64,
+    /// `--auth`.
+    pub auth: AuthSetting,
+    /// `--operator-token-file`.
+    pub operator_token_file: Option<PathBuf>,
     /// `--insecure`.
     pub exposure: Exposure,
     /// `--tls-cert` and the others that begin so, and with `--peer-tls-`.
@@ -86,6 +92,8 @@ pub struct Config {
     pub exposed: Vec<&'static str>,
     /// Bytes that must stay free on the data directory's file system.
     pub disk_reserve_bytes: u64,
+    /// What callers must show.
+    pub auth: Auth,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
     /// What an operator seldom touches.
@@ -153,6 +161,7 @@ impl Config {
                 "name a directory",
             ));
         }
+        let auth = auth::check(&settings.auth, settings.operator_token_file.as_ref())?;
         Ok(Self {
             seat: settings.seat,
             data_dir: settings.data_dir.clone(),
@@ -164,6 +173,7 @@ impl Config {
             tls,
             exposed,
             disk_reserve_bytes: settings.disk_reserve_bytes,
+            auth,
             bootstrap: settings.bootstrap,
             tuning: settings.tuning.clone(),
         })

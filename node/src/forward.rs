@@ -238,6 +238,7 @@ fn rejection(reason: Reason) -> Rejection {
     match reason {
         Reason::Overloaded => Rejection::Overloaded,
         Reason::DiskFull => Rejection::DiskFull,
+        Reason::WriteRate => Rejection::WriteRate,
         // The leader is going: another one will take the command.
         Reason::Stopping | Reason::NotLeader | Reason::Unspecified => Rejection::NotLeading,
     }

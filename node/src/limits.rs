@@ -87,8 +87,23 @@ pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Calls under way on one node, unary and exchanged together; more are refused as OVERLOADED.
 pub const CALLS_IN_FLIGHT_MAX: usize = 4_096;
 
+/// Of these, calls of one tenant's tokens: no tenant takes all the room.
+pub const TENANT_CALLS_IN_FLIGHT_MAX: usize = 1_024;
+
+/// Bytes of the requests that are under way for one tenant's tokens.
+pub const TENANT_CALL_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
+
+/// Lists under way for one tenant's tokens.
+pub const TENANT_LISTS_IN_FLIGHT_MAX: usize = 16;
+
+/// Tenants that have lines of their own in the metrics; the others share one.
+pub const TENANT_METRICS_MAX: usize = 100;
+
 /// Bytes of the requests that are under way on one node; more are refused as OVERLOADED.
 pub const CALL_BYTES_IN_FLIGHT_MAX: usize = 256 << 20;
+
+/// How long a caller is asked to wait whose tenant writes more in a second than its quota allows.
+pub const WRITE_RATE_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// How long a caller that was refused as OVERLOADED is asked to wait.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_millis(100);

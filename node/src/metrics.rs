@@ -5,6 +5,7 @@
 
 #[cfg(feature = "planted")]
 mod planted;
+mod tenants;
 
 use std::{
     fmt,
@@ -12,8 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use helve_machine::query::Usage;
-use helve_proto::v1::{Member, NodeStatus, StatusReply};
+use helve_proto::v1::{Member, NodeStatus, StatusReply, TenantInfo};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{
@@ -25,6 +25,8 @@ use prometheus_client::{
     },
     registry::{Metric, Registry},
 };
+
+use self::tenants::{TenantCalls, register_usage};
 
 /// Buckets of call times: 0.25 ms, doubling, up to 8 s.
 const LATENCY_BUCKETS: (f64, f64, u16) = (0.000_25, 2.0, 16);
@@ -53,6 +55,7 @@ pub struct Metrics {
     seconds: Family<Call, Histogram>,
     in_flight: Gauge<u64, AtomicU64>,
     exchanges: Gauge<u64, AtomicU64>,
+    tenants: TenantCalls,
 }
 
 impl Default for Metrics {
@@ -81,12 +84,15 @@ impl Default for Metrics {
             "Exchange streams that are open",
             exchanges.clone(),
         );
+        let tenants = TenantCalls::default();
+        tenants.register(&mut registry);
         Self {
             registry,
             answers,
             seconds,
             in_flight,
             exchanges,
+            tenants,
         }
     }
 }
@@ -103,6 +109,11 @@ impl Metrics {
         }
     }
 
+    /// Counts a call of this tenant that was answered with this code.
+    pub(crate) fn tenant_answered(&self, tenant: &str, code: &'static str) {
+        self.tenants.answered(tenant, code);
+    }
+
     /// Counts an Exchange stream until the guard is dropped.
     pub(crate) fn exchange(&self) -> StreamGuard {
         self.exchanges.inc();
@@ -113,7 +124,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If the text cannot be written, which a string never refuses.
-    pub fn encode(&self, status: &StatusReply, usage: Usage) -> Result<String, fmt::Error> {
+    pub fn encode(&self, status: &StatusReply, usage: &[TenantInfo]) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;
         text::encode_registry(&mut page, &status_registry(status, usage))?;
@@ -172,7 +183,7 @@ fn seconds(duration: Duration) -> f64 {
 }
 
 /// The registry of one scrape: the status in the names of Prometheus, labelled with the group.
-fn status_registry(status: &StatusReply, usage: Usage) -> Registry {
+fn status_registry(status: &StatusReply, tenants: &[TenantInfo]) -> Registry {
     let mut registry = Registry::with_prefix("helve");
     let node = status.node.clone().unwrap_or_default();
     let build = vec![
@@ -224,18 +235,20 @@ fn status_registry(status: &StatusReply, usage: Usage) -> Registry {
     )];
     let group = registry.sub_registry_with_labels(labels.into_iter());
     register_raft(group, &node);
+    let used = || tenants.iter().filter_map(|tenant| tenant.usage);
     gauge(
         group,
         "live_rows",
         "Handles and keys, expired ones not removed yet included",
-        usage.rows,
+        used().map(|used| used.rows).sum(),
     );
     gauge(
         group,
         "live_bytes",
         "Bytes of handles, keys and kept outcomes",
-        usage.bytes,
+        used().map(|used| used.bytes).sum(),
     );
+    register_usage(group, tenants);
     register_lags(group, &status.members);
     registry
 }
@@ -344,6 +357,8 @@ fn register(registry: &mut Registry, name: &str, help: &str, metric: impl Metric
 
 #[cfg(test)]
 mod tests {
+    use helve_proto::v1::TenantUsage;
+
     use super::*;
 
     #[test]
@@ -367,9 +382,12 @@ mod tests {
             members: vec![member],
             ..Default::default()
         };
-        let page = metrics
-            .encode(&status, Usage { rows: 9, bytes: 99 })
-            .unwrap();
+        let tenant = TenantInfo {
+            tenant: "default".into(),
+            usage: Some(TenantUsage { rows: 9, bytes: 99 }),
+            ..Default::default()
+        };
+        let page = metrics.encode(&status, &[tenant]).unwrap();
         for line in [
             r#"helve_requests_total{rpc="Mint",code="ok"} 1"#,
             r#"helve_requests_total{rpc="Get",code="cancelled"} 1"#,
@@ -377,6 +395,7 @@ mod tests {
             "helve_wall_off_milliseconds 11000",
             r#"helve_term{group_id="1"} 7"#,
             r#"helve_live_rows{group_id="1"} 9"#,
+            r#"helve_tenant_live_bytes{group_id="1",tenant="default"} 99"#,
             r#"helve_log_syncs_total{group_id="1"} 3"#,
             r#"helve_member_lag_entries{group_id="1",member_id="2"} 5"#,
         ] {

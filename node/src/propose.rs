@@ -5,6 +5,7 @@
 
 mod attempt;
 mod kinds;
+mod rates;
 
 use std::{
     sync::{
@@ -27,7 +28,8 @@ use tokio::{
 pub use self::attempt::{Attempt, Rejection, Timed};
 use self::{
     attempt::{final_rejection, of_answer, settle},
-    kinds::{above_level, frees_space, repeats_harmlessly},
+    kinds::{above_level, counts_as_write, frees_space, repeats_harmlessly},
+    rates::Rates,
 };
 use crate::{
     disk_watch::DiskWatch,
@@ -37,6 +39,7 @@ use crate::{
     own_session::{Opened, OwnSessions},
     raft::{Consensus, log_store::LogStore},
     stamp::{self, Stamper},
+    storage::state_db::StateDb,
 };
 
 /// Why a command has no outcome.
@@ -53,6 +56,9 @@ pub enum ProposeError {
         "the disk is below its reserve: free space or delete handles; deletes and takes still work"
     )]
     DiskFull,
+    /// The tenant writes more in this second than its quota allows. Nothing happened.
+    #[error("the tenant's quota of writes a second is used up: retry after a pause")]
+    WriteRate,
     /// The node is stopping. Nothing happened.
     #[error("this node is stopping: use another one")]
     Stopping,
@@ -95,6 +101,7 @@ struct Core {
     disk: Arc<DiskWatch>,
     log: LogStore,
     sessions: OwnSessions,
+    rates: Rates,
     /// Batches of which something was executed, ever.
     executed: AtomicU64,
 }
@@ -107,6 +114,7 @@ impl Proposer {
         stamper: Arc<Stamper>,
         disk: Arc<DiskWatch>,
         log: LogStore,
+        state: Arc<StateDb>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, queued) = mpsc::channel(PROPOSE_QUEUE_MAX);
         let sessions = OwnSessions::default();
@@ -117,6 +125,7 @@ impl Proposer {
             disk,
             log,
             sessions,
+            rates: Rates::new(state),
             executed: AtomicU64::new(0),
         });
         let proposing = batches(Arc::clone(&core), queued);
@@ -321,6 +330,8 @@ impl Core {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));
             } else if let Some(refused) = above_level(&command, progress) {
                 attempts.push(Some(Attempt::Outcome(Box::new(refused))));
+            } else if counts_as_write(&command) && !self.rates.admits(&command.tenant, now) {
+                attempts.push(Some(Attempt::Rejected(Rejection::WriteRate)));
             } else {
                 attempts.push(None);
                 encoded.push(self.stamped(command, leading.term));

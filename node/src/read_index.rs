@@ -222,13 +222,14 @@ impl Reader {
         }
     }
 
-    /// Answers a query from what this node has applied, however old that is.
+    /// Answers a query from what this node has applied, however old that is. It is asked where `place` says.
     ///
     /// # Errors
     /// See [`ReadError`].
     pub async fn read_applied<T, Q>(
         &self,
         deadline: Instant,
+        place: Place,
         query: Q,
     ) -> Result<Read<T>, ReadError>
     where
@@ -239,7 +240,7 @@ impl Reader {
             index: 0,
             stamp_ms: 0,
         };
-        self.ask_disk(any, &Arc::new(query), deadline).await
+        self.ask(any, place, &Arc::new(query), deadline).await
     }
 
     async fn ask_disk<T, Q>(

@@ -14,6 +14,7 @@ use std::{
 
 use data_encoding::BASE32_NOPAD;
 use helve_machine::planted::{self, Plant};
+use zeroize::Zeroizing;
 
 /// How far, at most, a new leader's stamp may be from the cluster's own estimate of time: a wall further off is not followed.
 pub const SKEW_MAX: Duration = Duration::from_secs(10);
@@ -47,6 +48,16 @@ pub fn mint_id() -> Result<String, EntropyError> {
 pub fn random_bytes() -> Result<[u8; 16], EntropyError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(EntropyError)?;
+    Ok(bytes)
+}
+
+/// The 256 bits of a token, from the operating system's CSPRNG.
+///
+/// # Errors
+/// If entropy fails.
+pub fn secret_bytes() -> Result<Zeroizing<[u8; 32]>, EntropyError> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    getrandom::fill(bytes.as_mut()).map_err(EntropyError)?;
     Ok(bytes)
 }
 

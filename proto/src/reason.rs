@@ -83,6 +83,8 @@ reasons! {
     ChangeUnderWay => "CHANGE_UNDER_WAY",
     /// There is no such member; it may have been removed.
     NoMember => "NO_MEMBER",
+    /// There is no such tenant. An operator makes it.
+    NoTenant => "NO_TENANT",
     /// Another node has the seat or the address.
     SeatTaken => "SEAT_TAKEN",
     /// Too few voters would be left, or would answer, to go on.

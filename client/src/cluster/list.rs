@@ -6,9 +6,10 @@ use futures::future::BoxFuture;
 use helve_proto::Reason;
 use prost::Message;
 use tokio::time::{Instant, timeout, timeout_at};
-use tonic::{Response, Status, Streaming, transport::Channel};
+use tonic::{Response, Status, Streaming};
 
 use crate::{
+    bearer::Line,
     channel::{Node, Pool},
     cluster::tries::Tries,
     error::{Error, ErrorKind},
@@ -24,7 +25,7 @@ pub(crate) async fn collect<'a, P: Message + Default + 'static>(
     pool: &Pool,
     until: Instant,
     tries: impl Fn() -> Tries<'a> + Send + Sync,
-    open: impl Fn(Channel) -> Opened<P> + Send + Sync,
+    open: impl Fn(Line) -> Opened<P> + Send + Sync,
 ) -> Result<Vec<P>, Error> {
     loop {
         let first_part = |node: Arc<Node>, limit| -> BoxFuture<'static, _> {

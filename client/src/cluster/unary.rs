@@ -7,23 +7,19 @@ use helve_proto::v1::{
     handle_service_client::HandleServiceClient, state_service_client::StateServiceClient,
     transact_service_client::TransactServiceClient,
 };
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Request, Status};
 
-use crate::{limits::MESSAGE_BYTES_MAX, verdict::Verdict};
+use crate::{bearer::Line, limits::MESSAGE_BYTES_MAX, verdict::Verdict};
 
 /// Sends the call, and waits for its answer as long as the node is told.
-pub(crate) async fn send(
-    channel: Channel,
-    call: Call,
-    timeout: Duration,
-) -> Result<Answer, Verdict> {
+pub(crate) async fn send(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Verdict> {
     tokio::time::timeout(timeout, answer(channel, call, timeout))
         .await
         .map_err(|_elapsed| Verdict::silence())?
         .map_err(Verdict::of)
 }
 
-async fn answer(channel: Channel, call: Call, timeout: Duration) -> Result<Answer, Status> {
+async fn answer(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Status> {
     Ok(match call {
         Call::Mint(call) => {
             let reply = handles(channel).mint(timed(call, timeout)).await?;
@@ -95,24 +91,24 @@ pub(crate) fn timed<M>(message: M, timeout: Duration) -> Request<M> {
     request
 }
 
-pub(crate) fn handles(channel: Channel) -> HandleServiceClient<Channel> {
+pub(crate) fn handles(channel: Line) -> HandleServiceClient<Line> {
     HandleServiceClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-pub(crate) fn keys(channel: Channel) -> StateServiceClient<Channel> {
+pub(crate) fn keys(channel: Line) -> StateServiceClient<Line> {
     StateServiceClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-fn transactions(channel: Channel) -> TransactServiceClient<Channel> {
+fn transactions(channel: Line) -> TransactServiceClient<Line> {
     TransactServiceClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-fn calls(channel: Channel) -> CallServiceClient<Channel> {
+fn calls(channel: Line) -> CallServiceClient<Line> {
     CallServiceClient::new(channel)
 }

@@ -27,9 +27,10 @@ use tokio::{
     task::AbortHandle,
     time::{Instant, timeout_at},
 };
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use crate::{
+    bearer::Line,
     error::{Error, ErrorKind},
     limits::{
         EXCHANGE_BATCH_BYTES_MAX, EXCHANGE_BATCH_CALLS_MAX, EXCHANGE_CALLS_IN_FLIGHT_MAX,
@@ -76,7 +77,7 @@ struct Waiting {
 
 impl ExchangeStream {
     /// Opens a stream, on the tokio runtime around it. It is over when its reading is aborted.
-    pub(crate) fn open(channel: Channel) -> (Arc<Self>, AbortHandle) {
+    pub(crate) fn open(channel: Line) -> (Arc<Self>, AbortHandle) {
         let stream = Arc::new(Self {
             room: Arc::new(Semaphore::new(EXCHANGE_CALLS_IN_FLIGHT_MAX)),
             state: Mutex::default(),
@@ -146,7 +147,7 @@ impl ExchangeStream {
         true
     }
 
-    async fn read(self: &Arc<Self>, channel: Channel) -> End {
+    async fn read(self: &Arc<Self>, channel: Line) -> End {
         let mut client = CallServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);

@@ -8,6 +8,7 @@ use helve_proto::command::v1::{
 };
 
 use crate::{
+    access::tokens,
     batch::View,
     fault::Fault,
     layout::{Due, Group, Kind, Place, Space, Target},
@@ -52,6 +53,8 @@ struct Audit {
     floors: BTreeSet<Bytes>,
     orders: BTreeSet<Bytes>,
     orders_due: BTreeSet<Bytes>,
+    tokens: BTreeSet<Bytes>,
+    tokens_due: BTreeSet<Bytes>,
     summaries: BTreeMap<Bytes, Summary>,
     summaries_due: BTreeMap<Bytes, Summary>,
 }
@@ -148,6 +151,18 @@ impl Audit {
             Place::Usage => {
                 self.usage.insert(key.clone(), row::decode("usage", value)?);
             }
+            Place::Token(hash) => {
+                let row = tokens::decode(value)?;
+                if let Some(at_ms) = tokens::gone_at(&row) {
+                    self.deadline(space, at_ms, &Due::Token(hash.clone()));
+                }
+                let group = Group(self.group_id);
+                let entry = tokens::index(group, tokens::tenant_of(&row)).token(&hash);
+                self.tokens_due.insert(entry);
+            }
+            Place::TokenOfTenant => {
+                self.tokens.insert(key.clone());
+            }
             Place::Other => {}
         }
         Ok(())
@@ -211,6 +226,9 @@ impl Audit {
             return Err(Fault::Corrupt(
                 "the tombstones' order differs from the tombstones",
             ));
+        }
+        if self.tokens != self.tokens_due {
+            return Err(Fault::Corrupt("the list of tokens differs from the tokens"));
         }
         for (key, due) in &self.summaries_due {
             let stored = self.summaries.get(key).copied().unwrap_or_default();

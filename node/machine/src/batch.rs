@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use helve_proto::command::v1::NumberRow;
+use helve_proto::{command::v1::NumberRow, v1::Quotas};
 
 use crate::{
-    expiry,
+    access, expiry,
     fault::Fault,
     layout::{Due, Group, Space},
     planted::{self, Plant},
@@ -54,6 +54,8 @@ pub struct Batch<V> {
     usage: BTreeMap<Bytes, Delta>,
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
+    /// The tenant whose quotas were read last, and what they are.
+    quotas: Option<(String, Quotas)>,
 }
 
 impl<V: View> Batch<V> {
@@ -64,6 +66,7 @@ impl<V: View> Batch<V> {
             writes: BTreeMap::new(),
             usage: BTreeMap::new(),
             deadlines_from: None,
+            quotas: None,
         }
     }
 
@@ -97,6 +100,23 @@ impl<V: View> Batch<V> {
 
     pub(crate) fn pending_usage(&self, key: &[u8]) -> Delta {
         self.usage.get(key).copied().unwrap_or_default()
+    }
+
+    /// What a tenant of this batch's group may use.
+    pub(crate) fn quotas(&mut self, space: Space<'_>) -> Result<Quotas, Fault> {
+        match &self.quotas {
+            Some((tenant, quotas)) if tenant == space.tenant => Ok(*quotas),
+            _ => {
+                let quotas = access::quotas(self, space.group_id, space.tenant)?;
+                self.quotas = Some((space.tenant.to_owned(), quotas));
+                Ok(quotas)
+            }
+        }
+    }
+
+    /// To be called when a tenant's row is written.
+    pub(crate) fn forget_quotas(&mut self) {
+        self.quotas = None;
     }
 
     /// A time before which the group has no deadline row.

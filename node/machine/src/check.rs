@@ -15,9 +15,11 @@ use crate::{
     replay,
 };
 
+mod access;
 mod parts;
 mod reads;
 
+pub use access::{list_tenants, list_tokens};
 pub use reads::{batch_retrieve, count, exists, get, list, list_keys, retrieve};
 
 /// What is wrong with a request. Nothing was done.

@@ -7,6 +7,7 @@ use helve_proto::{
 };
 
 use crate::{
+    access::tokens,
     batch::{Batch, View},
     context::{Call, Stop},
     fault::Fault,
@@ -146,6 +147,10 @@ fn remove<V: View>(call: &mut Call<'_, V>, row: &DueRow, rows_max: u32) -> Resul
         }
         // The index may name a time at which none is due any more: then it moves, which counts as one.
         Due::Tombstones => Ok(tombstone::sweep(call.batch, space, call.clock_ms, rows_max)?.max(1)),
+        Due::Token(hash) => {
+            tokens::sweep(call, hash)?;
+            Ok(1)
+        }
         Due::Requests => {
             Ok(replay::requests::sweep(call.batch, space, call.clock_ms, rows_max)?.max(1))
         }

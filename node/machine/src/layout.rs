@@ -2,13 +2,15 @@
 //!
 //! A key is: group id (u32), tenant (length u8, bytes), table (u8), and the table's own part. Numbers are big-endian, so that
 //! they sort. Every text but the last of a key bears its length, so that no name can reach into another's rows. Rows of the group
-//! itself (clock, deadlines, node ids, cluster id, feature level) stand under the empty tenant.
+//! itself (clock, deadlines, node ids, cluster id, feature level, tokens, tenants) stand under the empty tenant.
 //!
 //! | table | own part | value |
 //! |---|---|---|
 //! | clock, node ids, cluster | - | `NumberRow`, `NumberRow`, `ClusterRow` |
 //! | feature level, probes | - | `NumberRow` |
 //! | deadlines from | - | `NumberRow` |
+//! | tokens | hash (32) | `TokenRow` |
+//! | tenants | name | `TenantRow` |
 //! | deadlines | time u64, kind u8, tenant (length u8), target | empty |
 //! | handles, tombstones | store (length u8), owner (length u16), id | `RecordRow`, `TombstoneRow` |
 //! | keys | owner (length u16), key | `RecordRow` |
@@ -18,6 +20,7 @@
 //! | session outcomes | session id (16), number u64 | `OutcomeRow` |
 //! | request outcomes | request id (16) | `OutcomeRow` |
 //! | usage of tenant, sessions | - | `UsageRow` |
+//! | tokens of tenant | hash (32) | empty |
 //! | usage of store, of owner | store (length u8); and owner (length u16) | `UsageRow` |
 
 use bytes::Bytes;
@@ -37,6 +40,8 @@ const CLUSTER: u8 = 4;
 const DEADLINES_FROM: u8 = 5;
 const FEATURE_LEVEL: u8 = 6;
 const PROBES: u8 = 7;
+const TOKENS: u8 = 8;
+const TENANTS: u8 = 9;
 const HANDLES: u8 = 16;
 const KEYS: u8 = 17;
 const TOMBSTONES: u8 = 18;
@@ -50,6 +55,7 @@ const USAGE_TENANT: u8 = 32;
 const USAGE_STORE: u8 = 33;
 const USAGE_OWNER: u8 = 34;
 const USAGE_SESSIONS: u8 = 35;
+const TOKENS_OF_TENANT: u8 = 36;
 
 /// The rows of a group itself.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +88,25 @@ impl Group {
 
     pub(crate) fn probes(self) -> Bytes {
         self.table(PROBES).into()
+    }
+
+    /// A token's row, by the hash of its secret.
+    pub(crate) fn token(self, hash: &[u8]) -> Bytes {
+        self.row(TOKENS, hash)
+    }
+
+    pub(crate) fn tenant(self, name: &str) -> Bytes {
+        self.row(TENANTS, name.as_bytes())
+    }
+
+    pub(crate) fn tenants(self) -> Span {
+        Span::of_prefix(self.table(TENANTS))
+    }
+
+    fn row(self, table: u8, path: &[u8]) -> Bytes {
+        let mut key = self.table(table);
+        key.extend_from_slice(path);
+        key.into()
     }
 
     /// The row that says a time before which no deadline row stands: whoever looks for due rows need not step over those that
@@ -128,7 +153,9 @@ impl Group {
         let (&table, path) = rest.split_first()?;
         let path = key.slice_ref(path);
         let place = match table {
-            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES => Place::Other,
+            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES | TENANTS => Place::Other,
+            TOKENS => Place::Token(path),
+            TOKENS_OF_TENANT => Place::TokenOfTenant,
             DEADLINES_FROM => Place::DeadlinesFrom,
             DEADLINES => Place::Deadline,
             HANDLES => Place::Record(Target {
@@ -263,6 +290,15 @@ impl Space<'_> {
 
     pub(crate) fn request_summary(self) -> Bytes {
         self.table(REQUEST_SUMMARY).into()
+    }
+
+    /// The row that lists a token as the tenant's.
+    pub(crate) fn token(self, hash: &[u8]) -> Bytes {
+        self.row(TOKENS_OF_TENANT, hash)
+    }
+
+    pub(crate) fn tokens(self) -> Span {
+        Span::of_prefix(self.table(TOKENS_OF_TENANT))
     }
 
     pub(crate) fn usage_tenant(self) -> Bytes {

@@ -20,6 +20,9 @@ use crate::{
 /// The level that every version knows, and that a group has before it is raised.
 pub const FIRST: u32 = 1;
 
+/// The level that brought tokens, tenants and their quotas.
+const ACCESS: u32 = 2;
+
 /// What an upgrade is tried with, in builds for that.
 const PROBE: u32 = FEATURE_LEVEL + 1;
 
@@ -52,6 +55,7 @@ pub fn needed(operation: &Operation) -> u32 {
         | Operation::AllocateNodeId(_)
         | Operation::SetClusterId(_)
         | Operation::RaiseFeatureLevel(_) => FIRST,
+        Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_) => ACCESS,
         Operation::Probe(_) => PROBE,
     }
 }

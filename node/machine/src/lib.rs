@@ -11,6 +11,7 @@
 //! - A record's revision is the log index of its last change of value.
 //! - Time is the largest stamp so far. A record whose deadline has come is expired, whether its row is still there or not.
 
+mod access;
 mod audit;
 mod batch;
 pub mod check;
@@ -38,6 +39,7 @@ use helve_proto::command::v1::{
 };
 
 pub use crate::{
+    access::{granted, quotas},
     audit::audit,
     batch::{Batch, View},
     check::{Violation, check},
@@ -94,6 +96,9 @@ fn apply_as<V: View>(
     };
     if !is_tenant_fit {
         return Ok(call.refused(Refusal::Malformed, 0, 0));
+    }
+    if !matches!(command.operation, Some(Operation::Tick(_))) {
+        access::quota::make_room(&mut call)?;
     }
     let admitted = level::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
     let (slot, outcome) = match admitted {
@@ -157,6 +162,13 @@ fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, S
         Operation::RaiseFeatureLevel(request) => {
             Kind::RaiseFeatureLevel(level::raise(call, *request)?)
         }
+        Operation::CreateToken(request) => {
+            Kind::CreateToken(access::tokens::create(call, request)?)
+        }
+        Operation::RevokeToken(request) => {
+            Kind::RevokeToken(access::tokens::revoke(call, request)?)
+        }
+        Operation::SetTenant(request) => Kind::SetTenant(access::tenants::set(call, request)?),
         Operation::Probe(_) => Kind::Probe(level::probe(call)?),
     })
 }

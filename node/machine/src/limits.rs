@@ -2,7 +2,7 @@
 //! level.
 
 /// The newest feature level that this version supports; see [`crate::level`].
-pub const FEATURE_LEVEL: u32 = 1;
+pub const FEATURE_LEVEL: u32 = 2;
 
 /// Bytes of a tenant's, store's or id prefix's name, of `[a-z0-9_-]`.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -49,6 +49,21 @@ pub const REQUEST_TTL_MS: u64 = 10 * 60 * 1000;
 pub const REQUEST_AHEAD_MS_MAX: u64 = 60 * 1000;
 /// Outcomes of request ids of a tenant; beyond it the floor rises.
 pub const REQUESTS_MAX: u64 = 100_000;
+
+/// The tenant that every cluster has.
+pub const DEFAULT_TENANT: &str = "default";
+/// Tenants that were made, of a cluster; a further one is refused with QUOTA.
+pub const TENANTS_MAX: usize = 1000;
+/// Tokens of a tenant, those included that were revoked within a day; a further one is refused with QUOTA.
+pub const TOKENS_MAX: usize = 1000;
+/// Bytes of a token's hash, SHA-256.
+pub const TOKEN_HASH_BYTES: usize = 32;
+/// Stores, and key prefixes, that a token may be confined to.
+pub const TOKEN_SCOPES_MAX: usize = 8;
+/// Bytes of a key prefix that a token is confined to.
+pub const TOKEN_KEY_PREFIX_BYTES_MAX: usize = 256;
+/// How long a revoked token stays listed, and its secret refused, in milliseconds of replicated time.
+pub const REVOKED_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Due rows that every mutation removes on the way.
 pub const SWEEP_ROWS: u32 = 4;

@@ -15,10 +15,12 @@ use crate::{
     usage,
 };
 
+mod access;
 mod handles;
 mod keys;
 mod scan;
 
+pub use access::{list_tenants, list_tokens};
 pub use handles::{count, get, list, rest};
 pub use keys::{batch_retrieve, exists, list_keys, retrieve};
 

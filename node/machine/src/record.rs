@@ -7,6 +7,7 @@ use helve_proto::{
 };
 
 use crate::{
+    access::quota,
     batch::{Batch, View},
     context::{Call, Stop},
     fault::Fault,
@@ -217,7 +218,32 @@ impl Plan {
         }
     }
 
-    pub(crate) fn commit<V: View>(self, call: &mut Call<'_, V>) -> Result<OperationReply, Fault> {
+    /// Carries out the plan alone, within the tenant's quotas.
+    pub(crate) fn commit<V: View>(self, call: &mut Call<'_, V>) -> Result<OperationReply, Stop> {
+        quota::admit(call, std::slice::from_ref(&self))?;
+        Ok(self.carry_out(call)?)
+    }
+
+    /// What it adds to the tenant's usage, in a command of this index. A renewal adds nothing, be its lifetime some bytes longer.
+    pub(crate) fn growth(&self, index: u64) -> Delta {
+        let old = self.seen.stored.as_ref().map(|old| old.bytes);
+        match &self.change {
+            Change::Write(row) if row.revision == index => {
+                let path = self.target.path.len();
+                let new = Some(path + row::encoded_len(row));
+                Delta::between(old.map(|old| path + old), new)
+            }
+            Change::Remove | Change::Take => {
+                Delta::between(old.map(|old| self.target.path.len() + old), None)
+            }
+            Change::Write(_) | Change::Nothing => Delta::default(),
+        }
+    }
+
+    pub(crate) fn carry_out<V: View>(
+        self,
+        call: &mut Call<'_, V>,
+    ) -> Result<OperationReply, Fault> {
         let (space, clock_ms) = (call.space, call.clock_ms);
         match self.change {
             Change::Write(row) => write(call.batch, space, &self.target, &self.seen, &row)?,

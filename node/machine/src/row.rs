@@ -8,10 +8,15 @@ use crate::{batch::View, fault::Fault};
 const FORMAT: u8 = 1;
 
 pub(crate) fn encode(row: &impl Message) -> Bytes {
-    let mut buffer = BytesMut::with_capacity(1 + row.encoded_len());
+    let mut buffer = BytesMut::with_capacity(encoded_len(row));
     buffer.put_u8(FORMAT);
     row.encode_raw(&mut buffer);
     buffer.freeze()
+}
+
+/// Bytes of an encoded row.
+pub(crate) fn encoded_len(row: &impl Message) -> usize {
+    1 + row.encoded_len()
 }
 
 /// `table` names the kind of row, for the fault.

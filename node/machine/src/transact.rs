@@ -12,6 +12,7 @@ use helve_proto::{
 };
 
 use crate::{
+    access::quota,
     batch::View,
     context::{Call, Stop},
     fault::Fault,
@@ -44,14 +45,14 @@ impl Plans {
         Ok(())
     }
 
+    /// Carries all plans out, if together they are within the tenant's quotas.
     pub(crate) fn commit<V: View>(
         self,
         call: &mut Call<'_, V>,
-    ) -> Result<Vec<OperationReply>, Fault> {
-        self.plans
-            .into_iter()
-            .map(|plan| plan.commit(call))
-            .collect()
+    ) -> Result<Vec<OperationReply>, Stop> {
+        quota::admit(call, &self.plans)?;
+        let replies = self.plans.into_iter().map(|plan| plan.carry_out(call));
+        Ok(replies.collect::<Result<_, Fault>>()?)
     }
 }
 

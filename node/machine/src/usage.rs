@@ -48,20 +48,23 @@ pub(crate) fn stored(view: &impl View, key: &[u8]) -> Result<UsageRow, Fault> {
     Ok(row::read(view, TABLE, key)?.unwrap_or_default())
 }
 
-/// Rows in use, this batch's changes included.
-pub(crate) fn rows<V: View>(batch: &Batch<V>, key: &[u8]) -> Result<u64, Fault> {
-    let row = stored(batch, key)?;
-    add(row.rows, batch.pending_usage(key).rows)
+/// What is in use, this batch's changes included.
+pub(crate) fn current<V: View>(batch: &Batch<V>, key: &[u8]) -> Result<UsageRow, Fault> {
+    plus(batch, key, batch.pending_usage(key))
 }
 
 /// The row after a change; `None` if nothing is left.
 pub(crate) fn sum(view: &impl View, key: &[u8], delta: Delta) -> Result<Option<Bytes>, Fault> {
+    let row = plus(view, key, delta)?;
+    Ok((row != UsageRow::default()).then(|| row::encode(&row)))
+}
+
+fn plus(view: &impl View, key: &[u8], delta: Delta) -> Result<UsageRow, Fault> {
     let old = stored(view, key)?;
-    let row = UsageRow {
+    Ok(UsageRow {
         rows: add(old.rows, delta.rows)?,
         bytes: add(old.bytes, delta.bytes)?,
-    };
-    Ok((row != UsageRow::default()).then(|| row::encode(&row)))
+    })
 }
 
 fn add(old: u64, change: i64) -> Result<u64, Fault> {

@@ -6,7 +6,7 @@ mod report;
 use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 
 use anyhow::anyhow;
-use helve_client::{Client, ClusterBuilder};
+use helve_client::Client;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 

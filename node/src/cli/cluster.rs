@@ -2,15 +2,12 @@
 
 mod tls;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
-use helve_client::{Client, ClusterBuilder, ErrorKind};
+use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, Line};
 use helve_proto::v1::{CallIdentity, call_identity::Identity};
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Request, Status, transport::Endpoint};
 
 pub(crate) use self::tls::TlsArgs;
 use super::{duration, ending::Ending};
@@ -34,16 +31,31 @@ pub(crate) struct ClusterArgs {
     #[arg(long, default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
     pub timeout: Duration,
 
+    /// The file with the token that the calls bear, where the nodes ask for one; not readable by everyone
+    #[arg(long, env = "HELVE_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
     #[command(flatten)]
     pub tls: TlsArgs,
 }
 
 impl ClusterArgs {
+    /// The token of `--token-file`, if that is given.
+    ///
+    /// # Errors
+    /// If the file cannot be read, can be read by everyone, or holds no token.
+    fn bearer(&self) -> anyhow::Result<Bearer> {
+        match &self.token_file {
+            Some(file) => Bearer::from_file(file).context("--token-file"),
+            None => Ok(Bearer::default()),
+        }
+    }
+
     /// A channel to one endpoint, connected when it is first used.
     ///
     /// # Errors
-    /// If the address is none, or what the flags say of TLS cannot be used.
-    pub(crate) fn channel(&self, address: &str) -> anyhow::Result<Channel> {
+    /// If the address is none, or what the flags say of TLS or the token cannot be used.
+    pub(crate) fn channel(&self, address: &str) -> anyhow::Result<Line> {
         let address = address.trim().trim_end_matches('/');
         let tls = self.tls.client()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -62,18 +74,22 @@ impl ClusterArgs {
             Some(tls) => tls.secure(endpoint)?,
             None => endpoint,
         };
-        Ok(endpoint
+        let connected = endpoint
             .connect_timeout(self.timeout)
             .tcp_nodelay(true)
-            .connect_lazy())
+            .connect_lazy();
+        Ok(self.bearer()?.on(connected))
     }
 
     /// What makes a client of these endpoints, or of others of the cluster.
     ///
     /// # Errors
-    /// If what the flags say of TLS cannot be used.
+    /// If what the flags say of TLS or the token cannot be used.
     pub(crate) fn builder(&self, endpoints: &[String]) -> Result<ClusterBuilder, Ending> {
-        let builder = ClusterBuilder::new(endpoints).deadline(self.timeout);
+        let bearer = self.bearer().map_err(Ending::Refused)?;
+        let builder = ClusterBuilder::new(endpoints)
+            .deadline(self.timeout)
+            .token(bearer);
         Ok(match self.tls.client().map_err(Ending::Refused)? {
             Some(tls) => builder.tls(tls),
             None => builder,

@@ -15,7 +15,7 @@ use super::{
     serve,
 };
 use crate::{
-    config::{Bootstrap, Config, Exposure, Settings, TlsSettings, Tuning},
+    config::{AuthSetting, Bootstrap, Config, Exposure, Settings, TlsSettings, Tuning},
     limits,
 };
 
@@ -113,6 +113,8 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         peers: vec![format!("1={}", address(1))],
         advertise: None,
         disk_reserve_bytes: limits::DISK_RESERVE_DEFAULT_BYTES,
+        auth: AuthSetting::None,
+        operator_token_file: None,
         exposure: Exposure::Loopback,
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,

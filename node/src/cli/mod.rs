@@ -1,5 +1,6 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
+mod access;
 mod balancer;
 mod bench;
 mod cart;
@@ -99,6 +100,10 @@ enum Command {
     Key(key::Command),
     #[command(subcommand)]
     RequestState(request_state::Command),
+    #[command(subcommand)]
+    Token(access::token::Command),
+    #[command(subcommand)]
+    Tenant(access::tenant::Command),
     Snapshot(snapshot::Args),
     Digest(digest::Args),
     Healthcheck(healthcheck::Args),
@@ -170,6 +175,8 @@ impl Command {
             Self::Leader(command) => leader::run(&command).await,
             Self::Key(command) => key::run(&command).await,
             Self::RequestState(command) => request_state::run(&command).await,
+            Self::Token(command) => access::token::run(&command).await,
+            Self::Tenant(command) => access::tenant::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,

@@ -14,7 +14,7 @@ use super::{
     size,
 };
 use crate::{
-    config::{Bootstrap, Config, Exposure, Settings, Tuning},
+    config::{AuthSetting, Bootstrap, Config, Exposure, Settings, Tuning},
     node::{Ended, Node},
     raft,
 };
@@ -95,6 +95,14 @@ pub(crate) struct Args {
     #[arg(long, default_value = "256MiB", value_parser = size::parse, env = "HELVE_DISK_RESERVE", value_name = "SIZE")]
     disk_reserve: u64,
 
+    /// What callers must show: nothing, so that everyone may do everything, or a token. The same on every node
+    #[arg(long, default_value = "none", env = "HELVE_AUTH", value_name = "MODE")]
+    auth: AuthMode,
+
+    /// A file with a token that is let in as an operator's, so that there is one to make others with; the same on every node
+    #[arg(long, env = "HELVE_OPERATOR_TOKEN_FILE", value_name = "FILE")]
+    operator_token_file: Option<PathBuf>,
+
     /// Allow listeners beyond this machine without TLS and tokens: whoever reaches them owns the data
     #[arg(long, env = "HELVE_INSECURE")]
     insecure: bool,
@@ -149,6 +157,13 @@ pub(crate) struct Args {
     log: LogArgs,
 }
 
+/// What callers must show.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum AuthMode {
+    None,
+    Tokens,
+}
+
 impl Args {
     fn settings(&self) -> Settings {
         Settings {
@@ -160,6 +175,11 @@ impl Args {
             peers: self.peers.clone(),
             advertise: self.advertise.clone(),
             disk_reserve_bytes: self.disk_reserve,
+            auth: match self.auth {
+                AuthMode::None => AuthSetting::None,
+                AuthMode::Tokens => AuthSetting::Tokens,
+            },
+            operator_token_file: self.operator_token_file.clone(),
             exposure: if self.insecure {
                 Exposure::Insecure
             } else {

@@ -18,6 +18,8 @@ fn settings() -> Settings {
         .into(),
         advertise: None,
         disk_reserve_bytes: 0,
+        auth: AuthSetting::None,
+        operator_token_file: None,
         exposure: Exposure::Loopback,
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,

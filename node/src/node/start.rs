@@ -322,6 +322,7 @@ impl Parts {
             Arc::clone(&stamper),
             Arc::clone(&disk),
             self.storage.log.clone(),
+            Arc::clone(&self.storage.state),
         );
         background.run("proposer", proposing);
         let (reader, reading) = Reader::new(
@@ -345,6 +346,7 @@ impl Parts {
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
             Arc::new(Metrics::default()),
+            self.config.auth.clone(),
         );
         let running = Running {
             consensus: consensus.clone(),

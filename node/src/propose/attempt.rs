@@ -35,6 +35,8 @@ pub enum Rejection {
     Overloaded,
     /// The leader's disk is below its reserve.
     DiskFull,
+    /// The tenant's quota of writes a second is used up.
+    WriteRate,
     /// The node is stopping.
     Stopping,
 }
@@ -62,6 +64,7 @@ pub(super) fn final_rejection(rejection: Rejection) -> Option<ProposeError> {
         Rejection::NotLeading => None,
         Rejection::Overloaded => Some(ProposeError::Overloaded),
         Rejection::DiskFull => Some(ProposeError::DiskFull),
+        Rejection::WriteRate => Some(ProposeError::WriteRate),
         Rejection::Stopping => Some(ProposeError::Stopping),
     }
 }

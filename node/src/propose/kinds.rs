@@ -19,6 +19,9 @@ pub(super) fn repeats_harmlessly(command: &Command) -> bool {
                 | Operation::AllocateNodeId(_)
                 | Operation::SetClusterId(_)
                 | Operation::RaiseFeatureLevel(_)
+                | Operation::CreateToken(_)
+                | Operation::RevokeToken(_)
+                | Operation::SetTenant(_)
                 | Operation::Probe(_)
         )
     )
@@ -39,8 +42,15 @@ pub(super) fn frees_space(command: &Command) -> bool {
                 | Operation::AllocateNodeId(_)
                 | Operation::SetClusterId(_)
                 | Operation::RaiseFeatureLevel(_)
+                | Operation::RevokeToken(_)
+                | Operation::SetTenant(_)
         )
     )
+}
+
+/// What counts against a tenant's quota of writes a second: what a caller asked for that frees nothing.
+pub(super) fn counts_as_write(command: &Command) -> bool {
+    !frees_space(command) && !repeats_harmlessly(command)
 }
 
 /// Refuses what needs a higher feature level than the cluster has: in the log it would stop every node of an older version. A level is

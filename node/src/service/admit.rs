@@ -1,6 +1,10 @@
 //! What a call must pass before it is carried out: who calls, until when, and whether there is room for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -18,8 +22,7 @@ pub(crate) struct Admitted {
     pub(crate) caller: Arc<Caller>,
     /// When the answer must be on its way.
     pub(crate) deadline: Instant,
-    _call: OwnedSemaphorePermit,
-    _bytes: OwnedSemaphorePermit,
+    _room: Taken,
 }
 
 /// Room for a stream. Given back when this is dropped.
@@ -27,26 +30,31 @@ pub(crate) struct Admitted {
 pub(crate) struct StreamRoom {
     /// Who calls.
     pub(crate) caller: Arc<Caller>,
-    _stream: OwnedSemaphorePermit,
+    _room: Taken,
 }
 
-/// Bounds what is under way on this node.
+/// Room that is taken until this is dropped.
+type Taken = Vec<OwnedSemaphorePermit>;
+
+/// Bounds what is under way on this node, as a whole and for each tenant that has tokens.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    calls: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
-    lists: Arc<Semaphore>,
+    all: Room,
     watches: Arc<Semaphore>,
+    /// By the names in tokens, so there are as many as tenants at most.
+    tenants: Mutex<BTreeMap<String, Arc<Room>>>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        let room = |permits| Arc::new(Semaphore::new(permits));
         Self {
-            calls: room(limits::CALLS_IN_FLIGHT_MAX),
-            bytes: room(limits::CALL_BYTES_IN_FLIGHT_MAX),
-            lists: room(limits::LISTS_IN_FLIGHT_MAX),
-            watches: room(limits::HEALTH_WATCHES_MAX),
+            all: Room::new(
+                limits::CALLS_IN_FLIGHT_MAX,
+                limits::CALL_BYTES_IN_FLIGHT_MAX,
+                limits::LISTS_IN_FLIGHT_MAX,
+            ),
+            watches: permits(limits::HEALTH_WATCHES_MAX),
+            tenants: Mutex::default(),
         }
     }
 }
@@ -61,19 +69,31 @@ impl Gate {
         deadline: Instant,
     ) -> Result<Admitted, Failure> {
         let bytes = u32::try_from(bytes).map_err(|_| Failure::Overloaded)?;
+        let mut taken = Vec::with_capacity(4);
+        for room in self
+            .tenant(&caller)
+            .as_deref()
+            .into_iter()
+            .chain([&self.all])
+        {
+            taken.push(take(&room.calls, 1)?);
+            taken.push(take(&room.bytes, bytes)?);
+        }
         Ok(Admitted {
             caller,
             deadline,
-            _call: take(&self.calls, 1)?,
-            _bytes: take(&self.bytes, bytes)?,
+            _room: taken,
         })
     }
 
     /// Admits a list.
     pub(crate) fn admit_list(&self, caller: Arc<Caller>) -> Result<StreamRoom, Failure> {
+        let tenant = self.tenant(&caller);
+        let rooms = tenant.as_deref().into_iter().chain([&self.all]);
+        let taken: Result<Taken, _> = rooms.map(|room| take(&room.lists, 1)).collect();
         Ok(StreamRoom {
             caller,
-            _stream: take(&self.lists, 1)?,
+            _room: taken?,
         })
     }
 
@@ -81,9 +101,49 @@ impl Gate {
     pub(crate) fn admit_watch(&self, caller: Arc<Caller>) -> Result<StreamRoom, Failure> {
         Ok(StreamRoom {
             caller,
-            _stream: take(&self.watches, 1)?,
+            _room: vec![take(&self.watches, 1)?],
         })
     }
+
+    /// What the caller's tenant may take up; `None` where tokens are not asked for, and there is one tenant.
+    fn tenant(&self, caller: &Caller) -> Option<Arc<Room>> {
+        if !caller.holds_token() {
+            return None;
+        }
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = tenants.get(&caller.tenant) {
+            return Some(Arc::clone(room));
+        }
+        let room = Arc::new(Room::new(
+            limits::TENANT_CALLS_IN_FLIGHT_MAX,
+            limits::TENANT_CALL_BYTES_IN_FLIGHT_MAX,
+            limits::TENANT_LISTS_IN_FLIGHT_MAX,
+        ));
+        tenants.insert(caller.tenant.clone(), Arc::clone(&room));
+        Some(room)
+    }
+}
+
+/// Room for calls and lists.
+#[derive(Debug)]
+struct Room {
+    calls: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
+}
+
+impl Room {
+    fn new(calls: usize, bytes: usize, lists: usize) -> Self {
+        Self {
+            calls: permits(calls),
+            bytes: permits(bytes),
+            lists: permits(lists),
+        }
+    }
+}
+
+fn permits(count: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(count))
 }
 
 fn take(room: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Failure> {
@@ -139,9 +199,11 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use helve_proto::v1::TokenGrant;
     use proptest::{prelude::*, test_runner::TestRunner};
 
     use super::*;
+    use crate::config::TokenHash;
 
     /// Ten thousand cases, or as many as the environment asks for.
     #[test]
@@ -233,5 +295,31 @@ mod tests {
         assert!(matches!(admit(1), Err(Failure::Overloaded)));
         drop(large);
         assert!(admit(1).is_ok());
+    }
+
+    #[test]
+    fn no_tenant_takes_the_room_of_another() {
+        let gate = Gate::default();
+        let now = Instant::now();
+        let holder = |tenant: &str| {
+            let grant = TokenGrant {
+                tenant: tenant.to_owned(),
+                ..TokenGrant::default()
+            };
+            Caller::of_token(TokenHash::of(tenant), grant)
+        };
+        let admit = |tenant| gate.admit(holder(tenant), 1, now);
+        let all: Vec<_> = (0..limits::TENANT_CALLS_IN_FLIGHT_MAX)
+            .map(|_| admit("greedy").unwrap())
+            .collect();
+        assert!(matches!(admit("greedy"), Err(Failure::Overloaded)));
+        assert!(admit("modest").is_ok());
+        let lists = (0..limits::TENANT_LISTS_IN_FLIGHT_MAX)
+            .map(|_| gate.admit_list(holder("greedy")).unwrap());
+        let lists: Vec<_> = lists.collect();
+        assert!(gate.admit_list(holder("greedy")).is_err());
+        assert!(gate.admit_list(holder("modest")).is_ok());
+        drop((all, lists));
+        assert!(admit("greedy").is_ok() && gate.admit_list(holder("greedy")).is_ok());
     }
 }

@@ -1,11 +1,18 @@
-//! Who calls. The door says so of each request, before any handler sees it.
+//! Who calls, and what the credential allows. The door says so of each request, before any handler sees it.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
+use helve_proto::v1::{TokenGrant, TokenRole};
 use tonic::Request;
 
-use super::failure::Failure;
-use crate::limits;
+use super::{
+    failure::Failure,
+    target::{Target, Targets},
+};
+use crate::{config::TokenHash, limits};
 
 /// Whom a call is carried out for.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,14 +21,28 @@ pub(crate) struct Caller {
     pub(crate) tenant: String,
     /// The caller that the credential names.
     pub(crate) principal: String,
+    /// What it may do.
+    pub(crate) power: Power,
 }
 
-static ANYONE: LazyLock<Arc<Caller>> = LazyLock::new(|| {
-    Arc::new(Caller {
-        tenant: limits::TENANT.to_owned(),
-        principal: limits::PRINCIPAL.to_owned(),
-    })
-});
+/// What a caller may do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Power {
+    /// Everything: no credentials are asked for.
+    All,
+    /// What needs no credential: none was given.
+    Nothing,
+    /// What a token grants.
+    Token {
+        /// By which the token is looked up again.
+        hash: TokenHash,
+        /// What it grants.
+        grant: TokenGrant,
+    },
+}
+
+static ANYONE: LazyLock<Arc<Caller>> = LazyLock::new(|| Caller::without_token(Power::All));
+static NOBODY: LazyLock<Arc<Caller>> = LazyLock::new(|| Caller::without_token(Power::Nothing));
 
 impl Caller {
     /// Whoever calls where no credentials are asked for.
@@ -29,9 +50,170 @@ impl Caller {
         Arc::clone(&ANYONE)
     }
 
+    /// Whoever calls what is open to all, where credentials are asked for.
+    pub(crate) fn nobody() -> Arc<Self> {
+        Arc::clone(&NOBODY)
+    }
+
+    /// Who holds a token.
+    pub(crate) fn of_token(hash: TokenHash, grant: TokenGrant) -> Arc<Self> {
+        // An operator sees no records. What its calls leave, such as the time that passes, is the default tenant's.
+        let tenant = match grant.role() {
+            TokenRole::Operator => limits::TENANT.to_owned(),
+            _ => grant.tenant.clone(),
+        };
+        Arc::new(Self {
+            tenant,
+            principal: grant.principal.clone(),
+            power: Power::Token { hash, grant },
+        })
+    }
+
     /// Who makes this request. One that did not come through the door is nobody's, and is refused.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Arc<Self>, Failure> {
         let caller = request.extensions().get::<Arc<Self>>().cloned();
         caller.ok_or(Failure::Unauthenticated)
+    }
+
+    fn without_token(power: Power) -> Arc<Self> {
+        Arc::new(Self {
+            tenant: limits::TENANT.to_owned(),
+            principal: limits::PRINCIPAL.to_owned(),
+            power,
+        })
+    }
+
+    /// Whether it came with a token.
+    pub(crate) fn holds_token(&self) -> bool {
+        matches!(self.power, Power::Token { .. })
+    }
+
+    /// The role that the token grants; unspecified where no token is asked for, or given.
+    pub(crate) fn role(&self) -> TokenRole {
+        match &self.power {
+            Power::All | Power::Nothing => TokenRole::Unspecified,
+            Power::Token { grant, .. } => grant.role(),
+        }
+    }
+
+    /// Refuses a call that names what the token is not for.
+    pub(crate) fn may_touch(&self, target: Target<'_>) -> Result<(), Failure> {
+        let Power::Token { grant, .. } = &self.power else {
+            return Ok(());
+        };
+        if is_within(grant, target) {
+            return Ok(());
+        }
+        Err(Failure::Denied(format!(
+            "the token is not for {target}: ask an admin of the tenant for one that is"
+        )))
+    }
+
+    /// Refuses a call one of whose targets the token is not for.
+    pub(crate) fn may_touch_all(&self, call: &impl Targets) -> Result<(), Failure> {
+        let mut allowed = Ok(());
+        call.targets(&mut |target| {
+            if allowed.is_ok() {
+                allowed = self.may_touch(target);
+            }
+        });
+        allowed
+    }
+
+    /// Whether it may manage this tenant's tokens; the empty tenant is the operators'.
+    pub(crate) fn may_manage(&self, tenant: &str) -> Result<(), Failure> {
+        let is_own =
+            |grant: &TokenGrant| grant.role() == TokenRole::Admin && grant.tenant == tenant;
+        match &self.power {
+            Power::All => Ok(()),
+            Power::Token { grant, .. } if grant.role() == TokenRole::Operator || is_own(grant) => {
+                Ok(())
+            }
+            Power::Nothing | Power::Token { .. } => Err(Failure::Denied(
+                "the token manages its own tenant alone: name that, or use an operator's".into(),
+            )),
+        }
+    }
+}
+
+/// A token without scopes is for all. One with stores alone is for no key, one with key prefixes alone for no store.
+fn is_within(grant: &TokenGrant, target: Target<'_>) -> bool {
+    if grant.stores.is_empty() && grant.key_prefixes.is_empty() {
+        return true;
+    }
+    match target {
+        Target::Handle { store, .. } | Target::Store { store, .. } => {
+            grant.stores.iter().any(|scope| scope == store)
+        }
+        Target::Key { key, .. } => begins(grant, key),
+        Target::Keys { prefix, .. } => begins(grant, prefix),
+    }
+}
+
+fn begins(grant: &TokenGrant, key: &str) -> bool {
+    let mut prefixes = grant.key_prefixes.iter();
+    prefixes.any(|prefix| key.starts_with(prefix.as_str()))
+}
+
+/// Without the owner: that may be a person.
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handle { store, .. } | Self::Store { store, .. } => {
+                write!(formatter, "the store `{store}`")
+            }
+            Self::Key { .. } => formatter.write_str("this key"),
+            Self::Keys { .. } => formatter.write_str("keys that begin so"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(stores: &[&str], key_prefixes: &[&str]) -> Arc<Caller> {
+        let texts = |texts: &[&str]| texts.iter().copied().map(str::to_owned).collect();
+        let grant = TokenGrant {
+            tenant: "acme".into(),
+            role: TokenRole::Writer.into(),
+            principal: "shop".into(),
+            stores: texts(stores),
+            key_prefixes: texts(key_prefixes),
+        };
+        Caller::of_token(TokenHash::of("hlv_"), grant)
+    }
+
+    const CART: Target<'_> = Target::Store {
+        store: "cart",
+        owner: None,
+    };
+    const ORDER: Target<'_> = Target::Handle {
+        store: "order",
+        owner: "ann",
+        id: Some("7"),
+    };
+    const KEY: Target<'_> = Target::Key {
+        owner: "",
+        key: "app/1",
+    };
+    const KEYS: Target<'_> = Target::Keys {
+        owner: "",
+        prefix: "ap",
+    };
+
+    #[test]
+    fn scopes_confine_a_token_to_stores_and_to_what_keys_begin_with() {
+        let table = [
+            (holder(&[], &[]), [true, true, true, true]),
+            (holder(&["cart"], &[]), [true, false, false, false]),
+            (holder(&[], &["app/"]), [false, false, true, false]),
+            (holder(&["order"], &["a"]), [false, true, true, true]),
+            (Caller::anyone(), [true, true, true, true]),
+        ];
+        for (caller, expected) in table {
+            let touched = [CART, ORDER, KEY, KEYS].map(|target| caller.may_touch(target).is_ok());
+            assert_eq!(touched, expected, "{caller:?}");
+        }
     }
 }

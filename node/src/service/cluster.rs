@@ -2,11 +2,12 @@
 
 use std::{future::Future, sync::Arc};
 
-use helve_machine::query::{Read, Usage, tenant_usage};
+use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
-    AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, StateDigestReply,
-    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
-    TransferLeaderReply, TransferLeaderRequest, cluster_service_server::ClusterService,
+    AddMemberRequest, ListTenantsRequest, RemoveMemberRequest, ReplaceMemberRequest,
+    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
+    TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
+    cluster_service_server::ClusterService,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
@@ -15,14 +16,16 @@ use super::{
     Services, admit,
     failure::{Failure, Lateness},
     members::ProgressStream,
+    query::scope,
     status::Problem,
 };
 use crate::{
     limits,
     metrics::CallTimer,
     raft::membership::MembershipError,
-    read_index::{ReadError, ReadView},
+    read_index::{Place, ReadError, ReadView},
 };
+
 /// Serves operators.
 pub(crate) struct Cluster(pub(crate) Arc<Services>);
 
@@ -123,15 +126,19 @@ impl Services {
         status
     }
 
-    /// What is in use, as this node has applied.
-    pub(crate) async fn usage(&self) -> Result<Usage, ReadError> {
+    /// What each tenant uses, as this node has applied.
+    pub(crate) async fn usage(&self) -> Result<Vec<TenantInfo>, ReadError> {
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
-        let usage = |view: &ReadView<'_>| {
-            tenant_usage(view.view, limits::GROUP_ID, limits::TENANT).map(Read::Answer)
-        };
-        match self.reader.read_applied(deadline, usage).await? {
-            Read::Answer(usage) => Ok(usage),
-            Read::Lapsed | Read::Renew(_) | Read::TooLarge => Ok(Usage::default()),
+        let all = ListTenantsRequest::default();
+        let usage =
+            move |view: &ReadView<'_>| list_tenants(view.view, &scope(view, limits::TENANT), &all);
+        match self
+            .reader
+            .read_applied(deadline, Place::Disk, usage)
+            .await?
+        {
+            Read::Answer(reply) => Ok(reply.tenants),
+            Read::Lapsed | Read::Renew(_) | Read::TooLarge => Ok(Vec::new()),
         }
     }
 

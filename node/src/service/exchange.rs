@@ -28,6 +28,7 @@ use super::{
     Services,
     admit::deadline_after,
     caller::Caller,
+    door::may_call,
     failure::{Failure, Lateness},
     status::Problem,
 };
@@ -103,7 +104,13 @@ async fn serve(
             }
             batch = calls.message(), if has_room => {
                 match batch {
-                    Ok(Some(batch)) => take(&services, &caller, batch, &mut pending)?,
+                    Ok(Some(batch)) => {
+                        if let Err(shut_out) = services.door.again(&caller).await {
+                            drain(&mut pending, &out).await?;
+                            return Err(shut_out);
+                        }
+                        take(&services, &caller, batch, &mut pending)?;
+                    }
                     Ok(None) => return drain(&mut pending, &out).await,
                     // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
                     Err(status) => {
@@ -209,6 +216,7 @@ async fn carry_out(
     caller: Arc<Caller>,
     deadline: Instant,
 ) -> Result<Answer, Problem> {
+    may_call(path(&call), &caller)?;
     /// The answer to a call has the call's name.
     macro_rules! answered {
         ($($name:ident)*) => {
@@ -224,6 +232,27 @@ async fn carry_out(
         Store Retrieve DeleteKey Exists BatchStore BatchRetrieve
         Transact OpenSession
     )
+}
+
+/// Where the same call is made alone: the rules name it so.
+fn path(call: &Call) -> &'static str {
+    match call {
+        Call::Mint(_) => "/helve.v1.HandleService/Mint",
+        Call::Put(_) => "/helve.v1.HandleService/Put",
+        Call::Get(_) => "/helve.v1.HandleService/Get",
+        Call::Take(_) => "/helve.v1.HandleService/Take",
+        Call::Renew(_) => "/helve.v1.HandleService/Renew",
+        Call::Delete(_) => "/helve.v1.HandleService/Delete",
+        Call::Count(_) => "/helve.v1.HandleService/Count",
+        Call::Store(_) => "/helve.v1.StateService/Store",
+        Call::Retrieve(_) => "/helve.v1.StateService/Retrieve",
+        Call::DeleteKey(_) => "/helve.v1.StateService/Delete",
+        Call::Exists(_) => "/helve.v1.StateService/Exists",
+        Call::BatchStore(_) => "/helve.v1.StateService/BatchStore",
+        Call::BatchRetrieve(_) => "/helve.v1.StateService/BatchRetrieve",
+        Call::Transact(_) => "/helve.v1.TransactService/Transact",
+        Call::OpenSession(_) => "/helve.v1.CallService/OpenSession",
+    }
 }
 
 #[cfg(test)]

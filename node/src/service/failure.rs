@@ -22,6 +22,12 @@ pub(crate) enum Failure {
     /// The message around the request is wrong: its headers, or its batch.
     #[error("{0}")]
     Malformed(String),
+    /// Not executed: the credential does not allow it.
+    #[error("{0}")]
+    Denied(String),
+    /// Not executed: the tenant's quota of writes a second is used up.
+    #[error("the tenant writes too much")]
+    WriteRate,
     /// Not executed: nobody is known to call.
     #[error("no valid credential")]
     Unauthenticated,
@@ -90,6 +96,7 @@ impl Failure {
             ProposeError::NoLeader => Self::NoLeader,
             ProposeError::Overloaded => Self::Overloaded,
             ProposeError::DiskFull => Self::DiskFull,
+            ProposeError::WriteRate => Self::WriteRate,
             ProposeError::Stopping => Self::Stopping("it is shutting down".into()),
             ProposeError::Entropy(error) => Self::Stopping(error.to_string()),
             ProposeError::Unknown(detail) => {
@@ -118,6 +125,7 @@ impl From<ReadError> for Failure {
                 Self::Overloaded
             }
             ReadError::Propose(ProposeError::DiskFull) => Self::DiskFull,
+            ReadError::Propose(ProposeError::WriteRate) => Self::WriteRate,
             ReadError::Stopping | ReadError::Propose(ProposeError::Stopping) => {
                 Self::Stopping("it is shutting down".into())
             }

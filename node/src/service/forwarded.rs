@@ -70,6 +70,7 @@ fn reject_reason(rejection: Rejection) -> RejectReason {
         Rejection::NotLeading => RejectReason::NotLeader,
         Rejection::Overloaded => RejectReason::Overloaded,
         Rejection::DiskFull => RejectReason::DiskFull,
+        Rejection::WriteRate => RejectReason::WriteRate,
         Rejection::Stopping => RejectReason::Stopping,
     }
 }

@@ -183,7 +183,7 @@ async fn metrics(State(services): State<Arc<Services>>) -> Response {
         Ok(usage) => usage,
         Err(error) => return broken(error.to_string()),
     };
-    match services.metrics.encode(&services.status(), usage) {
+    match services.metrics.encode(&services.status(), &usage) {
         Ok(page) => ([(CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
         Err(error) => broken(error.to_string()),
     }

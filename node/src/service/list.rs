@@ -95,6 +95,7 @@ impl Services {
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
         let listing = request.into_inner();
         listing.check().map_err(Failure::from)?;
+        caller.may_touch_all(&listing)?;
         self.leadership.serves().map_err(Failure::Stopping)?;
         let room = self.gate.admit_list(caller)?;
         let (out, parts) = mpsc::channel(1);

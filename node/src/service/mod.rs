@@ -8,6 +8,7 @@
 //!
 //! A handler checks, calls and maps; every failure becomes gRPC in `status.rs` and nowhere else.
 
+mod access;
 mod admit;
 mod call;
 mod caller;
@@ -25,6 +26,7 @@ mod mutation;
 mod node_ids;
 pub mod peer;
 mod query;
+mod rules;
 mod seats;
 mod snapshot_intake;
 mod state;
@@ -36,14 +38,14 @@ pub mod waiting;
 
 use std::{future::Future, io, sync::Arc};
 
-use axum::middleware::{map_request, map_response};
+use axum::middleware::{from_fn_with_state, map_response};
 use futures::Stream;
 use helve_proto::{
     DESCRIPTORS,
     v1::{
-        call_service_server::CallServiceServer, cluster_service_server::ClusterServiceServer,
-        handle_service_server::HandleServiceServer, state_service_server::StateServiceServer,
-        transact_service_server::TransactServiceServer,
+        access_service_server::AccessServiceServer, call_service_server::CallServiceServer,
+        cluster_service_server::ClusterServiceServer, handle_service_server::HandleServiceServer,
+        state_service_server::StateServiceServer, transact_service_server::TransactServiceServer,
     },
 };
 use tokio::time::Instant;
@@ -54,22 +56,24 @@ use tonic_health::pb::health_server::HealthServer;
 use self::{
     admit::{Admitted, Gate},
     caller::Caller,
+    door::Door,
     failure::Failure,
     status::Problem,
     target::Targets,
 };
 use crate::{
-    connections::Connection, digest::Digester, leadership::Leadership, limits, metrics::Metrics,
-    propose::Proposer, read_index::Reader,
+    config::Auth, connections::Connection, digest::Digester, leadership::Leadership, limits,
+    metrics::Metrics, propose::Proposer, read_index::Reader,
 };
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
-const PUBLIC_SERVICES: [&str; 8] = [
+const PUBLIC_SERVICES: [&str; 9] = [
     "helve.v1.HandleService",
     "helve.v1.StateService",
     "helve.v1.TransactService",
     "helve.v1.CallService",
     "helve.v1.ClusterService",
+    "helve.v1.AccessService",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
@@ -83,6 +87,7 @@ pub struct Services {
     digester: Digester,
     metrics: Arc<Metrics>,
     gate: Gate,
+    door: Arc<Door>,
     stopping: CancellationToken,
 }
 
@@ -95,7 +100,9 @@ impl Services {
         leadership: Arc<Leadership>,
         digester: Digester,
         metrics: Arc<Metrics>,
+        auth: Auth,
     ) -> Arc<Self> {
+        let door = Arc::new(Door::new(auth, Arc::clone(&reader)));
         let gate = Gate::default();
         let stopping = CancellationToken::new();
         Arc::new(Self {
@@ -105,6 +112,7 @@ impl Services {
             digester,
             metrics,
             gate,
+            door,
             stopping,
         })
     }
@@ -139,13 +147,15 @@ impl Services {
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Problem> {
         let mut timer = self.metrics.call(C::RPC);
-        let answer = self.attempt(call, caller, deadline).await;
+        let answer = self.attempt(call, Arc::clone(&caller), deadline).await;
         let answer = answer.map_err(Problem::from);
-        timer.answered(
-            answer
-                .as_ref()
-                .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
-        );
+        let code = answer
+            .as_ref()
+            .map_or_else(|problem| problem.reason().as_str(), |_| "OK");
+        timer.answered(code);
+        if caller.holds_token() {
+            self.metrics.tenant_answered(&caller.tenant, code);
+        }
         answer
     }
 
@@ -156,6 +166,7 @@ impl Services {
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Failure> {
         self.leadership.serves().map_err(Failure::Stopping)?;
+        caller.may_touch_all(&call)?;
         let admitted = self.gate.admit(caller, call.encoded_len(), deadline?)?;
         let mut reply = call.run(self, &admitted).await?;
         reply.header_mut().leader_hint = self.leadership.hint();
@@ -229,6 +240,10 @@ pub fn routes(services: &Arc<Services>) -> Routes {
             ClusterServiceServer,
             cluster::Cluster(Arc::clone(services))
         ))
+        .add_service(limited!(
+            AccessServiceServer,
+            access::Access(Arc::clone(services))
+        ))
         .add_service(HealthServer::new(health::Health::new(Arc::clone(services))))
         .add_service(
             reflection()
@@ -240,7 +255,9 @@ pub fn routes(services: &Arc<Services>) -> Routes {
                 .build_v1alpha()
                 .expect("the descriptors were checked when built"),
         );
-    routes.routes().prepare()
+    let enter = from_fn_with_state(Arc::clone(&services.door), door::enter);
+    let routes = routes.routes().prepare().into_axum_router();
+    Routes::from(routes.layer(enter)).prepare()
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {
@@ -263,14 +280,14 @@ pub async fn serve(
 ) -> io::Result<()> {
     let explained = routes.into_axum_router();
     let explained = explained.layer(map_response(too_large::explain));
-    let entered = Routes::from(explained.layer(map_request(door::enter))).prepare();
+    let explained = Routes::from(explained).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
         .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .add_routes(entered)
+        .add_routes(explained)
         .serve_with_incoming_shutdown(callers, stop)
         .await
         .map_err(io::Error::other)

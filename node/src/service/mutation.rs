@@ -156,11 +156,13 @@ mod tests {
     use helve_proto::v1::MintRequest;
 
     use super::*;
+    use crate::service::caller::Power;
 
     fn caller(tenant: &str, principal: &str) -> Caller {
         Caller {
             tenant: tenant.to_owned(),
             principal: principal.to_owned(),
+            power: Power::All,
         }
     }
 

@@ -4,7 +4,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, collections::HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use data_encoding::BASE64;
 use helve_proto::{
@@ -25,6 +28,7 @@ pub(crate) struct Problem {
     reason: Reason,
     message: String,
     metadata: BTreeMap<String, String>,
+    retry_after: Option<Duration>,
 }
 
 impl Problem {
@@ -34,6 +38,7 @@ impl Problem {
             reason,
             message: message.into(),
             metadata: BTreeMap::new(),
+            retry_after: None,
         }
     }
 
@@ -54,8 +59,8 @@ impl Problem {
             ERROR_DOMAIN,
             HashMap::from_iter(self.metadata),
         );
-        if self.reason == Reason::Overloaded {
-            details.set_retry_info(Some(limits::OVERLOADED_RETRY_AFTER));
+        if let Some(pause) = self.retry_after {
+            details.set_retry_info(Some(pause));
         }
         Status::with_error_details(self.code, self.message, details)
     }
@@ -82,9 +87,16 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
+            Failure::Denied(why) => {
+                Self::new(Reason::Denied, format!("the call was not executed: {why}"))
+            }
+            Failure::WriteRate => overloaded(
+                "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota",
+                limits::WRITE_RATE_RETRY_AFTER,
+            ),
             Failure::Unauthenticated => Self::new(
                 Reason::Unauthenticated,
-                "the call bears no valid credential, and was not executed: send a token in the `authorization` header",
+                "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...`, that neither expired nor was revoked (--token-file)",
             ),
             Failure::TooMuch => Self::new(
                 Reason::TooLarge,
@@ -98,9 +110,11 @@ impl From<Failure> for Problem {
             ),
             Failure::Lagging => overloaded(
                 "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`",
+                limits::OVERLOADED_RETRY_AFTER,
             ),
             Failure::Overloaded => overloaded(
                 "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
+                limits::OVERLOADED_RETRY_AFTER,
             ),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
@@ -144,9 +158,12 @@ impl From<Failure> for Problem {
     }
 }
 
-fn overloaded(message: &str) -> Problem {
-    let pause_ms = limits::OVERLOADED_RETRY_AFTER.as_millis();
-    Problem::new(Reason::Overloaded, message).with("retry_after_ms", pause_ms.to_string())
+fn overloaded(message: &str, pause: Duration) -> Problem {
+    let problem = Problem::new(Reason::Overloaded, message);
+    Problem {
+        retry_after: Some(pause),
+        ..problem.with("retry_after_ms", pause.as_millis().to_string())
+    }
 }
 
 impl From<Failure> for Status {
@@ -192,7 +209,7 @@ fn code(reason: Reason) -> Code {
         | Reason::SeatTaken
         | Reason::QuorumAtRisk
         | Reason::NodeSilent => Code::FailedPrecondition,
-        Reason::NoMember => Code::NotFound,
+        Reason::NoMember | Reason::NoTenant => Code::NotFound,
         Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
         Reason::NoLeader | Reason::Stopping | Reason::Ambiguous => Code::Unavailable,
         Reason::ListLapsed => Code::Aborted,
@@ -290,6 +307,14 @@ fn refused_problem(refused: &Refused) -> Problem {
         Refusal::FeatureLevel => Problem::new(
             Reason::FormatNewer,
             "the operation needs a feature level that the cluster does not have yet, and nothing was written: upgrade every node, then retry",
+        ),
+        Refusal::NoTenant => Problem::new(
+            Reason::NoTenant,
+            "there is no such tenant, and nothing was done: make it with `helve tenant create`",
+        ),
+        Refusal::TokenExists => Problem::new(
+            Reason::Conflict,
+            "the token was made before, for something else, or was revoked: make another secret",
         ),
         Refusal::Unspecified => Problem::new(
             Reason::FormatNewer,

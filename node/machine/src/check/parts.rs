@@ -8,7 +8,7 @@ use helve_proto::{
     v1::{BatchStoreRequest, Lifetime, TransactRequest, operation::Operation as Part},
 };
 
-use super::{Violation, handle_id, key, lifetime, name, owner, text_size};
+use super::{Violation, access, handle_id, key, lifetime, name, owner, text_size};
 use crate::{
     limits::{
         CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
@@ -64,6 +64,9 @@ pub(super) fn operation(operation: &Operation) -> Result<usize, Violation> {
             }
         },
         Operation::SetClusterId(r) => text_size("cluster id", &r.cluster_id, CLUSTER_ID_BYTES_MAX)?,
+        Operation::CreateToken(r) => access::create_token(r)?,
+        Operation::RevokeToken(r) => access::revoke_token(r)?,
+        Operation::SetTenant(r) => name("tenant", &r.tenant)?,
         Operation::OpenSession(_)
         | Operation::Tick(_)
         | Operation::AllocateNodeId(_)

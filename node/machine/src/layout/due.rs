@@ -13,6 +13,8 @@ pub(crate) enum Due {
     Tombstones,
     /// The tenant's oldest request outcome.
     Requests,
+    /// A token that expires, or was revoked.
+    Token(Bytes),
 }
 
 impl Due {
@@ -29,6 +31,7 @@ impl Due {
             Self::Session(id) => (3, id),
             Self::Tombstones => (4, &[]),
             Self::Requests => (5, &[]),
+            Self::Token(hash) => (6, hash),
         }
     }
 
@@ -45,6 +48,7 @@ impl Due {
             3 => Self::Session(path),
             4 => Self::Tombstones,
             5 => Self::Requests,
+            6 => Self::Token(path),
             _ => return None,
         })
     }
@@ -64,6 +68,8 @@ pub(crate) enum Place {
     RequestOutcome(Bytes),
     RequestSummary,
     Usage,
+    Token(Bytes),
+    TokenOfTenant,
     Other,
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn open<V: View>(
                     u32::MAX,
                 )?;
             }
-            if usage::rows(call.batch, &call.space.usage_sessions())? >= SESSIONS_MAX {
+            if usage::current(call.batch, &call.space.usage_sessions())?.rows >= SESSIONS_MAX {
                 return Err(Stop::refused(Refusal::Quota));
             }
             let mut new = SessionRow {

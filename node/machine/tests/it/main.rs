@@ -13,6 +13,7 @@ mod story;
 mod planted;
 
 #[cfg(not(feature = "planted"))]
+mod access;
 mod bad_input;
 #[cfg(not(feature = "planted"))]
 mod checks;

@@ -7,9 +7,10 @@ use helve_proto::{
         Command, RaiseFeatureLevel, Tick, Touch, TouchHandle, command::Operation, touch::Record,
     },
     v1::{
-        DeleteKeyRequest, DeleteRequest, Lifetime, MintRequest, OpenSessionRequest,
-        Operation as TransactOperation, PutRequest, RenewRequest, StoreOperation, StoreRequest,
-        TakeOperation, TakeRequest, TransactRequest, Unit, lifetime::Absolute, operation,
+        CreateTokenRequest, DeleteKeyRequest, DeleteRequest, Lifetime, MintRequest,
+        OpenSessionRequest, Operation as TransactOperation, PutRequest, Quotas, RenewRequest,
+        RevokeTokenRequest, SetTenantRequest, StoreOperation, StoreRequest, TakeOperation,
+        TakeRequest, TokenGrant, TransactRequest, Unit, lifetime::Absolute, operation,
     },
 };
 use proptest::{collection::vec, prelude::*};
@@ -76,6 +77,10 @@ fn session_id(number: u8) -> Bytes {
     Bytes::copy_from_slice(&[number; limits::IDENTITY_BYTES])
 }
 
+fn token_hash(number: u8) -> Bytes {
+    Bytes::copy_from_slice(&[number; limits::TOKEN_HASH_BYTES])
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     let cart = || "cart".to_owned();
     prop_oneof![
@@ -88,7 +93,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (id(), lifetime()).prop_map(move |(id, lifetime)| Operation::Renew(RenewRequest { store: cart(), id, lifetime, ..RenewRequest::default() })),
         1 => id().prop_map(|key| Operation::DeleteKey(DeleteKeyRequest { key, ..DeleteKeyRequest::default() })),
         1 => (0_u8..2).prop_map(|number| Operation::OpenSession(OpenSessionRequest { session_id: session_id(number) })),
-        1 => (0_u32..2).prop_map(|level| Operation::RaiseFeatureLevel(RaiseFeatureLevel { level })),
+        2 => (0_u32..3).prop_map(|level| Operation::RaiseFeatureLevel(RaiseFeatureLevel { level })),
+        1 => (0_u64..6, 0_u64..900).prop_map(|(rows, bytes)| Operation::SetTenant(SetTenantRequest { tenant: "default".into(), quotas: Some(Quotas { rows, bytes, writes_per_second: 0 }) })),
+        1 => (0_u8..3, proptest::option::of(1_u64..100_000)).prop_map(|(number, expires_after_ms)| Operation::CreateToken(CreateTokenRequest { token_hash: token_hash(number), grant: Some(TokenGrant { tenant: "default".into(), ..TokenGrant::default() }), expires_after_ms })),
+        1 => (0_u8..3).prop_map(|number| Operation::RevokeToken(RevokeTokenRequest { tenant: "default".into(), token_hash: token_hash(number) })),
         1 => (0_u32..3).prop_map(|rows_max| Operation::Tick(Tick { rows_max })),
         1 => id().prop_map(move |id| Operation::Touch(Touch { record: Some(Record::Handle(TouchHandle { store: cart(), id, owner: String::new() })) })),
     ]
@@ -182,7 +190,7 @@ proptest! {
     fn every_retry_gets_the_first_outcome(operation in operation(), others in commands()) {
         let mut host = Host::default();
         let mut call = command(START_MS, operation);
-        if matches!(call.operation, Some(Operation::OpenSession(_) | Operation::Tick(_) | Operation::Touch(_) | Operation::RaiseFeatureLevel(_))) {
+        if matches!(call.operation, Some(Operation::OpenSession(_) | Operation::Tick(_) | Operation::Touch(_) | Operation::RaiseFeatureLevel(_) | Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_))) {
             return Ok(());
         }
         call.identity = Some(request_identity(START_MS, 1_000));

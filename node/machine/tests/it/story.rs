@@ -2,8 +2,8 @@
 //!
 //! `mint cart as=c ttl=10s value=v`, `put cart ID value=v if=3`, `get|take|renew|delete cart ID`, `count cart`, `list cart`;
 //! `store KEY value=v`, `retrieve KEY`, `delete_key KEY`, `exists KEY`, `keys PREFIX`, `batch_retrieve K1 K2`;
-//! `transact CALL ; CALL`, `batch_store K1=v K2=v`; `info cart ID`, `info_key KEY`; `raise LEVEL`, `probe`; `advance 10s`, `tick ROWS`; `session s`, `again` (the
-//! last call once more, as a retry from another node). Options of every call: `owner=`, and of mutations `by=` (principal),
+//! `transact CALL ; CALL`, `batch_store K1=v K2=v`; `info cart ID`, `info_key KEY`; `raise LEVEL`, `probe`, `tenant NAME rows=2 bytes=9` (quotas); `advance 10s`, `tick ROWS`; `session s`, `again` (the
+//! last call once more, as a retry from another node). Options of every call: `owner=`, and of mutations `by=` (principal), `tenant=`,
 //! `session=s seq=2 first=1`, `request=NAME` or `request=NAME@-11m`. A blank line begins a new chapter on empty rows.
 
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use helve_machine::{audit, check};
 use helve_proto::{
     command::v1::{Command, Probe, RaiseFeatureLevel, command::Operation, outcome},
     v1::{
-        BatchStoreRequest, Lifetime, OpenSessionRequest, StoreItem, TransactRequest, Unit,
-        lifetime::Absolute,
+        BatchStoreRequest, Lifetime, OpenSessionRequest, Quotas, SetTenantRequest, StoreItem,
+        TransactRequest, Unit, lifetime::Absolute,
     },
 };
 
@@ -200,6 +200,14 @@ impl Story {
             "raise" => Operation::RaiseFeatureLevel(RaiseFeatureLevel {
                 level: words.plain[1].parse().unwrap(),
             }),
+            "tenant" => Operation::SetTenant(SetTenantRequest {
+                tenant: words.plain[1].to_owned(),
+                quotas: Some(Quotas {
+                    rows: words.number("rows").unwrap_or(0),
+                    bytes: words.number("bytes").unwrap_or(0),
+                    writes_per_second: 0,
+                }),
+            }),
             "probe" => Operation::Probe(Probe {}),
             _ => self.single(&words),
         }
@@ -207,6 +215,9 @@ impl Story {
 
     fn identify(&mut self, command: &mut Command, words: &Words<'_>, text: &str) {
         self.calls += 1;
+        if let Some(tenant) = words.options.get("tenant") {
+            (*tenant).clone_into(&mut command.tenant);
+        }
         if let Some(principal) = words.options.get("by") {
             (*principal).clone_into(&mut command.principal);
         }

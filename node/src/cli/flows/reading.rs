@@ -59,7 +59,7 @@ async fn judge_once(
     let reads = cluster.endpoints.iter().map(|endpoint| async move {
         let alone = ClusterArgs {
             endpoints: vec![endpoint.clone()],
-            timeout: cluster.timeout,
+            ..cluster.clone()
         };
         let held = Held::read(&cluster::client(&alone)?, store).await;
         Ok((endpoint.clone(), held))

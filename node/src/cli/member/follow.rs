@@ -3,6 +3,7 @@
 use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::anyhow;
+use helve_client::Line;
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{
@@ -12,7 +13,7 @@ use helve_proto::{
 };
 use indicatif::ProgressBar;
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt as _;
 
 use crate::cli::{
@@ -53,7 +54,7 @@ impl Wish {
 
     async fn ask(
         &self,
-        channel: Channel,
+        channel: Line,
         timeout: Duration,
     ) -> Result<Streaming<ChangeProgress>, Status> {
         let mut client = ClusterServiceClient::new(channel);

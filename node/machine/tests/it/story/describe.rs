@@ -77,6 +77,7 @@ pub(super) fn describe(outcome: &Outcome) -> String {
         Kind::Transact(reply) => describe_transact(reply),
         Kind::OpenSession(_) => "open".to_owned(),
         Kind::RaiseFeatureLevel(raised) => format!("level {}", raised.level),
+        Kind::SetTenant(_) => "set".to_owned(),
         Kind::Probe(probed) => format!("probed {}", probed.count),
         other => format!("{other:?}"),
     }

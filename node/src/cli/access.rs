@@ -1,0 +1,34 @@
+//! `helve token` and `helve tenant`: who may do what.
+
+pub(super) mod tenant;
+pub(super) mod token;
+
+use helve_client::Line;
+use helve_proto::v1::access_service_client::AccessServiceClient;
+use tonic::{Code, Response, Status};
+
+use super::{
+    cluster::{ClusterArgs, ending},
+    ending::Ending,
+};
+
+/// Asks one endpoint after the other, until one answers: each of these calls may be repeated.
+async fn ask<R>(
+    cluster: &ClusterArgs,
+    call: impl AsyncFn(AccessServiceClient<Line>) -> Result<Response<R>, Status>,
+) -> Result<R, Ending> {
+    let mut last = Ending::Refused(anyhow::anyhow!("--endpoints: there is none"));
+    for endpoint in &cluster.endpoints {
+        let channel = cluster.channel(endpoint).map_err(Ending::Refused)?;
+        match call(AccessServiceClient::new(channel)).await {
+            Ok(reply) => return Ok(reply.into_inner()),
+            Err(status) => {
+                last = ending(&status);
+                if !matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) {
+                    break;
+                }
+            }
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,183 @@
+//! Whether callers need a token, and which one is the first operator's.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use data_encoding::BASE64URL_NOPAD;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use super::Refusal;
+
+const FLAG: &str = "--operator-token-file";
+const PREFIX: &str = "hlv_";
+/// Random bytes of a token.
+const SECRET_BYTES: usize = 32;
+/// Characters of a token: its prefix, and its bytes in base64url (RFC 4648, section 5) without padding.
+const TOKEN_CHARS: usize = PREFIX.len() + 43;
+/// Anyone may read the file.
+const WORLD_READABLE: u32 = 0o004;
+
+/// What `--auth` and `--operator-token-file` say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthSetting {
+    /// `--auth none`.
+    None,
+    /// `--auth tokens`.
+    Tokens,
+}
+
+/// What callers of the client port must show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// Nothing: everyone is `anonymous` in the tenant `default`, and may do everything.
+    None,
+    /// A token.
+    Tokens {
+        /// One that is an operator's without standing in the rows: how the first token is made.
+        operator: Option<TokenHash>,
+    },
+}
+
+/// SHA-256 of a token's text. It gives no authority, and may be logged.
+#[derive(Clone, Copy)]
+pub struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    /// Of this text, token or not.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self(Sha256::digest(text).into())
+    }
+
+    /// Of a token; `None` if it is none.
+    #[must_use]
+    pub fn parse(token: &str) -> Option<Self> {
+        let secret = token.strip_prefix(PREFIX)?;
+        let mut bytes = Zeroizing::new([0; SECRET_BYTES + 1]);
+        let is_token = token.len() == TOKEN_CHARS
+            && BASE64URL_NOPAD
+                .decode_mut(secret.as_bytes(), &mut bytes[..SECRET_BYTES])
+                .is_ok();
+        is_token.then(|| Self::of(token))
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// In constant time, though what could be learnt of a hash gives no authority.
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for TokenHash {}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = data_encoding::HEXLOWER.encode(&self.0[..8]);
+        write!(formatter, "TokenHash({start}...)")
+    }
+}
+
+/// A token's text from its secret bytes.
+#[must_use]
+pub fn token_text(secret: &[u8; SECRET_BYTES]) -> Zeroizing<String> {
+    Zeroizing::new(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(secret)))
+}
+
+pub(super) fn check(setting: &AuthSetting, file: Option<&PathBuf>) -> Result<Auth, Refusal> {
+    match (setting, file) {
+        (AuthSetting::None, None) => Ok(Auth::None),
+        (AuthSetting::None, Some(_)) => Err(Refusal::new(
+            FLAG,
+            "no token is asked for, so an operator's makes no difference",
+            "pass --auth tokens, or leave the file away",
+        )),
+        (AuthSetting::Tokens, file) => {
+            let operator = file.map(|file| operator(file)).transpose()?;
+            Ok(Auth::Tokens { operator })
+        }
+    }
+}
+
+fn operator(file: &Path) -> Result<TokenHash, Refusal> {
+    // What was meant as a token must not be repeated in a log.
+    if file.to_string_lossy().starts_with(PREFIX) {
+        return Err(Refusal::new(
+            FLAG,
+            "it is a token: a command line can be read by every user of this machine",
+            "revoke that token if it is in use, write a new one to a file that nobody else can read, and name the file",
+        ));
+    }
+    let refused = |problem: String, remedy: &str| Refusal::new(FLAG, problem, remedy);
+    let shown = file.display();
+    let unread = |error: io::Error| {
+        refused(
+            format!("{shown} cannot be read: {error}"),
+            "name a file that this user can read",
+        )
+    };
+    if fs::metadata(file).map_err(unread)?.mode() & WORLD_READABLE != 0 {
+        let remedy = "chmod 600 it, and make a new token if others may have read it";
+        return Err(refused(format!("{shown} can be read by everyone"), remedy));
+    }
+    let text = Zeroizing::new(fs::read_to_string(file).map_err(unread)?);
+    TokenHash::parse(text.trim()).ok_or_else(|| {
+        refused(
+            format!("{shown} holds no token"),
+            "make one: helve token secret --out FILE",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_256_bits_behind_its_prefix_and_its_hash_is_of_its_text() {
+        let text = token_text(&[7; 32]);
+        assert_eq!((text.len(), &text[..4]), (TOKEN_CHARS, PREFIX));
+        assert_eq!(TokenHash::parse(&text), Some(TokenHash::of(&text)));
+        assert_ne!(TokenHash::of(&text), TokenHash::of(&token_text(&[8; 32])));
+        assert!(!format!("{:?}", TokenHash::of(&text)).contains(&text[4..12]));
+    }
+
+    #[test]
+    fn an_operators_token_comes_from_a_file_that_not_everyone_can_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_owned();
+        let read = || check(&AuthSetting::Tokens, Some(&path));
+        let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(read().unwrap_err().problem.contains("holds no token"));
+        let text = token_text(&[7; 32]);
+        fs::write(&path, format!("{}\n", *text)).unwrap();
+        let operator = Some(TokenHash::of(&text));
+        assert_eq!(read(), Ok(Auth::Tokens { operator }));
+        mode(0o644);
+        assert!(read().unwrap_err().problem.contains("by everyone"));
+        mode(0o640);
+        assert!(read().is_ok());
+        let told = check(&AuthSetting::Tokens, Some(&PathBuf::from(&*text))).unwrap_err();
+        assert!(!told.to_string().contains(&text[4..12]), "{told}");
+        for (setting, file) in [
+            (AuthSetting::None, path.clone()),
+            (AuthSetting::Tokens, path.join("none")),
+        ] {
+            assert_eq!(check(&setting, Some(&file)).unwrap_err().flag, FLAG);
+        }
+        assert_eq!(check(&AuthSetting::None, None), Ok(Auth::None));
+    }
+}

@@ -1,0 +1,220 @@
+//! `helve.v1.AccessService`.
+
+use std::sync::Arc;
+
+use helve_machine::{
+    Fault, Violation, check,
+    query::{self, Read, Scope},
+};
+use helve_proto::{
+    command::v1::{command::Operation, outcome::Outcome as Kind},
+    v1::{
+        CallIdentity, CreateTokenReply, CreateTokenRequest, ListTenantsReply, ListTenantsRequest,
+        ListTokensReply, ListTokensRequest, RevokeTokenReply, RevokeTokenRequest, SetTenantReply,
+        SetTenantRequest, TokenRole, access_service_server::AccessService,
+    },
+};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{
+    Call, Services,
+    admit::Admitted,
+    caller::Caller,
+    failure::Failure,
+    headed,
+    mutation::Mutation,
+    query::Query,
+    target::{Target, Targets},
+};
+use crate::{read_index::Place, storage::state_view::StateView};
+
+/// Serves those who manage tokens and tenants.
+pub(crate) struct Access(pub(crate) Arc<Services>);
+
+#[async_trait]
+impl AccessService for Access {
+    async fn create_token(
+        &self,
+        request: Request<CreateTokenRequest>,
+    ) -> Result<Response<CreateTokenReply>, Status> {
+        self.0.unary(request).await
+    }
+
+    async fn revoke_token(
+        &self,
+        request: Request<RevokeTokenRequest>,
+    ) -> Result<Response<RevokeTokenReply>, Status> {
+        self.0.unary(request).await
+    }
+
+    async fn list_tokens(
+        &self,
+        request: Request<ListTokensRequest>,
+    ) -> Result<Response<ListTokensReply>, Status> {
+        self.0.unary(request).await
+    }
+
+    async fn set_tenant(
+        &self,
+        request: Request<SetTenantRequest>,
+    ) -> Result<Response<SetTenantReply>, Status> {
+        self.0.unary(request).await
+    }
+
+    async fn list_tenants(
+        &self,
+        request: Request<ListTenantsRequest>,
+    ) -> Result<Response<ListTenantsReply>, Status> {
+        self.0.unary(request).await
+    }
+}
+
+headed!(
+    CreateTokenReply,
+    RevokeTokenReply,
+    ListTokensReply,
+    SetTenantReply,
+    ListTenantsReply,
+);
+
+/// Requests that touch no record. Each names the tenant that it manages; empty: the operators'.
+trait Managing {
+    fn confine(&mut self, _: &Caller) {}
+
+    fn managed(&self) -> &str;
+}
+
+impl Managing for CreateTokenRequest {
+    fn managed(&self) -> &str {
+        self.grant.as_ref().map_or("", |grant| &grant.tenant)
+    }
+}
+
+impl Managing for RevokeTokenRequest {
+    fn managed(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl Managing for SetTenantRequest {
+    fn managed(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl Managing for ListTokensRequest {
+    fn confine(&mut self, caller: &Caller) {
+        own_tenant(&mut self.tenant, caller);
+    }
+
+    fn managed(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl Managing for ListTenantsRequest {
+    fn confine(&mut self, caller: &Caller) {
+        own_tenant(&mut self.tenant, caller);
+    }
+
+    fn managed(&self) -> &str {
+        &self.tenant
+    }
+}
+
+/// An admin that names no tenant means its own: it may see no other.
+fn own_tenant(tenant: &mut String, caller: &Caller) {
+    if tenant.is_empty() && caller.role() == TokenRole::Admin {
+        tenant.clone_from(&caller.tenant);
+    }
+}
+
+/// Calls that are carried out only for who manages the tenant that they name.
+macro_rules! managing {
+    ($($name:ident: $request:ident -> $reply:ident, by $way:ident;)*) => {$(
+        impl Targets for $request {
+            fn targets<'a>(&'a self, _: &mut dyn FnMut(Target<'a>)) {}
+        }
+
+        impl Call for $request {
+            const RPC: &'static str = stringify!($name);
+            type Reply = $reply;
+
+            async fn run(
+                mut self,
+                services: &Services,
+                admitted: &Admitted,
+            ) -> Result<$reply, Failure> {
+                self.confine(&admitted.caller);
+                admitted.caller.may_manage(self.managed())?;
+                services.$way(self, admitted).await
+            }
+        }
+    )*};
+}
+
+managing! {
+    CreateToken: CreateTokenRequest -> CreateTokenReply, by mutate;
+    RevokeToken: RevokeTokenRequest -> RevokeTokenReply, by mutate;
+    SetTenant: SetTenantRequest -> SetTenantReply, by mutate;
+    ListTokens: ListTokensRequest -> ListTokensReply, by query;
+    ListTenants: ListTenantsRequest -> ListTenantsReply, by query;
+}
+
+/// Mutations that may be repeated: they need no identity.
+macro_rules! repeatable {
+    ($($name:ident: $request:ident -> $reply:ident;)*) => {$(
+        impl Mutation for $request {
+            type Reply = $reply;
+
+            fn take_identity(&mut self) -> Option<CallIdentity> {
+                None
+            }
+
+            fn into_operation(self) -> Operation {
+                Operation::$name(self)
+            }
+
+            fn reply(outcome: Kind) -> Option<$reply> {
+                match outcome {
+                    Kind::$name(reply) => Some(reply),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+repeatable! {
+    CreateToken: CreateTokenRequest -> CreateTokenReply;
+    RevokeToken: RevokeTokenRequest -> RevokeTokenReply;
+    SetTenant: SetTenantRequest -> SetTenantReply;
+}
+
+/// Queries that read many rows.
+macro_rules! listed {
+    ($($request:ident -> $reply:ident, by $query:ident;)*) => {$(
+        impl Query for $request {
+            type Reply = $reply;
+
+            const PLACE: Place = Place::Disk;
+
+            fn check(&self) -> Result<(), Violation> {
+                check::$query(self)
+            }
+
+            fn answer(
+                &self,
+                view: &StateView<'_>,
+                scope: &Scope<'_>,
+            ) -> Result<Read<$reply>, Fault> {
+                query::$query(view, scope, self)
+            }
+        }
+    )*};
+}
+
+listed! {
+    ListTokensRequest -> ListTokensReply, by list_tokens;
+    ListTenantsRequest -> ListTenantsReply, by list_tenants;
+}
