@@ -14,6 +14,8 @@ use std::{
 pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 
+use crate::audit;
+
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -37,6 +39,8 @@ pub struct Settings {
     pub exposure: Exposure,
     /// `--force-bootstrap`.
     pub bootstrap: Bootstrap,
+    /// `--audit-log` and its companions; `None`: there is no audit log.
+    pub audit: Option<audit::Settings>,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
     pub tuning: Tuning,
 }
@@ -80,6 +84,8 @@ pub struct Config {
     pub disk_reserve_bytes: u64,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
+    /// What is asked of the audit log, if there is to be one.
+    pub audit: Option<audit::Settings>,
     /// What an operator seldom touches.
     pub tuning: Tuning,
 }
@@ -148,6 +154,7 @@ impl Config {
             advertise: settings.advertise.clone(),
             disk_reserve_bytes: settings.disk_reserve_bytes,
             bootstrap: settings.bootstrap,
+            audit: settings.audit.clone(),
             tuning: settings.tuning.clone(),
         })
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod digest;

@@ -115,6 +115,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         disk_reserve_bytes: limits::DISK_RESERVE_DEFAULT_BYTES,
         exposure: Exposure::Loopback,
         bootstrap: Bootstrap::WhenAllPristine,
+        audit: None,
         tuning: Tuning::default(),
     }
 }

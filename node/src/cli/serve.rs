@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 
 use super::{
+    audit::AuditArgs,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     signals::Signals,
@@ -135,6 +136,9 @@ pub(crate) struct Args {
     service_threads: usize,
 
     #[command(flatten)]
+    audit: AuditArgs,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -159,6 +163,7 @@ impl Args {
             } else {
                 Bootstrap::WhenAllPristine
             },
+            audit: self.audit.settings(),
             tuning: Tuning {
                 consensus: raft::Settings {
                     snapshot_entries: self.snapshot_entries,

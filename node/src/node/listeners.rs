@@ -15,7 +15,7 @@ use tonic::transport::{Server, server::TcpIncoming};
 use super::{Addresses, StartError, background::Background};
 use crate::{
     config::Config,
-    limits::PEER_MESSAGE_BYTES_MAX,
+    limits::{HEADER_LIST_BYTES_MAX, PEER_MESSAGE_BYTES_MAX},
     service::{self, Services, http, peer::PeerServer},
 };
 
@@ -68,6 +68,7 @@ pub(super) async fn serve_peers(
     Server::builder()
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(8 << 20)
+        .http2_max_header_list_size(HEADER_LIST_BYTES_MAX)
         .http2_keepalive_interval(Some(Duration::from_secs(2)))
         .http2_keepalive_timeout(Some(Duration::from_secs(2)))
         .add_service(service)

@@ -24,6 +24,7 @@ use super::{
     waiting::WaitingRoom,
 };
 use crate::{
+    audit::Audit,
     config::{Bootstrap, Config},
     digest::Digester,
     disk_watch::DiskWatch,
@@ -117,6 +118,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let opening = config.clone();
     let opened = tokio::task::spawn_blocking(move || Storage::open(&opening)).await;
     let storage = opened.map_err(io::Error::other)??;
+    let audit = open_audit(&config, &storage).await?;
     let listeners = Listeners::bind(&config)?;
     let addresses = listeners.addresses()?;
     let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
@@ -145,6 +147,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         config,
         storage,
         identity,
+        audit,
         stamper: Arc::default(),
     };
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
@@ -172,6 +175,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         leadership: core.leadership,
         consensus,
         services: core.services,
+        audit: parts.audit,
         log: parts.storage.log,
         state: parts.storage.state,
         clients_stop,
@@ -181,6 +185,16 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         _service_runtime: service_runtime,
         _raft_runtime: raft_runtime,
     })
+}
+
+/// Opened before anybody is served: what is done can be recorded, or is not done.
+async fn open_audit(config: &Config, storage: &Storage) -> Result<Audit, StartError> {
+    let Some(settings) = config.audit.clone() else {
+        return Ok(Audit::default());
+    };
+    let (data_dir, uuid) = (storage.path.clone(), storage.known.uuid.clone());
+    let opening = tokio::task::spawn_blocking(move || Audit::open(&settings, &data_dir, &uuid));
+    Ok(opening.await.map_err(io::Error::other)??)
 }
 
 fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Identity {
@@ -257,6 +271,7 @@ struct Parts {
     config: Config,
     storage: Storage,
     identity: Arc<Identity>,
+    audit: Audit,
     stamper: Arc<Stamper>,
 }
 
@@ -322,12 +337,17 @@ impl Parts {
         let contact = Arc::clone(reader.contact());
         let stamper = Arc::clone(&self.stamper);
         let leadership = Leadership::new(consensus.clone(), log, disk, contact, stamper);
+        let mut metrics = Metrics::default();
+        if let Some(counters) = self.audit.counters() {
+            metrics.show_audit(counters);
+        }
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
-            Arc::new(Metrics::default()),
+            Arc::new(metrics),
+            self.audit.clone(),
         );
         let running = Running {
             consensus: consensus.clone(),

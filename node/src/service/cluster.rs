@@ -13,11 +13,13 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::{
     Services, admit,
+    caller::Caller,
     failure::{Failure, Lateness},
     members::ProgressStream,
     status::Problem,
 };
 use crate::{
+    audit::{Ended, Entry},
     limits,
     metrics::CallTimer,
     raft::membership::MembershipError,
@@ -40,6 +42,7 @@ impl ClusterService for Cluster {
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<TransferLeaderReply>, Status> {
         let to = request.get_ref().to;
+        let subject = || (to != 0).then(|| format!("node {to}"));
         let transfer = async {
             let leader_id = self.0.leadership.transfer((to != 0).then_some(to)).await?;
             let node = self.0.leadership.status().node.unwrap_or_default();
@@ -48,7 +51,9 @@ impl ClusterService for Cluster {
                 term: node.term,
             })
         };
-        self.0.operate("TransferLeader", &request, transfer).await
+        self.0
+            .operate("TransferLeader", &request, subject, transfer)
+            .await
     }
 
     async fn take_snapshot(
@@ -57,7 +62,9 @@ impl ClusterService for Cluster {
     ) -> Result<Response<TakeSnapshotReply>, Status> {
         let snapshot = self.0.leadership.snapshot();
         let snapshot = async { snapshot.await.map(|index| TakeSnapshotReply { index }) };
-        self.0.operate("TakeSnapshot", &request, snapshot).await
+        self.0
+            .operate("TakeSnapshot", &request, || None, snapshot)
+            .await
     }
 
     async fn state_digest(
@@ -66,6 +73,7 @@ impl ClusterService for Cluster {
     ) -> Result<Response<StateDigestReply>, Status> {
         let timer = self.0.metrics.call("StateDigest");
         let deadline = admit::deadline(request.metadata(), Instant::now());
+        let entry = self.0.begin_operation("StateDigest", &request, || None)?;
         let digest = async {
             self.0
                 .digester
@@ -79,7 +87,7 @@ impl ClusterService for Cluster {
             rows: digest.rows,
             digest: digest.digest.to_vec().into(),
         });
-        counted(timer, reply)
+        counted((timer, entry), reply)
     }
 
     type AddMemberStream = ProgressStream;
@@ -135,15 +143,28 @@ impl Services {
         }
     }
 
+    /// An operator's call begins, and will be recorded.
+    fn begin_operation<Q>(
+        &self,
+        rpc: &'static str,
+        request: &Request<Q>,
+        subject: impl FnOnce() -> Option<String>,
+    ) -> Result<Entry, Failure> {
+        let caller = Caller::of(request)?;
+        self.begin_admin(rpc, (&caller, request.remote_addr()), subject)
+    }
+
     /// Does what an operator asked for, until its deadline.
     async fn operate<Q, R, E: Into<Failure>>(
         &self,
         rpc: &'static str,
         request: &Request<Q>,
+        subject: impl FnOnce() -> Option<String>,
         work: impl Future<Output = Result<R, E>>,
     ) -> Result<Response<R>, Status> {
         let timer = self.metrics.call(rpc);
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
+        let entry = self.begin_operation(rpc, request, subject)?;
         let done = match timeout_at(deadline, work).await {
             Ok(done) => done.map_err(Into::into),
             Err(_) => Err(Failure::Ambiguous {
@@ -151,16 +172,20 @@ impl Services {
                 late: Lateness::DeadlinePassed,
             }),
         };
-        counted(timer, done)
+        counted((timer, entry), done)
     }
 }
 
-/// Answers, and counts the answer.
-fn counted<R>(mut timer: CallTimer<'_>, done: Result<R, Failure>) -> Result<Response<R>, Status> {
+/// Answers, and counts and records the answer.
+fn counted<R>(
+    (mut timer, entry): (CallTimer<'_>, Entry),
+    done: Result<R, Failure>,
+) -> Result<Response<R>, Status> {
     let done = done.map_err(Problem::from);
-    timer.answered(
-        done.as_ref()
-            .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
-    );
+    let outcome = done
+        .as_ref()
+        .map_or_else(|problem| problem.reason().as_str(), |_| "OK");
+    timer.answered(outcome);
+    entry.ended(|| Ended::with(outcome));
     done.map(Response::new).map_err(Problem::into_status)
 }

@@ -27,11 +27,15 @@ use tonic::{Status, Streaming};
 use super::{
     Services,
     admit::deadline_after,
+    audited::Peer,
     caller::Caller,
     failure::{Failure, Lateness},
     status::Problem,
 };
 use crate::limits;
+
+/// Who calls, and from where.
+type Origin = (Arc<Caller>, Peer);
 
 /// Why a stream ends: `Ok` when the caller ended it.
 type End = Result<(), Failure>;
@@ -62,12 +66,12 @@ impl Calls {
 /// Starts to serve a stream. Dropping the answers ends it.
 pub(crate) fn start(
     services: Arc<Services>,
-    caller: Arc<Caller>,
+    from: Origin,
     calls: Streaming<ExchangeRequest>,
 ) -> BoxStream<'static, Result<ExchangeReply, Status>> {
     let (out, replies) = mpsc::channel(1);
     let end = stream::once(AbortOnDropHandle::new(tokio::spawn(serve(
-        services, caller, calls, out,
+        services, from, calls, out,
     ))));
     let end = end.filter_map(|joined| {
         future::ready(match joined {
@@ -86,7 +90,7 @@ pub(crate) fn start(
 
 async fn serve(
     services: Arc<Services>,
-    caller: Arc<Caller>,
+    from: Origin,
     mut calls: Streaming<ExchangeRequest>,
     out: mpsc::Sender<ExchangeReply>,
 ) -> End {
@@ -103,7 +107,7 @@ async fn serve(
             }
             batch = calls.message(), if has_room => {
                 match batch {
-                    Ok(Some(batch)) => take(&services, &caller, batch, &mut pending)?,
+                    Ok(Some(batch)) => take(&services, &from, batch, &mut pending)?,
                     Ok(None) => return drain(&mut pending, &out).await,
                     // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
                     Err(status) => {
@@ -124,7 +128,7 @@ async fn serve(
 /// Takes in the calls of a batch. The time that each has runs from now on.
 fn take(
     services: &Arc<Services>,
-    caller: &Arc<Caller>,
+    from: &Origin,
     batch: ExchangeRequest,
     pending: &mut Calls,
 ) -> End {
@@ -139,7 +143,7 @@ fn take(
     let calls = batch.calls.into_iter();
     pending.waiting.extend(calls.map(|call| {
         let deadline = deadline_after(call.timeout_ms, now);
-        answer(Arc::clone(services), Arc::clone(caller), call, deadline).boxed()
+        answer(Arc::clone(services), from.clone(), call, deadline).boxed()
     }));
     Ok(())
 }
@@ -187,13 +191,13 @@ async fn drain(pending: &mut Calls, out: &mpsc::Sender<ExchangeReply>) -> End {
 
 async fn answer(
     services: Arc<Services>,
-    caller: Arc<Caller>,
+    from: Origin,
     call: ExchangeCall,
     deadline: Instant,
 ) -> ExchangeAnswer {
     let correlation_id = call.correlation_id;
     let answer = match call.call {
-        Some(call) => carry_out(&services, call, caller, deadline).await,
+        Some(call) => carry_out(&services, call, from, deadline).await,
         None => Err(Failure::Malformed("there is no call that this version knows".into()).into()),
     };
     let answer = answer.unwrap_or_else(|problem| Answer::Error(problem.into_reply()));
@@ -206,7 +210,7 @@ async fn answer(
 async fn carry_out(
     services: &Services,
     call: Call,
-    caller: Arc<Caller>,
+    from: Origin,
     deadline: Instant,
 ) -> Result<Answer, Problem> {
     /// The answer to a call has the call's name.
@@ -214,7 +218,7 @@ async fn carry_out(
         ($($name:ident)*) => {
             match call {
                 $(Call::$name(call) => {
-                    services.answer(call, caller, Ok(deadline)).await.map(Answer::$name)
+                    services.answer(call, from, Ok(deadline)).await.map(Answer::$name)
                 })*
             }
         };

@@ -22,6 +22,9 @@ pub(crate) enum Failure {
     /// The message around the request is wrong: its headers, or its batch.
     #[error("{0}")]
     Malformed(String),
+    /// Not executed: a message did not come to its end.
+    #[error("a message took too long to arrive")]
+    TooSlow,
     /// Not executed: nobody is known to call.
     #[error("no valid credential")]
     Unauthenticated,
@@ -48,6 +51,9 @@ pub(crate) enum Failure {
     /// Not executed: too much is under way.
     #[error("too much is under way")]
     Overloaded,
+    /// Not executed: the call should be recorded, and cannot be.
+    #[error("the audit log cannot be written")]
+    Unrecorded,
     /// Not executed: a disk is below its reserve.
     #[error("a disk is below its reserve")]
     DiskFull,

@@ -9,6 +9,8 @@
 //! A handler checks, calls and maps; every failure becomes gRPC in `status.rs` and nowhere else.
 
 mod admit;
+mod arriving;
+mod audited;
 mod call;
 mod caller;
 mod cluster;
@@ -56,13 +58,20 @@ use tonic_health::pb::health_server::HealthServer;
 
 use self::{
     admit::{Admitted, Gate},
+    arriving::Harbour,
+    audited::{Peer, Witness},
     caller::Caller,
     failure::Failure,
     status::Problem,
     target::Targets,
 };
 use crate::{
-    digest::Digester, leadership::Leadership, limits, metrics::Metrics, propose::Proposer,
+    audit::{Audit, Class},
+    digest::Digester,
+    leadership::Leadership,
+    limits,
+    metrics::Metrics,
+    propose::Proposer,
     read_index::Reader,
 };
 
@@ -85,6 +94,7 @@ pub struct Services {
     leadership: Arc<Leadership>,
     digester: Digester,
     metrics: Arc<Metrics>,
+    audit: Audit,
     gate: Gate,
     stopping: CancellationToken,
 }
@@ -98,6 +108,7 @@ impl Services {
         leadership: Arc<Leadership>,
         digester: Digester,
         metrics: Arc<Metrics>,
+        audit: Audit,
     ) -> Arc<Self> {
         let gate = Gate::default();
         let stopping = CancellationToken::new();
@@ -107,6 +118,7 @@ impl Services {
             leadership,
             digester,
             metrics,
+            audit,
             gate,
             stopping,
         })
@@ -130,20 +142,28 @@ impl Services {
     async fn unary<C: Call>(&self, request: Request<C>) -> Result<Response<C::Reply>, Status> {
         let caller = Caller::of(&request)?;
         let deadline = admit::deadline(request.metadata(), Instant::now());
-        let answer = self.answer(request.into_inner(), caller, deadline).await;
+        let from = (caller, request.remote_addr());
+        let answer = self.answer(request.into_inner(), from, deadline).await;
         answer.map(Response::new).map_err(Problem::into_status)
     }
 
-    /// Answers a call, whichever way it came, and counts it.
+    /// Answers a call, whichever way it came, counts it, and records it.
     async fn answer<C: Call>(
         &self,
         call: C,
-        caller: Arc<Caller>,
+        (caller, peer): (Arc<Caller>, Peer),
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Problem> {
         let mut timer = self.metrics.call(C::RPC);
-        let answer = self.attempt(call, caller, deadline).await;
-        let answer = answer.map_err(Problem::from);
+        let answer = match self.begin_entry(C::CLASS, C::RPC, (&caller, peer), &call) {
+            Ok(entry) => {
+                let answer = self.attempt(call, caller, deadline).await;
+                let mut answer = answer.map_err(Problem::from);
+                entry.ended(|| audited::ended(&mut answer));
+                answer
+            }
+            Err(failure) => Err(failure.into()),
+        };
         timer.answered(
             answer
                 .as_ref()
@@ -170,8 +190,10 @@ impl Services {
 pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
+    /// Its class in the audit log.
+    const CLASS: Class;
     /// What answers it.
-    type Reply: Headed;
+    type Reply: Witness;
 
     /// Carries the call out.
     fn run(
@@ -266,9 +288,12 @@ pub async fn serve(
 ) -> io::Result<()> {
     let explained = routes.into_axum_router();
     let explained = explained.layer(map_response(too_large::explain));
-    let entered = Routes::from(explained.layer(map_request(door::enter))).prepare();
+    let harbour = Harbour::default();
+    let enter = move |request: axum::extract::Request| door::enter(harbour.watch(request));
+    let entered = Routes::from(explained.layer(map_request(enter))).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
+        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))

@@ -82,6 +82,16 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
+            Failure::TooSlow => Self {
+                code: Code::DeadlineExceeded,
+                ..Self::new(
+                    Reason::BadRequest,
+                    format!(
+                        "the message did not arrive whole within {} s, and was not executed: send less at once, or faster",
+                        limits::MESSAGE_TIME_MAX.as_secs()
+                    ),
+                )
+            },
             Failure::Unauthenticated => Self::new(
                 Reason::Unauthenticated,
                 "the call bears no valid credential, and was not executed: send a token in the `authorization` header",
@@ -101,6 +111,10 @@ impl From<Failure> for Problem {
             ),
             Failure::Overloaded => overloaded(
                 "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
+            ),
+            Failure::Unrecorded => Self::new(
+                Reason::AuditFailing,
+                "this node cannot write its audit log, and the call was not executed: try another node, and make room for the log or see `helve_audit_failing`",
             ),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
@@ -194,7 +208,9 @@ fn code(reason: Reason) -> Code {
         | Reason::NodeSilent => Code::FailedPrecondition,
         Reason::NoMember => Code::NotFound,
         Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
-        Reason::NoLeader | Reason::Stopping | Reason::Ambiguous => Code::Unavailable,
+        Reason::NoLeader | Reason::Stopping | Reason::Ambiguous | Reason::AuditFailing => {
+            Code::Unavailable
+        }
         Reason::ListLapsed => Code::Aborted,
         Reason::Unauthenticated => Code::Unauthenticated,
         Reason::Denied => Code::PermissionDenied,

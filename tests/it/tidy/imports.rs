@@ -19,7 +19,7 @@ const RUNGS: [&[&str]; 7] = [
         "runtime",
         "stamp",
     ],
-    &["storage", "disk_watch"],
+    &["audit", "storage", "disk_watch"],
     &["raft"],
     &[
         "config",
