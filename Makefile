@@ -14,7 +14,7 @@ CASES ?= 1000000
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check unit backends tests \
+.PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check deny unit backends tests \
     chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
@@ -64,6 +64,11 @@ check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "client alone, in memory" $(CARGO) check --locked --package helve-client --no-default-features --features memory
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
 	@$(STEP) "tidy" $(TESTS) --test it -- tidy::
+
+deny: ## Licences, sources, duplicates and advisories of all crates, by cargo-deny (installed if missing: that takes minutes)
+	@.ci/tools deny
+	@$(STEP) "cargo-deny" $(CARGO) deny --locked --all-features check licenses sources bans
+	@$(STEP) "advisories" .ci/advisories
 
 unit: tools ## Unit tests alone, and the machine's properties and story scripts
 	@$(STEP) "the machine as it ships" $(CARGO) test --locked --package helve-machine

@@ -126,7 +126,7 @@ impl Error {
                 operation,
             },
             Reason::Ambiguous => ErrorKind::Ambiguous,
-            Reason::NoLeader | Reason::Stopping => ErrorKind::Unavailable,
+            Reason::NoLeader | Reason::Stopping | Reason::AuditFailing => ErrorKind::Unavailable,
             Reason::Overloaded => ErrorKind::Overloaded,
             Reason::Quota | Reason::DiskFull => ErrorKind::Full,
             Reason::ReplayMismatch

@@ -119,7 +119,8 @@ impl Verdict {
             },
             // A node says it only of what it never proposed: it is going, its consensus took nothing more, or it could draw no
             // id. What it proposed before it went is `Ambiguous`.
-            Reason::Stopping => Self::NotDone {
+            // One that cannot write its audit log refuses before it does anything.
+            Reason::Stopping | Reason::AuditFailing => Self::NotDone {
                 error,
                 pause: None,
                 node: Health::Suspect,

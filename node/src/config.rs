@@ -18,6 +18,8 @@ pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsSettings};
 
+use crate::audit;
+
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -47,6 +49,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// `--force-bootstrap`.
     pub bootstrap: Bootstrap,
+    /// `--audit-log` and its companions; `None`: there is no audit log.
+    pub audit: Option<audit::Settings>,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
     pub tuning: Tuning,
 }
@@ -96,6 +100,8 @@ pub struct Config {
     pub auth: Auth,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
+    /// What is asked of the audit log, if there is to be one.
+    pub audit: Option<audit::Settings>,
     /// What an operator seldom touches.
     pub tuning: Tuning,
 }
@@ -175,6 +181,7 @@ impl Config {
             disk_reserve_bytes: settings.disk_reserve_bytes,
             auth,
             bootstrap: settings.bootstrap,
+            audit: settings.audit.clone(),
             tuning: settings.tuning.clone(),
         })
     }

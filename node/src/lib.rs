@@ -1,5 +1,6 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
+pub mod audit;
 pub mod cli;
 mod complaint;
 pub mod config;

@@ -84,6 +84,18 @@ pub const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(20);
 /// The size of one gRPC message in bytes, in and out; above all limits of the contract, so that an error about size is ours.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
+/// How long a message may take from its first byte to its last, and that of a call that is no stream from the call's headers on; then
+/// the call is refused.
+pub const MESSAGE_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Bytes of messages that have begun to arrive on one node and have not arrived whole; callers that send more are refused as
+/// OVERLOADED.
+pub const ARRIVING_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused by the
+/// transport.
+pub const HEADER_LIST_BYTES_MAX: u32 = 16 << 10;
+
 /// Calls under way on one node, unary and exchanged together; more are refused as OVERLOADED.
 pub const CALLS_IN_FLIGHT_MAX: usize = 4_096;
 
@@ -219,3 +231,15 @@ pub const LOG_TAIL_BYTES: usize = 32 << 20;
 
 /// Bytes of entries after which a snapshot is taken, if `--snapshot-bytes` does not say otherwise.
 pub const SNAPSHOT_BYTES_DEFAULT: u64 = 256 << 20;
+
+/// Bytes of lines of the audit log that may wait to become durable; over it, calls that should be recorded are refused or lack a line.
+pub const AUDIT_QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Lines of the audit log that are written together.
+pub const AUDIT_BATCH_LINES_MAX: usize = 1_024;
+
+/// The least time between two syncs of the audit log, which share the disk with the log of the cluster.
+pub const AUDIT_SYNC_SPACING: Duration = Duration::from_millis(100);
+
+/// How long after a failure the audit log is tried again.
+pub const AUDIT_RETRY: Duration = Duration::from_millis(500);

@@ -3,6 +3,7 @@
 //! Calls are counted here as they happen. What the node is doing (role, indexes, log writer, disk) is read from its own status at
 //! every scrape, so that `/metrics` and `helve status` cannot disagree.
 
+mod audit;
 #[cfg(feature = "planted")]
 mod planted;
 mod tenants;
@@ -13,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use audit::AuditCounters;
 use helve_proto::v1::{Member, NodeStatus, StatusReply, TenantInfo};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -98,6 +100,11 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Shows what the audit log counts, too.
+    pub(crate) fn show_audit(&mut self, counters: &AuditCounters) {
+        counters.register(&mut self.registry);
+    }
+
     /// Counts a call in. It counts as `cancelled` unless [`CallTimer::answered`] is called.
     pub(crate) fn call(&self, rpc: &'static str) -> CallTimer<'_> {
         self.in_flight.inc();

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use self::background::Background;
 pub use self::{background::Broken, refusal::StartError};
 use crate::{
+    audit::Audit,
     config::Config,
     leadership::Leadership,
     propose::Proposer,
@@ -48,6 +49,7 @@ pub struct Node {
     leadership: Leadership,
     consensus: Consensus,
     services: Arc<Services>,
+    audit: Audit,
     log: LogStore,
     state: Arc<StateDb>,
     /// Cancelled when the client listeners close, and when the peer listener does.
@@ -158,7 +160,9 @@ impl Node {
         self.peers_stop.cancel();
         tasks.peer_port.end().await;
         let (log, state) = (self.log.clone(), Arc::clone(&self.state));
+        let audit = self.audit.clone();
         let flushed = tokio::task::spawn_blocking(move || {
+            audit.close();
             log.stop();
             state.sync()
         });

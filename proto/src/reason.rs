@@ -91,6 +91,8 @@ reasons! {
     QuorumAtRisk => "QUORUM_AT_RISK",
     /// A node that the call waits for does not answer, or did not ask for its seat.
     NodeSilent => "NODE_SILENT",
+    /// The node cannot write its audit log. The call was not executed. Try another node.
+    AuditFailing => "AUDIT_FAILING",
     /// This node must stop, or has stopped. Try another node.
     Stopping => "STOPPING",
 }

@@ -141,6 +141,31 @@ async fn a_listener_beyond_loopback_is_refused_without_insecure() -> Result<()> 
 }
 
 #[tokio::test]
+async fn an_audit_log_that_cannot_be_kept_or_trusted_is_refused() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (mode, file) in [(0o755, "none/audit"), (0o777, "audit")] {
+        let arguments = Arguments::good()?;
+        let directory = arguments.directory.path().join("log");
+        fs::create_dir(&directory)?;
+        fs::set_permissions(&directory, fs::Permissions::from_mode(mode))?;
+        arguments
+            .with("--audit-log", directory.join(file).display().to_string())
+            .assert_refused("--audit-log")
+            .await?;
+    }
+    let arguments = Arguments::good()?;
+    let path = |name: &str| arguments.directory.path().join(name).display().to_string();
+    let (log, key) = (path("audit"), path("key"));
+    fs::write(&key, [7; 32])?;
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644))?;
+    arguments
+        .with("--audit-log", log)
+        .with("--audit-key-file", key)
+        .assert_refused("--audit-key-file")
+        .await
+}
+
+#[tokio::test]
 async fn a_port_in_use_is_refused() -> Result<()> {
     for flag in ["--listen", "--peer-listen", "--http-listen"] {
         let arguments = Arguments::good()?;

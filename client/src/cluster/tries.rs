@@ -87,7 +87,8 @@ impl<'a> Tries<'a> {
             };
             let (error, pause) = self.weigh(&node, verdict)?;
             last = error;
-            if Instant::now() + pause >= self.until {
+            // A node may ask for a pause longer than any clock has room for.
+            if pause >= self.until.saturating_duration_since(Instant::now()) {
                 return Err(self.out_of_time(last));
             }
             tokio::select! {
@@ -165,4 +166,65 @@ fn ambiguous(last: Error) -> Error {
     Error::new(ErrorKind::Ambiguous, message)
         .with_reason(Reason::Ambiguous)
         .with_source(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::channel::Hints;
+
+    /// Calls once a node that asks for this pause, and then one that answers.
+    async fn after_pause(pause: Duration) -> (Result<(), Error>, u32) {
+        let nodes = ["a:1".to_owned()];
+        let pool = Pool::new(&nodes, Hints::Known, Duration::from_secs(1)).unwrap();
+        let (_open, closed) = watch::channel(false);
+        let until = Instant::now() + Duration::from_secs(10);
+        let tried = Arc::new(AtomicU32::new(0));
+        let tries = Tries::new(
+            &pool,
+            Effect::Lasting,
+            until,
+            Duration::from_secs(1),
+            closed,
+        );
+        let counted = Arc::clone(&tried);
+        let answer = tries.run(move |_, _| {
+            let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            async move {
+                if !first {
+                    return Ok(());
+                }
+                Err(Verdict::NotDone {
+                    error: Error::new(ErrorKind::Overloaded, "too much is under way"),
+                    pause: Some(pause),
+                    node: Health::Sound,
+                })
+            }
+            .boxed()
+        });
+        let answer = answer.await.map(drop);
+        (answer, tried.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_asks_for_a_pause_is_given_it() {
+        let (began, pause) = (Instant::now(), Duration::from_secs(3));
+        let (answer, tried) = after_pause(pause).await;
+        assert!(answer.is_ok());
+        assert_eq!(tried, 2);
+        assert!(began.elapsed() >= pause);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_beyond_the_deadline_ends_the_call_at_once_however_long_it_is() {
+        for pause in [Duration::from_secs(11), Duration::MAX] {
+            let (answer, tried) = after_pause(pause).await;
+            let error = answer.unwrap_err();
+            assert_eq!((error.kind(), tried), (ErrorKind::Overloaded, 1));
+        }
+    }
 }

@@ -118,6 +118,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         exposure: Exposure::Loopback,
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
+        audit: None,
         tuning: Tuning::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
 mod access;
+mod audit;
 mod balancer;
 mod bench;
 mod cart;
@@ -97,6 +98,8 @@ enum Command {
     #[command(subcommand)]
     Leader(leader::Command),
     #[command(subcommand)]
+    Audit(audit::Command),
+    #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
     RequestState(request_state::Command),
@@ -173,6 +176,7 @@ impl Command {
             Self::State(command) => state::run(&command).await,
             Self::Member(command) => member::run(&command).await,
             Self::Leader(command) => leader::run(&command).await,
+            Self::Audit(command) => audit::run(&command),
             Self::Key(command) => key::run(&command).await,
             Self::RequestState(command) => request_state::run(&command).await,
             Self::Token(command) => access::token::run(&command).await,

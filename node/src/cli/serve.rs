@@ -8,6 +8,7 @@ use anyhow::anyhow;
 
 use self::tls::TlsArgs;
 use super::{
+    audit::AuditArgs,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     signals::Signals,
@@ -154,6 +155,9 @@ pub(crate) struct Args {
     service_threads: usize,
 
     #[command(flatten)]
+    audit: AuditArgs,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -191,6 +195,7 @@ impl Args {
             } else {
                 Bootstrap::WhenAllPristine
             },
+            audit: self.audit.settings(),
             tuning: Tuning {
                 consensus: raft::Settings {
                     snapshot_entries: self.snapshot_entries,

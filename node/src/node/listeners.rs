@@ -17,7 +17,7 @@ use super::{Addresses, StartError, background::Background};
 use crate::{
     config::Config,
     connections::{self, Bounds, Connection},
-    limits::PEER_MESSAGE_BYTES_MAX,
+    limits::{HEADER_LIST_BYTES_MAX, PEER_MESSAGE_BYTES_MAX},
     service::{
         self, Services,
         http::{self, HttpPort},
@@ -76,6 +76,7 @@ pub(super) async fn serve_peers(
     Server::builder()
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(8 << 20)
+        .http2_max_header_list_size(HEADER_LIST_BYTES_MAX)
         .http2_keepalive_interval(Some(Duration::from_secs(2)))
         .http2_keepalive_timeout(Some(Duration::from_secs(2)))
         .add_service(service)

@@ -8,6 +8,7 @@ use std::{
 
 use super::background::Broken;
 use crate::{
+    audit::OpenError,
     raft::{Stopped, strangers::Misplaced},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
@@ -28,6 +29,9 @@ pub enum StartError {
          empty the directory, and the node joins anew", .0.display()
     )]
     LogGone(PathBuf),
+    /// The audit log cannot be opened.
+    #[error(transparent)]
+    Audit(#[from] OpenError),
     /// A listed peer belongs to another cluster.
     #[error(
         "--data-dir {}: it belongs to cluster {ours}, but seat {seat} of --peers to {theirs}; \

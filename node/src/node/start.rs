@@ -25,6 +25,7 @@ use super::{
     waiting::WaitingRoom,
 };
 use crate::{
+    audit::Audit,
     config::{Bootstrap, Config},
     digest::Digester,
     disk_watch::DiskWatch,
@@ -119,6 +120,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let opening = config.clone();
     let opened = tokio::task::spawn_blocking(move || Storage::open(&opening)).await;
     let storage = opened.map_err(io::Error::other)??;
+    let audit = open_audit(&config, &storage).await?;
     let listeners = Listeners::bind(&config)?;
     let addresses = listeners.addresses()?;
     exposure::say(&config.exposed);
@@ -154,6 +156,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         config,
         storage,
         identity,
+        audit,
         stamper: Arc::default(),
     };
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
@@ -185,6 +188,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         leadership: core.leadership,
         consensus,
         services: core.services,
+        audit: parts.audit,
         log: parts.storage.log,
         state: parts.storage.state,
         clients_stop,
@@ -194,6 +198,16 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         _service_runtime: service_runtime,
         _raft_runtime: raft_runtime,
     })
+}
+
+/// Opened before anybody is served: what is done can be recorded, or is not done.
+async fn open_audit(config: &Config, storage: &Storage) -> Result<Audit, StartError> {
+    let Some(settings) = config.audit.clone() else {
+        return Ok(Audit::default());
+    };
+    let (data_dir, uuid) = (storage.path.clone(), storage.known.uuid.clone());
+    let opening = tokio::task::spawn_blocking(move || Audit::open(&settings, &data_dir, &uuid));
+    Ok(opening.await.map_err(io::Error::other)??)
 }
 
 fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Identity {
@@ -271,6 +285,7 @@ struct Parts {
     config: Config,
     storage: Storage,
     identity: Arc<Identity>,
+    audit: Audit,
     stamper: Arc<Stamper>,
 }
 
@@ -340,13 +355,18 @@ impl Parts {
         background.run("certificates", certificates.clone().watch());
         let leadership =
             Leadership::new(consensus.clone(), log, disk, contact, stamper, certificates);
+        let mut metrics = Metrics::default();
+        if let Some(counters) = self.audit.counters() {
+            metrics.show_audit(counters);
+        }
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
-            Arc::new(Metrics::default()),
+            Arc::new(metrics),
             self.config.auth.clone(),
+            self.audit.clone(),
         );
         let running = Running {
             consensus: consensus.clone(),

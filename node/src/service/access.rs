@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::{
     Call, Services,
     admit::Admitted,
+    audited::Witness,
     caller::Caller,
     failure::Failure,
     headed,
@@ -26,7 +27,7 @@ use super::{
     query::Query,
     target::{Target, Targets},
 };
-use crate::{read_index::Place, storage::state_view::StateView};
+use crate::{audit::Class, read_index::Place, storage::state_view::StateView};
 
 /// Serves those who manage tokens and tenants.
 pub(crate) struct Access(pub(crate) Arc<Services>);
@@ -77,22 +78,46 @@ headed!(
     ListTenantsReply,
 );
 
+impl Witness for CreateTokenReply {}
+impl Witness for RevokeTokenReply {}
+impl Witness for ListTokensReply {}
+impl Witness for SetTenantReply {}
+impl Witness for ListTenantsReply {}
+
 /// Requests that touch no record. Each names the tenant that it manages; empty: the operators'.
 trait Managing {
     fn confine(&mut self, _: &Caller) {}
 
     fn managed(&self) -> &str;
+
+    fn named(&self) -> Target<'_> {
+        Target::Tenant(self.managed())
+    }
 }
 
 impl Managing for CreateTokenRequest {
     fn managed(&self) -> &str {
         self.grant.as_ref().map_or("", |grant| &grant.tenant)
     }
+
+    fn named(&self) -> Target<'_> {
+        Target::Token {
+            tenant: self.managed(),
+            hash: &self.token_hash,
+        }
+    }
 }
 
 impl Managing for RevokeTokenRequest {
     fn managed(&self) -> &str {
         &self.tenant
+    }
+
+    fn named(&self) -> Target<'_> {
+        Target::Token {
+            tenant: &self.tenant,
+            hash: &self.token_hash,
+        }
     }
 }
 
@@ -133,11 +158,14 @@ fn own_tenant(tenant: &mut String, caller: &Caller) {
 macro_rules! managing {
     ($($name:ident: $request:ident -> $reply:ident, by $way:ident;)*) => {$(
         impl Targets for $request {
-            fn targets<'a>(&'a self, _: &mut dyn FnMut(Target<'a>)) {}
+            fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+                see(self.named());
+            }
         }
 
         impl Call for $request {
             const RPC: &'static str = stringify!($name);
+            const CLASS: Class = Class::Admin;
             type Reply = $reply;
 
             async fn run(

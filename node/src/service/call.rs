@@ -13,9 +13,10 @@ use helve_proto::{
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{
-    Call, Services, admit::Admitted, caller::Caller, exchange, failure::Failure, headed,
+    Call, Services, admit::Admitted, audited, caller::Caller, exchange, failure::Failure, headed,
     mutation::Mutation,
 };
+use crate::audit::Class;
 
 /// Serves replay sessions, and calls in batches.
 pub(crate) struct Calls(pub(crate) Arc<Services>);
@@ -35,10 +36,10 @@ impl CallService for Calls {
         &self,
         request: Request<Streaming<ExchangeRequest>>,
     ) -> Result<Response<Self::ExchangeStream>, Status> {
-        let caller = Caller::of(&request)?;
+        let from = (Caller::of(&request)?, audited::peer(&request));
         Ok(Response::new(exchange::start(
             Arc::clone(&self.0),
-            caller,
+            from,
             request.into_inner(),
         )))
     }
@@ -48,6 +49,7 @@ headed!(OpenSessionReply);
 
 impl Call for OpenSessionRequest {
     const RPC: &'static str = "OpenSession";
+    const CLASS: Class = Class::Write;
     type Reply = OpenSessionReply;
 
     async fn run(

@@ -147,6 +147,8 @@ fn is_within(grant: &TokenGrant, target: Target<'_>) -> bool {
         }
         Target::Key { key, .. } => begins(grant, key),
         Target::Keys { prefix, .. } => begins(grant, prefix),
+        // What is no record has no scope: its call asks who may manage it.
+        Target::Tenant(_) | Target::Token { .. } => true,
     }
 }
 
@@ -164,6 +166,7 @@ impl fmt::Display for Target<'_> {
             }
             Self::Key { .. } => formatter.write_str("this key"),
             Self::Keys { .. } => formatter.write_str("keys that begin so"),
+            Self::Tenant(_) | Self::Token { .. } => formatter.write_str("this tenant"),
         }
     }
 }

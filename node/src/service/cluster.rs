@@ -13,13 +13,15 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{
-    Services, admit,
+    Services, admit, audited,
+    caller::Caller,
     failure::{Failure, Lateness},
     members::ProgressStream,
     query::scope,
     status::Problem,
 };
 use crate::{
+    audit::{Ended, Entry},
     limits,
     metrics::CallTimer,
     raft::membership::MembershipError,
@@ -43,6 +45,7 @@ impl ClusterService for Cluster {
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<TransferLeaderReply>, Status> {
         let to = request.get_ref().to;
+        let subject = || (to != 0).then(|| format!("node {to}"));
         let transfer = async {
             let leader_id = self.0.leadership.transfer((to != 0).then_some(to)).await?;
             let node = self.0.leadership.status().node.unwrap_or_default();
@@ -51,7 +54,9 @@ impl ClusterService for Cluster {
                 term: node.term,
             })
         };
-        self.0.operate("TransferLeader", &request, transfer).await
+        self.0
+            .operate("TransferLeader", &request, subject, transfer)
+            .await
     }
 
     async fn take_snapshot(
@@ -60,7 +65,9 @@ impl ClusterService for Cluster {
     ) -> Result<Response<TakeSnapshotReply>, Status> {
         let snapshot = self.0.leadership.snapshot();
         let snapshot = async { snapshot.await.map(|index| TakeSnapshotReply { index }) };
-        self.0.operate("TakeSnapshot", &request, snapshot).await
+        self.0
+            .operate("TakeSnapshot", &request, || None, snapshot)
+            .await
     }
 
     async fn state_digest(
@@ -69,6 +76,7 @@ impl ClusterService for Cluster {
     ) -> Result<Response<StateDigestReply>, Status> {
         let timer = self.0.metrics.call("StateDigest");
         let deadline = admit::deadline(request.metadata(), Instant::now());
+        let entry = self.0.begin_operation("StateDigest", &request, || None)?;
         let digest = async {
             self.0
                 .digester
@@ -82,7 +90,7 @@ impl ClusterService for Cluster {
             rows: digest.rows,
             digest: digest.digest.to_vec().into(),
         });
-        counted(timer, reply)
+        counted((timer, entry), reply)
     }
 
     type AddMemberStream = ProgressStream;
@@ -142,15 +150,28 @@ impl Services {
         }
     }
 
+    /// An operator's call begins, and will be recorded.
+    fn begin_operation<Q>(
+        &self,
+        rpc: &'static str,
+        request: &Request<Q>,
+        subject: impl FnOnce() -> Option<String>,
+    ) -> Result<Entry, Failure> {
+        let caller = Caller::of(request)?;
+        self.begin_admin(rpc, (&caller, audited::peer(&request)), subject)
+    }
+
     /// Does what an operator asked for, until its deadline.
     async fn operate<Q, R, E: Into<Failure>>(
         &self,
         rpc: &'static str,
         request: &Request<Q>,
+        subject: impl FnOnce() -> Option<String>,
         work: impl Future<Output = Result<R, E>>,
     ) -> Result<Response<R>, Status> {
         let timer = self.metrics.call(rpc);
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
+        let entry = self.begin_operation(rpc, request, subject)?;
         let done = match timeout_at(deadline, work).await {
             Ok(done) => done.map_err(Into::into),
             Err(_) => Err(Failure::Ambiguous {
@@ -158,16 +179,20 @@ impl Services {
                 late: Lateness::DeadlinePassed,
             }),
         };
-        counted(timer, done)
+        counted((timer, entry), done)
     }
 }
 
-/// Answers, and counts the answer.
-fn counted<R>(mut timer: CallTimer<'_>, done: Result<R, Failure>) -> Result<Response<R>, Status> {
+/// Answers, and counts and records the answer.
+fn counted<R>(
+    (mut timer, entry): (CallTimer<'_>, Entry),
+    done: Result<R, Failure>,
+) -> Result<Response<R>, Status> {
     let done = done.map_err(Problem::from);
-    timer.answered(
-        done.as_ref()
-            .map_or_else(|problem| problem.reason().as_str(), |_| "OK"),
-    );
+    let outcome = done
+        .as_ref()
+        .map_or_else(|problem| problem.reason().as_str(), |_| "OK");
+    timer.answered(outcome);
+    entry.ended(|| Ended::with(outcome));
     done.map(Response::new).map_err(Problem::into_status)
 }

@@ -16,15 +16,18 @@ use axum::{
 use helve_machine::{granted, query::Read};
 use helve_proto::v1::{TokenGrant, TokenRole};
 use tokio::time::Instant;
-use tonic::Status;
 
 use super::{
+    audited,
     caller::{Caller, Power},
     failure::Failure,
     rules,
+    status::Problem,
 };
 use crate::{
+    audit::Audit,
     config::{Auth, TokenHash},
+    connections::Info,
     limits,
     read_index::{Place, ReadView, Reader},
 };
@@ -36,6 +39,7 @@ const FIRST_OPERATOR: &str = "operator";
 pub(crate) struct Door {
     auth: Auth,
     reader: Arc<Reader>,
+    audit: Audit,
 }
 
 /// Says who calls, or turns them away.
@@ -44,23 +48,50 @@ pub(super) async fn enter(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match door.admit(request.uri().path(), request.headers()).await {
-        Ok(caller) => {
+    let path = request.uri().path();
+    let who = door.who(path, request.headers()).await;
+    let admitted = who
+        .as_ref()
+        .map_or(Ok(()), |caller| door.lets(path, caller));
+    match (who, admitted) {
+        (Ok(caller), Ok(())) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(failure) => Status::from(failure).into_http::<Body>(),
+        (Ok(caller), Err(failure)) => door.turn_away(&request, Some(&caller), failure),
+        (Err(failure), _) => door.turn_away(&request, None, failure),
     }
 }
 
 impl Door {
     /// Asks for tokens as the configuration says, and looks them up in the applied rows.
-    pub(crate) fn new(auth: Auth, reader: Arc<Reader>) -> Self {
-        Self { auth, reader }
+    pub(crate) fn new(auth: Auth, reader: Arc<Reader>, audit: Audit) -> Self {
+        Self {
+            auth,
+            reader,
+            audit,
+        }
+    }
+
+    /// Whether the caller may make the call with this path.
+    fn lets(&self, path: &str, caller: &Caller) -> Result<(), Failure> {
+        match self.auth {
+            Auth::None => Ok(()),
+            Auth::Tokens { .. } => may_call(path, caller),
+        }
+    }
+
+    /// The answer to who is not let in, which the audit log keeps.
+    fn turn_away(&self, request: &Request, caller: Option<&Caller>, failure: Failure) -> Response {
+        let problem = Problem::from(failure);
+        let peer = request.extensions().get::<Info>().map(|info| info.from);
+        let operation = rules::name(request.uri().path());
+        audited::turned_away(&self.audit, operation, (caller, peer), problem.reason());
+        problem.into_status().into_http::<Body>()
     }
 
     /// Who makes the call with this path and these headers.
-    async fn admit(&self, path: &str, headers: &HeaderMap) -> Result<Arc<Caller>, Failure> {
+    async fn who(&self, path: &str, headers: &HeaderMap) -> Result<Arc<Caller>, Failure> {
         let Auth::Tokens { .. } = self.auth else {
             return Ok(Caller::anyone());
         };
@@ -68,9 +99,7 @@ impl Door {
             return Ok(Caller::nobody());
         }
         let hash = bearer(headers).ok_or(Failure::Unauthenticated)?;
-        let caller = self.holder(hash).await?;
-        may_call(path, &caller)?;
-        Ok(caller)
+        self.holder(hash).await
     }
 
     /// The same caller's next call on a stream that stays open: its token may have been revoked since, or have expired.

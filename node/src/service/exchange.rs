@@ -27,12 +27,16 @@ use tonic::{Status, Streaming};
 use super::{
     Services,
     admit::deadline_after,
+    audited::{self, Peer},
     caller::Caller,
     door::may_call,
     failure::{Failure, Lateness},
     status::Problem,
 };
 use crate::limits;
+
+/// Who calls, and from where.
+type Origin = (Arc<Caller>, Peer);
 
 /// Why a stream ends: `Ok` when the caller ended it.
 type End = Result<(), Failure>;
@@ -63,12 +67,12 @@ impl Calls {
 /// Starts to serve a stream. Dropping the answers ends it.
 pub(crate) fn start(
     services: Arc<Services>,
-    caller: Arc<Caller>,
+    from: Origin,
     calls: Streaming<ExchangeRequest>,
 ) -> BoxStream<'static, Result<ExchangeReply, Status>> {
     let (out, replies) = mpsc::channel(1);
     let end = stream::once(AbortOnDropHandle::new(tokio::spawn(serve(
-        services, caller, calls, out,
+        services, from, calls, out,
     ))));
     let end = end.filter_map(|joined| {
         future::ready(match joined {
@@ -87,7 +91,7 @@ pub(crate) fn start(
 
 async fn serve(
     services: Arc<Services>,
-    caller: Arc<Caller>,
+    from: Origin,
     mut calls: Streaming<ExchangeRequest>,
     out: mpsc::Sender<ExchangeReply>,
 ) -> End {
@@ -105,11 +109,11 @@ async fn serve(
             batch = calls.message(), if has_room => {
                 match batch {
                     Ok(Some(batch)) => {
-                        if let Err(shut_out) = services.door.again(&caller).await {
+                        if let Err(shut_out) = services.door.again(&from.0).await {
                             drain(&mut pending, &out).await?;
                             return Err(shut_out);
                         }
-                        take(&services, &caller, batch, &mut pending)?;
+                        take(&services, &from, batch, &mut pending)?;
                     }
                     Ok(None) => return drain(&mut pending, &out).await,
                     // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
@@ -131,7 +135,7 @@ async fn serve(
 /// Takes in the calls of a batch. The time that each has runs from now on.
 fn take(
     services: &Arc<Services>,
-    caller: &Arc<Caller>,
+    from: &Origin,
     batch: ExchangeRequest,
     pending: &mut Calls,
 ) -> End {
@@ -146,7 +150,7 @@ fn take(
     let calls = batch.calls.into_iter();
     pending.waiting.extend(calls.map(|call| {
         let deadline = deadline_after(call.timeout_ms, now);
-        answer(Arc::clone(services), Arc::clone(caller), call, deadline).boxed()
+        answer(Arc::clone(services), from.clone(), call, deadline).boxed()
     }));
     Ok(())
 }
@@ -194,13 +198,13 @@ async fn drain(pending: &mut Calls, out: &mpsc::Sender<ExchangeReply>) -> End {
 
 async fn answer(
     services: Arc<Services>,
-    caller: Arc<Caller>,
+    from: Origin,
     call: ExchangeCall,
     deadline: Instant,
 ) -> ExchangeAnswer {
     let correlation_id = call.correlation_id;
     let answer = match call.call {
-        Some(call) => carry_out(&services, call, caller, deadline).await,
+        Some(call) => carry_out(&services, call, from, deadline).await,
         None => Err(Failure::Malformed("there is no call that this version knows".into()).into()),
     };
     let answer = answer.unwrap_or_else(|problem| Answer::Error(problem.into_reply()));
@@ -213,16 +217,21 @@ async fn answer(
 async fn carry_out(
     services: &Services,
     call: Call,
-    caller: Arc<Caller>,
+    from: Origin,
     deadline: Instant,
 ) -> Result<Answer, Problem> {
-    may_call(path(&call), &caller)?;
+    if let Err(failure) = may_call(path(&call), &from.0) {
+        let problem = Problem::from(failure);
+        let origin = (Some(&*from.0), from.1);
+        audited::turned_away(&services.audit, path(&call), origin, problem.reason());
+        return Err(problem);
+    }
     /// The answer to a call has the call's name.
     macro_rules! answered {
         ($($name:ident)*) => {
             match call {
                 $(Call::$name(call) => {
-                    services.answer(call, caller, Ok(deadline)).await.map(Answer::$name)
+                    services.answer(call, from, Ok(deadline)).await.map(Answer::$name)
                 })*
             }
         };

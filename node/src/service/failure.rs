@@ -28,6 +28,9 @@ pub(crate) enum Failure {
     /// Not executed: the tenant's quota of writes a second is used up.
     #[error("the tenant writes too much")]
     WriteRate,
+    /// Not executed: a message did not come to its end.
+    #[error("a message took too long to arrive")]
+    TooSlow,
     /// Not executed: nobody is known to call.
     #[error("no valid credential")]
     Unauthenticated,
@@ -54,6 +57,9 @@ pub(crate) enum Failure {
     /// Not executed: too much is under way.
     #[error("too much is under way")]
     Overloaded,
+    /// Not executed: the call should be recorded, and cannot be.
+    #[error("the audit log cannot be written")]
+    Unrecorded,
     /// Not executed: a disk is below its reserve.
     #[error("a disk is below its reserve")]
     DiskFull,

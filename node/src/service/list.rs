@@ -30,6 +30,7 @@ use tonic::{Request, Response, Status};
 use super::{
     Headed, Services,
     admit::{self, StreamRoom},
+    audited,
     caller::Caller,
     failure::Failure,
     query::{scope, stamped},
@@ -37,6 +38,7 @@ use super::{
     target::Targets,
 };
 use crate::{
+    audit::{Class, Ended, Entry},
     limits,
     read_index::{ReadView, Ticket},
     storage::state_view::StateView,
@@ -91,15 +93,20 @@ impl Services {
         self: &Arc<Self>,
         request: Request<L>,
     ) -> Result<Response<Parts<L::Part>>, Status> {
-        let caller = Caller::of(&request)?;
-        let deadline = admit::deadline(request.metadata(), Instant::now())?;
+        let (caller, peer) = (Caller::of(&request)?, audited::peer(&request));
+        let deadline = admit::deadline(request.metadata(), Instant::now());
         let listing = request.into_inner();
-        listing.check().map_err(Failure::from)?;
-        caller.may_touch_all(&listing)?;
-        self.leadership.serves().map_err(Failure::Stopping)?;
-        let room = self.gate.admit_list(caller)?;
+        let entry = self.begin_entry(Class::Read, L::RPC, (&caller, peer), &listing)?;
+        let (room, deadline) = match self.admit_list(&listing, caller, deadline) {
+            Ok(admitted) => admitted,
+            Err(failure) => {
+                let problem = Problem::from(failure);
+                entry.ended(|| Ended::with(problem.reason().as_str()));
+                return Err(problem.into_status());
+            }
+        };
         let (out, parts) = mpsc::channel(1);
-        let pump = pump(Arc::clone(self), listing, room, deadline, out);
+        let pump = pump(Arc::clone(self), listing, room, deadline, out, entry);
         let end = stream::once(AbortOnDropHandle::new(tokio::spawn(pump)));
         let end = end.filter_map(|joined| {
             future::ready(match joined {
@@ -113,15 +120,29 @@ impl Services {
             ReceiverStream::new(parts).map(Ok).chain(end).boxed(),
         ))
     }
+
+    fn admit_list<L: Listing>(
+        &self,
+        listing: &L,
+        caller: Arc<Caller>,
+        deadline: Result<Instant, Failure>,
+    ) -> Result<(StreamRoom, Instant), Failure> {
+        let deadline = deadline?;
+        listing.check()?;
+        caller.may_touch_all(listing)?;
+        self.leadership.serves().map_err(Failure::Stopping)?;
+        Ok((self.gate.admit_list(caller)?, deadline))
+    }
 }
 
-/// Runs a list to its end, and counts it.
+/// Runs a list to its end, counts it, and records it.
 async fn pump<L: Listing>(
     services: Arc<Services>,
     listing: L,
     room: StreamRoom,
     deadline: Instant,
     out: mpsc::Sender<L::Part>,
+    entry: Entry,
 ) -> Option<Problem> {
     let mut timer = services.metrics.call(L::RPC);
     let end = run(&services, listing, &room, deadline, &out).await;
@@ -129,11 +150,11 @@ async fn pump<L: Listing>(
         End::Done => None,
         End::Failed(failure) => Some(Problem::from(failure)),
     };
-    timer.answered(
-        problem
-            .as_ref()
-            .map_or("OK", |problem| problem.reason().as_str()),
-    );
+    let outcome = problem
+        .as_ref()
+        .map_or("OK", |problem| problem.reason().as_str());
+    timer.answered(outcome);
+    entry.ended(|| Ended::with(outcome));
     problem
 }
 

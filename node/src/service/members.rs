@@ -14,8 +14,11 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::{Services, admit, failure::Failure, node_ids, status::Problem};
+use super::{
+    Services, admit, audited, caller::Caller, failure::Failure, node_ids, status::Problem,
+};
 use crate::{
+    audit::Ended,
     config::host_and_port,
     raft::change::{Change, Risk, Stage, Voting},
 };
@@ -115,12 +118,17 @@ impl Services {
         request: Request<R>,
     ) -> Response<ProgressStream> {
         let deadline = admit::deadline(request.metadata(), Instant::now());
+        let (caller, peer) = (Caller::of(&request), audited::peer(&request));
         let change = request.into_inner().change();
         let (replies, stream) = mpsc::channel(1);
         let services = Arc::clone(self);
         tokio::spawn(async move {
             let mut timer = services.metrics.call(R::RPC);
+            let mut entry = None;
             let followed = async {
+                let subject = || change.as_ref().ok().map(ToString::to_string);
+                let begun = services.begin_admin(R::RPC, (&*caller?, peer), subject)?;
+                entry = Some(begun);
                 let (deadline, change) = (deadline?, change?);
                 let text = change.to_string();
                 if let Change::Remove { id, .. } = &change {
@@ -141,6 +149,9 @@ impl Services {
                 }
             };
             timer.answered(code);
+            if let Some(entry) = entry {
+                entry.ended(|| Ended::with(code));
+            }
         });
         Response::new(Box::pin(ReceiverStream::new(stream)))
     }

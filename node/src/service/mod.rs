@@ -10,6 +10,8 @@
 
 mod access;
 mod admit;
+mod arriving;
+mod audited;
 mod call;
 mod caller;
 mod cluster;
@@ -36,9 +38,13 @@ mod too_large;
 mod transact;
 pub mod waiting;
 
-use std::{future::Future, io, sync::Arc};
+use std::{
+    future::{Future, ready},
+    io,
+    sync::Arc,
+};
 
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn_with_state, map_request, map_response};
 use futures::Stream;
 use helve_proto::{
     DESCRIPTORS,
@@ -55,6 +61,8 @@ use tonic_health::pb::health_server::HealthServer;
 
 use self::{
     admit::{Admitted, Gate},
+    arriving::Harbour,
+    audited::{Peer, Witness},
     caller::Caller,
     door::Door,
     failure::Failure,
@@ -62,8 +70,15 @@ use self::{
     target::Targets,
 };
 use crate::{
-    config::Auth, connections::Connection, digest::Digester, leadership::Leadership, limits,
-    metrics::Metrics, propose::Proposer, read_index::Reader,
+    audit::{Audit, Class},
+    config::Auth,
+    connections::Connection,
+    digest::Digester,
+    leadership::Leadership,
+    limits,
+    metrics::Metrics,
+    propose::Proposer,
+    read_index::Reader,
 };
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
@@ -86,6 +101,7 @@ pub struct Services {
     leadership: Arc<Leadership>,
     digester: Digester,
     metrics: Arc<Metrics>,
+    audit: Audit,
     gate: Gate,
     door: Arc<Door>,
     stopping: CancellationToken,
@@ -101,8 +117,9 @@ impl Services {
         digester: Digester,
         metrics: Arc<Metrics>,
         auth: Auth,
+        audit: Audit,
     ) -> Arc<Self> {
-        let door = Arc::new(Door::new(auth, Arc::clone(&reader)));
+        let door = Arc::new(Door::new(auth, Arc::clone(&reader), audit.clone()));
         let gate = Gate::default();
         let stopping = CancellationToken::new();
         Arc::new(Self {
@@ -111,6 +128,7 @@ impl Services {
             leadership,
             digester,
             metrics,
+            audit,
             gate,
             door,
             stopping,
@@ -135,25 +153,34 @@ impl Services {
     async fn unary<C: Call>(&self, request: Request<C>) -> Result<Response<C::Reply>, Status> {
         let caller = Caller::of(&request)?;
         let deadline = admit::deadline(request.metadata(), Instant::now());
-        let answer = self.answer(request.into_inner(), caller, deadline).await;
+        let from = (caller, audited::peer(&request));
+        let answer = self.answer(request.into_inner(), from, deadline).await;
         answer.map(Response::new).map_err(Problem::into_status)
     }
 
-    /// Answers a call, whichever way it came, and counts it.
+    /// Answers a call, whichever way it came, counts it, and records it.
     async fn answer<C: Call>(
         &self,
         call: C,
-        caller: Arc<Caller>,
+        (caller, peer): (Arc<Caller>, Peer),
         deadline: Result<Instant, Failure>,
     ) -> Result<C::Reply, Problem> {
         let mut timer = self.metrics.call(C::RPC);
-        let answer = self.attempt(call, Arc::clone(&caller), deadline).await;
-        let answer = answer.map_err(Problem::from);
+        let token_of = caller.holds_token().then(|| Arc::clone(&caller));
+        let answer = match self.begin_entry(C::CLASS, C::RPC, (&caller, peer), &call) {
+            Ok(entry) => {
+                let answer = self.attempt(call, caller, deadline).await;
+                let mut answer = answer.map_err(Problem::from);
+                entry.ended(|| audited::ended(&mut answer));
+                answer
+            }
+            Err(failure) => Err(failure.into()),
+        };
         let code = answer
             .as_ref()
             .map_or_else(|problem| problem.reason().as_str(), |_| "OK");
         timer.answered(code);
-        if caller.holds_token() {
+        if let Some(caller) = token_of {
             self.metrics.tenant_answered(&caller.tenant, code);
         }
         answer
@@ -178,8 +205,10 @@ impl Services {
 pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
+    /// Its class in the audit log.
+    const CLASS: Class;
     /// What answers it.
-    type Reply: Headed;
+    type Reply: Witness;
 
     /// Carries the call out.
     fn run(
@@ -269,7 +298,8 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
     )
 }
 
-/// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or streams hold it up.
+/// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or
+/// streams hold it up.
 ///
 /// # Errors
 /// If the server fails.
@@ -280,14 +310,17 @@ pub async fn serve(
 ) -> io::Result<()> {
     let explained = routes.into_axum_router();
     let explained = explained.layer(map_response(too_large::explain));
-    let explained = Routes::from(explained).prepare();
+    let harbour = Harbour::default();
+    let watch = move |request: axum::extract::Request| ready(harbour.watch(request));
+    let watched = Routes::from(explained.layer(map_request(watch))).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
+        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
         .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .add_routes(explained)
+        .add_routes(watched)
         .serve_with_incoming_shutdown(callers, stop)
         .await
         .map_err(io::Error::other)

@@ -42,6 +42,7 @@ macro_rules! mutations {
 
         impl crate::service::Call for $request {
             const RPC: &'static str = stringify!($name);
+            const CLASS: crate::audit::Class = crate::audit::Class::Write;
             type Reply = $reply;
 
             async fn run(

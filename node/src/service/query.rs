@@ -36,6 +36,7 @@ macro_rules! queries {
 
         impl crate::service::Call for $request {
             const RPC: &'static str = stringify!($name);
+            const CLASS: crate::audit::Class = crate::audit::Class::Read;
             type Reply = $reply;
 
             async fn run(

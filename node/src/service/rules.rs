@@ -68,8 +68,17 @@ const RULES: &[(&str, Least)] = &[
 
 /// What the call with this path asks; `None` if nobody may make it.
 pub(crate) fn of(path: &str) -> Option<Least> {
+    find(path).map(|(_, least)| *least)
+}
+
+/// The name of the call with this path, which a caller may have made up.
+pub(crate) fn name(path: &str) -> &'static str {
+    find(path).map_or("unknown", |(path, _)| path)
+}
+
+fn find(path: &str) -> Option<&'static (&'static str, Least)> {
     let place = RULES.binary_search_by_key(&path, |(path, _)| path).ok()?;
-    Some(RULES[place].1)
+    Some(&RULES[place])
 }
 
 impl Least {

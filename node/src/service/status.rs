@@ -94,6 +94,16 @@ impl From<Failure> for Problem {
                 "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota",
                 limits::WRITE_RATE_RETRY_AFTER,
             ),
+            Failure::TooSlow => Self {
+                code: Code::DeadlineExceeded,
+                ..Self::new(
+                    Reason::BadRequest,
+                    format!(
+                        "the message did not arrive whole within {} s, and was not executed: send less at once, or faster",
+                        limits::MESSAGE_TIME_MAX.as_secs()
+                    ),
+                )
+            },
             Failure::Unauthenticated => Self::new(
                 Reason::Unauthenticated,
                 "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...`, that neither expired nor was revoked (--token-file)",
@@ -115,6 +125,10 @@ impl From<Failure> for Problem {
             Failure::Overloaded => overloaded(
                 "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
                 limits::OVERLOADED_RETRY_AFTER,
+            ),
+            Failure::Unrecorded => Self::new(
+                Reason::AuditFailing,
+                "this node cannot write its audit log, and the call was not executed: try another node, and make room for the log or see `helve_audit_failing`",
             ),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
@@ -211,7 +225,9 @@ fn code(reason: Reason) -> Code {
         | Reason::NodeSilent => Code::FailedPrecondition,
         Reason::NoMember | Reason::NoTenant => Code::NotFound,
         Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
-        Reason::NoLeader | Reason::Stopping | Reason::Ambiguous => Code::Unavailable,
+        Reason::NoLeader | Reason::Stopping | Reason::Ambiguous | Reason::AuditFailing => {
+            Code::Unavailable
+        }
         Reason::ListLapsed => Code::Aborted,
         Reason::Unauthenticated => Code::Unauthenticated,
         Reason::Denied => Code::PermissionDenied,

@@ -1,4 +1,4 @@
-//! What a call names: which records it would read or change.
+//! What a call names: which records it would read or change, or what it manages.
 
 use helve_proto::v1::{
     BatchRetrieveRequest, BatchStoreRequest, CountRequest, DeleteKeyRequest, DeleteRequest,
@@ -39,6 +39,18 @@ pub(crate) enum Target<'a> {
         owner: &'a str,
         /// How they begin.
         prefix: &'a str,
+    },
+    /// A tenant, and what it has: quotas, tokens.
+    Tenant(
+        /// Its name; empty: the operators.
+        &'a str,
+    ),
+    /// A token.
+    Token {
+        /// Whose it is; empty: the operators'.
+        tenant: &'a str,
+        /// SHA-256 of it.
+        hash: &'a [u8],
     },
 }
 

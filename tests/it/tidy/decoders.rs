@@ -207,8 +207,8 @@ const DECODERS: &[Decoder] = &[
 ];
 
 /// Messages of `helve.v1` are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as other
-/// arguments are; nothing in the rooms names that.
-const ELSEWHERE: [(&str, &str); 4] = [
+/// arguments are; where messages end is counted by hand. Nothing in the rooms names that.
+const ELSEWHERE: [(&str, &str); 5] = [
     (
         "node/machine/tests/it/bad_input.rs",
         "bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault",
@@ -224,6 +224,10 @@ const ELSEWHERE: [(&str, &str); 4] = [
     (
         STATE_TOOL,
         "batches_that_a_client_makes_up_are_refused_or_taken_at_their_word",
+    ),
+    (
+        "node/src/service/arriving.rs",
+        "the_ends_of_messages_that_a_client_makes_up_are_found_however_they_are_cut",
     ),
 ];
 

@@ -22,7 +22,7 @@ const RUNGS: [&[&str]; 7] = [
         "stamp",
         "tls",
     ],
-    &["storage", "disk_watch"],
+    &["audit", "storage", "disk_watch"],
     &["raft"],
     &[
         "config",

@@ -9,6 +9,7 @@ mod imports;
 mod layout;
 mod links;
 mod source;
+mod supply;
 mod tree;
 mod words;
 
@@ -89,6 +90,11 @@ fn every_decoder_of_what_a_client_sends_has_a_property_test() {
     let mut findings = decoders::check_sources(&tree::rust_sources());
     findings.extend(decoders::check_tests(tree::read));
     assert_clean(&findings);
+}
+
+#[test]
+fn only_known_licences_sources_and_duplicates_come_along() {
+    assert_clean(&supply::check(&tree::read(".deny.toml"), &supply::crates()));
 }
 
 #[test]

@@ -1,0 +1,231 @@
+//! The file that lines go to. What was not synced yet is kept in memory, and written again after an error, at the same place: so
+//! neither a full disk nor a failed sync leaves half a line behind.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead as _, BufReader},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    chain::{Head, SealedLine, hex},
+    record::{Facts, Torn},
+};
+
+/// Nobody but the node and the operator reads who called what.
+const MODE: u32 = 0o600;
+
+/// A file that is being written. Nobody else writes it: it is locked.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: File,
+    /// Bytes that are durable.
+    synced: u64,
+    /// The bytes behind them.
+    tail: Vec<u8>,
+    /// How many of those are written.
+    written: usize,
+    /// The number of the first line.
+    pub(super) first_seq: u64,
+}
+
+/// What a file held when it was opened.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The first line; `None` in a new file.
+    pub(super) first: Option<Facts>,
+    /// The last whole line; `None` if it is none of ours.
+    pub(super) last: Option<Head>,
+    /// What stands behind it.
+    pub(super) torn: Option<Torn>,
+    /// Whether that has the end of a line.
+    ends: bool,
+}
+
+impl LogFile {
+    /// Opens a file, or makes it, and reads what it holds.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if another node writes it; else what the operating system says.
+    pub(super) fn open(path: &Path) -> io::Result<(Self, Found)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.mode(MODE).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let (found, synced) = scan(&file)?;
+        let mut log = Self {
+            path: path.to_owned(),
+            file,
+            synced,
+            tail: Vec::new(),
+            written: 0,
+            first_seq: found.first.as_ref().map_or(0, |first| first.seq),
+        };
+        if found.torn.is_some() && !found.ends {
+            // What was torn stays, on a line of its own.
+            log.append(b"\n");
+        }
+        Ok((log, found))
+    }
+
+    /// Bytes of the file once all is written.
+    pub(super) fn len(&self) -> u64 {
+        self.synced + self.tail.len() as u64
+    }
+
+    /// Whether all is durable.
+    pub(super) fn is_synced(&self) -> bool {
+        self.tail.is_empty()
+    }
+
+    /// Adds a line to what is to be written.
+    pub(super) fn append(&mut self, line: &[u8]) {
+        self.tail.extend_from_slice(line);
+    }
+
+    /// Writes what is not written yet: killing the process does not lose it any more.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        let at = self.synced + self.written as u64;
+        let wrote = self.file.write_all_at(&self.tail[self.written..], at);
+        self.written = if wrote.is_ok() { self.tail.len() } else { 0 };
+        wrote
+    }
+
+    /// Makes all durable: a power cut does not lose it any more.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.write()?;
+        // Pages whose sync failed may count as clean: all is written again.
+        self.file.sync_data().inspect_err(|_| self.written = 0)?;
+        self.synced += self.tail.len() as u64;
+        self.tail.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Whether the name still leads to this file.
+    pub(super) fn is_in_place(&self) -> io::Result<bool> {
+        let own = self.file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(named) => Ok((named.dev(), named.ino()) == (own.dev(), own.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts the file aside, under a name with the number of its first line, if it is where it was. What it holds must be synced.
+    pub(super) fn put_aside(&self) -> io::Result<()> {
+        debug_assert!(self.is_synced());
+        if !self.is_in_place()? {
+            return Ok(());
+        }
+        let name = |suffix: &str| aside(&self.path, &format!("{:020}{suffix}", self.first_seq));
+        // A name that is taken comes of a chain that began anew; what has it is kept too.
+        let free = (0..).map(|n| {
+            if n == 0 {
+                name("")
+            } else {
+                name(&format!("-{n}"))
+            }
+        });
+        let free = free.into_iter().find(|path| !path.exists());
+        fs::rename(&self.path, free.unwrap_or_else(|| name("")))?;
+        sync_parent(&self.path)
+    }
+}
+
+/// Makes the name of a new file durable.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    File::open(parent(path))?.sync_all()
+}
+
+/// The directory that a file stands in.
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The files that were put aside, oldest first.
+pub(super) fn put_aside(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let stem = aside(path, "");
+    let stem = stem.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(parent(path))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.as_encoded_bytes().strip_prefix(stem);
+        let is_ours = number.and_then(|number| number.get(..20));
+        if is_ours.is_some_and(|digits| digits.iter().all(u8::is_ascii_digit)) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn aside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+/// The first line, the last whole one of ours, what stands behind it, and how long the file is.
+fn scan(file: &File) -> io::Result<(Found, u64)> {
+    let mut reader = BufReader::new(file);
+    let (mut found, mut end) = (Found::default(), 0);
+    let (mut line, mut last) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        let bytes = reader.read_until(b'\n', &mut line)?;
+        if end == 0 && !begins_as_ours(&line) {
+            return Err(io::Error::other(
+                "it holds something else than an audit log",
+            ));
+        }
+        if bytes == 0 {
+            break;
+        }
+        end += bytes as u64;
+        let whole = line.strip_suffix(b"\n");
+        if found.first.is_none() {
+            found.first = whole.and_then(Facts::of);
+        }
+        if whole.and_then(SealedLine::of).is_some() {
+            std::mem::swap(&mut line, &mut last);
+            found.torn = None;
+        } else {
+            found.torn = Some(torn(whole.unwrap_or(&line)));
+            found.ends = whole.is_some();
+        }
+    }
+    found.last = head_of(last.trim_ascii_end());
+    Ok((found, end))
+}
+
+fn begins_as_ours(line: &[u8]) -> bool {
+    b"{\"seq\":"
+        .iter()
+        .zip(line)
+        .all(|(ours, byte)| ours == byte)
+}
+
+fn head_of(line: &[u8]) -> Option<Head> {
+    let hash = SealedLine::of(line)?.hash;
+    let seq = Facts::of(line)?.seq;
+    Some(Head { seq, hash })
+}
+
+/// What the line behind it says of a line that was never finished.
+pub(super) fn torn(line: &[u8]) -> Torn {
+    Torn {
+        bytes: line.len() as u64,
+        sha256: hex(&Sha256::digest(line)),
+    }
+}

@@ -1,0 +1,99 @@
+//! The operator's key for the audit log: whoever has it can check the chain, and find a record by the hash of its id.
+
+use std::{
+    fmt, fs,
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
+
+use zeroize::Zeroizing;
+
+/// Fewer bytes are no key.
+const BYTES_MIN: usize = 32;
+/// Nor are more.
+const BYTES_MAX: u64 = 4_096;
+
+/// A secret of at least 32 bytes. Wiped from memory when dropped; never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AuditKey(Zeroizing<Vec<u8>>);
+
+/// Why a file holds no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// It cannot be read.
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// Others could read it, or put a key of their own in its place.
+    #[error("other users of this machine may read or write it: chmod 600 it")]
+    Exposed,
+    /// It is too short or too long.
+    #[error("it holds {0} bytes: write 32 to 4096 random ones, as in `head -c 32 /dev/urandom`")]
+    Length(usize),
+}
+
+impl AuditKey {
+    /// The bytes of this file, as they are.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let file = fs::File::open(path)?;
+        // Of the open file: its name may lead elsewhere by now.
+        if file.metadata()?.mode() & 0o007 != 0 {
+            return Err(KeyError::Exposed);
+        }
+        let mut bytes = Zeroizing::new(Vec::new());
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() < BYTES_MIN || bytes.len() as u64 > BYTES_MAX {
+            return Err(KeyError::Length(bytes.len()));
+        }
+        Ok(Self(bytes))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A key that is no secret.
+    #[cfg(test)]
+    pub(super) fn for_tests(byte: u8) -> Self {
+        Self(Zeroizing::new(vec![byte; BYTES_MIN]))
+    }
+}
+
+impl fmt::Debug for AuditKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AuditKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write as _, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_others_may_read_or_that_is_too_short_or_long_is_refused() {
+        let read = |bytes: usize, mode: u32| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&vec![7; bytes]).unwrap();
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            AuditKey::read(file.path())
+        };
+        assert!(read(32, 0o600).is_ok());
+        assert!(read(4_096, 0o640).is_ok());
+        for mode in [0o644, 0o604, 0o602] {
+            assert!(matches!(read(32, mode), Err(KeyError::Exposed)), "{mode:o}");
+        }
+        for bytes in [0, 31, 4_097] {
+            assert!(matches!(read(bytes, 0o600), Err(KeyError::Length(_))));
+        }
+    }
+
+    #[test]
+    fn a_key_is_never_printed() {
+        assert_eq!(format!("{:?}", AuditKey::for_tests(1)), "AuditKey(..)");
+    }
+}

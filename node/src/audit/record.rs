@@ -1,0 +1,82 @@
+//! What a line of the log can be: a call, or what became of the log itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    chain::{Head, Seal},
+    event::Event,
+    names::Ids,
+};
+
+/// The format of the lines. A reader refuses a higher one.
+pub(super) const FORMAT: u32 = 1;
+
+/// A line's content, but for its number and its hash.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Record<'a> {
+    /// The first line of each file.
+    Opened {
+        format: u32,
+        node: &'a str,
+        seal: &'static str,
+        ids: Ids,
+        salt: &'a str,
+        /// The hash of the last line of the file before; zeros if there is none.
+        prev: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        torn: Option<Torn>,
+    },
+    /// A node started and goes on with a file that is there.
+    Resumed {
+        ids: Ids,
+        salt: &'a str,
+        /// What stood behind the last whole line: a node was killed, or the machine lost power, in the middle of a line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        torn: Option<Torn>,
+    },
+    /// A call ended.
+    Call(&'a Event),
+    /// Calls that were carried out, or turned away, without a line: the operator chose to go on where no line can be written.
+    Lost { calls: u64 },
+    /// An old file was removed, since there were more than the operator keeps.
+    Removed { file: &'a str },
+    /// The node stopped in good order.
+    Closed,
+}
+
+/// A line that was never finished. It stays in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Torn {
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+}
+
+/// Writes a record as the next line of the chain.
+pub(super) fn line(seal: &Seal, head: &mut Head, wall_ms: u64, record: &Record<'_>) -> Vec<u8> {
+    let mut line = format!("{{\"seq\":{},\"wall_ms\":{wall_ms},", head.seq + 1).into_bytes();
+    let content = serde_json::to_vec(record).expect("numbers and text are JSON");
+    line.extend_from_slice(&content[1..content.len() - 1]);
+    seal.end(head, &mut line);
+    line
+}
+
+/// What a reader must know of a line to follow the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Facts {
+    pub(super) seq: u64,
+    pub(super) event: String,
+    pub(super) format: Option<u32>,
+    pub(super) seal: Option<String>,
+    pub(super) prev: Option<String>,
+    pub(super) torn: Option<Torn>,
+    /// Of a `lost` line.
+    pub(super) calls: Option<u64>,
+}
+
+impl Facts {
+    /// Of a line; `None` if it is none of ours.
+    pub(super) fn of(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+}

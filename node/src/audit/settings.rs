@@ -1,0 +1,53 @@
+//! What an operator asks of the audit log.
+
+use std::{convert::Infallible, path::PathBuf, str::FromStr};
+
+use super::{event::Class, names::Ids};
+
+/// What an operator asks of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `--audit-log`.
+    pub destination: Destination,
+    /// `--audit`: what is recorded, besides whoever is turned away.
+    pub classes: Vec<Class>,
+    /// `--audit-ids`.
+    pub ids: Ids,
+    /// `--audit-key-file`.
+    pub key_file: Option<PathBuf>,
+    /// `--audit-size`, in bytes: a file that has reached it is put aside.
+    pub size_bytes: u64,
+    /// `--audit-keep`: how many files that were put aside are kept.
+    pub keep: usize,
+    /// `--audit-on-failure`.
+    pub on_failure: OnFailure,
+}
+
+/// Where lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// To this file.
+    File(PathBuf),
+    /// To the node's own log, as events of the target `audit`: whoever collects that log keeps them.
+    Tracing,
+}
+
+impl FromStr for Destination {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "tracing" => Self::Tracing,
+            file => Self::File(file.into()),
+        })
+    }
+}
+
+/// What becomes of calls that should be recorded when no line can be written: the disk is full or broken, or the queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// They are not carried out, whatever they are, until lines can be written again. What nobody can see afterwards does not happen.
+    Refuse,
+    /// They are carried out. How many have no line is said in the log, by a metric and in the log of the node.
+    Warn,
+}

@@ -1,0 +1,138 @@
+//! The thread that writes the log: it takes whatever calls have ended since it looked last, writes that at once, and syncs it in
+//! batches. On an error it tries again, with the same lines, until it can.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Instant,
+};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    event::Event, head_file::HeadFile, health::Health, names::Names, record::Record, sink::Sink,
+};
+use crate::{
+    limits::{AUDIT_BATCH_LINES_MAX, AUDIT_RETRY, AUDIT_SYNC_SPACING},
+    stamp,
+};
+
+/// What the thread is sent.
+pub(super) enum Message {
+    /// A call ended. Its room in the queue is given back once its line is durable.
+    Call(Box<Event>, OwnedSemaphorePermit),
+    /// The node stops: nothing comes after this.
+    Close,
+}
+
+/// The thread's belongings.
+pub(super) struct Writer {
+    pub(super) queue: Receiver<Message>,
+    pub(super) sink: Sink,
+    pub(super) names: Names,
+    pub(super) kept: HeadFile,
+    pub(super) health: Arc<Health>,
+    /// Room of lines that are not durable yet.
+    pub(super) undurable: Vec<OwnedSemaphorePermit>,
+}
+
+/// Whether more is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum More {
+    Perhaps,
+    Never,
+}
+
+impl Writer {
+    /// Writes until the node stops.
+    pub(super) fn run(mut self) {
+        let mut sync_at = None;
+        loop {
+            let more = self.receive(sync_at);
+            self.tell_lost();
+            if more == More::Never {
+                self.sink.append(stamp::wall_ms(), &Record::Closed);
+            }
+            let now = Instant::now();
+            let is_due = more == More::Never || sync_at.is_some_and(|at| at <= now);
+            // What needs no sync is done with at once.
+            let done = if is_due || self.sink.is_synced() {
+                self.sync()
+            } else {
+                self.sink.write()
+            };
+            sync_at = match &done {
+                Err(_) => Some(now + AUDIT_RETRY),
+                Ok(()) if self.sink.is_synced() => None,
+                Ok(()) => sync_at.or(Some(now + AUDIT_SYNC_SPACING)),
+            };
+            self.health.note(done);
+            if more == More::Never {
+                return;
+            }
+        }
+    }
+
+    /// Takes what calls have ended, and waits for the first of them until `until`; for ever if there is nothing to sync.
+    fn receive(&mut self, until: Option<Instant>) -> More {
+        let first = match until {
+            None => self.queue.recv().map_err(RecvTimeoutError::from),
+            Some(until) => {
+                let wait = until.saturating_duration_since(Instant::now());
+                self.queue.recv_timeout(wait)
+            }
+        };
+        let mut next = match first {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => return More::Perhaps,
+            Err(RecvTimeoutError::Disconnected) => return More::Never,
+        };
+        for _ in 1..AUDIT_BATCH_LINES_MAX {
+            if self.take(next) == More::Never {
+                return More::Never;
+            }
+            next = match self.queue.try_recv() {
+                Ok(message) => message,
+                Err(_) => return More::Perhaps,
+            };
+        }
+        self.take(next)
+    }
+
+    fn take(&mut self, message: Message) -> More {
+        let Message::Call(mut event, room) = message else {
+            return More::Never;
+        };
+        let targets = event.targets.iter_mut();
+        targets.for_each(|target| self.names.rewrite(target));
+        self.sink.append(event.wall_ms, &Record::Call(&event));
+        self.undurable.push(room);
+        self.health.counters().lines.inc();
+        More::Perhaps
+    }
+
+    /// Says in the log how many calls have no line.
+    fn tell_lost(&mut self) {
+        let calls = self.health.take_lost();
+        if calls > 0 {
+            self.sink.append(stamp::wall_ms(), &Record::Lost { calls });
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sink.sync()?;
+        self.kept.keep(&self.sink.head)?;
+        self.undurable.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    /// Without its thread nothing is written: calls hear so.
+    fn drop(&mut self) {
+        self.health.end();
+    }
+}

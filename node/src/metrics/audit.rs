@@ -1,0 +1,46 @@
+//! What the audit log counts.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::{
+    metrics::{counter::Counter, gauge::Gauge},
+    registry::Registry,
+};
+
+/// What the audit log counts. Cheap to clone; the clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct AuditCounters {
+    /// Calls that were given a line.
+    pub lines: Counter,
+    /// Calls that have none, for want of room or of a disk.
+    pub lost: Counter,
+    /// Attempts to write that failed.
+    pub failures: Counter,
+    /// 1 while lines cannot be written.
+    pub failing: Gauge<u64, AtomicU64>,
+    /// Bytes of lines that are not durable yet, about.
+    pub queued_bytes: Gauge<u64, AtomicU64>,
+}
+
+impl AuditCounters {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("audit");
+        registry.register("lines", "Calls recorded", self.lines.clone());
+        registry.register("lost", "Calls without a line", self.lost.clone());
+        registry.register(
+            "failures",
+            "Failed attempts to write",
+            self.failures.clone(),
+        );
+        registry.register(
+            "failing",
+            "1 while the audit log cannot be written",
+            self.failing.clone(),
+        );
+        registry.register(
+            "queued_bytes",
+            "Bytes of lines that are not durable yet",
+            self.queued_bytes.clone(),
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! What a node's audit log says of the calls that it was asked for, and what becomes of calls while it cannot be written.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use anyhow::{Context as _, Result};
+use helve_proto::{
+    Reason,
+    v1::{
+        CountRequest, ExchangeCall, ExchangeRequest, GetRequest, ListRequest, MintRequest,
+        StoreRequest, call_service_client::CallServiceClient, exchange_call::Call,
+    },
+};
+use helve_tests::{
+    caller::reason,
+    cluster::Cluster,
+    wait::{Look, until},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tonic::Code;
+
+use super::{binary, command_line::ABSENT, nodes};
+
+const SECRET: &str = "a value that nobody else may read";
+
+/// One node with an audit log, in a directory of its own.
+struct Audited {
+    cluster: Cluster,
+    directory: TempDir,
+}
+
+impl Audited {
+    async fn start(classes: &str) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        fs::create_dir(directory.path().join("log"))?;
+        let path = directory.path().join("log/audit");
+        let cluster = nodes(1)
+            .with("HELVE_AUDIT_LOG", &path.display().to_string())
+            .with("HELVE_AUDIT", classes)
+            .start()
+            .await?;
+        Ok(Self { cluster, directory })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("log/audit")
+    }
+
+    async fn mint(&self) -> Result<String, tonic::Status> {
+        let minted = self.cluster.caller(1).mint(mint()).await?;
+        Ok(minted.info.unwrap_or_default().name)
+    }
+
+    /// Waits until the log has lines with all these words.
+    async fn says(&self, words: &[&str]) -> Result<String> {
+        until("lines of the audit log", async || {
+            let text = fs::read_to_string(self.log()).unwrap_or_default();
+            match words.iter().find(|word| !text.contains(**word)) {
+                None => Look::Done(text),
+                Some(word) => Look::NotYet(format!("`{word}` is not in\n{text}")),
+            }
+        })
+        .await
+    }
+
+    fn verify(&self, head: &str) -> Result<Output> {
+        let mut command = Command::new(binary());
+        command.args(["audit", "verify", "--output", "json", "--head", head]);
+        Ok(command.arg(self.log()).output()?)
+    }
+
+    /// What the node keeps apart from the log.
+    fn head(&self) -> Result<String> {
+        let kept = self.cluster.data_directory(1).join("audit-head");
+        Ok(fs::read_to_string(kept)?.trim().to_owned())
+    }
+}
+
+fn mint() -> MintRequest {
+    MintRequest {
+        store: "carts".to_owned(),
+        owner: "ann".to_owned(),
+        value: SECRET.into(),
+        ..MintRequest::default()
+    }
+}
+
+/// The lines about calls, by operation.
+fn calls(text: &str) -> Result<Vec<(String, Value)>> {
+    let lines = text.lines().map(serde_json::from_str::<Value>);
+    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    let calls = lines.into_iter().filter(|line| line["event"] == "call");
+    let named = calls.map(|line| (line["operation"].as_str().unwrap_or("").to_owned(), line));
+    Ok(named.collect())
+}
+
+fn broken_line(report: &Output) -> Result<Value> {
+    let report: Value = serde_json::from_slice(&report.stdout)?;
+    Ok(report["broken"]["line"].clone())
+}
+
+#[tokio::test]
+async fn every_call_has_a_line_whichever_way_it_came_and_no_line_has_a_value() -> Result<()> {
+    let audited = Audited::start("reads,writes,admin").await?;
+    let id = audited.mint().await?;
+    let caller = audited.cluster.caller(1);
+    let get = GetRequest {
+        store: "carts".to_owned(),
+        owner: "ann".to_owned(),
+        id: id.clone(),
+    };
+    caller.get(get).await?;
+    caller
+        .list(ListRequest {
+            store: "carts".to_owned(),
+            ..ListRequest::default()
+        })
+        .await?;
+    let refused = caller.store(StoreRequest::default()).await;
+    assert_eq!(
+        refused.err().map(|status| status.code()),
+        Some(Code::InvalidArgument)
+    );
+    caller.take_snapshot(Default::default()).await?;
+    let call = ExchangeCall {
+        correlation_id: 1,
+        timeout_ms: 0,
+        call: Some(Call::Mint(mint())),
+    };
+    let batch = ExchangeRequest { calls: vec![call] };
+    let mut stream = CallServiceClient::new(caller.channel());
+    let mut replies = stream
+        .exchange(futures::stream::iter([batch]))
+        .await?
+        .into_inner();
+    replies.message().await?.context("an answer")?;
+
+    let words = ["\"List\"", "\"Store\"", "\"TakeSnapshot\""];
+    let text = audited.says(&words).await?;
+    assert!(!text.contains(SECRET), "{text}");
+    let calls = calls(&text)?;
+    let of = |name: &str| {
+        calls
+            .iter()
+            .filter(|call| call.0 == name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("Mint").len(), 2);
+    let (_, minted) = of("Mint")[0];
+    assert_eq!(minted["principal"], "anonymous");
+    assert_eq!(minted["targets"][1]["id"], Value::String(id.clone()));
+    let (_, got) = of("Get")[0];
+    assert_eq!(
+        (&got["outcome"], &got["status"]),
+        (&"OK".into(), &"LIVE".into())
+    );
+    assert_eq!(got["revision"], minted["revision"]);
+    assert_eq!(got["targets"][0]["id"], Value::String(id));
+    let peer = got["peer"].as_str().context("where it came from")?;
+    assert!(peer.starts_with("127."), "{peer}");
+    assert_eq!(of("Store")[0].1["outcome"], Reason::BadKey.as_str());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_killed_node_goes_on_with_its_chain_and_a_changed_line_is_named() -> Result<()> {
+    let mut audited = Audited::start("writes").await?;
+    for _ in 0..20 {
+        audited.mint().await?;
+    }
+    audited.says(&["\"seq\":15,"]).await?;
+    audited.cluster.kill(1)?;
+    audited.cluster.start(1)?;
+    audited.cluster.ready(1).await?;
+    audited.mint().await?;
+    audited.says(&["\"resumed\""]).await?;
+    audited.cluster.node(1).terminate()?;
+    audited.cluster.node_mut(1).stopped().await?;
+    let head = audited.head()?;
+    let whole = audited.verify(&head)?;
+    assert!(whole.status.success(), "{whole:?}");
+
+    let text = fs::read_to_string(audited.log())?;
+    let without = |line: usize| {
+        let kept = text.lines().enumerate().filter(|(at, _)| at + 1 != line);
+        kept.map(|(_, line)| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let last = text.lines().count();
+    for removed in [1, 5, last] {
+        fs::write(audited.log(), without(removed))?;
+        let report = audited.verify(&head)?;
+        assert_eq!(report.status.code(), Some(ABSENT), "{report:?}");
+        assert_eq!(broken_line(&report)?, removed, "{report:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_done_and_is_done_again_once_it_can_be() -> Result<()> {
+    let audited = Audited::start("writes").await?;
+    audited.mint().await?;
+    fs::remove_dir_all(audited.directory.path().join("log"))?;
+    let refused = until("calls to be refused", async || match audited.mint().await {
+        Ok(id) => Look::NotYet(format!("{id} was minted")),
+        Err(status) => Look::Done(status),
+    })
+    .await?;
+    assert_eq!(reason(&refused), Some(Reason::AuditFailing));
+    assert_eq!(refused.code(), Code::Unavailable);
+    // Nobody asked for reads to be recorded.
+    let count = audited.cluster.caller(1).count(CountRequest {
+        store: "carts".to_owned(),
+        owner: None,
+    });
+    count.await?;
+    fs::create_dir(audited.directory.path().join("log"))?;
+    until("calls to be served", async || {
+        Look::of(audited.mint().await)
+    })
+    .await?;
+    audited.says(&["\"Mint\""]).await?;
+    Ok(())
+}
