@@ -5,7 +5,6 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use helve_proto::Reason;
@@ -13,9 +12,10 @@ use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{
+    dial::Dial,
     error::Error,
     exchange::{ExchangeStream, Streams},
-    limits::{KEEP_ALIVE, LEARNED_ENDPOINTS_MAX, SUSPECT},
+    limits::{LEARNED_ENDPOINTS_MAX, SUSPECT},
 };
 
 /// Which endpoints a leader hint may point to.
@@ -34,7 +34,7 @@ pub(crate) struct Pool {
     /// Where the next call goes first.
     preferred: AtomicUsize,
     hints: Hints,
-    connect_timeout: Duration,
+    dial: Dial,
     learned_max: usize,
 }
 
@@ -55,24 +55,20 @@ pub(crate) struct Node {
 
 impl Pool {
     /// Connects to nothing yet.
-    pub(crate) fn new(
-        addresses: &[String],
-        hints: Hints,
-        connect_timeout: Duration,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(addresses: &[String], hints: Hints, dial: Dial) -> Result<Self, Error> {
         if addresses.is_empty() {
             let message = "a cluster needs at least one endpoint, as HOST:PORT";
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
         let node = |(index, address): (usize, &String)| {
-            Node::new(index, address, connect_timeout).map(Arc::new)
+            Node::new(index, address, &dial).map(Arc::new)
         };
         let nodes = addresses.iter().enumerate().map(node);
         Ok(Self {
             nodes: RwLock::new(nodes.collect::<Result<_, _>>()?),
             preferred: AtomicUsize::new(0),
             hints,
-            connect_timeout,
+            dial,
             learned_max: addresses.len() + LEARNED_ENDPOINTS_MAX,
         })
     }
@@ -135,7 +131,7 @@ impl Pool {
             return Some(Arc::clone(node));
         }
         // A hint that is no address is a hint not to be followed.
-        let node = Node::new(nodes.len(), address, self.connect_timeout).ok()?;
+        let node = Node::new(nodes.len(), address, &self.dial).ok()?;
         nodes.push(Arc::new(node));
         nodes.last().cloned()
     }
@@ -146,21 +142,12 @@ impl Pool {
 }
 
 impl Node {
-    fn new(index: usize, address: &str, connect_timeout: Duration) -> Result<Self, Error> {
-        let authority = address.strip_prefix("http://").unwrap_or(address);
-        let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| {
-            let message = format!("'{address}' is no endpoint: give HOST:PORT");
-            Error::refused(Reason::BadRequest, message, 0, 0).with_source(error)
-        })?;
+    fn new(index: usize, address: &str, dial: &Dial) -> Result<Self, Error> {
+        let (authority, endpoint) = dial.endpoint(address)?;
         Ok(Self {
             index,
-            authority: authority.trim_end_matches('/').to_owned(),
-            endpoint: endpoint
-                .connect_timeout(connect_timeout)
-                .tcp_nodelay(true)
-                .http2_keep_alive_interval(KEEP_ALIVE)
-                .keep_alive_timeout(KEEP_ALIVE)
-                .keep_alive_while_idle(true),
+            authority,
+            endpoint,
             channel: OnceLock::new(),
             streams: Streams::default(),
             suspect_until: Mutex::new(None),
@@ -197,11 +184,19 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const DIAL: Dial = Dial {
+        connect_timeout: Duration::from_secs(1),
+        #[cfg(feature = "tls")]
+        tls: None,
+    };
 
     fn pool(hints: Hints) -> Pool {
         let addresses = ["a:1", "http://b:1", "c:1"].map(str::to_owned);
-        Pool::new(&addresses, hints, Duration::from_secs(1)).unwrap()
+        Pool::new(&addresses, hints, DIAL).unwrap()
     }
 
     #[test]
@@ -244,7 +239,7 @@ mod tests {
     #[test]
     fn what_is_no_endpoint_is_refused() {
         for addresses in [vec![], vec!["no endpoint".to_owned()]] {
-            let refused = Pool::new(&addresses, Hints::Known, Duration::from_secs(1));
+            let refused = Pool::new(&addresses, Hints::Known, DIAL);
             assert_eq!(refused.unwrap_err().reason(), Some(Reason::BadRequest));
         }
     }

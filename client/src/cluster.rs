@@ -28,6 +28,7 @@ use crate::{
     channel::{Hints, Node, Pool},
     client::{Client, DEADLINE_MAX},
     cluster::tries::{Effect, Tries, end},
+    dial::Dial,
     error::{Error, ErrorKind},
     limits,
     promises::Promises,
@@ -42,7 +43,7 @@ pub struct ClusterBuilder {
     endpoints: Vec<String>,
     deadline: Duration,
     attempt_timeout: Duration,
-    connect_timeout: Duration,
+    dial: Dial,
     hints: Hints,
     carriage: Carriage,
 }
@@ -67,7 +68,11 @@ impl ClusterBuilder {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
             deadline: limits::DEADLINE,
             attempt_timeout: limits::ATTEMPT_TIMEOUT,
-            connect_timeout: limits::CONNECT_TIMEOUT,
+            dial: Dial {
+                connect_timeout: limits::CONNECT_TIMEOUT,
+                #[cfg(feature = "tls")]
+                tls: None,
+            },
             hints: Hints::Known,
             carriage: Carriage::Unary,
         }
@@ -88,7 +93,14 @@ impl ClusterBuilder {
 
     /// How long a connection may take to be made; 500 ms by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.dial.connect_timeout = timeout;
+        self
+    }
+
+    /// Connects over TLS, to nodes that this trusts. Then an endpoint may be written `https://HOST:PORT`, too.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: crate::Tls) -> Self {
+        self.dial.tls = Some(tls);
         self
     }
 
@@ -110,10 +122,10 @@ impl ClusterBuilder {
     /// A client. Connects to nothing before its first call, which must be made within a tokio runtime.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if there is no endpoint, or one is not `HOST:PORT`.
+    /// [`Invalid`](ErrorKind::Invalid) if there is no endpoint, one is not `HOST:PORT`, or what was given for TLS cannot be used.
     pub fn build(self) -> Result<Client, Error> {
         Ok(Client::new(Arc::new(Cluster {
-            pool: Pool::new(&self.endpoints, self.hints, self.connect_timeout)?,
+            pool: Pool::new(&self.endpoints, self.hints, self.dial)?,
             deadline: self.deadline,
             attempt_timeout: self.attempt_timeout,
             carriage: self.carriage,

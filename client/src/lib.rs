@@ -58,6 +58,8 @@ pub mod client_state;
 mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "cluster")]
+mod dial;
 mod error;
 #[cfg(feature = "patterns")]
 mod event_log;
@@ -84,6 +86,8 @@ mod session;
 #[cfg(feature = "request-state")]
 pub mod state_codec;
 mod state_tool;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(feature = "state-config")]
 mod tool_config;
 #[cfg(feature = "tools")]
@@ -125,6 +129,8 @@ pub use record::{Listing, Record, Resolved};
 #[cfg(feature = "patterns")]
 pub use resolve::{Contested, Resolution, Settled, StateToolExt};
 pub use state_tool::{StateTool, StoreOutcome};
+#[cfg(feature = "tls")]
+pub use tls::Tls;
 #[cfg(feature = "state-config")]
 pub use tool_config::{StateToolConfig, create_state_tool};
 #[cfg(feature = "file")]
