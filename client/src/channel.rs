@@ -1,10 +1,8 @@
 //! The endpoints of a cluster, and which of them to try next.
 
-use std::{
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError, RwLock,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use helve_proto::Reason;
@@ -60,9 +58,8 @@ impl Pool {
             let message = "a cluster needs at least one endpoint, as HOST:PORT";
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
-        let node = |(index, address): (usize, &String)| {
-            Node::new(index, address, &dial).map(Arc::new)
-        };
+        let node =
+            |(index, address): (usize, &String)| Node::new(index, address, &dial).map(Arc::new);
         let nodes = addresses.iter().enumerate().map(node);
         Ok(Self {
             nodes: RwLock::new(nodes.collect::<Result<_, _>>()?),

@@ -93,7 +93,10 @@ mod tests {
             assert_eq!(plain.endpoint(address).unwrap().0, "a:1");
         }
         let refused = plain.endpoint("https://a:1").unwrap_err();
-        assert!(refused.to_string().contains("ClusterBuilder::tls"), "{refused}");
+        assert!(
+            refused.to_string().contains("ClusterBuilder::tls"),
+            "{refused}"
+        );
         assert!(plain.endpoint("ftp://a b").is_err());
     }
 }

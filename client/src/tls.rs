@@ -29,7 +29,11 @@ impl Tls {
     }
 
     /// Shows this certificate to nodes that ask for one: its chain and its private key in PEM, as read from their files.
-    pub fn identity(mut self, certificate_pem: impl AsRef<[u8]>, key_pem: impl AsRef<[u8]>) -> Self {
+    pub fn identity(
+        mut self,
+        certificate_pem: impl AsRef<[u8]>,
+        key_pem: impl AsRef<[u8]>,
+    ) -> Self {
         let identity = Identity::from_pem(certificate_pem, key_pem);
         self.config = self.config.identity(identity);
         self

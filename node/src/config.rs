@@ -4,6 +4,7 @@ mod peers;
 mod refusal;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::{
     collections::BTreeMap,
@@ -13,6 +14,7 @@ use std::{
 
 pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
+pub use tls::{Tls, TlsSettings};
 
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct Settings {
     pub disk_reserve_bytes: u64,
     /// `--insecure`.
     pub exposure: Exposure,
+    /// `--tls-cert` and the others that begin so, and with `--peer-tls-`.
+    pub tls: TlsSettings,
     /// `--force-bootstrap`.
     pub bootstrap: Bootstrap,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
@@ -44,9 +48,9 @@ pub struct Settings {
 /// Who may reach the listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// This machine only. Any listener beyond loopback is refused.
+    /// Beyond this machine over TLS only. Any other listener beyond loopback is refused.
     Loopback,
-    /// Anyone whom the network lets through, without TLS and tokens: the operator vouches for the network.
+    /// Anyone whom the network lets through, even without TLS and tokens: the operator vouches for the network.
     Insecure,
 }
 
@@ -76,6 +80,10 @@ pub struct Config {
     pub peers: BTreeMap<u64, String>,
     /// `HOST:PORT` at which clients reach this node; absent: the address that `listen` turned out to be.
     pub advertise: Option<String>,
+    /// The TLS of the ports.
+    pub tls: Tls,
+    /// The flags of listeners that are reachable from beyond this machine without TLS, by the operator's word.
+    pub exposed: Vec<&'static str>,
     /// Bytes that must stay free on the data directory's file system.
     pub disk_reserve_bytes: u64,
     /// When the lowest seat founds a cluster.
@@ -123,11 +131,18 @@ impl Config {
             ("--http-listen", http_listen),
         ];
         check_ports(&listeners)?;
-        if settings.exposure == Exposure::Loopback {
-            listeners
-                .iter()
-                .try_for_each(|&(flag, address)| check_loopback(flag, address))?;
-        }
+        let tls = tls::read(&settings.tls)?;
+        let (client, peer) = (tls.client.as_ref(), tls.peer.as_ref());
+        let client_flags = "--tls-cert and --tls-key";
+        let peer_flags = "--peer-tls-cert, --peer-tls-key and --peer-tls-ca";
+        let exposed = tls::check_exposure(
+            settings.exposure,
+            [
+                ("--listen", listen, client, client_flags),
+                ("--peer-listen", peer_listen, peer, peer_flags),
+                ("--http-listen", http_listen, client, client_flags),
+            ],
+        )?;
         let peers = peers::parse(&settings.peers)?;
         peers::check_own_seat(&peers, settings.seat, listen, peer_listen)?;
         check_advertise(settings.advertise.as_deref(), listen)?;
@@ -146,6 +161,8 @@ impl Config {
             http_listen,
             peers,
             advertise: settings.advertise.clone(),
+            tls,
+            exposed,
             disk_reserve_bytes: settings.disk_reserve_bytes,
             bootstrap: settings.bootstrap,
             tuning: settings.tuning.clone(),
@@ -182,19 +199,6 @@ fn check_ports(listeners: &[(&'static str, SocketAddr)]) -> Result<(), Refusal> 
         }
     }
     Ok(())
-}
-
-fn check_loopback(flag: &'static str, address: SocketAddr) -> Result<(), Refusal> {
-    if address.ip().to_canonical().is_loopback() {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        flag,
-        format!(
-            "{address} is reachable from beyond this machine, and without TLS and tokens whoever reaches it owns the data"
-        ),
-        "listen on 127.0.0.1, or pass --insecure if you vouch for the network",
-    ))
 }
 
 fn check_advertise(advertise: Option<&str>, listen: SocketAddr) -> Result<(), Refusal> {

@@ -20,7 +20,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
-    peer_channel,
     propose::{Attempt, Rejection, Timed},
     raft::Consensus,
 };
@@ -128,7 +127,7 @@ async fn run(
     address: String,
     mut queued: mpsc::Receiver<Sent>,
 ) {
-    let mut client = peer_channel::client(peer_channel::lazy(&address));
+    let mut client = consensus.identity().dialler().client(&address);
     let (batches, outgoing) = mpsc::channel::<ForwardBatch>(FORWARD_BATCHES_MAX);
     let connecting = client.forward(ReceiverStream::new(outgoing));
     let mut replies = match connecting.await {

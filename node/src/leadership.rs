@@ -24,6 +24,7 @@ use crate::{
         membership::{MembershipError, Overview, Role},
     },
     stamp::Stamper,
+    tls::watch::Certificates,
 };
 
 /// A leader that hears of no majority for longer may have been replaced.
@@ -46,11 +47,12 @@ pub struct Leadership {
     disk: Arc<DiskWatch>,
     contact: Arc<LeaderContact>,
     stamper: Arc<Stamper>,
+    certificates: Certificates,
     stopping: Arc<AtomicBool>,
 }
 
 impl Leadership {
-    /// Looks at this node's consensus, log, disk and clock, and at what leaders answered it.
+    /// Looks at this node's consensus, log, disk, clock and certificates, and at what leaders answered it.
     #[must_use]
     pub fn new(
         consensus: Consensus,
@@ -58,6 +60,7 @@ impl Leadership {
         disk: Arc<DiskWatch>,
         contact: Arc<LeaderContact>,
         stamper: Arc<Stamper>,
+        certificates: Certificates,
     ) -> Self {
         Self {
             consensus,
@@ -65,6 +68,7 @@ impl Leadership {
             disk,
             contact,
             stamper,
+            certificates,
             stopping: Arc::default(),
         }
     }
@@ -192,6 +196,7 @@ impl Leadership {
             pid: std::process::id(),
             wall_off_ms: self.stamper.wall_off_ms(),
             clock_jump_ms: self.stamper.jump_ms(),
+            certificate_expires_ms: self.certificates.first_expiry_ms(),
         };
         StatusReply {
             node: Some(node),
@@ -220,6 +225,7 @@ impl Leadership {
                 "the cluster's time had to follow this node's wall clock, {jump_ms} ms from where it was: check that clock"
             ));
         }
+        warnings.extend(self.certificates.warnings());
         let is_member = |id| overview.members.iter().any(|m| m.id == id);
         let reception = self.consensus.identity().reception();
         warnings.extend(reception.warnings(is_member));

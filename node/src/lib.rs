@@ -1,7 +1,9 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod cli;
+mod complaint;
 pub mod config;
+pub mod connections;
 pub mod digest;
 pub mod disk_watch;
 pub mod failpoint;
@@ -12,7 +14,7 @@ pub mod limits;
 pub mod metrics;
 pub mod node;
 mod own_session;
-mod peer_channel;
+pub mod peer_channel;
 pub mod peer_links;
 pub mod propose;
 pub mod raft;
@@ -24,4 +26,5 @@ pub mod service;
 pub mod stamp;
 pub mod storage;
 pub mod ticker;
+pub mod tls;
 pub mod upgrade;

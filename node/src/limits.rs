@@ -135,6 +135,25 @@ pub const HEALTH_WATCHES_MAX: usize = 256;
 /// Streams that one client connection may have open at once.
 pub const CONNECTION_STREAMS_MAX: u32 = 1_024;
 
+/// Connections to the client port, if the process may open that many files; over it, the newest is closed at once. Above the 10,000 that
+/// one machine's idle callers make without harm.
+pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;
+
+/// Open files that client connections leave to peers, probes and the disks, as far as half of all allow.
+pub const FILES_RESERVED: u64 = 2_048;
+
+/// Connections to the peer port: some for each seat, and room for those that are made anew. Over it, the newest is closed at once.
+pub const PEER_CONNECTIONS_MAX: usize = 512;
+
+/// TLS handshakes under way on one port; over it, the oldest is broken off: whoever means it is done in a few round trips.
+pub const HANDSHAKES_MAX: usize = 256;
+
+/// How long a TLS handshake may take, and then the greeting of HTTP/2.
+pub const GREETING_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes of a file with certificates or a key.
+pub const PEM_BYTES_MAX: u64 = 1 << 20;
+
 /// A client connection without traffic for this long is probed, and closed if the probe is not answered in as long again.
 pub const CONNECTION_KEEPALIVE: Duration = Duration::from_secs(20);
 

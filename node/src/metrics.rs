@@ -210,6 +210,14 @@ fn status_registry(status: &StatusReply, usage: Usage) -> Registry {
         "How far the cluster's time moved when this node had to trust its wall clock, 0 if little",
         node.clock_jump_ms,
     );
+    if node.certificate_expires_ms > 0 {
+        gauge(
+            &mut registry,
+            "certificate_expires_milliseconds",
+            "When the first of the node's certificates expires, since the Unix epoch; absent without TLS",
+            node.certificate_expires_ms,
+        );
+    }
     let labels = [(
         "group_id".into(),
         crate::limits::GROUP_ID.to_string().into(),

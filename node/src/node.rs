@@ -5,6 +5,7 @@
 //! ```
 
 mod background;
+mod exposure;
 mod listeners;
 mod membership;
 mod record;

@@ -38,7 +38,7 @@ impl PeerLinks {
         let channel = if let Some((_, channel)) = known {
             channel.clone()
         } else {
-            let channel = peer_channel::lazy(&address);
+            let channel = self.consensus.identity().dialler().lazy(&address);
             channels.insert(id, (address, channel.clone()));
             channel
         };

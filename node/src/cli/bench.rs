@@ -132,7 +132,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 /// A client for each endpoint alone, so that each bears its share.
 fn clients(args: &Args) -> Result<Vec<Client>, Ending> {
     let client = |endpoint: &String| {
-        let builder = ClusterBuilder::new([endpoint.clone()]).deadline(args.cluster.timeout);
+        let builder = args.cluster.builder(std::slice::from_ref(endpoint))?;
         let builder = if args.streams {
             builder.streams()
         } else {

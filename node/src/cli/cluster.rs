@@ -1,8 +1,10 @@
 //! How commands reach a cluster.
 
+mod tls;
+
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use helve_client::{Client, ClusterBuilder, ErrorKind};
 use helve_proto::v1::{CallIdentity, call_identity::Identity};
 use tonic::{
@@ -10,6 +12,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+pub(crate) use self::tls::TlsArgs;
 use super::{duration, ending::Ending};
 use crate::stamp;
 
@@ -30,33 +33,60 @@ pub(crate) struct ClusterArgs {
     /// How long to try, such as 500ms or 10s
     #[arg(long, default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
     pub timeout: Duration,
+
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
-/// A channel to one endpoint, connected when it is first used.
-///
-/// # Errors
-/// If the address is none.
-pub(crate) fn channel(address: &str, timeout: Duration) -> anyhow::Result<Channel> {
-    let address = address.trim().trim_end_matches('/');
-    let uri = if address.contains("://") {
-        address.to_owned()
-    } else {
-        format!("http://{address}")
-    };
-    let endpoint = Endpoint::from_shared(uri)
-        .with_context(|| format!("`{address}` is no address: give HOST:PORT"))?;
-    Ok(endpoint
-        .connect_timeout(timeout)
-        .tcp_nodelay(true)
-        .connect_lazy())
+impl ClusterArgs {
+    /// A channel to one endpoint, connected when it is first used.
+    ///
+    /// # Errors
+    /// If the address is none, or what the flags say of TLS cannot be used.
+    pub(crate) fn channel(&self, address: &str) -> anyhow::Result<Channel> {
+        let address = address.trim().trim_end_matches('/');
+        let tls = self.tls.client()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let uri = match address.split_once("://") {
+            Some((said, _)) if said != scheme => {
+                bail!(
+                    "`{address}` is not reached over {scheme}, as the flags have it: --tls-ca makes the difference"
+                )
+            }
+            Some(_) => address.to_owned(),
+            None => format!("{scheme}://{address}"),
+        };
+        let endpoint = Endpoint::from_shared(uri)
+            .with_context(|| format!("`{address}` is no address: give HOST:PORT"))?;
+        let endpoint = match tls {
+            Some(tls) => tls.secure(endpoint)?,
+            None => endpoint,
+        };
+        Ok(endpoint
+            .connect_timeout(self.timeout)
+            .tcp_nodelay(true)
+            .connect_lazy())
+    }
+
+    /// What makes a client of these endpoints, or of others of the cluster.
+    ///
+    /// # Errors
+    /// If what the flags say of TLS cannot be used.
+    pub(crate) fn builder(&self, endpoints: &[String]) -> Result<ClusterBuilder, Ending> {
+        let builder = ClusterBuilder::new(endpoints).deadline(self.timeout);
+        Ok(match self.tls.client().map_err(Ending::Refused)? {
+            Some(tls) => builder.tls(tls),
+            None => builder,
+        })
+    }
 }
 
 /// A client of the cluster.
 ///
 /// # Errors
-/// If an endpoint is none.
+/// If an endpoint is none, or what the flags say of TLS cannot be used.
 pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
-    let builder = ClusterBuilder::new(args.endpoints.clone()).deadline(args.timeout);
+    let builder = args.builder(&args.endpoints)?;
     builder.build().map_err(|error| refused_endpoint(&error))
 }
 

@@ -15,7 +15,7 @@ use super::{
     serve,
 };
 use crate::{
-    config::{Bootstrap, Config, Exposure, Settings, Tuning},
+    config::{Bootstrap, Config, Exposure, Settings, TlsSettings, Tuning},
     limits,
 };
 
@@ -114,6 +114,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         advertise: None,
         disk_reserve_bytes: limits::DISK_RESERVE_DEFAULT_BYTES,
         exposure: Exposure::Loopback,
+        tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
         tuning: Tuning::default(),
     }

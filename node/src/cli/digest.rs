@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::verdict::{Verdict, Views, judge};
 use super::{
-    cluster::{ClusterArgs, channel, request},
+    cluster::{ClusterArgs, request},
     ending::{Ending, Outcome},
     output::{OutputArgs, table},
     status,
@@ -122,7 +122,9 @@ async fn ask_all(
 }
 
 async fn ask(cluster: &ClusterArgs, address: &str) -> Result<View, String> {
-    let channel = channel(address, cluster.timeout).map_err(|error| format!("{error:#}"))?;
+    let channel = cluster
+        .channel(address)
+        .map_err(|error| format!("{error:#}"))?;
     let mut client = ClusterServiceClient::new(channel);
     let asked = client.state_digest(request(StateDigestRequest {}, cluster.timeout));
     match timeout(cluster.timeout, asked).await {

@@ -1,19 +1,22 @@
 //! `helve healthcheck`: is this node ready?
 
 use anyhow::{Context, anyhow, bail};
+use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
 use super::{
-    cluster::{ClusterArgs, channel, request},
+    cluster::{ClusterArgs, request},
     ending::{Ending, Outcome},
 };
+use crate::{config::host_and_port, tls::trusting};
 
 /// More than this of an HTTP answer is not read.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -34,8 +37,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
 
-    /// Ask the HTTP port at HOST:PORT instead of gRPC
-    #[arg(long, env = "HELVE_HEALTHCHECK_HTTP", value_name = "HOST:PORT")]
+    /// Ask the HTTP port at HOST:PORT instead of gRPC; https://HOST:PORT if it has TLS, which it has beyond loopback only
+    #[arg(
+        long,
+        env = "HELVE_HEALTHCHECK_HTTP",
+        value_name = "[https://]HOST:PORT"
+    )]
     http: Option<String>,
 
     /// Ask only whether the process answers, not whether it is ready
@@ -71,7 +78,7 @@ async fn check_grpc(args: &Args) -> anyhow::Result<()> {
     } else {
         "readiness"
     };
-    let mut client = HealthClient::new(channel(address, args.cluster.timeout)?);
+    let mut client = HealthClient::new(args.cluster.channel(address)?);
     let message = HealthCheckRequest {
         service: service.into(),
     };
@@ -86,16 +93,11 @@ async fn check_grpc(args: &Args) -> anyhow::Result<()> {
 
 async fn check_http(args: &Args, address: &str) -> anyhow::Result<()> {
     let page = if args.liveness { "/livez" } else { "/readyz" };
-    let mut stream = TcpStream::connect(address)
-        .await
-        .with_context(|| format!("{address} is not reachable"))?;
     let question = format!("GET {page} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(question.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream
-        .take(ANSWER_BYTES_MAX)
-        .read_to_end(&mut answer)
-        .await?;
+    let answer = match address.strip_prefix("https://") {
+        Some(address) => ask(over_tls(args, address).await?, &question).await?,
+        None => ask(reach(address).await?, &question).await?,
+    };
     let answer = String::from_utf8_lossy(&answer);
     let status = answer.split_ascii_whitespace().nth(1).unwrap_or_default();
     if status == "200" {
@@ -105,4 +107,33 @@ async fn check_http(args: &Args, address: &str) -> anyhow::Result<()> {
         .split_once("\r\n\r\n")
         .map_or("", |(_, body)| body.trim());
     bail!("{address}{page} answers {status} {why}")
+}
+
+async fn reach(address: &str) -> anyhow::Result<TcpStream> {
+    let reached = TcpStream::connect(address).await;
+    reached.with_context(|| format!("{address} is not reachable"))
+}
+
+async fn over_tls(args: &Args, address: &str) -> anyhow::Result<TlsStream<TcpStream>> {
+    let tls = &args.cluster.tls;
+    let ca = tls.ca().context("--http https://...: pass --tls-ca, too")?;
+    let (host, _) = host_and_port(address).map_err(|why| anyhow!("--http: {why}"))?;
+    let name = ServerName::try_from(tls.name_of(host).to_owned())?;
+    let connector = TlsConnector::from(trusting(&ca)?);
+    let connected = connector.connect(name, reach(address).await?).await;
+    connected.with_context(|| format!("{address} is not reachable over TLS"))
+}
+
+/// The answer, as far as anyone reads it. Who closes without a word of farewell has answered, too.
+async fn ask(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    question: &str,
+) -> anyhow::Result<Vec<u8>> {
+    stream.write_all(question.as_bytes()).await?;
+    let mut answer = Vec::new();
+    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await;
+    match read {
+        Err(error) if answer.is_empty() => Err(error.into()),
+        _ => Ok(answer),
+    }
 }

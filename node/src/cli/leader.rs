@@ -4,7 +4,7 @@ use helve_proto::v1::{TransferLeaderRequest, cluster_service_client::ClusterServ
 use serde::Serialize;
 
 use super::{
-    cluster::{ClusterArgs, channel, ending, request},
+    cluster::{ClusterArgs, ending, request},
     ending::{Ending, Outcome},
     output::OutputArgs,
     status,
@@ -55,7 +55,8 @@ pub(crate) async fn run(command: &Command) -> Outcome {
 async fn transfer(args: &TransferArgs) -> Outcome {
     let timeout = args.cluster.timeout;
     let leader = status::leader_address(&args.cluster).await?;
-    let mut client = ClusterServiceClient::new(channel(&leader, timeout).map_err(Ending::Refused)?);
+    let mut client =
+        ClusterServiceClient::new(args.cluster.channel(&leader).map_err(Ending::Refused)?);
     let message = TransferLeaderRequest {
         to: args.to.unwrap_or_default(),
     };

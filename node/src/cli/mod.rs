@@ -3,6 +3,7 @@
 mod balancer;
 mod bench;
 mod cart;
+mod cert;
 mod cluster;
 mod completions;
 mod demo;
@@ -101,6 +102,8 @@ enum Command {
     Snapshot(snapshot::Args),
     Digest(digest::Args),
     Healthcheck(healthcheck::Args),
+    #[command(subcommand)]
+    Cert(cert::Command),
     Mcp(mcp::Args),
     Cart(cart::Args),
     Balancer(balancer::Args),
@@ -170,6 +173,7 @@ impl Command {
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
+            Self::Cert(command) => cert::run(&command),
             Self::Mcp(args) => mcp::run(&args).await,
             Self::Cart(args) => cart::run(&args).await,
             Self::Balancer(args) => balancer::run(&args).await,

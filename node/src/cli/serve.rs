@@ -1,9 +1,12 @@
 //! `helve serve`: one node of a cluster.
 
+mod tls;
+
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 
+use self::tls::TlsArgs;
 use super::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
@@ -29,6 +32,11 @@ use crate::{
     helve serve --id 1 --data-dir n1 --listen 127.0.0.1:7400 --peer-listen 127.0.0.1:7401 --http-listen 127.0.0.1:7402 --peers $PEERS
     helve serve --id 2 --data-dir n2 --listen 127.0.0.1:7410 --peer-listen 127.0.0.1:7411 --http-listen 127.0.0.1:7412 --peers $PEERS
     helve serve --id 3 --data-dir n3 --listen 127.0.0.1:7420 --peer-listen 127.0.0.1:7421 --http-listen 127.0.0.1:7422 --peers $PEERS
+  One of three machines, over TLS:
+    helve cert ca --dir certs; helve cert node --dir certs --host 10.0.0.1 --name node-1    (and so on; ca.key stays where it was made)
+    helve serve --id 1 --data-dir n1 --listen 10.0.0.1:7400 --tls-cert certs/node-1.crt --tls-key certs/node-1.key \\
+      --peer-listen 10.0.0.1:7401 --peer-tls-cert certs/node-1.crt --peer-tls-key certs/node-1.key --peer-tls-ca certs/ca.crt \\
+      --peers 1=10.0.0.1:7401,2=10.0.0.2:7401,3=10.0.0.3:7401
   Then:
     helve status --endpoints 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
 
@@ -90,6 +98,9 @@ pub(crate) struct Args {
     /// Allow listeners beyond this machine without TLS and tokens: whoever reaches them owns the data
     #[arg(long, env = "HELVE_INSECURE")]
     insecure: bool,
+
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// Found a new cluster at once, without waiting for every peer. Only if you know that none of them is in a cluster already
     #[arg(long, env = "HELVE_FORCE_BOOTSTRAP")]
@@ -154,6 +165,7 @@ impl Args {
             } else {
                 Exposure::Loopback
             },
+            tls: self.tls.settings(),
             bootstrap: if self.force_bootstrap {
                 Bootstrap::Forced
             } else {

@@ -4,7 +4,7 @@ use helve_proto::v1::{TakeSnapshotRequest, cluster_service_client::ClusterServic
 use serde::Serialize;
 
 use super::{
-    cluster::{ClusterArgs, channel, ending, request},
+    cluster::{ClusterArgs, ending, request},
     ending::{Ending, Outcome},
     output::OutputArgs,
 };
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let timeout = args.cluster.timeout;
     let mut snapshots = Vec::new();
     for endpoint in &args.cluster.endpoints {
-        let channel = channel(endpoint, timeout).map_err(Ending::Refused)?;
+        let channel = args.cluster.channel(endpoint).map_err(Ending::Refused)?;
         let mut client = ClusterServiceClient::new(channel);
         let answer = client
             .take_snapshot(request(TakeSnapshotRequest {}, timeout))

@@ -13,7 +13,7 @@ use helve_proto::v1::{StatusReply, StatusRequest, cluster_service_client::Cluste
 
 use self::report::Report;
 use super::{
-    cluster::{ClusterArgs, channel, request},
+    cluster::{ClusterArgs, request},
     ending::{Ending, Outcome},
     output::OutputArgs,
 };
@@ -143,7 +143,9 @@ async fn ask_all(
 }
 
 async fn ask(cluster: &ClusterArgs, endpoint: &str) -> Result<StatusReply, String> {
-    let channel = channel(endpoint, cluster.timeout).map_err(|error| format!("{error:#}"))?;
+    let channel = cluster
+        .channel(endpoint)
+        .map_err(|error| format!("{error:#}"))?;
     let mut client = ClusterServiceClient::new(channel);
     let reply = tokio::time::timeout(
         cluster.timeout,

@@ -19,6 +19,7 @@ fn settings() -> Settings {
         advertise: None,
         disk_reserve_bytes: 0,
         exposure: Exposure::Loopback,
+        tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
         tuning: Tuning::default(),
     }

@@ -7,16 +7,23 @@ use std::{
     time::Duration,
 };
 
+use futures::Stream;
 use helve_proto::peer::v1::peer_service_server::PeerServiceServer;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::transport::Server;
 
 use super::{Addresses, StartError, background::Background};
 use crate::{
     config::Config,
+    connections::{self, Bounds, Connection},
     limits::PEER_MESSAGE_BYTES_MAX,
-    service::{self, Services, http, peer::PeerServer},
+    service::{
+        self, Services,
+        http::{self, HttpPort},
+        peer::PeerServer,
+    },
+    tls::PortTls,
 };
 
 /// The ports, taken before anything else starts, so that one in use is found at once.
@@ -58,6 +65,7 @@ impl Listeners {
 /// Serves the peer port until `stop` is cancelled.
 pub(super) async fn serve_peers(
     listener: TcpListener,
+    tls: Option<Arc<PortTls>>,
     server: PeerServer,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -72,29 +80,59 @@ pub(super) async fn serve_peers(
         .http2_keepalive_timeout(Some(Duration::from_secs(2)))
         .add_service(service)
         .serve_with_incoming_shutdown(
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            connections::let_in(listener, tls, Bounds::of_peers()),
             stop.cancelled(),
         )
         .await
         .map_err(io::Error::other)
 }
 
+/// The ports that are not for nodes, as they are served for a while: first by who waits, then by the services.
+pub(super) struct ClientPorts<'a> {
+    pub(super) client: &'a TcpListener,
+    pub(super) http: &'a TcpListener,
+    pub(super) tls: Option<&'a Arc<PortTls>>,
+}
+
+/// What comes in at them.
+pub(super) struct Opened<S> {
+    pub(super) callers: S,
+    pub(super) http: HttpPort,
+}
+
+impl ClientPorts<'_> {
+    /// Opens them on the runtime that this is called in. The listeners stay open for who comes after.
+    pub(super) fn open(
+        &self,
+    ) -> io::Result<Opened<impl Stream<Item = io::Result<Connection>> + Send + 'static>> {
+        let client = tokio::net::TcpListener::from_std(self.client.try_clone()?)?;
+        let http = self.http.try_clone()?;
+        // Within the machine probes need no certificates; CockroachDB and others have it so, too.
+        let beyond = !http.local_addr()?.ip().to_canonical().is_loopback();
+        Ok(Opened {
+            callers: connections::let_in(client, self.tls.cloned(), Bounds::of_clients()),
+            http: HttpPort {
+                listener: tokio::net::TcpListener::from_std(http)?,
+                tls: self.tls.filter(|_| beyond).cloned(),
+            },
+        })
+    }
+}
+
 /// Serves the client and HTTP ports until `stop` is cancelled; that ends when the calls under way have.
 pub(super) fn serve_clients(
-    client: TcpListener,
-    http: TcpListener,
+    ports: &ClientPorts<'_>,
     services: &Arc<Services>,
     stop: &CancellationToken,
     runtime: &Handle,
 ) -> io::Result<Background> {
     let _in_runtime = runtime.enter();
-    let client = tokio::net::TcpListener::from_std(client)?;
-    let http = tokio::net::TcpListener::from_std(http)?;
-    let mut ports = Background::on(runtime);
+    let Opened { callers, http } = ports.open()?;
+    let mut served = Background::on(runtime);
     let routes = service::routes(services);
     let stopped = stop.clone().cancelled_owned();
-    ports.serve("client port", service::serve(client, routes, stopped));
+    served.serve("client port", service::serve(callers, routes, stopped));
     let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
-    ports.serve("HTTP port", http::serve(http, services, stopped));
-    Ok(ports)
+    served.serve("HTTP port", http::serve(http, services, stopped));
+    Ok(served)
 }

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Addresses, Node, Tasks,
     background::Background,
-    listeners::{Listeners, serve_clients, serve_peers},
+    exposure,
+    listeners::{ClientPorts, Listeners, serve_clients, serve_peers},
     refusal::StartError,
     waiting::WaitingRoom,
 };
@@ -31,6 +32,7 @@ use crate::{
     leadership::Leadership,
     limits::{GROUP_ID, LOG_TAIL_BYTES},
     metrics::Metrics,
+    peer_channel::Dialler,
     peer_links::PeerLinks,
     propose::Proposer,
     raft::{
@@ -119,14 +121,19 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let storage = opened.map_err(io::Error::other)??;
     let listeners = Listeners::bind(&config)?;
     let addresses = listeners.addresses()?;
+    exposure::say(&config.exposed);
     let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
     let service_runtime = OwnRuntime::start("helve-service", config.tuning.service_threads)?;
     let identity = Arc::new(identify(&config, &storage.known, &addresses));
     if storage.has_past {
         identity.set_past();
     }
-    let ports = [&listeners.client, &listeners.http];
-    let waiting = || WaitingRoom::open(ports, &identity, &service_runtime);
+    let ports = ClientPorts {
+        client: &listeners.client,
+        http: &listeners.http,
+        tls: config.tls.client.as_ref(),
+    };
+    let waiting = || WaitingRoom::open(&ports, &identity, &service_runtime);
     if identity.is_removed() {
         tracing::error!("{REMOVED}");
         return Err(waiting()?.broken().await.into());
@@ -134,13 +141,15 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let peers_stop = CancellationToken::new();
     let (running, running_now) = watch::channel(None);
     let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
-    let serving = serve_peers(listeners.peer, peer_server, peers_stop.clone());
+    let peer_tls = config.tls.peer.clone();
+    let serving = serve_peers(listeners.peer, peer_tls, peer_server, peers_stop.clone());
     let mut peer_port = Background::on(raft_runtime.handle());
     peer_port.serve("peer port", serving);
     let beginning = tokio::select! {
         beginning = begin(&config, &storage, &identity, waiting) => beginning?,
         broken = peer_port.broken() => return Err(broken.into()),
     };
+    let client_tls = config.tls.client.clone();
     let parts = Parts {
         config,
         storage,
@@ -153,9 +162,13 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     running.send_replace(Some(core.running.clone()));
     let misplaced = parts.background(&core, &mut background);
     let clients_stop = CancellationToken::new();
+    let ports = ClientPorts {
+        client: &listeners.client,
+        http: &listeners.http,
+        tls: client_tls.as_ref(),
+    };
     let client_ports = serve_clients(
-        listeners.client,
-        listeners.http,
+        &ports,
         &core.services,
         &clients_stop,
         service_runtime.handle(),
@@ -195,7 +208,8 @@ fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Ide
             .unwrap_or_else(|| addresses.client.to_string()),
         feature_level: level::supported(),
     };
-    let identity = Identity::new(record, known.node_id, known.cluster_id.clone());
+    let identity = Identity::new(record, known.node_id, known.cluster_id.clone())
+        .dialling(Dialler::new(config.tls.peer.clone()));
     identity.set_member_at(known.member_at);
     if known.removed {
         identity.set_removed();
@@ -321,7 +335,10 @@ impl Parts {
         let log = self.storage.log.clone();
         let contact = Arc::clone(reader.contact());
         let stamper = Arc::clone(&self.stamper);
-        let leadership = Leadership::new(consensus.clone(), log, disk, contact, stamper);
+        let certificates = self.config.tls.certificates();
+        background.run("certificates", certificates.clone().watch());
+        let leadership =
+            Leadership::new(consensus.clone(), log, disk, contact, stamper, certificates);
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),

@@ -1,10 +1,13 @@
 //! The ports of a node that takes no part in a cluster yet, or not any more: they say why.
 
-use std::{io, net::TcpListener, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::background::{Background, Broken};
+use super::{
+    background::{Background, Broken},
+    listeners::{ClientPorts, Opened},
+};
 use crate::{
     raft::identity::Identity,
     runtime::OwnRuntime,
@@ -26,21 +29,23 @@ pub(super) struct WaitingRoom {
 impl WaitingRoom {
     /// Serves the client and HTTP ports, which stay open for who comes after.
     pub(super) fn open(
-        [client, probes]: [&TcpListener; 2],
+        ports: &ClientPorts<'_>,
         identity: &Arc<Identity>,
         runtime: &OwnRuntime,
     ) -> io::Result<Self> {
         let _in_runtime = runtime.handle().enter();
-        let client = tokio::net::TcpListener::from_std(client.try_clone()?)?;
-        let probes = tokio::net::TcpListener::from_std(probes.try_clone()?)?;
+        let Opened { callers, http } = ports.open()?;
         let waiting = Waiting::new(Arc::clone(identity));
         let stop = CancellationToken::new();
-        let mut ports = Background::on(runtime.handle());
+        let mut served = Background::on(runtime.handle());
         let (stopped, routes) = (stop.clone().cancelled_owned(), routes(&waiting));
-        ports.serve("client port", service::serve(client, routes, stopped));
+        served.serve("client port", service::serve(callers, routes, stopped));
         let stopped = stop.clone().cancelled_owned();
-        ports.serve("HTTP port", http::serve_waiting(probes, waiting, stopped));
-        Ok(Self { stop, ports })
+        served.serve("HTTP port", http::serve_waiting(http, waiting, stopped));
+        Ok(Self {
+            stop,
+            ports: served,
+        })
     }
 
     /// Serves until it cannot any more.

@@ -20,7 +20,6 @@ use super::{
     identity::Identity,
     strangers::{self, Misplaced},
 };
-use crate::peer_channel;
 
 /// How long a peer may take to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(1);
@@ -193,7 +192,7 @@ pub(super) async fn hello(identity: &Identity, address: &str) -> Option<HelloRep
         cluster_id: identity.cluster_id().as_ref().clone(),
         member_at: identity.member_at(),
     };
-    let mut client = peer_channel::client(peer_channel::lazy(address));
+    let mut client = identity.dialler().client(address);
     let reply = timeout(HELLO_LIMIT, client.hello(request)).await;
     Some(reply.ok()?.ok()?.into_inner())
 }
@@ -220,7 +219,7 @@ pub async fn join(
     node_id: u64,
     leader_peer_address: &str,
 ) -> Result<(u64, String), String> {
-    let mut client = peer_channel::client(peer_channel::lazy(leader_peer_address));
+    let mut client = identity.dialler().client(leader_peer_address);
     let request = JoinRequest {
         node_id,
         node: Some(identity.record().clone()),
@@ -253,7 +252,7 @@ pub async fn update_record(identity: &Identity, leader_peer_address: &str) -> Re
         header: Some(identity.header(leader.node_id, &leader.uuid)),
         node: Some(identity.record().clone()),
     };
-    let mut client = peer_channel::client(peer_channel::lazy(leader_peer_address));
+    let mut client = identity.dialler().client(leader_peer_address);
     let reply = timeout(HELLO_LIMIT * 5, client.update_record(request)).await;
     let reply = reply.map_err(|_| silent())?;
     let refused = reply.map_err(|status| status.message().to_owned())?;

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use helve_proto::peer::v1::{NodeRecord, PeerHeader};
 
 use super::reception::Reception;
-use crate::limits::GROUP_ID;
+use crate::{limits::GROUP_ID, peer_channel::Dialler};
 
 /// What a node that was taken out of its cluster tells everyone.
 pub const REMOVED: &str = "this node was removed from the cluster and serves no more: stop it; to use its place again, start it \
@@ -71,6 +71,7 @@ pub struct Identity {
     member_at: AtomicU64,
     is_removed: AtomicBool,
     waits_for: ArcSwap<String>,
+    dialler: Dialler,
 }
 
 impl Identity {
@@ -86,7 +87,21 @@ impl Identity {
             member_at: AtomicU64::new(0),
             is_removed: AtomicBool::new(false),
             waits_for: ArcSwap::default(),
+            dialler: Dialler::default(),
         }
+    }
+
+    /// It shows itself to peers in this way, instead of in plain text.
+    #[must_use]
+    pub fn dialling(mut self, dialler: Dialler) -> Self {
+        self.dialler = dialler;
+        self
+    }
+
+    /// How this node connects to its peers.
+    #[must_use]
+    pub fn dialler(&self) -> &Dialler {
+        &self.dialler
     }
 
     /// One past the index of a committed membership that this node stood in; 0 before that.

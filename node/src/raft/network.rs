@@ -28,7 +28,7 @@ use super::{
     snapshot,
     types::{NodeInfo, TypeConfig},
 };
-use crate::{peer_channel, stamp::Stamper, storage::checkpoint::SnapshotDir};
+use crate::{stamp::Stamper, storage::checkpoint::SnapshotDir};
 
 type Error = RPCError<TypeConfig>;
 
@@ -55,7 +55,7 @@ impl Network {
 
     fn connect(&self, target: u64, node: &NodeInfo, purpose: Purpose) -> Connection {
         Connection {
-            client: peer_channel::client(peer_channel::lazy(&node.0.peer_address)),
+            client: self.identity.dialler().client(&node.0.peer_address),
             address: node.0.peer_address.clone(),
             book: Arc::clone(&self.book),
             peer: Peer {
@@ -115,7 +115,7 @@ impl Connection {
         if let Some(address) = self.book.address(self.peer.target, &self.uuid)
             && address != self.address
         {
-            self.client = peer_channel::client(peer_channel::lazy(&address));
+            self.client = self.peer.identity.dialler().client(&address);
             self.address = address;
         }
         &mut self.client

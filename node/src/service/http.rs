@@ -17,17 +17,29 @@ use hyper_util::{
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
-    time::sleep,
+    time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::{either::Either, sync::CancellationToken};
 
 use super::{Services, waiting::Waiting};
-use crate::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX};
+use crate::{
+    limits::{HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX},
+    tls::PortTls,
+};
 
 /// Between two tries to accept a connection when the operating system gives none.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The port, and its TLS if it has some. Nobody is asked for a certificate: probes have none.
+pub struct HttpPort {
+    /// Where callers come in.
+    pub listener: TcpListener,
+    /// Without it, in plain text.
+    pub tls: Option<Arc<PortTls>>,
+}
 
 /// The pages of the HTTP port.
 pub fn router(services: Arc<Services>) -> Router {
@@ -43,11 +55,11 @@ pub fn router(services: Arc<Services>) -> Router {
 /// # Errors
 /// If the listener fails.
 pub async fn serve(
-    listener: TcpListener,
+    port: HttpPort,
     services: Arc<Services>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_pages(listener, router(services), HTTP_HEADER_TIME_MAX, stop).await
+    serve_pages(port, router(services), HTTP_HEADER_TIME_MAX, stop).await
 }
 
 /// Serves the HTTP port of a node that takes no part in a cluster, until `stop` ends.
@@ -55,7 +67,7 @@ pub async fn serve(
 /// # Errors
 /// If the listener fails.
 pub async fn serve_waiting(
-    listener: TcpListener,
+    port: HttpPort,
     waiting: Waiting,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -67,13 +79,13 @@ pub async fn serve_waiting(
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(not_ready.clone()))
         .route("/metrics", get(not_ready));
-    serve_pages(listener, router, HTTP_HEADER_TIME_MAX, stop).await
+    serve_pages(port, router, HTTP_HEADER_TIME_MAX, stop).await
 }
 
 /// Serves until `stop` ends, and then what is under way. Whoever takes longer than `header_time` to say what they want is not waited
 /// for, and of more connections than the bound none is accepted.
 async fn serve_pages(
-    listener: TcpListener,
+    HttpPort { listener, tls }: HttpPort,
     pages: Router,
     header_time: Duration,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -90,7 +102,8 @@ async fn serve_pages(
         match accepted {
             Ok((stream, _)) => {
                 let pages = TowerToHyperService::new(pages.clone());
-                connections.spawn(connection(stream, pages, header_time, stopping.clone()));
+                let opened = opened(stream, tls.clone(), header_time);
+                connections.spawn(connection(opened, pages, header_time, stopping.clone()));
             }
             // Out of open files, or a caller that has gone already: neither is the port's end.
             Err(error) => {
@@ -105,12 +118,37 @@ async fn serve_pages(
     Ok(())
 }
 
-async fn connection(
+/// The connection, as soon as its handshake is done. A handshake takes its time before the head of a request does.
+async fn opened(
     stream: TcpStream,
+    tls: Option<Arc<PortTls>>,
+    patience: Duration,
+) -> io::Result<Either<TcpStream, TlsStream<TcpStream>>> {
+    match tls {
+        None => Ok(Either::Left(stream)),
+        Some(tls) => {
+            let accepting = TlsAcceptor::from(tls.http()).accept(stream);
+            Ok(Either::Right(timeout(patience, accepting).await??))
+        }
+    }
+}
+
+async fn connection(
+    opened: impl Future<Output = io::Result<Either<TcpStream, TlsStream<TcpStream>>>>,
     pages: TowerToHyperService<Router>,
     header_time: Duration,
     stopping: CancellationToken,
 ) {
+    let stream = tokio::select! {
+        opened = opened => match opened {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a connection to the HTTP port did not come about");
+                return;
+            }
+        },
+        () = stopping.cancelled() => return,
+    };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
@@ -165,7 +203,11 @@ mod tests {
         let stop = CancellationToken::new();
         let header_time = Duration::from_millis(500);
         let stopped = stop.clone().cancelled_owned();
-        let serving = tokio::spawn(serve_pages(listener, pages, header_time, stopped));
+        let port = HttpPort {
+            listener,
+            tls: None,
+        };
+        let serving = tokio::spawn(serve_pages(port, pages, header_time, stopped));
 
         let mut slow = TcpStream::connect(address).await.unwrap();
         slow.write_all(b"GET /livez HTTP/1.1\r\nHost: ")

@@ -37,6 +37,7 @@ pub mod waiting;
 use std::{future::Future, io, sync::Arc};
 
 use axum::middleware::{map_request, map_response};
+use futures::Stream;
 use helve_proto::{
     DESCRIPTORS,
     v1::{
@@ -45,13 +46,9 @@ use helve_proto::{
         transact_service_server::TransactServiceServer,
     },
 };
-use tokio::{net::TcpListener, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    Request, Response, Status,
-    service::Routes,
-    transport::{Server, server::TcpIncoming},
-};
+use tonic::{Request, Response, Status, service::Routes, transport::Server};
 use tonic_health::pb::health_server::HealthServer;
 
 use self::{
@@ -62,8 +59,8 @@ use self::{
     target::Targets,
 };
 use crate::{
-    digest::Digester, leadership::Leadership, limits, metrics::Metrics, propose::Proposer,
-    read_index::Reader,
+    connections::Connection, digest::Digester, leadership::Leadership, limits, metrics::Metrics,
+    propose::Proposer, read_index::Reader,
 };
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
@@ -255,12 +252,12 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
     )
 }
 
-/// Serves the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or streams hold it up.
+/// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or streams hold it up.
 ///
 /// # Errors
-/// If the listener fails.
+/// If the server fails.
 pub async fn serve(
-    listener: TcpListener,
+    callers: impl Stream<Item = io::Result<Connection>>,
     routes: Routes,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -274,7 +271,7 @@ pub async fn serve(
         .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
         .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
         .add_routes(entered)
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
+        .serve_with_incoming_shutdown(callers, stop)
         .await
         .map_err(io::Error::other)
 }

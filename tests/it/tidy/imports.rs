@@ -10,6 +10,8 @@ use super::{
 /// The node's modules from the ground up. A module names those on its own rung and below, never above.
 const RUNGS: [&[&str]; 7] = [
     &[
+        "complaint",
+        "connections",
         "failpoint",
         "leader_contact",
         "limits",
@@ -18,6 +20,7 @@ const RUNGS: [&[&str]; 7] = [
         "renewals",
         "runtime",
         "stamp",
+        "tls",
     ],
     &["storage", "disk_watch"],
     &["raft"],

@@ -16,7 +16,7 @@ use tonic::{Code, Status, Streaming, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use crate::cli::{
-    cluster::{ClusterArgs, channel, ending, request},
+    cluster::{ClusterArgs, ending, request},
     ending::Ending,
     status,
 };
@@ -112,7 +112,9 @@ async fn attempt(
         Err(Ending::Unanswered(why)) => return Err(Ended::Again(why)),
         Err(ending) => return Err(Ended::For(ending)),
     };
-    let channel = channel(&leader, cluster.timeout).map_err(|e| Ended::For(Ending::Refused(e)))?;
+    let channel = cluster
+        .channel(&leader)
+        .map_err(|e| Ended::For(Ending::Refused(e)))?;
     let limit = left.min(CALL_LIMIT);
     // A node that hangs does not keep its own deadline.
     let late = || Ended::Again(anyhow!("the leader does not answer"));

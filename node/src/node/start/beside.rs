@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use super::{
     super::{
         background::Background,
+        exposure,
         membership::{end_changes, take_seat, watch_standing},
         name_cluster, record,
     },
@@ -50,6 +51,8 @@ impl Parts {
             "feature level",
             upgrade::run(consensus.clone(), proposer.clone()),
         );
+        let exposed = self.config.exposed.clone();
+        background.finish("warning of open listeners", exposure::repeat(exposed));
         let peers = self.config.peers.clone();
         background.finish(
             "name of the cluster",

@@ -1,0 +1,46 @@
+//! One line in the log for many of the same: a flood from outside must not become one of the log.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// The same is spoken of this often at most.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Counts what happened since it was last spoken of.
+#[derive(Debug, Default)]
+pub struct Complaint(Mutex<Unspoken>);
+
+#[derive(Debug, Default)]
+struct Unspoken {
+    spoken: Option<Instant>,
+    count: u64,
+}
+
+impl Complaint {
+    /// Counts one more. How many there are, if they are to be spoken of now.
+    pub fn count(&self, now: Instant) -> Option<u64> {
+        let mut unspoken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        unspoken.count += 1;
+        if unspoken.spoken.is_some_and(|spoken| now < spoken + EVERY) {
+            return None;
+        }
+        unspoken.spoken = Some(now);
+        Some(std::mem::take(&mut unspoken.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_told_in_one_line_that_counts_it() {
+        let complaint = Complaint::default();
+        let now = Instant::now();
+        assert_eq!(complaint.count(now), Some(1));
+        assert_eq!(complaint.count(now), None);
+        assert_eq!(complaint.count(now + EVERY), Some(2));
+    }
+}

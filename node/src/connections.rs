@@ -1,0 +1,226 @@
+//! Who is let in at a port for gRPC, how many at once, and over TLS where the port has it.
+//!
+//! A stranger can hold a place only for [`GREETING_TIME_MAX`]: TLS handshakes are bounded in number and time, the greeting of HTTP/2 in
+//! time, and from then on the connection answers probes or is closed. Each port has bounds of its own, so that no client takes a peer's place.
+
+mod connection;
+
+use std::{
+    collections::VecDeque,
+    fmt::Display,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{Stream, stream};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::either::Either;
+
+pub use self::connection::{Connection, Info};
+use crate::{
+    complaint::Complaint,
+    limits::{
+        CLIENT_CONNECTIONS_MAX, FILES_RESERVED, GREETING_TIME_MAX, HANDSHAKES_MAX,
+        PEER_CONNECTIONS_MAX,
+    },
+    tls::PortTls,
+};
+
+/// Between two tries to accept a connection when the operating system gives none.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+
+/// What a port bears.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    port: &'static str,
+    connections: usize,
+    handshakes: usize,
+    greeting: Duration,
+}
+
+impl Bounds {
+    /// Those of the client port, as far as the process may open files; it is asked to be allowed as many as it can get.
+    #[must_use]
+    pub fn of_clients() -> Self {
+        let files = raise_files();
+        let spare = files.saturating_sub(FILES_RESERVED).max(files / 2);
+        let connections = usize::try_from(spare).map_or(CLIENT_CONNECTIONS_MAX, |spare| {
+            spare.clamp(1, CLIENT_CONNECTIONS_MAX)
+        });
+        if connections < CLIENT_CONNECTIONS_MAX {
+            tracing::info!(
+                connections,
+                files,
+                "client connections are bounded by the limit of open files: raise it (`ulimit -n`) if more are to come"
+            );
+        }
+        Self::of("client port", connections)
+    }
+
+    /// Those of the peer port.
+    #[must_use]
+    pub fn of_peers() -> Self {
+        Self::of("peer port", PEER_CONNECTIONS_MAX)
+    }
+
+    fn of(port: &'static str, connections: usize) -> Self {
+        Self {
+            port,
+            connections,
+            handshakes: HANDSHAKES_MAX,
+            greeting: GREETING_TIME_MAX,
+        }
+    }
+}
+
+/// Raises the limit of open files to what the process may raise it to, and says what it is.
+fn raise_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::debug!(%error, "the limit of open files stays as it is");
+            limit.current
+        }
+    };
+    current.unwrap_or(u64::MAX)
+}
+
+/// The connections that are let in, as long as the stream is asked for more. It never ends by itself, and dropping it closes the port.
+pub fn let_in(
+    listener: TcpListener,
+    tls: Option<Arc<PortTls>>,
+    bounds: Bounds,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let door = Door {
+        listener,
+        tls,
+        bounds,
+        places: Arc::new(Semaphore::new(bounds.connections)),
+        handshakes: JoinSet::new(),
+        begun: VecDeque::new(),
+        complaint: Complaint::default(),
+    };
+    stream::unfold(door, |mut door| async move {
+        let connection = door.next().await;
+        Some((Ok(connection), door))
+    })
+}
+
+type Shaken = (SocketAddr, io::Result<TlsStream<TcpStream>>);
+
+struct Door {
+    listener: TcpListener,
+    tls: Option<Arc<PortTls>>,
+    bounds: Bounds,
+    /// A place is given back when its connection is dropped.
+    places: Arc<Semaphore>,
+    handshakes: JoinSet<Shaken>,
+    /// The handshakes under way, the oldest first, and some that have ended.
+    begun: VecDeque<AbortHandle>,
+    complaint: Complaint,
+}
+
+impl Door {
+    async fn next(&mut self) -> Connection {
+        loop {
+            let connection = tokio::select! {
+                Some(shaken) = self.handshakes.join_next() => match shaken {
+                    Ok((from, Ok(stream))) => self.place(from, Either::Right(stream)),
+                    Ok((from, Err(error))) => {
+                        self.complain(from, &error);
+                        None
+                    }
+                    // Broken off, in favour of a newer one.
+                    Err(_) => None,
+                },
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, from)) => self.accepted(stream, from),
+                    // Out of open files, or a caller that has gone already: neither is the port's end.
+                    Err(error) => {
+                        tracing::warn!(port = self.bounds.port, %error, "could not accept a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                        None
+                    }
+                },
+            };
+            if let Some(connection) = connection {
+                return connection;
+            }
+        }
+    }
+
+    fn accepted(&mut self, stream: TcpStream, from: SocketAddr) -> Option<Connection> {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a caller has gone already");
+            return None;
+        }
+        if self.places.available_permits() == 0 {
+            self.complain(from, &Full(self.bounds.connections));
+            return None;
+        }
+        let Some(tls) = &self.tls else {
+            return self.place(from, Either::Left(stream));
+        };
+        let accepting = TlsAcceptor::from(tls.server()).accept(stream);
+        self.make_room();
+        let greeting = self.bounds.greeting;
+        let handshake = self.handshakes.spawn(async move {
+            let shaken = timeout(greeting, accepting).await;
+            (from, shaken.unwrap_or_else(|late| Err(late.into())))
+        });
+        self.begun.push_back(handshake);
+        None
+    }
+
+    fn make_room(&mut self) {
+        if self.begun.len() < self.bounds.handshakes {
+            return;
+        }
+        self.begun.retain(|handshake| !handshake.is_finished());
+        if self.begun.len() >= self.bounds.handshakes
+            && let Some(oldest) = self.begun.pop_front()
+        {
+            oldest.abort();
+        }
+    }
+
+    fn place(&mut self, from: SocketAddr, stream: connection::Bytes) -> Option<Connection> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Some(Connection::new(stream, from, place, self.bounds.greeting));
+        }
+        self.complain(from, &Full(self.bounds.connections));
+        None
+    }
+
+    fn complain(&self, from: SocketAddr, why: &dyn Display) {
+        let port = self.bounds.port;
+        match self.complaint.count(Instant::now()) {
+            Some(refused) => {
+                tracing::warn!(port, %from, refused, "connections were refused, the last one: {why}")
+            }
+            None => tracing::debug!(port, %from, "a connection was refused: {why}"),
+        }
+    }
+}
+
+/// All places of a port are taken.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} connections are open, which is the bound")]
+struct Full(usize);
+
+#[cfg(test)]
+mod tests;

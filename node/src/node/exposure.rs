@@ -1,0 +1,27 @@
+//! Says again and again what the operator has taken upon themselves with `--insecure`.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+/// Between two times that it is said.
+const EVERY: Duration = Duration::from_secs(600);
+
+/// Says which listeners beyond this machine have no TLS.
+pub(super) fn say(exposed: &[&'static str]) {
+    if !exposed.is_empty() {
+        let listeners = exposed.join(", ");
+        tracing::warn!(
+            listeners,
+            "--insecure: these are reachable from beyond this machine without TLS, and whoever is on the way reads and changes what passes"
+        );
+    }
+}
+
+/// Keeps saying it, as long as the node runs. Ends if there is nothing to say.
+pub(super) async fn repeat(exposed: Vec<&'static str>) {
+    while !exposed.is_empty() {
+        sleep(EVERY).await;
+        say(&exposed);
+    }
+}

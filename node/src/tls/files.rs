@@ -1,0 +1,161 @@
+//! The files that hold certificates and keys, in PEM (RFC 7468).
+
+use std::{fs::File, io::Read, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
+
+use rustls::{
+    Error as RustlsError, RootCertStore,
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
+};
+use zeroize::Zeroizing;
+
+use super::certificate::Certificate;
+use crate::{limits::PEM_BYTES_MAX, stamp};
+
+/// What `helve cert` is good for, in a remedy.
+const REISSUE: &str = "issue it anew; `helve cert` makes certificates for development";
+
+/// Of a file that cannot be read, in a remedy.
+const READABLE: &str = "name a file in PEM that this user may read";
+
+/// A file, and the flag that named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The flag, such as `--tls-cert`.
+    pub flag: &'static str,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Why files are no good for TLS.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{flag}: {problem}; {remedy}")]
+pub struct TlsError {
+    /// The flag that named the file.
+    pub flag: &'static str,
+    /// The file, and what is wrong with it.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
+impl NamedFile {
+    fn refuse(&self, problem: impl std::fmt::Display, remedy: &'static str) -> TlsError {
+        TlsError {
+            flag: self.flag,
+            problem: format!("{}: {problem}", self.path.display()),
+            remedy,
+        }
+    }
+
+    /// What it holds, if this user may read it and it is no larger than such a file is.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn public(&self) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+        self.bytes(self.open()?)
+    }
+
+    /// What it holds, if no other user of the machine may open it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn secret(&self) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+        let file = self.open()?;
+        // Of the open file: its name may lead elsewhere by now.
+        let metadata = file
+            .metadata()
+            .map_err(|error| self.refuse(error, READABLE))?;
+        let mode = metadata.mode();
+        if mode & 0o007 != 0 {
+            let problem = format!(
+                "every user of this machine may open it (mode {:o})",
+                mode & 0o777
+            );
+            let remedy = "chmod 600 it, and if others may have read it, make a new key";
+            return Err(self.refuse(problem, remedy));
+        }
+        self.bytes(file)
+    }
+
+    fn open(&self) -> Result<File, TlsError> {
+        File::open(&self.path).map_err(|error| self.refuse(error, READABLE))
+    }
+
+    fn bytes(&self, file: File) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+        let mut bytes = Zeroizing::new(Vec::new());
+        let read = file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes);
+        let read = read.map_err(|error| self.refuse(error, READABLE))?;
+        if read as u64 > PEM_BYTES_MAX {
+            let problem = format!("it has more than {PEM_BYTES_MAX} bytes");
+            return Err(self.refuse(problem, READABLE));
+        }
+        Ok(bytes)
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        let bytes = self.public()?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+        match found {
+            Ok(found) if !found.is_empty() => Ok(found),
+            Ok(_) => Err(self.refuse("it holds no certificate", "name a file with one in PEM")),
+            Err(error) => Err(self.refuse(error, "name a file with a certificate in PEM")),
+        }
+    }
+
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
+        let bytes = self.secret()?;
+        PrivateKeyDer::from_pem_slice(&bytes)
+            .map_err(|_| self.refuse("it holds no private key", "name a file with one in PEM"))
+    }
+}
+
+/// A certificate with its key, fit for use now.
+pub(super) struct KeyPair {
+    pub(super) key: Arc<CertifiedKey>,
+    pub(super) certificate: Certificate,
+}
+
+impl KeyPair {
+    /// Reads and checks both.
+    pub(super) fn read(
+        certificate: &NamedFile,
+        key: &NamedFile,
+        provider: &CryptoProvider,
+    ) -> Result<Self, TlsError> {
+        let chain = certificate.certificates()?;
+        let facts = Certificate::parse(&chain[0]);
+        let facts = facts.map_err(|problem| certificate.refuse(problem, REISSUE))?;
+        let now_ms = stamp::wall_ms();
+        if now_ms >= facts.not_after_ms {
+            return Err(certificate.refuse("it has expired", REISSUE));
+        }
+        if now_ms < facts.not_before_ms {
+            let remedy = "set this machine's clock right, or wait";
+            return Err(certificate.refuse("it is not valid yet", remedy));
+        }
+        let pair = CertifiedKey::from_der(chain, key.private_key()?, provider);
+        let pair = pair.map_err(|error| match error {
+            RustlsError::InconsistentKeys(_) => key.refuse(
+                format!("it is not the key of {}", certificate.path.display()),
+                "name the certificate and the key that were made together",
+            ),
+            error => key.refuse(error, REISSUE),
+        })?;
+        Ok(Self {
+            key: Arc::new(pair),
+            certificate: facts,
+        })
+    }
+}
+
+/// The CAs in a file.
+pub(super) fn roots(ca: &NamedFile) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in ca.certificates()? {
+        let added = roots.add(certificate);
+        added.map_err(|error| ca.refuse(error, "name the certificate of a CA in PEM"))?;
+    }
+    Ok(Arc::new(roots))
+}

@@ -1,0 +1,184 @@
+//! Tests of files that are read, refused and read again, and of whom a port lets in.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::io::duplex;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::*;
+use crate::tls::authority::{Authority, Issued, Life};
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A CA and a directory for what it signs.
+struct House {
+    directory: tempfile::TempDir,
+    authority: Authority,
+}
+
+impl House {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (authority, ca) = Authority::make("a house's CA", Life::of(YEAR)).unwrap();
+        fs::write(directory.path().join("ca.crt"), ca.certificate_pem).unwrap();
+        Self {
+            directory,
+            authority,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn put(&self, name: &str, issued: &Issued) {
+        fs::write(self.path(&format!("{name}.crt")), &issued.certificate_pem).unwrap();
+        let key = self.path(&format!("{name}.key"));
+        fs::write(&key, issued.key_pem.as_bytes()).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn node(&self, name: &str) {
+        let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let issued = self.authority.node(name, &hosts, Life::of(YEAR));
+        self.put(name, &issued.unwrap());
+    }
+
+    fn client(&self, name: &str) {
+        self.put(name, &self.authority.client(name, Life::of(YEAR)).unwrap());
+    }
+
+    fn port(&self, name: &str) -> PortFiles {
+        let file = |flag, path| NamedFile { flag, path };
+        PortFiles {
+            certificate: file("--peer-tls-cert", self.path(&format!("{name}.crt"))),
+            key: file("--peer-tls-key", self.path(&format!("{name}.key"))),
+            trust: Trust::Nodes(file("--peer-tls-ca", self.path("ca.crt"))),
+        }
+    }
+}
+
+fn problem(files: PortFiles) -> (&'static str, String) {
+    let error = PortTls::read(files).expect_err("files that are no good");
+    (error.flag, error.to_string())
+}
+
+#[test]
+fn files_that_are_no_good_are_refused_by_the_flag_that_named_them() {
+    let house = House::new();
+    house.node("a");
+    house.node("b");
+    let (cert, key, ca) = ("--peer-tls-cert", "--peer-tls-key", "--peer-tls-ca");
+    let good = house.port("a");
+    assert!(PortTls::read(good.clone()).is_ok());
+    let refused = |files: PortFiles, flag: &str, said: &str| {
+        let (named, message) = problem(files);
+        assert_eq!(named, flag, "{message}");
+        assert!(message.contains(said), "`{message}` does not say `{said}`");
+    };
+    refused(house.port("absent"), cert, "No such file");
+    let mut mixed = good.clone();
+    mixed.key.path = house.path("b.key");
+    refused(mixed, key, "is not the key of");
+    let mut swapped = good.clone();
+    std::mem::swap(&mut swapped.key.path, &mut swapped.certificate.path);
+    refused(swapped, cert, "no certificate");
+    fs::write(house.path("empty"), "").unwrap();
+    let mut without = good.clone();
+    without.trust = Trust::Nodes(NamedFile {
+        flag: ca,
+        path: house.path("empty"),
+    });
+    refused(without, ca, "no certificate");
+    fs::set_permissions(house.path("b.key"), fs::Permissions::from_mode(0o604)).unwrap();
+    refused(house.port("b"), key, "mode 604");
+    let past = Life {
+        not_before_ms: 1_000_000_000_000,
+        not_after_ms: 1_100_000_000_000,
+    };
+    house.put("old", &house.authority.node("old", &[], past).unwrap());
+    refused(house.port("old"), cert, "has expired");
+    let future = Life {
+        not_before_ms: 32_000_000_000_000,
+        not_after_ms: 33_000_000_000_000,
+    };
+    house.put("new", &house.authority.node("new", &[], future).unwrap());
+    refused(house.port("new"), cert, "not valid yet");
+}
+
+#[test]
+fn new_files_are_taken_up_and_broken_ones_leave_the_old_in_use() {
+    let house = House::new();
+    house.node("a");
+    let port = PortTls::read(house.port("a")).unwrap();
+    let first = port.server();
+    assert_eq!(port.reload().unwrap(), Reload::Unchanged);
+    house.node("a");
+    assert_eq!(port.reload().unwrap(), Reload::Changed);
+    let second = port.server();
+    assert!(!Arc::ptr_eq(&first, &second), "the old files are in use");
+    fs::write(house.path("a.crt"), "half a file").unwrap();
+    assert!(port.reload().is_err());
+    assert_eq!(port.reload().unwrap(), Reload::Unchanged, "said once");
+    assert!(Arc::ptr_eq(&second, &port.server()));
+    house.node("a");
+    assert_eq!(port.reload().unwrap(), Reload::Changed);
+}
+
+/// Whether a node with this certificate comes in at the port, which is called by this name.
+async fn comes_in(port: &PortTls, dial: Arc<ClientConfig>, name: &str) -> Result<(), String> {
+    let (near, far) = duplex(1 << 14);
+    let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
+    let accepting = TlsAcceptor::from(port.server()).accept(far);
+    let connecting = TlsConnector::from(dial).connect(name, near);
+    let (accepted, connected) = tokio::join!(accepting, connecting);
+    connected.map_err(|error| error.to_string())?;
+    accepted.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_peer_is_let_in_by_a_nodes_certificate_of_the_same_ca_alone() {
+    let (house, strange) = (House::new(), House::new());
+    house.node("a");
+    house.node("b");
+    strange.node("c");
+    let port = PortTls::read(house.port("a")).unwrap();
+    let dial = |house: &House, name| PortTls::read(house.port(name)).unwrap().dial().unwrap();
+    let own = dial(&house, "b");
+    assert_eq!(comes_in(&port, Arc::clone(&own), "localhost").await, Ok(()));
+    let elsewhere = comes_in(&port, own, "elsewhere").await.unwrap_err();
+    assert!(elsewhere.contains("elsewhere"), "{elsewhere}");
+    let other_ca = comes_in(&port, dial(&strange, "c"), "localhost").await;
+    assert!(other_ca.unwrap_err().contains("UnknownIssuer"));
+    // Of the same CA, but a client's: it knows the node, which does not take it for one.
+    house.client("caller");
+    let caller = dial(&house, "caller");
+    let refused = comes_in(&port, caller, "localhost").await.unwrap_err();
+    assert!(
+        refused.contains(crate::tls::certificate::NODE_URI),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_certificate_shows_whose_it_is() {
+    let house = House::new();
+    house.node("a");
+    let certificate = |path: &Path| {
+        use rustls::pki_types::{CertificateDer, pem::PemObject};
+        Certificate::parse(&CertificateDer::from_pem_file(path).unwrap()).unwrap()
+    };
+    let node = certificate(&house.path("a.crt"));
+    assert_eq!((node.common_name.as_str(), node.is_node()), ("a", true));
+    house.client("alice");
+    let client = certificate(&house.path("alice.crt"));
+    assert_eq!(
+        (client.common_name.as_str(), client.is_node()),
+        ("alice", false)
+    );
+}
