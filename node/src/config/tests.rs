@@ -1,5 +1,7 @@
 //! Tests of the configuration.
 
+mod secured;
+
 use super::*;
 
 fn settings() -> Settings {
@@ -41,6 +43,12 @@ fn said(flags: &[(&str, &str)]) -> Settings {
                 settings.peers = entries.map(Into::into).collect();
             }
             "--insecure" => settings.exposure = Exposure::Insecure,
+            "--tls-cert" => settings.tls.cert = Some(value.into()),
+            "--tls-key" => settings.tls.key = Some(value.into()),
+            "--tls-client-ca" => settings.tls.client_ca = Some(value.into()),
+            "--peer-tls-cert" => settings.tls.peer_cert = Some(value.into()),
+            "--peer-tls-key" => settings.tls.peer_key = Some(value.into()),
+            "--peer-tls-ca" => settings.tls.peer_ca = Some(value.into()),
             _ => panic!("no flag {flag}"),
         }
     }
