@@ -1,6 +1,6 @@
 //! The handle store: what an MCP server keeps between calls, under ids that it mints.
 
-use std::{convert::Infallible, future::Future, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use async_trait::async_trait;
 use helve_proto::v1::RecordInfo;

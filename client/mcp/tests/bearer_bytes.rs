@@ -74,7 +74,8 @@ fn changed(good: Vec<String>) -> impl Strategy<Value = String> {
     let change = (good, any::<prop::sample::Index>(), 1..LETTERS.len());
     change.prop_map(|(token, at, further)| {
         let mut token = token.into_bytes();
-        let letter = &mut token[at.index(token.len())];
+        let at = at.index(token.len());
+        let letter = &mut token[at];
         let place = LETTERS.iter().position(|other| other == letter).unwrap();
         *letter = LETTERS[(place + further) % LETTERS.len()];
         String::from_utf8(token).unwrap()

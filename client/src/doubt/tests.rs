@@ -1,5 +1,7 @@
 //! Versions and logs on a tool whose answers get lost.
 
+#![expect(clippy::unwrap_used, reason = "these are tests")]
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -99,7 +101,7 @@ impl StateTool for Lossy {
 #[tokio::test(start_paused = true)]
 async fn what_is_saved_or_appended_is_there_once_whichever_answers_are_lost() {
     for lost in 0..32_u32 {
-        let is_lost = move |write| write < 5 && lost & (1 << write) != 0;
+        let is_lost = move |write| write < 5 && lost & (1_u32 << write) != 0;
         let versions = Versions::new(Lossy::new(is_lost), "a").unwrap();
         let number = versions.save(&json!("state")).await.unwrap();
         assert_eq!(versions.list().await.unwrap(), [number], "{lost:b}");

@@ -142,10 +142,10 @@ impl Disk {
             .swept
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL) {
-            if let Err(error) = self.sweep() {
-                tracing::warn!(%error, "expired files were not all removed");
-            }
+        if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL)
+            && let Err(error) = self.sweep()
+        {
+            tracing::warn!(%error, "expired files were not all removed");
         }
     }
 
