@@ -75,6 +75,8 @@ mod partition;
 #[cfg(feature = "patterns")]
 mod prefixed;
 mod promises;
+#[cfg(test)]
+mod properties;
 mod record;
 #[cfg(feature = "patterns")]
 mod resolve;

@@ -16,6 +16,9 @@ pub mod boundary;
 pub mod cart;
 pub mod flow;
 pub mod legacy;
+#[cfg(test)]
+#[path = "../../src/properties.rs"]
+mod properties;
 pub mod reason;
 pub mod serve;
 pub mod state;

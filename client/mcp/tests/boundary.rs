@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod guarded;
+#[path = "../../src/properties.rs"]
+mod properties;
 
 use helve_client::MemoryBuilder;
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::guarded::{Ask, PLAIN, Replica};
+use crate::{
+    guarded::{Ask, PLAIN, Replica},
+    properties::check,
+};
 
 fn invalid() -> Value {
     json!({
@@ -143,28 +148,18 @@ async fn equal_arguments_in_another_order_are_the_same_request_and_none_are_empt
     assert!(done.to_string().contains(PLAIN), "{done}");
 }
 
-/// Ten thousand cases, or as many as the environment asks for.
 #[test]
 fn nothing_that_a_client_makes_up_reaches_a_handler() {
-    let cases = std::env::var("HELVE_CASES").ok();
-    let cases = cases.map_or(10_000, |cases| cases.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let replica = Replica::new(7, "shop", None);
     let echo = prop_oneof![any::<String>(), "h1\\.[A-Za-z0-9_-]{0,400}"];
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    TestRunner::new(config)
-        .run(&echo, |echo| {
-            let answer = runtime.block_on(replica.ask(&Ask::tool(), Some(&echo)));
-            prop_assert_eq!(answer, invalid());
-            Ok(())
-        })
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    check(&echo, |echo| {
+        let answer = runtime.block_on(replica.ask(&Ask::tool(), Some(&echo)));
+        prop_assert_eq!(answer, invalid());
+        Ok(())
+    });
     assert_eq!(replica.runs(), 0);
 }

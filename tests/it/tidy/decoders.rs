@@ -39,6 +39,8 @@ struct Decoder {
     shown: Shown,
 }
 
+/// What runs the properties of the client and of the MCP servers.
+const RUNNER: &str = "client/src/properties.rs";
 const STATE_CODEC: &str = "client/src/state_codec/tests.rs";
 const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
@@ -277,7 +279,12 @@ pub(super) fn check_tests(read: impl Fn(&str) -> String) -> Vec<Finding> {
         if !is_property(&text, test) {
             missing("there is no such property test");
         }
-        if !text.contains("HELVE_CASES") || !text.contains("10_000") {
+        let runner = if text.contains("properties::check") {
+            read(RUNNER)
+        } else {
+            text
+        };
+        if !runner.contains("HELVE_CASES") || !runner.contains("10_000") {
             missing("it must run ten thousand cases, or as many as HELVE_CASES says");
         }
         let filters = fuzz.split_whitespace();
@@ -374,6 +381,7 @@ mod tests {
             "Makefile" => {
                 "\nfuzz: x\n\tclient_makes_up state_codec::tests bytes_on_the_wire\n\n".to_owned()
             }
+            RUNNER => "HELVE_CASES 10_000".to_owned(),
             file => {
                 let names = DECODERS.iter().filter_map(|decoder| match decoder.shown {
                     Shown::By(in_file, test) if in_file == file => Some(test),
@@ -386,6 +394,10 @@ mod tests {
         };
         assert!(check_tests(all).is_empty());
         let small = |file: &str| all(file).replace("10_000", "300");
+        assert!(!check_tests(small).is_empty());
+        let shared = |file: &str| all(file).replace("HELVE_CASES 10_000 p", "properties::check p");
+        assert!(check_tests(shared).is_empty());
+        let small = |file: &str| shared(file).replace("10_000", "300");
         assert!(!check_tests(small).is_empty());
         let unrun = |file: &str| all(file).replace("client_makes_up", "");
         assert!(!check_tests(unrun).is_empty());

@@ -1,6 +1,6 @@
 //! Whatever a client makes up as a tool's arguments, or as its user's answer, is refused or means what it says.
 
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use rmcp::model::{InputResponses, JsonObject};
 use serde_json::{Value, json};
 
@@ -10,22 +10,7 @@ use super::{
     confirm::consent,
     error::ToolError,
 };
-
-/// Cases of each property: ten thousand, or as many as the environment asks for.
-fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let cases = std::env::var("HELVE_CASES").ok();
-    let cases = cases.map_or(10_000, |cases| {
-        cases.parse().expect("HELVE_CASES is a number")
-    });
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    TestRunner::new(config)
-        .run(strategy, property)
-        .unwrap_or_else(|failure| panic!("{failure}"));
-}
+use crate::properties::check;
 
 /// JSON as it may stand in a request: now and then what belongs there, mostly not.
 fn json() -> impl Strategy<Value = Value> {

@@ -1,6 +1,6 @@
 //! No bytes that are stored make a decoder do worse than refuse, whoever put them there.
 
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use rmcp::transport::{
     auth::{AuthError, StoredAuthorizationState, StoredCredentials},
     streamable_http_server::session::SessionState,
@@ -8,22 +8,7 @@ use rmcp::transport::{
 use serde_json::{Value, json};
 
 use super::credentials::decode;
-
-/// Cases of each property: ten thousand, or as many as the environment asks for.
-fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let cases = std::env::var("HELVE_CASES").ok();
-    let cases = cases.map_or(10_000, |cases| {
-        cases.parse().expect("HELVE_CASES is a number")
-    });
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    TestRunner::new(config)
-        .run(strategy, property)
-        .unwrap_or_else(|failure| panic!("{failure}"));
-}
+use crate::properties::check;
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![

@@ -8,6 +8,8 @@ mod gates;
 mod house;
 mod legacy;
 mod outages;
+#[path = "../../../src/properties.rs"]
+mod properties;
 mod requests;
 mod tools;
 mod wire;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use helve_client::StateTool;
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::{
     house::{House, READS},
+    properties::check,
     wire::Post,
 };
 
@@ -23,11 +24,8 @@ struct MadeUp {
     headers: Vec<(&'static str, String)>,
 }
 
-/// Ten thousand cases, or as many as the environment asks for.
 #[test]
 fn requests_that_a_client_makes_up_are_answered_and_store_nothing() {
-    let cases = std::env::var("HELVE_CASES").ok();
-    let cases = cases.map_or(10_000, |cases| cases.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -49,22 +47,15 @@ fn requests_that_a_client_makes_up_are_answered_and_store_nothing() {
             (answer.status(), answer.bytes().await.unwrap())
         })
     };
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    TestRunner::new(config)
-        .run(&made_up(), |made_up| {
-            let (status, body) = send(&made_up);
-            prop_assert!(!status.is_server_error(), "{status}: {body:?}");
-            if let Ok(Value::Object(answer)) = serde_json::from_slice(&body) {
-                let code = answer.get("error").and_then(|error| error["code"].as_i64());
-                prop_assert_ne!(code, Some(INTERNAL_ERROR), "{:?}", answer);
-            }
-            Ok(())
-        })
-        .unwrap_or_else(|failure| panic!("{failure}"));
+    check(&made_up(), |made_up| {
+        let (status, body) = send(&made_up);
+        prop_assert!(!status.is_server_error(), "{status}: {body:?}");
+        if let Ok(Value::Object(answer)) = serde_json::from_slice(&body) {
+            let code = answer.get("error").and_then(|error| error["code"].as_i64());
+            prop_assert_ne!(code, Some(INTERNAL_ERROR), "{:?}", answer);
+        }
+        Ok(())
+    });
     let stored = runtime.block_on(house.keys().list("")).unwrap();
     assert!(stored.is_empty(), "{stored:?}");
     let good = Post::call("exists", &json!({"key": "k"}));

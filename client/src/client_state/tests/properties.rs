@@ -1,6 +1,6 @@
 //! No bytes make a decoder do worse than refuse.
 
-use proptest::{prelude::*, sample::Index, test_runner::TestRunner};
+use proptest::{prelude::*, sample::Index};
 use serde_json::{Value, json};
 
 use super::{
@@ -12,23 +12,7 @@ use super::{
     },
     seal,
 };
-use crate::error::ErrorKind;
-
-/// Cases of each property: ten thousand, or as many as the environment asks for.
-fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let cases = std::env::var("HELVE_CASES").ok();
-    let cases = cases.map_or(10_000, |cases| {
-        cases.parse().expect("HELVE_CASES is a number")
-    });
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    TestRunner::new(config)
-        .run(strategy, property)
-        .unwrap_or_else(|failure| panic!("{failure}"));
-}
+use crate::{error::ErrorKind, properties::check};
 
 /// Tenant, owner, place, field: short, so that they meet.
 fn names() -> impl Strategy<Value = [String; 4]> {
