@@ -6,7 +6,7 @@ use std::{fmt, fs, path::Path, path::PathBuf};
 
 use helve_proto::Reason;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use create::create_state_tool;
 
@@ -45,9 +45,24 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// URL, so that its password need not stand in the document. What is not listed is refused, not passed over.
 #[derive(Debug, Clone)]
 pub struct StateToolConfig {
+    shared: Shared,
     kind: Kind,
 }
 
+/// What every type takes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shared {
+    prefix: Option<String>,
+    ttl: Option<u64>,
+    deadline_ms: Option<u64>,
+}
+
+impl Shared {
+    const FIELDS: [&str; 3] = ["prefix", "ttl", "deadline_ms"];
+}
+
+/// What each type takes besides.
 #[derive(Debug, Clone)]
 enum Kind {
     Helve(Helve),
@@ -63,20 +78,14 @@ enum Kind {
 struct Helve {
     endpoints: Vec<String>,
     owner: Option<String>,
-    prefix: Option<String>,
-    ttl: Option<u64>,
     idle_ttl: Option<u64>,
-    deadline_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Memory {
-    prefix: Option<String>,
-    ttl: Option<u64>,
     idle_ttl: Option<u64>,
     gc_interval: Option<u64>,
-    deadline_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -87,9 +96,6 @@ struct Memory {
 )]
 struct File {
     path: PathBuf,
-    prefix: Option<String>,
-    ttl: Option<u64>,
-    deadline_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -101,9 +107,6 @@ struct File {
 struct Redis {
     url: Option<Secret>,
     url_file: Option<PathBuf>,
-    prefix: Option<String>,
-    ttl: Option<u64>,
-    deadline_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -117,9 +120,6 @@ struct Postgres {
     url_file: Option<PathBuf>,
     #[serde(default = "agent_states")]
     table: String,
-    prefix: Option<String>,
-    ttl: Option<u64>,
-    deadline_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -136,8 +136,6 @@ struct S3 {
     secret_access_key_file: Option<PathBuf>,
     #[serde(default)]
     allow_http: bool,
-    prefix: Option<String>,
-    deadline_ms: Option<u64>,
 }
 
 /// A text that no log shows.
@@ -163,8 +161,7 @@ fn agent_states() -> String {
 #[serde(deny_unknown_fields)]
 struct Section {
     r#type: String,
-    #[serde(default)]
-    config: Value,
+    config: Option<Map<String, Value>>,
 }
 
 impl StateToolConfig {
@@ -181,17 +178,25 @@ impl StateToolConfig {
             .get("state_tool")
             .or_else(|| agent?.get("state_tool"))
             .ok_or_else(|| refused("the document has no `state_tool`, at its top or in `agent`"))?;
-        let section: Section = serde_json::from_value(section.clone())
+        let Section { r#type, config } = serde_json::from_value(section.clone())
             .map_err(|error| refused(format!("state_tool: {error}")))?;
-        let Section { r#type, config } = section;
+        let (shared, own): (Map<_, _>, Map<_, _>) = config
+            .unwrap_or_default()
+            .into_iter()
+            .partition(|(field, _)| Shared::FIELDS.contains(&field.as_str()));
+        let shared: Shared = typed(&r#type, shared)?;
         let kind = match r#type.as_str() {
-            "helve" => Kind::Helve(typed(&r#type, config)?),
-            "memory" if config.is_null() => Kind::Memory(Memory::default()),
-            "memory" => Kind::Memory(typed(&r#type, config)?),
-            "file" => Kind::File(typed(&r#type, config)?),
-            "redis" => Kind::Redis(typed(&r#type, config)?),
-            "postgres" => Kind::Postgres(typed(&r#type, config)?),
-            "s3" => Kind::S3(typed(&r#type, config)?),
+            "helve" => Kind::Helve(typed(&r#type, own)?),
+            "memory" => Kind::Memory(typed(&r#type, own)?),
+            "file" => Kind::File(typed(&r#type, own)?),
+            "redis" => Kind::Redis(typed(&r#type, own)?),
+            "postgres" => Kind::Postgres(typed(&r#type, own)?),
+            "s3" if shared.ttl.is_some() => {
+                let message =
+                    "state_tool: config of s3: unknown field `ttl`: objects do not expire";
+                return Err(refused(message));
+            }
+            "s3" => Kind::S3(typed(&r#type, own)?),
             unknown => {
                 let known = KINDS.map(|kind| format!("`{kind}`")).join(", ");
                 let message =
@@ -199,7 +204,7 @@ impl StateToolConfig {
                 return Err(refused(message));
             }
         };
-        Ok(Self { kind })
+        Ok(Self { shared, kind })
     }
 
     /// Of a document in a file.
@@ -224,13 +229,8 @@ impl StateToolConfig {
     }
 }
 
-fn typed<C: DeserializeOwned>(kind: &str, config: Value) -> Result<C, Error> {
-    let config = if config.is_null() {
-        Value::Object(serde_json::Map::new())
-    } else {
-        config
-    };
-    serde_json::from_value(config)
+fn typed<C: DeserializeOwned>(kind: &str, config: Map<String, Value>) -> Result<C, Error> {
+    serde_json::from_value(config.into())
         .map_err(|error| refused(format!("state_tool: config of {kind}: {error}")))
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Helve, Kind, Memory, StateToolConfig, refused};
+use super::{Helve, Kind, Memory, Shared, StateToolConfig, refused};
 use crate::{
     cluster::ClusterBuilder, error::Error, keys::KeyOptions, memory::MemoryBuilder,
     prefixed::Prefixed, state_tool::StateTool,
@@ -16,53 +16,86 @@ use crate::{
 /// [`Invalid`](crate::ErrorKind::Invalid) if an address, a name or a time is none.
 /// [`Unavailable`](crate::ErrorKind::Unavailable) if a file cannot be read or a directory cannot be made.
 pub fn create_state_tool(config: &StateToolConfig) -> Result<Arc<dyn StateTool>, Error> {
-    let (tool, prefix) = match &config.kind {
-        Kind::Helve(config) => (helve(config)?, &config.prefix),
-        Kind::Memory(config) => (memory(config)?, &config.prefix),
-        Kind::File(config) => (file::create(config)?, &config.prefix),
-        Kind::Redis(config) => (redis::create(config)?, &config.prefix),
-        Kind::Postgres(config) => (postgres::create(config)?, &config.prefix),
-        Kind::S3(config) => (s3::create(config)?, &config.prefix),
+    let shared = &config.shared;
+    let tool = match &config.kind {
+        Kind::Helve(config) => helve(config, shared)?,
+        Kind::Memory(config) => memory(config, shared)?,
+        Kind::File(config) => file::create(config, shared)?,
+        Kind::Redis(config) => redis::create(config, shared)?,
+        Kind::Postgres(config) => postgres::create(config, shared)?,
+        Kind::S3(config) => s3::create(config, shared)?,
     };
-    Ok(match prefix.as_deref() {
+    Ok(match shared.prefix.as_deref() {
         None | Some("") => tool,
         Some(prefix) => Arc::new(Prefixed::new(tool, prefix)),
     })
 }
 
-fn helve(config: &Helve) -> Result<Arc<dyn StateTool>, Error> {
+fn helve(config: &Helve, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
     let mut builder = ClusterBuilder::new(&config.endpoints);
-    if let Some(deadline) = deadline(config.deadline_ms)? {
+    if let Some(deadline) = shared.deadline()? {
         builder = builder.deadline(deadline);
     }
-    let mut options = key_options(config.ttl, config.idle_ttl)?;
+    let mut options = key_options(shared, config.idle_ttl)?;
     if let Some(owner) = &config.owner {
         options = options.owner(owner);
     }
     Ok(Arc::new(builder.build()?.keys(options)))
 }
 
-fn memory(config: &Memory) -> Result<Arc<dyn StateTool>, Error> {
+fn memory(config: &Memory, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
     let mut builder = MemoryBuilder::new();
     if let Some(interval) = seconds("gc_interval", config.gc_interval)? {
         builder = builder.gc_interval(interval);
     }
-    if let Some(deadline) = deadline(config.deadline_ms)? {
+    if let Some(deadline) = shared.deadline()? {
         builder = builder.deadline(deadline);
     }
-    let options = key_options(config.ttl, config.idle_ttl)?;
+    let options = key_options(shared, config.idle_ttl)?;
     Ok(Arc::new(builder.build()?.keys(options)))
 }
 
-fn key_options(ttl: Option<u64>, idle_ttl: Option<u64>) -> Result<KeyOptions, Error> {
+fn key_options(shared: &Shared, idle_ttl: Option<u64>) -> Result<KeyOptions, Error> {
     let mut options = KeyOptions::new();
-    if let Some(ttl) = seconds("ttl", ttl)? {
+    if let Some(ttl) = shared.ttl()? {
         options = options.default_ttl(ttl);
     }
     if let Some(ttl) = seconds("idle_ttl", idle_ttl)? {
         options = options.idle_ttl(ttl);
     }
     Ok(options)
+}
+
+impl Shared {
+    fn ttl(&self) -> Result<Option<Duration>, Error> {
+        seconds("ttl", self.ttl)
+    }
+
+    fn deadline(&self) -> Result<Option<Duration>, Error> {
+        if self.deadline_ms == Some(0) {
+            return Err(refused(
+                "state_tool: config: deadline_ms of 0: no call would be answered",
+            ));
+        }
+        Ok(self.deadline_ms.map(Duration::from_millis))
+    }
+
+    #[cfg(any(
+        feature = "file",
+        feature = "redis",
+        feature = "postgres",
+        feature = "s3"
+    ))]
+    fn tool_options(&self) -> Result<crate::ToolOptions, Error> {
+        let mut options = crate::ToolOptions::new();
+        if let Some(ttl) = self.ttl()? {
+            options = options.default_ttl(ttl);
+        }
+        if let Some(deadline) = self.deadline()? {
+            options = options.deadline(deadline);
+        }
+        Ok(options)
+    }
 }
 
 fn seconds(name: &str, seconds: Option<u64>) -> Result<Option<Duration>, Error> {
@@ -74,22 +107,13 @@ fn seconds(name: &str, seconds: Option<u64>) -> Result<Option<Duration>, Error> 
     Ok(seconds.map(Duration::from_secs))
 }
 
-fn deadline(deadline_ms: Option<u64>) -> Result<Option<Duration>, Error> {
-    if deadline_ms == Some(0) {
-        return Err(refused(
-            "state_tool: config: deadline_ms of 0: no call would be answered",
-        ));
-    }
-    Ok(deadline_ms.map(Duration::from_millis))
-}
-
 #[cfg(feature = "file")]
 mod file {
-    use super::{Arc, Error, StateTool, tool_options};
+    use super::{Arc, Error, Shared, StateTool};
     use crate::{FileTool, tool_config::File};
 
-    pub(super) fn create(config: &File) -> Result<Arc<dyn StateTool>, Error> {
-        let options = tool_options(config.ttl, config.deadline_ms)?;
+    pub(super) fn create(config: &File, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
+        let options = shared.tool_options()?;
         Ok(Arc::new(FileTool::open(&config.path, options)?))
     }
 }
@@ -98,11 +122,11 @@ use missing as file;
 
 #[cfg(feature = "redis")]
 mod redis {
-    use super::{Arc, Error, StateTool, tool_options, url};
+    use super::{Arc, Error, Shared, StateTool, url};
     use crate::{RedisTool, tool_config::Redis};
 
-    pub(super) fn create(config: &Redis) -> Result<Arc<dyn StateTool>, Error> {
-        let options = tool_options(config.ttl, config.deadline_ms)?;
+    pub(super) fn create(config: &Redis, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
+        let options = shared.tool_options()?;
         let url = url(config.url.as_ref(), config.url_file.as_deref())?;
         Ok(Arc::new(RedisTool::new(&url, options)?))
     }
@@ -112,11 +136,11 @@ use missing as redis;
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use super::{Arc, Error, StateTool, tool_options, url};
+    use super::{Arc, Error, Shared, StateTool, url};
     use crate::{PostgresTool, tool_config::Postgres};
 
-    pub(super) fn create(config: &Postgres) -> Result<Arc<dyn StateTool>, Error> {
-        let options = tool_options(config.ttl, config.deadline_ms)?;
+    pub(super) fn create(config: &Postgres, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
+        let options = shared.tool_options()?;
         let url = url(config.url.as_ref(), config.url_file.as_deref())?;
         Ok(Arc::new(PostgresTool::new(&url, &config.table, options)?))
     }
@@ -126,13 +150,13 @@ use missing as postgres;
 
 #[cfg(feature = "s3")]
 mod s3 {
-    use super::{Arc, Error, StateTool, refused, tool_options};
+    use super::{Arc, Error, Shared, StateTool, refused};
     use crate::{
         S3Options, S3Tool,
         tool_config::{S3, read},
     };
 
-    pub(super) fn create(config: &S3) -> Result<Arc<dyn StateTool>, Error> {
+    pub(super) fn create(config: &S3, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
         let mut s3 = S3Options::new(&config.bucket);
         if let Some(region) = &config.region {
             s3 = s3.region(region);
@@ -152,10 +176,7 @@ mod s3 {
         if config.allow_http {
             s3 = s3.allow_http();
         }
-        Ok(Arc::new(S3Tool::new(
-            &s3,
-            tool_options(None, config.deadline_ms)?,
-        )?))
+        Ok(Arc::new(S3Tool::new(&s3, shared.tool_options()?)?))
     }
 }
 #[cfg(not(feature = "s3"))]
@@ -169,7 +190,7 @@ use missing as s3;
     feature = "s3"
 )))]
 mod missing {
-    use super::{Arc, Error, StateTool};
+    use super::{Arc, Error, Shared, StateTool};
     use crate::{error::ErrorKind, tool_config};
 
     pub(super) trait Feature {
@@ -192,30 +213,16 @@ mod missing {
         const FEATURE: &str = "s3";
     }
 
-    pub(super) fn create<C: Feature>(_config: &C) -> Result<Arc<dyn StateTool>, Error> {
+    pub(super) fn create<C: Feature>(
+        _config: &C,
+        _shared: &Shared,
+    ) -> Result<Arc<dyn StateTool>, Error> {
         let feature = C::FEATURE;
         let message = format!(
             "state_tool: this build has no type `{feature}`: build helve-client with its feature `{feature}`"
         );
         Err(Error::new(ErrorKind::Unsupported, message))
     }
-}
-
-#[cfg(any(
-    feature = "file",
-    feature = "redis",
-    feature = "postgres",
-    feature = "s3"
-))]
-fn tool_options(ttl: Option<u64>, deadline_ms: Option<u64>) -> Result<crate::ToolOptions, Error> {
-    let mut options = crate::ToolOptions::new();
-    if let Some(ttl) = seconds("ttl", ttl)? {
-        options = options.default_ttl(ttl);
-    }
-    if let Some(deadline) = deadline(deadline_ms)? {
-        options = options.deadline(deadline);
-    }
-    Ok(options)
 }
 
 #[cfg(any(feature = "redis", feature = "postgres"))]

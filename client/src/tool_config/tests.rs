@@ -62,11 +62,8 @@ fn the_documents_of_the_seed_are_understood_as_they_are() {
         assert_eq!(config.kind(), kind);
     }
     let config = StateToolConfig::from_yaml(REDIS).unwrap();
-    let Kind::Redis(redis) = &config.kind else {
-        panic!("{config:?}");
-    };
-    assert_eq!(redis.prefix.as_deref(), Some("caxton:agents:"));
-    assert_eq!(redis.ttl, Some(3600));
+    assert_eq!(config.shared.prefix.as_deref(), Some("caxton:agents:"));
+    assert_eq!(config.shared.ttl, Some(3600));
     let config = StateToolConfig::from_yaml(POSTGRES).unwrap();
     assert!(!format!("{config:?}").contains("pass"), "{config:?}");
 }
@@ -132,6 +129,10 @@ fn what_a_document_must_not_say_is_refused_by_name() {
         (
             "state_tool: {type: helve, config: {endpoints: ['no endpoint']}}",
             "no endpoint",
+        ),
+        (
+            "state_tool: {type: redis, config: {url: 'redis://h', tabel: t}}",
+            "unknown field `tabel`",
         ),
         (
             "state_tool: {type: s3, config: {bucket: b, ttl: 5}}",
