@@ -179,10 +179,8 @@ impl Keys {
 #[async_trait]
 impl StateTool for Keys {
     async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
-        match self.write(key, value, ttl, None).await? {
-            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
-            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
-        }
+        let stored = self.write(key, value, ttl, None).await?;
+        stored.unconditional()
     }
 
     async fn store_if(

@@ -144,3 +144,13 @@ pub enum StoreOutcome {
         revision: u64,
     },
 }
+
+impl StoreOutcome {
+    /// What a store without condition did.
+    pub(crate) fn unconditional(self) -> Result<RecordInfo, Error> {
+        match self {
+            Self::Created(info) | Self::Replaced(info) => Ok(info),
+            Self::Conflict { .. } => Err(Error::internal("a conflict without condition")),
+        }
+    }
+}

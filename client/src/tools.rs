@@ -4,6 +4,7 @@ mod bounds;
 #[cfg(feature = "file")]
 mod file;
 mod gate;
+mod keeper;
 #[cfg(any(feature = "file", feature = "s3"))]
 mod names;
 #[cfg(feature = "postgres")]

@@ -28,17 +28,15 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), Error> {
     check_key(prefix)
 }
 
-/// A value as JSON text.
-pub(super) fn encode(value: &Value) -> Result<String, Error> {
-    let json = value.to_string();
-    if json.len() > VALUE_BYTES_MAX {
-        let message = format!(
-            "a value of {} bytes as JSON, and {VALUE_BYTES_MAX} are allowed",
-            json.len()
-        );
+/// Answers the bytes of the value as JSON.
+pub(super) fn check_value(value: &Value) -> Result<usize, Error> {
+    let bytes = value.to_string().len();
+    if bytes > VALUE_BYTES_MAX {
+        let message =
+            format!("a value of {bytes} bytes as JSON, and {VALUE_BYTES_MAX} are allowed");
         return Err(Error::refused(Reason::TooLarge, message, 0, 0));
     }
-    Ok(json)
+    Ok(bytes)
 }
 
 pub(super) fn check_keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>) -> Result<(), Error> {
@@ -52,24 +50,20 @@ pub(super) fn check_keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>) ->
     keys.map(String::as_str).try_for_each(check_key)
 }
 
-/// The items of a batch with their values as JSON text.
-pub(super) fn check_batch(items: &[(String, Value)]) -> Result<Vec<(String, String)>, Error> {
+pub(super) fn check_batch(items: &[(String, Value)]) -> Result<(), Error> {
     check_keys(items.iter().map(|(key, _)| key))?;
     let mut keys = HashSet::new();
     let mut bytes = 0;
-    let mut encoded = Vec::with_capacity(items.len());
     for (key, value) in items {
         if !keys.insert(key) {
             let message = format!("the key {key:?} stands twice in a batch");
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
-        let json = encode(value)?;
-        bytes += key.len() + json.len();
-        encoded.push((key.clone(), json));
+        bytes += key.len() + check_value(value)?;
     }
     if bytes > BATCH_BYTES_MAX {
         let message = format!("a batch of {bytes} bytes, and {BATCH_BYTES_MAX} are allowed");
         return Err(Error::refused(Reason::TooLarge, message, 0, 0));
     }
-    Ok(encoded)
+    Ok(())
 }

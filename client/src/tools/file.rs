@@ -5,28 +5,27 @@ mod disk;
 mod lock;
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use async_trait::async_trait;
 use helve_proto::v1::RecordInfo;
 use serde_json::Value;
 
-use self::{disk::Disk, lock::Access};
+use self::disk::Disk;
 use super::{
-    ToolOptions,
-    bounds::{check_batch, check_key, check_keys, check_prefix, encode},
+    Lifespan, ToolOptions,
     gate::Gate,
+    keeper::{self, Access, Keeper},
     row::Row,
 };
 use crate::{
     error::{Error, ErrorKind},
     promises::Promises,
     record::{Listing, Record},
-    state_tool::{StateTool, StoreOutcome},
-    ttl::Ttl,
+    state_tool::StoreOutcome,
 };
 
 /// Keys as files below a directory, for development and for one machine. Any number of tools and processes may share the
@@ -46,7 +45,6 @@ use crate::{
 pub struct FileTool {
     disk: Arc<Disk>,
     gate: Gate,
-    options: ToolOptions,
 }
 
 impl FileTool {
@@ -68,11 +66,9 @@ impl FileTool {
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) if it cannot be made; [`Invalid`](ErrorKind::Invalid) for a lifetime of zero.
     pub fn open(directory: impl AsRef<Path>, options: ToolOptions) -> Result<Self, Error> {
-        options.lifespan(Ttl::Default)?;
         Ok(Self {
+            gate: Gate::new(options)?,
             disk: Arc::new(Disk::open(PathBuf::from(directory.as_ref()))?),
-            gate: Gate::new(options.deadline),
-            options,
         })
     }
 
@@ -81,125 +77,98 @@ impl FileTool {
     /// # Errors
     /// Those of every write.
     pub async fn sweep(&self) -> Result<usize, Error> {
-        let swept = self.with(Access::Alone, Disk::sweep);
-        self.gate.write(swept).await
+        keeper::write(self, |lock| self.with(lock, Disk::sweep)).await
     }
 
-    /// Waits for the lock, then works where the runtime may block.
+    /// Works where the runtime may block. The lock is held until the work is done, whether or not somebody still waits for it.
     async fn with<O: Send + 'static>(
         &self,
-        access: Access,
+        lock: fs::File,
         work: impl FnOnce(&Disk) -> Result<O, Error> + Send + 'static,
     ) -> Result<O, Error> {
         let disk = Arc::clone(&self.disk);
-        let held = lock::acquire(&disk, access).await?;
         let worked = tokio::task::spawn_blocking(move || {
             let outcome = work(&disk);
-            drop(held);
+            drop(lock);
             outcome
         });
         worked
             .await
             .map_err(|error| Error::internal("a file's writer panicked").with_source(error))?
     }
-
-    async fn write(
-        &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        if_revision: Option<u64>,
-    ) -> Result<StoreOutcome, Error> {
-        check_key(key)?;
-        encode(value)?;
-        let lifespan = self.options.lifespan(ttl)?;
-        let (key, value) = (key.to_owned(), value.clone());
-        let stored = self.with(Access::Alone, move |disk| {
-            disk.store(key, value, lifespan, if_revision)
-        });
-        self.gate.write(stored).await
-    }
 }
 
 #[async_trait]
-impl StateTool for FileTool {
-    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
-        match self.write(key, value, ttl, None).await? {
-            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
-            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
-        }
+impl Keeper for FileTool {
+    type Way = fs::File;
+
+    fn gate(&self) -> &Gate {
+        &self.gate
     }
 
-    async fn store_if(
-        &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        revision: u64,
-    ) -> Result<StoreOutcome, Error> {
-        self.write(key, value, ttl, Some(revision)).await
-    }
-
-    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
-        check_key(key)?;
-        let key = key.to_owned();
-        let read = self.with(Access::Shared, move |disk| disk.live(&key));
-        Ok(self.gate.read(read).await?.map(Row::into_record))
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Error> {
-        check_key(key)?;
-        let key = key.to_owned();
-        let deleted = self.with(Access::Alone, move |disk| disk.delete(&key));
-        self.gate.write(deleted).await
-    }
-
-    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let listing = self.list_values(prefix).await?;
-        listing.try_map(|record| Ok(record.info))
-    }
-
-    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
-        check_prefix(prefix)?;
-        let prefix = prefix.to_owned();
-        let listed = self.with(Access::Shared, move |disk| disk.list(&prefix));
-        self.gate.read(listed).await
-    }
-
-    async fn exists(&self, key: &str) -> Result<bool, Error> {
-        Ok(self.retrieve_record(key).await?.is_some())
-    }
-
-    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
-        check_batch(items)?;
-        let lifespan = self.options.lifespan(Ttl::Default)?;
-        let items = items.to_vec();
-        let stored = self.with(Access::Alone, move |disk| disk.store_all(items, lifespan));
-        self.gate.write(stored).await
-    }
-
-    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
-        check_keys(keys.iter())?;
-        let keys = keys.to_vec();
-        let read = self.with(Access::Shared, move |disk| {
-            let values = keys.iter().map(|key| disk.live(key));
-            values
-                .map(|row| Ok(row?.map(|row| row.value)))
-                .collect::<Result<Vec<_>, Error>>()
-        });
-        self.gate.read(read).await
-    }
-
-    fn promises(&self) -> Promises {
+    fn promised(&self) -> Promises {
         Self::PROMISES
     }
 
-    fn deadline(&self) -> Duration {
-        self.gate.deadline()
+    async fn reach(&self, access: Access) -> Result<fs::File, Error> {
+        lock::acquire(&self.disk, access).await
     }
 
-    fn close(&self) {
-        self.gate.close();
+    async fn put(
+        &self,
+        lock: fs::File,
+        (key, value): (&str, &Value),
+        lifespan: Lifespan,
+        if_revision: Option<u64>,
+    ) -> Result<StoreOutcome, Error> {
+        let (key, value) = (key.to_owned(), value.clone());
+        let store = move |disk: &Disk| disk.store(key, value, lifespan, if_revision);
+        self.with(lock, store).await
+    }
+
+    async fn put_all(
+        &self,
+        lock: fs::File,
+        items: &[(String, Value)],
+        lifespan: Lifespan,
+    ) -> Result<(), Error> {
+        let items = items.to_vec();
+        self.with(lock, move |disk| disk.store_all(items, lifespan))
+            .await
+    }
+
+    async fn get(
+        &self,
+        lock: fs::File,
+        keys: &[String],
+    ) -> Result<Vec<Option<Record<Value>>>, Error> {
+        let keys = keys.to_vec();
+        self.with(lock, move |disk| {
+            let rows = keys.iter().map(|key| disk.live(key));
+            rows.map(|row| Ok(row?.map(Row::into_record))).collect()
+        })
+        .await
+    }
+
+    async fn has(&self, lock: fs::File, key: &str) -> Result<bool, Error> {
+        let key = key.to_owned();
+        self.with(lock, move |disk| Ok(disk.live(&key)?.is_some()))
+            .await
+    }
+
+    async fn remove(&self, lock: fs::File, key: &str) -> Result<(), Error> {
+        let key = key.to_owned();
+        self.with(lock, move |disk| disk.delete(&key)).await
+    }
+
+    async fn infos(&self, lock: fs::File, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
+        let listing = self.records(lock, prefix).await?;
+        listing.try_map(|record| Ok(record.info))
+    }
+
+    async fn records(&self, lock: fs::File, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
+        let prefix = prefix.to_owned();
+        self.with(lock, move |disk| disk.list(&prefix)).await
     }
 }
 

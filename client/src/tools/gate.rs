@@ -1,69 +1,82 @@
 //! What every call passes: the tool is open, and the call ends within its deadline.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
+use super::ToolOptions;
 use crate::{
     client::DEADLINE_MAX,
     error::{Error, ErrorKind},
+    ttl::Ttl,
 };
 
 #[derive(Debug)]
 pub(super) struct Gate {
     closed: AtomicBool,
-    deadline: Duration,
+    options: ToolOptions,
+}
+
+/// One call, which ends by then.
+#[derive(Debug)]
+pub(super) struct Call {
+    until: Instant,
 }
 
 impl Gate {
-    pub(super) fn new(deadline: Duration) -> Self {
-        Self {
+    pub(super) fn new(options: ToolOptions) -> Result<Self, Error> {
+        options.lifespan(Ttl::Default)?;
+        Ok(Self {
             closed: AtomicBool::new(false),
-            deadline: deadline.min(DEADLINE_MAX),
-        }
+            options: options.deadline(options.deadline.min(DEADLINE_MAX)),
+        })
     }
 
-    pub(super) fn deadline(&self) -> Duration {
-        self.deadline
+    pub(super) fn options(&self) -> &ToolOptions {
+        &self.options
     }
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// A call without effect.
-    pub(super) async fn read<O>(
+    pub(super) fn begin(&self) -> Result<Call, Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::closed());
+        }
+        Ok(Call {
+            until: Instant::now() + self.options.deadline,
+        })
+    }
+}
+
+impl Call {
+    pub(super) async fn without_effect<O>(
         &self,
-        call: impl Future<Output = Result<O, Error>> + Send,
+        work: impl Future<Output = Result<O, Error>> + Send,
     ) -> Result<O, Error> {
         let late = (ErrorKind::Unavailable, "no answer came within the deadline");
-        self.pass(call, late).await
+        self.within(work, late).await
     }
 
-    /// A call that may have taken effect when its time is over.
-    pub(super) async fn write<O>(
+    /// What may have taken effect when its time is over.
+    pub(super) async fn with_effect<O>(
         &self,
-        call: impl Future<Output = Result<O, Error>> + Send,
+        work: impl Future<Output = Result<O, Error>> + Send,
     ) -> Result<O, Error> {
         let late = (
             ErrorKind::Ambiguous,
             "no answer came within the deadline, and whether the write took effect is not known",
         );
-        self.pass(call, late).await
+        self.within(work, late).await
     }
 
-    async fn pass<O>(
+    async fn within<O>(
         &self,
-        call: impl Future<Output = Result<O, Error>> + Send,
+        work: impl Future<Output = Result<O, Error>> + Send,
         (kind, message): (ErrorKind, &str),
     ) -> Result<O, Error> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::closed());
-        }
-        let called = timeout(self.deadline, call).await;
-        called.unwrap_or_else(|_elapsed| Err(Error::new(kind, message)))
+        let worked = timeout_at(self.until, work).await;
+        worked.unwrap_or_else(|_elapsed| Err(Error::new(kind, message)))
     }
 }

@@ -3,7 +3,7 @@
 mod connect;
 mod sql;
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{collections::HashMap, fmt};
 
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
@@ -18,16 +18,15 @@ use self::{
 };
 use super::{
     Lifespan, ToolOptions,
-    bounds::{check_batch, check_key, check_keys, check_prefix, encode},
     gate::Gate,
+    keeper::{Access, Keeper},
 };
 use crate::{
     error::Error,
     limits::LIST_KEYS_MAX,
     promises::Promises,
     record::{Listing, Record, decode},
-    state_tool::{StateTool, StoreOutcome},
-    ttl::Ttl,
+    state_tool::StoreOutcome,
 };
 
 /// Keys in one table of a PostgreSQL database, 14 or newer. The table is made, with a sequence for the revisions, by the first call
@@ -47,7 +46,6 @@ pub struct PostgresTool {
     statements: Statements,
     is_made: OnceCell<()>,
     gate: Gate,
-    options: ToolOptions,
 }
 
 impl PostgresTool {
@@ -71,17 +69,59 @@ impl PostgresTool {
     /// [`Invalid`](crate::ErrorKind::Invalid) if the URL is none, if it asks for TLS, if the table is not named `NAME` or
     /// `SCHEMA.NAME` of `[a-z0-9_]`, or for a lifetime of zero.
     pub fn new(url: &str, table: &str, options: ToolOptions) -> Result<Self, Error> {
-        options.lifespan(Ttl::Default)?;
+        let gate = Gate::new(options)?;
         Ok(Self {
             statements: Statements::of_table(table)?,
-            pool: connect::pool(url, options.deadline)?,
+            pool: connect::pool(url, gate.options().deadline)?,
             is_made: OnceCell::new(),
-            gate: Gate::new(options.deadline),
-            options,
+            gate,
         })
     }
+}
 
-    async fn connection(&self) -> Result<Object, Error> {
+async fn query(
+    connection: &Object,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, Error> {
+    let statement = connection.prepare_cached(sql).await.map_err(read_error)?;
+    let rows = connection.query(&statement, parameters).await;
+    rows.map_err(read_error)
+}
+
+async fn list(connection: &Object, sql: &str, prefix: &str) -> Result<Listing<Row>, Error> {
+    let rows_max = i64::try_from(LIST_KEYS_MAX + 1).unwrap_or(i64::MAX);
+    let items = query(connection, sql, &[&prefix, &rows_max]).await?;
+    if items.len() > LIST_KEYS_MAX {
+        let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
+        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+    }
+    let revisions = items.iter().map(|row| number(row, "revision"));
+    let revisions = revisions.collect::<Result<Vec<_>, _>>()?;
+    let clock_ms = items
+        .first()
+        .map(|row| number(row, "clock_ms"))
+        .transpose()?;
+    Ok(Listing {
+        revision: revisions.into_iter().max().unwrap_or(0),
+        clock_ms: clock_ms.unwrap_or(0),
+        items,
+    })
+}
+
+#[async_trait]
+impl Keeper for PostgresTool {
+    type Way = Object;
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn promised(&self) -> Promises {
+        Self::PROMISES
+    }
+
+    async fn reach(&self, _access: Access) -> Result<Object, Error> {
         let make = || async {
             let mut connection = connect::take(&self.pool).await?;
             connect::make(&mut connection, &self.statements.make).await
@@ -90,30 +130,15 @@ impl PostgresTool {
         connect::take(&self.pool).await
     }
 
-    async fn query(
+    async fn put(
         &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Error> {
-        let queried = async {
-            let connection = self.connection().await?;
-            let statement = connection.prepare_cached(sql).await.map_err(read_error)?;
-            let rows = connection.query(&statement, parameters).await;
-            rows.map_err(read_error)
-        };
-        self.gate.read(queried).await
-    }
-
-    async fn store_one(
-        &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
+        connection: Object,
+        (key, value): (&str, &Value),
+        lifespan: Lifespan,
         if_revision: Option<u64>,
     ) -> Result<StoreOutcome, Error> {
-        check_key(key)?;
-        let json = encode(value)?;
-        let (keeps, after_ms) = lifetime(self.options.lifespan(ttl)?);
+        let json = value.to_string();
+        let (keeps, after_ms) = lifetime(lifespan);
         let must_be_absent = if_revision == Some(0);
         // What is beyond the sequence is no row's revision.
         let wanted = i64::try_from(if_revision.unwrap_or(0)).unwrap_or(i64::MAX);
@@ -121,154 +146,87 @@ impl PostgresTool {
             0 => (&self.statements.store, &must_be_absent),
             _ => (&self.statements.store_at, &wanted),
         };
-        let stored = async {
-            let connection = self.connection().await?;
-            let parameters: &[&(dyn ToSql + Sync)] = &[&key, &json, &keeps, &after_ms, condition];
-            let statement = connection.prepare_cached(sql).await.map_err(read_error)?;
-            let row = connection.query_opt(&statement, parameters).await;
-            row.map_err(write_error)
-        };
-        if let Some(row) = self.gate.write(stored).await? {
+        let parameters: &[&(dyn ToSql + Sync)] = &[&key, &json, &keeps, &after_ms, condition];
+        let statement = connection.prepare_cached(sql).await.map_err(read_error)?;
+        let row = connection.query_opt(&statement, parameters).await;
+        if let Some(row) = row.map_err(write_error)? {
             let info = info(&row)?;
             return Ok(match row.try_get("is_new").map_err(read_error)? {
                 true => StoreOutcome::Created(info),
                 false => StoreOutcome::Replaced(info),
             });
         }
-        let found = self
-            .query(&self.statements.retrieve, &[&[key].as_slice()])
-            .await?;
-        let revision = found.first().map(info).transpose()?;
-        let revision = revision.map_or(0, |info| info.revision);
-        Ok(StoreOutcome::Conflict { revision })
-    }
-
-    async fn rows(&self, sql: &str, prefix: &str) -> Result<(u64, u64, Vec<Row>), Error> {
-        check_prefix(prefix)?;
-        let rows_max = i64::try_from(LIST_KEYS_MAX + 1).unwrap_or(i64::MAX);
-        let rows = self.query(sql, &[&prefix, &rows_max]).await?;
-        if rows.len() > LIST_KEYS_MAX {
-            let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
-            return Err(Error::refused(Reason::TooLarge, message, 0, 0));
-        }
-        let highest = rows.iter().map(|row| number(row, "revision"));
-        let highest = highest.collect::<Result<Vec<_>, _>>()?.into_iter().max();
-        let clock_ms = rows
+        let keys = [key];
+        let found = query(&connection, &self.statements.retrieve, &[&keys.as_slice()]).await?;
+        let revision = found
             .first()
-            .map(|row| number(row, "clock_ms"))
+            .map(|row| number(row, "revision"))
             .transpose()?;
-        Ok((highest.unwrap_or(0), clock_ms.unwrap_or(0), rows))
-    }
-}
-
-#[async_trait]
-impl StateTool for PostgresTool {
-    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
-        match self.store_one(key, value, ttl, None).await? {
-            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
-            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
-        }
+        Ok(StoreOutcome::Conflict {
+            revision: revision.unwrap_or(0),
+        })
     }
 
-    async fn store_if(
+    async fn put_all(
         &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        revision: u64,
-    ) -> Result<StoreOutcome, Error> {
-        self.store_one(key, value, ttl, Some(revision)).await
+        mut connection: Object,
+        items: &[(String, Value)],
+        lifespan: Lifespan,
+    ) -> Result<(), Error> {
+        let items = items.iter().map(|(key, value)| (key, value.to_string()));
+        let (keys, values): (Vec<_>, Vec<_>) = items.unzip();
+        let (keeps, after_ms) = lifetime(lifespan);
+        let transaction = connection.transaction().await.map_err(read_error)?;
+        // In the order of the keys, so that two batches never wait for each other.
+        let locked = transaction
+            .query(self.statements.lock.as_str(), &[&keys])
+            .await;
+        locked.map_err(read_error)?;
+        let parameters: &[&(dyn ToSql + Sync)] = &[&keys, &values, &keeps, &after_ms];
+        let stored = transaction
+            .execute(self.statements.store_all.as_str(), parameters)
+            .await;
+        stored.map_err(write_error)?;
+        transaction.commit().await.map_err(write_error)
     }
 
-    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
-        check_key(key)?;
-        let rows = self
-            .query(&self.statements.retrieve, &[&[key].as_slice()])
-            .await?;
-        rows.first().map(record).transpose()
+    async fn get(
+        &self,
+        connection: Object,
+        keys: &[String],
+    ) -> Result<Vec<Option<Record<Value>>>, Error> {
+        let rows = query(&connection, &self.statements.retrieve, &[&keys]).await?;
+        let records = rows.iter().map(record).collect::<Result<Vec<_>, Error>>()?;
+        let named = records
+            .into_iter()
+            .map(|found| (found.name().to_owned(), found));
+        let named: HashMap<_, _> = named.collect();
+        Ok(keys.iter().map(|key| named.get(key).cloned()).collect())
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Error> {
-        check_key(key)?;
-        let deleted = async {
-            let connection = self.connection().await?;
-            let deleted = connection
-                .execute(self.statements.delete.as_str(), &[&key])
-                .await;
-            deleted.map_err(write_error)
-        };
-        self.gate.write(deleted).await.map(drop)
-    }
-
-    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let (revision, clock_ms, items) = self.rows(&self.statements.list, prefix).await?;
-        let listing = Listing {
-            revision,
-            clock_ms,
-            items,
-        };
-        listing.try_map(|row| info(&row))
-    }
-
-    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
-        let (revision, clock_ms, items) = self.rows(&self.statements.list_values, prefix).await?;
-        let listing = Listing {
-            revision,
-            clock_ms,
-            items,
-        };
-        listing.try_map(|row| record(&row))
-    }
-
-    async fn exists(&self, key: &str) -> Result<bool, Error> {
-        check_key(key)?;
-        let rows = self.query(&self.statements.exists, &[&key]).await?;
+    async fn has(&self, connection: Object, key: &str) -> Result<bool, Error> {
+        let rows = query(&connection, &self.statements.exists, &[&key]).await?;
         Ok(!rows.is_empty())
     }
 
-    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
-        let items = check_batch(items)?;
-        let (keys, values): (Vec<_>, Vec<_>) = items.into_iter().unzip();
-        let (keeps, after_ms) = lifetime(self.options.lifespan(Ttl::Default)?);
-        let stored = async {
-            let mut connection = self.connection().await?;
-            let transaction = connection.transaction().await.map_err(read_error)?;
-            // In the order of the keys, so that two batches never wait for each other.
-            let locked = transaction
-                .query(self.statements.lock.as_str(), &[&keys])
-                .await;
-            locked.map_err(read_error)?;
-            let parameters: &[&(dyn ToSql + Sync)] = &[&keys, &values, &keeps, &after_ms];
-            let stored = transaction
-                .execute(self.statements.store_all.as_str(), parameters)
-                .await;
-            stored.map_err(write_error)?;
-            transaction.commit().await.map_err(write_error)
-        };
-        self.gate.write(stored).await
+    async fn remove(&self, connection: Object, key: &str) -> Result<(), Error> {
+        let sql = self.statements.delete.as_str();
+        let deleted = connection.execute(sql, &[&key]).await;
+        deleted.map(drop).map_err(write_error)
     }
 
-    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
-        check_keys(keys.iter())?;
-        let rows = self.query(&self.statements.retrieve, &[&keys]).await?;
-        let records = rows.iter().map(record).collect::<Result<Vec<_>, Error>>()?;
-        let values = records
-            .into_iter()
-            .map(|record| (record.info.name, record.value));
-        let values: HashMap<_, _> = values.collect();
-        Ok(keys.iter().map(|key| values.get(key).cloned()).collect())
+    async fn infos(&self, connection: Object, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
+        let rows = list(&connection, &self.statements.list, prefix).await?;
+        rows.try_map(|row| info(&row))
     }
 
-    fn promises(&self) -> Promises {
-        Self::PROMISES
-    }
-
-    fn deadline(&self) -> Duration {
-        self.gate.deadline()
-    }
-
-    fn close(&self) {
-        self.gate.close();
+    async fn records(
+        &self,
+        connection: Object,
+        prefix: &str,
+    ) -> Result<Listing<Record<Value>>, Error> {
+        let rows = list(&connection, &self.statements.list_values, prefix).await?;
+        rows.try_map(|row| record(&row))
     }
 }
 
@@ -310,7 +268,7 @@ fn record(row: &Row) -> Result<Record<Value>, Error> {
 impl fmt::Debug for PostgresTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresTool")
-            .field("options", &self.options)
+            .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 mod scripts;
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use async_trait::async_trait;
 use helve_proto::{Reason, v1::RecordInfo};
@@ -15,8 +15,8 @@ use tokio::sync::OnceCell;
 
 use super::{
     Lifespan, ToolOptions, ambiguous,
-    bounds::{check_batch, check_key, check_keys, check_prefix, encode},
     gate::Gate,
+    keeper::{Access, Keeper},
     unavailable,
 };
 use crate::{
@@ -24,8 +24,7 @@ use crate::{
     limits::LIST_KEYS_MAX,
     promises::Promises,
     record::{Listing, Record, decode},
-    state_tool::{StateTool, StoreOutcome},
-    ttl::Ttl,
+    state_tool::StoreOutcome,
 };
 
 /// Keys on one Redis server, 6 or newer, or one that speaks its protocol and runs its scripts. Tools of one database see the same
@@ -47,7 +46,6 @@ pub struct RedisTool {
     client: Client,
     connection: OnceCell<ConnectionManager>,
     gate: Gate,
-    options: ToolOptions,
 }
 
 /// What the scripts answer of a record: value (absent where it is not wanted), revision, times in milliseconds, bytes.
@@ -72,7 +70,7 @@ impl RedisTool {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if the URL is none, or for a lifetime of zero.
     pub fn new(url: &str, options: ToolOptions) -> Result<Self, Error> {
-        options.lifespan(Ttl::Default)?;
+        let gate = Gate::new(options)?;
         let client = Client::open(url).map_err(|error| {
             let message = "no Redis URL that this build can use: give redis://HOST:PORT/DATABASE";
             Error::refused(Reason::BadRequest, message, 0, 0).with_source(error)
@@ -80,75 +78,21 @@ impl RedisTool {
         Ok(Self {
             client,
             connection: OnceCell::new(),
-            gate: Gate::new(options.deadline),
-            options,
+            gate,
         })
     }
 
-    /// Reconnects by itself, but never sends a command again.
-    async fn connection(&self) -> Result<ConnectionManager, Error> {
-        let connect = || async {
-            let config = ConnectionManagerConfig::new()
-                .set_connection_timeout(Some(self.gate.deadline()))
-                .set_response_timeout(Some(self.gate.deadline()))
-                .set_number_of_retries(1);
-            ConnectionManager::new_with_config(self.client.clone(), config).await
-        };
-        let connected = self.connection.get_or_try_init(connect).await;
-        let connection = connected.map_err(|error| unavailable("Redis does not answer", error))?;
-        Ok(connection.clone())
-    }
-
-    async fn read<O: FromRedisValue + Send>(&self, call: ScriptInvocation<'_>) -> Result<O, Error> {
-        let called = async {
-            let mut connection = self.connection().await?;
-            let answer = call.invoke_async(&mut connection).await;
-            answer.map_err(|error| refusal(error, unavailable))
-        };
-        self.gate.read(called).await
-    }
-
-    async fn write<O: FromRedisValue + Send>(
+    async fn rows(
         &self,
-        call: ScriptInvocation<'_>,
-    ) -> Result<O, Error> {
-        let called = async {
-            let mut connection = self.connection().await?;
-            let answer = call.invoke_async(&mut connection).await;
-            answer.map_err(|error| refusal(error, ambiguous))
-        };
-        self.gate.write(called).await
-    }
-
-    async fn store_one(
-        &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        if_revision: Option<u64>,
-    ) -> Result<StoreOutcome, Error> {
-        check_key(key)?;
-        let items = [(key.to_owned(), encode(value)?)];
-        let lifespan = self.options.lifespan(ttl)?;
-        let (status, row): (String, Row) = self
-            .write(scripts::STORE.call(&items, lifespan, if_revision))
-            .await?;
-        let info = info(key, &row);
-        match status.as_str() {
-            "created" => Ok(StoreOutcome::Created(info)),
-            "replaced" => Ok(StoreOutcome::Replaced(info)),
-            "conflict" => Ok(StoreOutcome::Conflict { revision: row.1 }),
-            _ => Err(Error::internal("a script answered what it does not say")),
-        }
-    }
-
-    async fn rows(&self, prefix: &str, with_values: &str) -> Result<Listing<(String, Row)>, Error> {
-        check_prefix(prefix)?;
+        connection: ConnectionManager,
+        prefix: &str,
+        with_values: &str,
+    ) -> Result<Listing<(String, Row)>, Error> {
         let mut call = scripts::LIST.script.prepare_invoke();
         call.key(scripts::COUNTER).key(scripts::INDEX);
         call.arg(prefix).arg(LIST_KEYS_MAX).arg(with_values);
         type Answer = (u64, u64, bool, Vec<(String, Row)>);
-        let (revision, clock_ms, is_whole, items): Answer = self.read(call).await?;
+        let (revision, clock_ms, is_whole, items): Answer = read(connection, call).await?;
         if !is_whole {
             let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
             return Err(Error::refused(Reason::TooLarge, message, 0, 0));
@@ -159,107 +103,133 @@ impl RedisTool {
             items,
         })
     }
+}
 
-    async fn retrieve_rows(&self, keys: &[String]) -> Result<Vec<Option<Row>>, Error> {
+async fn read<O: FromRedisValue>(
+    mut connection: ConnectionManager,
+    call: ScriptInvocation<'_>,
+) -> Result<O, Error> {
+    let answer = call.invoke_async(&mut connection).await;
+    answer.map_err(|error| refusal(error, unavailable))
+}
+
+async fn write<O: FromRedisValue>(
+    mut connection: ConnectionManager,
+    call: ScriptInvocation<'_>,
+) -> Result<O, Error> {
+    let answer = call.invoke_async(&mut connection).await;
+    answer.map_err(|error| refusal(error, ambiguous))
+}
+
+#[async_trait]
+impl Keeper for RedisTool {
+    type Way = ConnectionManager;
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn promised(&self) -> Promises {
+        Self::PROMISES
+    }
+
+    /// Reconnects by itself, but never sends a command again.
+    async fn reach(&self, _access: Access) -> Result<ConnectionManager, Error> {
+        let deadline = self.gate.options().deadline;
+        let connect = || async {
+            let config = ConnectionManagerConfig::new()
+                .set_connection_timeout(Some(deadline))
+                .set_response_timeout(Some(deadline))
+                .set_number_of_retries(1);
+            ConnectionManager::new_with_config(self.client.clone(), config).await
+        };
+        let connected = self.connection.get_or_try_init(connect).await;
+        let connection = connected.map_err(|error| unavailable("Redis does not answer", error))?;
+        Ok(connection.clone())
+    }
+
+    async fn put(
+        &self,
+        connection: ConnectionManager,
+        (key, value): (&str, &Value),
+        lifespan: Lifespan,
+        if_revision: Option<u64>,
+    ) -> Result<StoreOutcome, Error> {
+        let items = [(key, value)];
+        let call = scripts::STORE.call(items.into_iter(), lifespan, if_revision);
+        let (status, row): (String, Row) = write(connection, call).await?;
+        let info = info(key, &row);
+        match status.as_str() {
+            "created" => Ok(StoreOutcome::Created(info)),
+            "replaced" => Ok(StoreOutcome::Replaced(info)),
+            "conflict" => Ok(StoreOutcome::Conflict { revision: row.1 }),
+            _ => Err(Error::internal("a script answered what it does not say")),
+        }
+    }
+
+    async fn put_all(
+        &self,
+        connection: ConnectionManager,
+        items: &[(String, Value)],
+        lifespan: Lifespan,
+    ) -> Result<(), Error> {
+        let items = items.iter().map(|(key, value)| (key.as_str(), value));
+        let call = scripts::STORE.call(items, lifespan, None);
+        write::<(String, Row)>(connection, call).await.map(drop)
+    }
+
+    async fn get(
+        &self,
+        connection: ConnectionManager,
+        keys: &[String],
+    ) -> Result<Vec<Option<Record<Value>>>, Error> {
         let mut call = scripts::RETRIEVE.script.prepare_invoke();
         for key in keys {
             call.key(key);
         }
-        self.read(call).await
-    }
-}
-
-#[async_trait]
-impl StateTool for RedisTool {
-    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
-        match self.store_one(key, value, ttl, None).await? {
-            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
-            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
-        }
+        let rows: Vec<Option<Row>> = read(connection, call).await?;
+        let found = keys.iter().zip(rows);
+        found
+            .map(|(key, row)| row.map(|row| record(key, &row)).transpose())
+            .collect()
     }
 
-    async fn store_if(
-        &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        revision: u64,
-    ) -> Result<StoreOutcome, Error> {
-        self.store_one(key, value, ttl, Some(revision)).await
+    async fn has(&self, connection: ConnectionManager, key: &str) -> Result<bool, Error> {
+        let mut call = scripts::EXISTS.script.prepare_invoke();
+        call.key(key);
+        read(connection, call).await
     }
 
-    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
-        check_key(key)?;
-        let rows = self.retrieve_rows(&[key.to_owned()]).await?;
-        rows.into_iter()
-            .flatten()
-            .next()
-            .map(|row| record(key, &row))
-            .transpose()
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Error> {
-        check_key(key)?;
+    async fn remove(&self, connection: ConnectionManager, key: &str) -> Result<(), Error> {
         let mut call = scripts::DELETE.script.prepare_invoke();
         call.key(key).key(scripts::INDEX);
-        self.write(call).await
+        write(connection, call).await
     }
 
-    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let rows = self.rows(prefix, "").await?;
+    async fn infos(
+        &self,
+        connection: ConnectionManager,
+        prefix: &str,
+    ) -> Result<Listing<RecordInfo>, Error> {
+        let rows = self.rows(connection, prefix, "").await?;
         rows.try_map(|(key, row)| Ok(info(&key, &row)))
     }
 
-    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
-        let rows = self.rows(prefix, "with values").await?;
+    async fn records(
+        &self,
+        connection: ConnectionManager,
+        prefix: &str,
+    ) -> Result<Listing<Record<Value>>, Error> {
+        let rows = self.rows(connection, prefix, "with values").await?;
         rows.try_map(|(key, row)| record(&key, &row))
-    }
-
-    async fn exists(&self, key: &str) -> Result<bool, Error> {
-        check_key(key)?;
-        let mut call = scripts::EXISTS.script.prepare_invoke();
-        call.key(key);
-        self.read(call).await
-    }
-
-    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
-        let items = check_batch(items)?;
-        if items.is_empty() {
-            return Ok(());
-        }
-        let lifespan = self.options.lifespan(Ttl::Default)?;
-        let call = scripts::STORE.call(&items, lifespan, None);
-        self.write::<(String, Row)>(call).await.map(drop)
-    }
-
-    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
-        check_keys(keys.iter())?;
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let rows = self.retrieve_rows(keys).await?;
-        let value = |row: Option<Row>| row.map(|row| value(&row)).transpose();
-        rows.into_iter().map(value).collect()
-    }
-
-    fn promises(&self) -> Promises {
-        Self::PROMISES
-    }
-
-    fn deadline(&self) -> Duration {
-        self.gate.deadline()
-    }
-
-    fn close(&self) {
-        self.gate.close();
     }
 }
 
 impl scripts::Named {
     /// Stores all items, on the condition if there is one.
-    fn call(
+    fn call<'a>(
         &self,
-        items: &[(String, String)],
+        items: impl Iterator<Item = (&'a str, &'a Value)>,
         lifespan: Lifespan,
         if_revision: Option<u64>,
     ) -> ScriptInvocation<'_> {
@@ -272,8 +242,8 @@ impl scripts::Named {
             Lifespan::AfterMs(ms) => ms.to_string(),
         });
         call.arg(if_revision.map_or_else(String::new, |revision| revision.to_string()));
-        for (key, json) in items {
-            call.key(key).arg(json);
+        for (key, value) in items {
+            call.key(key).arg(value.to_string());
         }
         call
     }
@@ -292,15 +262,11 @@ fn info(key: &str, row: &Row) -> RecordInfo {
     }
 }
 
-fn value(row: &Row) -> Result<Value, Error> {
-    let json = row.0.as_deref().unwrap_or_default();
-    decode(json.as_bytes())
-}
-
 fn record(key: &str, row: &Row) -> Result<Record<Value>, Error> {
+    let json = row.0.as_deref().unwrap_or_default();
     Ok(Record {
         info: info(key, row),
-        value: value(row)?,
+        value: decode(json.as_bytes())?,
     })
 }
 
@@ -331,7 +297,7 @@ fn refusal(error: RedisError, lost: fn(&str, RedisError) -> Error) -> Error {
 impl fmt::Debug for RedisTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisTool")
-            .field("options", &self.options)
+            .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ mod objects;
 mod options;
 mod wire;
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -16,8 +16,8 @@ pub use self::options::S3Options;
 use self::objects::{Objects, Put};
 use super::{
     Lifespan, ToolOptions,
-    bounds::{check_batch, check_key, check_keys, check_prefix, encode},
     gate::Gate,
+    keeper::{Access, Keeper},
     row::{Row, now_ms},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     promises::Promises,
     record::{Listing, Record},
     retry::Backoff,
-    state_tool::{StateTool, StoreOutcome},
+    state_tool::StoreOutcome,
     ttl::Ttl,
 };
 
@@ -49,7 +49,6 @@ const REQUESTS_MAX: usize = 16;
 pub struct S3Tool {
     objects: Objects,
     gate: Gate,
-    options: ToolOptions,
 }
 
 impl S3Tool {
@@ -73,12 +72,12 @@ impl S3Tool {
     /// [`allow_http`](S3Options::allow_http); [`Unsupported`](ErrorKind::Unsupported) for a default lifetime;
     /// [`Unavailable`](ErrorKind::Unavailable) if this machine has no certificate authorities for `https`.
     pub fn new(s3: &S3Options, options: ToolOptions) -> Result<Self, Error> {
-        never(options.lifespan(Ttl::Default)?)?;
-        Ok(Self {
-            objects: Objects::new(s3.open(options.deadline)?),
-            gate: Gate::new(options.deadline),
-            options,
-        })
+        let gate = Gate::new(options)?;
+        let deadline = gate.options().deadline;
+        let objects = Objects::new(s3.open(deadline)?);
+        let tool = Self { objects, gate };
+        tool.lifespan(Ttl::Default)?;
+        Ok(tool)
     }
 
     /// Reads, and replaces what was read if the revision is the wanted one; again if another writer came between.
@@ -104,129 +103,94 @@ impl S3Tool {
         }
     }
 
-    async fn store(
-        &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        if_revision: Option<u64>,
-    ) -> Result<StoreOutcome, Error> {
-        check_key(key)?;
-        encode(value)?;
-        never(self.options.lifespan(ttl)?)?;
-        self.gate.write(self.replace(key, value, if_revision)).await
+    async fn rows(&self, keys: &[String]) -> Result<Vec<Option<Row>>, Error> {
+        let rows: Vec<_> = keys.iter().map(|key| self.objects.get(key)).collect();
+        let rows = stream::iter(rows).buffered(REQUESTS_MAX);
+        rows.map_ok(|found| found.map(|(row, _)| row))
+            .try_collect()
+            .await
     }
 }
 
 #[async_trait]
-impl StateTool for S3Tool {
-    async fn store_record(&self, key: &str, value: &Value, ttl: Ttl) -> Result<RecordInfo, Error> {
-        match self.store(key, value, ttl, None).await? {
-            StoreOutcome::Created(info) | StoreOutcome::Replaced(info) => Ok(info),
-            StoreOutcome::Conflict { .. } => Err(Error::internal("a conflict without condition")),
-        }
+impl Keeper for S3Tool {
+    type Way = ();
+
+    fn gate(&self) -> &Gate {
+        &self.gate
     }
 
-    async fn store_if(
+    fn promised(&self) -> Promises {
+        Self::PROMISES
+    }
+
+    fn lifespan(&self, ttl: Ttl) -> Result<Lifespan, Error> {
+        never(self.gate.options().lifespan(ttl)?)
+    }
+
+    async fn reach(&self, _access: Access) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn put(
         &self,
-        key: &str,
-        value: &Value,
-        ttl: Ttl,
-        revision: u64,
+        (): (),
+        (key, value): (&str, &Value),
+        _lifespan: Lifespan,
+        if_revision: Option<u64>,
     ) -> Result<StoreOutcome, Error> {
-        self.store(key, value, ttl, Some(revision)).await
+        self.replace(key, value, if_revision).await
     }
 
-    async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
-        check_key(key)?;
-        let found = self.gate.read(self.objects.get(key)).await?;
-        Ok(found.map(|(row, _)| row.into_record()))
+    async fn put_all(
+        &self,
+        (): (),
+        items: &[(String, Value)],
+        _lifespan: Lifespan,
+    ) -> Result<(), Error> {
+        for (key, value) in items {
+            self.replace(key, value, None).await?;
+        }
+        Ok(())
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Error> {
-        check_key(key)?;
-        self.gate.write(self.objects.delete(key)).await
+    async fn get(&self, (): (), keys: &[String]) -> Result<Vec<Option<Record<Value>>>, Error> {
+        let rows = self.rows(keys).await?.into_iter();
+        Ok(rows.map(|row| row.map(Row::into_record)).collect())
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
-        check_prefix(prefix)?;
-        self.gate.read(self.objects.keys(prefix)).await
+    async fn has(&self, (): (), key: &str) -> Result<bool, Error> {
+        self.objects.exists(key).await
     }
 
-    async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let listing = self.list_values(prefix).await?;
+    async fn remove(&self, (): (), key: &str) -> Result<(), Error> {
+        self.objects.delete(key).await
+    }
+
+    async fn names(&self, (): (), prefix: &str) -> Result<Vec<String>, Error> {
+        self.objects.keys(prefix).await
+    }
+
+    async fn infos(&self, (): (), prefix: &str) -> Result<Listing<RecordInfo>, Error> {
+        let listing = self.records((), prefix).await?;
         listing.try_map(|record| Ok(record.info))
     }
 
-    async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
-        check_prefix(prefix)?;
-        let listed = async {
-            let keys = self.objects.keys(prefix).await?;
-            let rows: Vec<_> = keys.iter().map(|key| self.objects.get(key)).collect();
-            let rows: Vec<_> = stream::iter(rows)
-                .buffered(REQUESTS_MAX)
-                .try_collect()
-                .await?;
-            let rows = rows.into_iter().flatten();
-            Ok(rows.map(|(row, _)| row.into_record()).collect::<Vec<_>>())
-        };
-        let items = self.gate.read(listed).await?;
+    async fn records(&self, (): (), prefix: &str) -> Result<Listing<Record<Value>>, Error> {
+        let keys = self.objects.keys(prefix).await?;
+        let rows = self.rows(&keys).await?.into_iter().flatten();
+        let items: Vec<_> = rows.map(Row::into_record).collect();
         Ok(Listing {
             revision: items.iter().map(Record::revision).max().unwrap_or(0),
             clock_ms: now_ms(),
             items,
         })
     }
-
-    async fn exists(&self, key: &str) -> Result<bool, Error> {
-        check_key(key)?;
-        self.gate.read(self.objects.exists(key)).await
-    }
-
-    async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
-        check_batch(items)?;
-        let stored = async {
-            for (key, value) in items {
-                self.replace(key, value, None).await?;
-            }
-            Ok(())
-        };
-        self.gate.write(stored).await
-    }
-
-    async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
-        check_keys(keys.iter())?;
-        let read = async {
-            let rows: Vec<_> = keys.iter().map(|key| self.objects.get(key)).collect();
-            let rows: Vec<_> = stream::iter(rows)
-                .buffered(REQUESTS_MAX)
-                .try_collect()
-                .await?;
-            Ok(rows)
-        };
-        let rows = self.gate.read(read).await?;
-        Ok(rows
-            .into_iter()
-            .map(|found| found.map(|(row, _)| row.value))
-            .collect())
-    }
-
-    fn promises(&self) -> Promises {
-        Self::PROMISES
-    }
-
-    fn deadline(&self) -> Duration {
-        self.gate.deadline()
-    }
-
-    fn close(&self) {
-        self.gate.close();
-    }
 }
 
-fn never(lifespan: Lifespan) -> Result<(), Error> {
+fn never(lifespan: Lifespan) -> Result<Lifespan, Error> {
     match lifespan {
-        Lifespan::Never | Lifespan::Keep => Ok(()),
+        Lifespan::Never | Lifespan::Keep => Ok(lifespan),
         Lifespan::AfterMs(_) => {
             let message = "objects of S3 have no lifetimes here: store without, and give the bucket a lifecycle rule";
             Err(Error::new(ErrorKind::Unsupported, message))
@@ -256,7 +220,7 @@ fn next(found: Option<&Row>, key: &str, value: &Value) -> Result<Row, Error> {
 impl fmt::Debug for S3Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3Tool")
-            .field("options", &self.options)
+            .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
 }

@@ -25,9 +25,6 @@ impl Disk {
         items: Vec<(String, Value)>,
         lifespan: Lifespan,
     ) -> Result<(), Error> {
-        if items.is_empty() {
-            return Ok(());
-        }
         self.write_down(items, lifespan)?;
         // From here on the batch is stored, whatever comes: the next call would finish it.
         self.finish_batch().map_err(|error| {

@@ -5,25 +5,16 @@ use std::{fs::File, sync::Arc};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{before, disk::Disk};
-use crate::{error::Error, retry::Backoff};
+use crate::{error::Error, retry::Backoff, tools::keeper::Access};
 
-/// How much of the directory a call wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    /// To read, with other readers.
-    Shared,
-    /// To write, with nobody else.
-    Alone,
-}
-
-/// Waits for the lock; the caller's deadline ends the wait. A batch that a crash left half done is carried out first.
+/// Waits for the lock, which readers share, and writers have alone; the caller's deadline ends the wait. A batch that a crash left half done is carried out first.
 pub(super) async fn acquire(disk: &Arc<Disk>, access: Access) -> Result<File, Error> {
     let lock = wait(disk, access).await?;
     if !disk.has_batch() {
         return Ok(lock);
     }
     drop(lock);
-    let alone = wait(disk, Access::Alone).await?;
+    let alone = wait(disk, Access::Write).await?;
     let mender = Arc::clone(disk);
     let mended = tokio::task::spawn_blocking(move || {
         let mended = mender.finish_batch();
@@ -46,8 +37,8 @@ async fn wait(disk: &Disk, access: Access) -> Result<File, Error> {
         .open(&path);
     let lock = lock.map_err(|error| before(&path, error))?;
     let operation = match access {
-        Access::Shared => FlockOperation::NonBlockingLockShared,
-        Access::Alone => FlockOperation::NonBlockingLockExclusive,
+        Access::Read => FlockOperation::NonBlockingLockShared,
+        Access::Write => FlockOperation::NonBlockingLockExclusive,
     };
     let mut backoff = Backoff::contention();
     loop {
