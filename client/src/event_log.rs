@@ -7,13 +7,12 @@ use tokio::time::Instant;
 
 use crate::{
     client::DEADLINE_MAX,
+    doubt::{prepare, store_owned},
     error::{Error, ErrorKind},
-    handle_store::{Ended, within},
     prefixed::check_part,
     record::Record,
     state_tool::StateTool,
     ttl::Ttl,
-    versions::store_owned,
 };
 
 /// Digits of the largest 64-bit number.
@@ -90,21 +89,9 @@ impl EventLog {
     pub async fn append(&self, event: &Value) -> Result<String, Error> {
         let deadline = Instant::now() + self.tool.deadline().min(DEADLINE_MAX);
         let empty = json!({});
-        let ticket = loop {
-            let store = self.tool.store_record(&self.head, &empty, Ttl::Never);
-            match within(deadline, store, Ended::Writing).await {
-                Ok(ticket) => break ticket,
-                // A ticket that nobody uses does no harm.
-                Err(error) if error.kind() == ErrorKind::Ambiguous && Instant::now() < deadline => {
-                    tracing::debug!(%error, "drawing another ticket");
-                }
-                Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                    let message = "the deadline ended before the event was sent";
-                    return Err(Error::new(ErrorKind::Unavailable, message).with_source(error));
-                }
-                Err(error) => return Err(error),
-            }
-        };
+        // A ticket that nobody uses does no harm.
+        let draw = || self.tool.store_record(&self.head, &empty, Ttl::Never);
+        let ticket = prepare(deadline, draw).await?;
         let key = key(&self.head, ticket.updated_at_ms, ticket.revision);
         store_owned(&*self.tool, &key, event, self.ttl, deadline).await?;
         Ok(key)

@@ -1,16 +1,17 @@
 //! The handle store: what an MCP server keeps between calls, under ids that it mints.
 
-use std::{convert::Infallible, future::Future, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use async_trait::async_trait;
 use helve_proto::v1::RecordInfo;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{
     client::DEADLINE_MAX,
-    error::{Error, ErrorKind},
+    error::Error,
     record::{Listing, Record, Resolved},
     retry::Backoff,
+    steps::{Ended, pause, within},
     ttl::Ttl,
 };
 
@@ -24,14 +25,14 @@ use crate::{
 /// - [`len`](Self::len) counts live handles alone, and those of the store's owner alone.
 /// - A read never deletes: it cannot race with a renewal.
 /// - Minting fails if the operating system gives no randomness; there is no predictable fallback.
-/// - After [`close`](Self::close), calls answer [`Closed`](ErrorKind::Closed).
+/// - After [`close`](Self::close), calls answer [`Closed`](crate::ErrorKind::Closed).
 /// - A put with [`Ttl::Keep`] leaves the lifetime as it is, which mcpkit cannot say.
 #[async_trait]
 pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// Keeps a value under a new id: `prefix-` and 26 characters of base32, 128 bits of randomness.
     ///
     /// # Errors
-    /// [`Entropy`](ErrorKind::Entropy) if there is no randomness, and those of every write.
+    /// [`Entropy`](crate::ErrorKind::Entropy) if there is no randomness, and those of every write.
     async fn mint(&self, value: &T, ttl: Ttl) -> Result<String, Error>;
 
     /// Writes a value under an id of the caller's choosing. True if the handle existed and was replaced; false if it was
@@ -71,7 +72,7 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// Gets and deletes: of any number of callers one receives the value, the others hear `Taken`.
     ///
     /// # Errors
-    /// Those of every write. After [`Codec`](ErrorKind::Codec) the value is gone.
+    /// Those of every write. After [`Codec`](crate::ErrorKind::Codec) the value is gone.
     async fn take(&self, id: &str) -> Result<Resolved<Record<T>>, Error>;
 
     /// Gives a live handle a new lifetime. The revision stays.
@@ -103,7 +104,8 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// The live handles of the store under its owner, by id, without their values. Does not restart idle times.
     ///
     /// # Errors
-    /// Those of every read, [`Lapsed`](ErrorKind::Lapsed), and [`Invalid`](ErrorKind::Invalid) if the list is over its limit.
+    /// Those of every read, [`Lapsed`](crate::ErrorKind::Lapsed), and [`Invalid`](crate::ErrorKind::Invalid) if the list is over its
+    /// limit.
     async fn list(&self) -> Result<Listing<RecordInfo>, Error>;
 
     /// As [`list`](Self::list), with the values.
@@ -121,7 +123,7 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// How long each call may take, retries included.
     fn deadline(&self) -> Duration;
 
-    /// Ends this store object: its calls from now on answer [`Closed`](ErrorKind::Closed). The values stay, and other store
+    /// Ends this store object: its calls from now on answer [`Closed`](crate::ErrorKind::Closed). The values stay, and other store
     /// objects and the client go on. Closing again does nothing.
     fn close(&self);
 }
@@ -152,8 +154,8 @@ pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
     /// as written, or why there is none.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if others wrote first until the store's deadline ended: nothing was written.
-    /// [`Ambiguous`](ErrorKind::Ambiguous) if it ended during the write. Else those of every read and write.
+    /// [`Conflict`](crate::ErrorKind::Conflict) if others wrote first until the store's deadline ended: nothing was written.
+    /// [`Ambiguous`](crate::ErrorKind::Ambiguous) if it ended during the write. Else those of every read and write.
     async fn update<F>(&self, id: &str, mut change: F) -> Result<Resolved<Record<T>>, Error>
     where
         F: FnMut(T) -> T + Send,
@@ -201,42 +203,9 @@ pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
                 PutOutcome::Taken => return Ok(Ok(Resolved::Taken)),
                 PutOutcome::Conflict { revision } => revision,
             };
-            let pause = async {
-                tokio::time::sleep(backoff.next()).await;
-                Ok(())
-            };
-            within(deadline, pause, Ended::Pausing { revision }).await?;
+            pause(deadline, &mut backoff, revision).await?;
         }
     }
 }
 
 impl<T: Send + Sync + 'static, S: HandleStore<T> + ?Sized> HandleStoreExt<T> for S {}
-
-/// What was under way when the deadline of an update ended.
-pub(crate) enum Ended {
-    Reading,
-    Writing,
-    Pausing { revision: u64 },
-}
-
-pub(crate) async fn within<O>(
-    deadline: Instant,
-    step: impl Future<Output = Result<O, Error>>,
-    ended: Ended,
-) -> Result<O, Error> {
-    let Ok(outcome) = timeout_at(deadline, step).await else {
-        let (kind, message) = match ended {
-            Ended::Reading => (ErrorKind::Unavailable, "the deadline ended while reading"),
-            Ended::Writing => (ErrorKind::Ambiguous, "the deadline ended while writing"),
-            Ended::Pausing { revision } => (
-                ErrorKind::Conflict {
-                    revision,
-                    operation: 0,
-                },
-                "others wrote first until the deadline ended: try again, with fewer writers at once",
-            ),
-        };
-        return Err(Error::new(kind, message));
-    };
-    outcome
-}

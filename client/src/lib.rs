@@ -58,6 +58,8 @@ pub mod client_state;
 mod cluster;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "patterns")]
+mod doubt;
 mod error;
 #[cfg(feature = "patterns")]
 mod event_log;
@@ -86,6 +88,7 @@ mod session;
 #[cfg(feature = "request-state")]
 pub mod state_codec;
 mod state_tool;
+mod steps;
 #[cfg(feature = "state-config")]
 mod tool_config;
 #[cfg(feature = "tools")]

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use crate::{
     client::DEADLINE_MAX,
     error::Error,
-    handle_store::{Ended, within},
     record::Record,
     retry::Backoff,
     state_tool::{StateTool, StoreOutcome},
+    steps::{Ended, pause, within},
     ttl::Ttl,
 };
 
@@ -130,12 +130,4 @@ fn seen(found: Option<&Record<Value>>) -> (Ttl, u64) {
         Some(record) => (Ttl::Keep, record.revision()),
         None => (Ttl::Default, 0),
     }
-}
-
-async fn pause(deadline: Instant, backoff: &mut Backoff, revision: u64) -> Result<(), Error> {
-    let pause = async {
-        tokio::time::sleep(backoff.next()).await;
-        Ok(())
-    };
-    within(deadline, pause, Ended::Pausing { revision }).await
 }

@@ -2,18 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
-use helve_proto::{Reason, v1::RecordInfo};
+use helve_proto::Reason;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
     client::DEADLINE_MAX,
+    doubt::{prepare, store_owned},
     error::{Error, ErrorKind},
-    handle_store::{Ended, within},
     prefixed::check_part,
     record::Record,
     retry::Backoff,
     state_tool::{StateTool, StoreOutcome},
+    steps::{Ended, pause, within},
     ttl::Ttl,
 };
 
@@ -78,7 +79,12 @@ impl Versions {
     /// other will have its number. Else those of every read and write.
     pub async fn save(&self, state: &Value) -> Result<u64, Error> {
         let deadline = Instant::now() + self.tool.deadline().min(DEADLINE_MAX);
-        let number = self.claim(deadline).await?;
+        let next = |highest: u64| {
+            let message = "no version number is left";
+            let none = || Error::refused(Reason::BadRequest, message, 0, 0);
+            highest.checked_add(1).ok_or_else(none)
+        };
+        let number = self.claim(deadline, next).await?;
         let key = self.key(number);
         store_owned(&*self.tool, &key, state, self.ttl, deadline).await?;
         Ok(number)
@@ -94,9 +100,11 @@ impl Versions {
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
         let deadline = Instant::now() + self.tool.deadline().min(DEADLINE_MAX);
-        self.raise(number, deadline).await?;
+        self.claim(deadline, |highest| Ok(highest.max(number)))
+            .await?;
         let key = self.key(number);
-        self.tool.store_if(&key, state, self.ttl, 0).await
+        let store = self.tool.store_if(&key, state, self.ttl, 0);
+        within(deadline, store, Ended::Writing).await
     }
 
     /// The version with the highest number, if there is one.
@@ -152,48 +160,34 @@ impl Versions {
         format!("{}/v{number}", self.head)
     }
 
-    /// A number that nobody else gets.
-    async fn claim(&self, deadline: Instant) -> Result<u64, Error> {
+    /// Moves the highest number claimed on to the one that `next` makes of it, and answers that.
+    async fn claim(
+        &self,
+        deadline: Instant,
+        next: impl Fn(u64) -> Result<u64, Error>,
+    ) -> Result<u64, Error> {
         let mut backoff = Backoff::contention();
         loop {
-            let (highest, revision) = within(deadline, self.highest(), Ended::Reading).await?;
-            let number = highest.checked_add(1).ok_or_else(|| {
-                Error::refused(Reason::BadRequest, "no version number is left", 0, 0)
-            })?;
-            match self.store_highest(number, revision, deadline).await {
-                Ok(StoreOutcome::Conflict { revision }) => {
-                    let pause = async {
-                        tokio::time::sleep(backoff.next()).await;
-                        Ok(())
-                    };
-                    within(deadline, pause, Ended::Pausing { revision }).await?;
-                }
-                Ok(StoreOutcome::Created(_) | StoreOutcome::Replaced(_)) => return Ok(number),
-                // It may be ours or not; a number too many does no harm.
-                Err(error) if error.kind() == ErrorKind::Ambiguous && Instant::now() < deadline => {
-                    tracing::debug!(%error, "claiming another version number");
-                }
-                Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                    let message = "the deadline ended before the state was sent";
-                    return Err(Error::new(ErrorKind::Unavailable, message).with_source(error));
-                }
-                Err(error) => return Err(error),
+            // A number too many does no harm.
+            match prepare(deadline, || self.try_claim(&next)).await? {
+                Claimed::Number(number) => return Ok(number),
+                Claimed::Overtaken { revision } => pause(deadline, &mut backoff, revision).await?,
             }
         }
     }
 
-    /// Sees to it that nobody is given this number, or one below it, by a later claim.
-    async fn raise(&self, number: u64, deadline: Instant) -> Result<(), Error> {
-        loop {
-            let (highest, revision) = within(deadline, self.highest(), Ended::Reading).await?;
-            if highest >= number {
-                return Ok(());
-            }
-            let raised = self.store_highest(number, revision, deadline).await?;
-            if !matches!(raised, StoreOutcome::Conflict { .. }) {
-                return Ok(());
-            }
+    async fn try_claim(&self, next: impl Fn(u64) -> Result<u64, Error>) -> Result<Claimed, Error> {
+        let (highest, revision) = self.highest().await?;
+        let number = next(highest)?;
+        if number == highest {
+            return Ok(Claimed::Number(number));
         }
+        let claim = json!({ "claimed": number });
+        let store = self.tool.store_if(&self.head, &claim, Ttl::Never, revision);
+        Ok(match store.await? {
+            StoreOutcome::Created(_) | StoreOutcome::Replaced(_) => Claimed::Number(number),
+            StoreOutcome::Conflict { revision } => Claimed::Overtaken { revision },
+        })
     }
 
     /// The highest number claimed, and the revision of the claim.
@@ -213,51 +207,15 @@ impl Versions {
             None => Ok((self.list().await?.last().copied().unwrap_or(0), 0)),
         }
     }
-
-    async fn store_highest(
-        &self,
-        number: u64,
-        revision: u64,
-        deadline: Instant,
-    ) -> Result<StoreOutcome, Error> {
-        let claim = json!({ "claimed": number });
-        let store = self.tool.store_if(&self.head, &claim, Ttl::Never, revision);
-        within(deadline, store, Ended::Writing).await
-    }
 }
 
-/// Stores under a key that nobody else writes: what is there after an answer was lost is this write's.
-pub(crate) async fn store_owned(
-    tool: &dyn StateTool,
-    key: &str,
-    value: &Value,
-    ttl: Ttl,
-    deadline: Instant,
-) -> Result<Option<RecordInfo>, Error> {
-    let mut in_doubt = false;
-    loop {
-        let store = tool.store_if(key, value, ttl, 0);
-        match within(deadline, store, Ended::Writing).await {
-            Ok(StoreOutcome::Created(info) | StoreOutcome::Replaced(info)) => {
-                return Ok(Some(info));
-            }
-            Ok(StoreOutcome::Conflict { .. }) if in_doubt => return Ok(None),
-            Ok(StoreOutcome::Conflict { revision }) => {
-                let message = format!("{key:?} exists already, though nobody else should write it");
-                let operation = 0;
-                let kind = ErrorKind::Conflict {
-                    revision,
-                    operation,
-                };
-                return Err(Error::new(kind, message));
-            }
-            Err(error) if error.kind() == ErrorKind::Ambiguous && Instant::now() < deadline => {
-                in_doubt = true;
-                tokio::time::sleep(Backoff::contention().next()).await;
-            }
-            Err(error) => return Err(error),
-        }
-    }
+/// What came of one try to claim a number.
+enum Claimed {
+    Number(u64),
+    /// Others claimed first.
+    Overtaken {
+        revision: u64,
+    },
 }
 
 /// The number in a version's key. Only what [`Versions`] would write counts.
