@@ -31,8 +31,9 @@ use crate::{
 /// keys: for several agents put a [key prefix](crate::Prefixed) before each.
 ///
 /// A key is a hash of that name with the fields `value` (JSON), `revision`, `created_ms`, `updated_ms` and, with a deadline,
-/// `expires_ms`; two more names that begin with NUL, which no key does, hold the last revision and the index of keys. Every
-/// call is one script, which the server runs whole, with its own clock, so writes, batches and lists are atomic among each other.
+/// `expires_ms`; three more names that begin with NUL, which no key does, hold the last revision and the indexes of keys and
+/// deadlines. Every call is one script, which the server runs whole, with its own clock, so writes, batches and lists are atomic
+/// among each other.
 ///
 /// # What it does not promise
 /// - Durability: the server acknowledges before it has synced or copied a write (its defaults: a second's worth may be lost), and
@@ -88,20 +89,30 @@ impl RedisTool {
         prefix: &str,
         with_values: &str,
     ) -> Result<Listing<(String, Row)>, Error> {
-        let mut call = scripts::LIST.script.prepare_invoke();
-        call.key(scripts::COUNTER).key(scripts::INDEX);
-        call.arg(prefix).arg(LIST_KEYS_MAX).arg(with_values);
-        type Answer = (u64, u64, bool, Vec<(String, Row)>);
-        let (revision, clock_ms, is_whole, items): Answer = read(connection, call).await?;
-        if !is_whole {
-            let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
-            return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+        type Answer = (u64, u64, String, Vec<(String, Row)>);
+        loop {
+            let mut call = scripts::LIST.script.prepare_invoke();
+            call.key(scripts::COUNTER).key(scripts::INDEX);
+            call.key(scripts::DEADLINES);
+            call.arg(prefix).arg(LIST_KEYS_MAX).arg(with_values);
+            let (revision, clock_ms, status, items): Answer =
+                read(connection.clone(), call).await?;
+            match status.as_str() {
+                "whole" => {
+                    return Ok(Listing {
+                        revision,
+                        clock_ms,
+                        items,
+                    });
+                }
+                "again" => {}
+                _ => {
+                    let message =
+                        format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
+                    return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+                }
+            }
         }
-        Ok(Listing {
-            revision,
-            clock_ms,
-            items,
-        })
     }
 }
 
@@ -202,7 +213,7 @@ impl Keeper for RedisTool {
 
     async fn remove(&self, connection: ConnectionManager, key: &str) -> Result<(), Error> {
         let mut call = scripts::DELETE.script.prepare_invoke();
-        call.key(key).key(scripts::INDEX);
+        call.key(key).key(scripts::INDEX).key(scripts::DEADLINES);
         write(connection, call).await
     }
 
@@ -236,6 +247,7 @@ impl scripts::Named {
         let script: &Script = &self.script;
         let mut call = script.prepare_invoke();
         call.key(scripts::COUNTER).key(scripts::INDEX);
+        call.key(scripts::DEADLINES);
         call.arg(match lifespan {
             Lifespan::Never => "never".to_owned(),
             Lifespan::Keep => "keep".to_owned(),

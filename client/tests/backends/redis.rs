@@ -1,8 +1,8 @@
 //! The Redis tool, on Debian's redis-server.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
-use helve_client::{ErrorKind, RedisTool, StateTool as _, ToolOptions};
+use helve_client::{ErrorKind, RedisTool, StateTool as _, ToolOptions, Ttl};
 use serde_json::json;
 
 use super::{
@@ -37,7 +37,7 @@ async fn a_redis_that_went_away_is_unavailable_and_found_again() {
     let Some(mut server) = start(port).await else {
         return;
     };
-    let options = ToolOptions::new().deadline(std::time::Duration::from_secs(2));
+    let options = ToolOptions::new().deadline(Duration::from_secs(2));
     let tool = RedisTool::new(&url(&server), options).expect("the URL is one");
     tool.store("k", &json!(1)).await.expect("it is there");
     server.stop();
@@ -53,7 +53,7 @@ async fn a_redis_that_went_away_is_unavailable_and_found_again() {
     );
     assert!(is_honest, "{written:?}");
     let _again = start(port).await;
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let until = std::time::Instant::now() + Duration::from_secs(30);
     while tool.store("k", &json!(3)).await.is_err() {
         assert!(
             std::time::Instant::now() < until,
@@ -72,11 +72,7 @@ async fn a_key_of_another_kind_is_an_error_and_stays() {
         return;
     };
     let tool = RedisTool::new(&url(&server), ToolOptions::new()).expect("the URL is one");
-    let client = ::redis::Client::open(url(&server)).expect("the URL is one");
-    let mut connection = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("it is there");
+    let mut connection = connection(&server).await;
     let mut set = ::redis::cmd("SET");
     let () = set
         .arg("k")
@@ -100,6 +96,89 @@ async fn a_key_of_another_kind_is_an_error_and_stays() {
         .await
         .expect("it is there");
     assert_eq!(kept, "\"plain\"");
+}
+
+#[tokio::test]
+async fn a_batch_with_a_key_of_another_kind_stores_nothing() {
+    let Some(server) = start(free_port()).await else {
+        return;
+    };
+    let tool = RedisTool::new(&url(&server), ToolOptions::new()).expect("the URL is one");
+    let mut connection = connection(&server).await;
+    let mut set = ::redis::cmd("SET");
+    let () = set
+        .arg("of/another/kind")
+        .arg("plain")
+        .query_async(&mut connection)
+        .await
+        .expect("it takes it");
+    let items = ["first", "of/another/kind"].map(|key| (key.to_owned(), json!(1)));
+    let refused = tool.batch_store(&items).await.expect_err("one is a string");
+    assert_eq!(refused.kind(), ErrorKind::Codec, "{refused}");
+    assert!(!tool.exists("first").await.expect("it answers"));
+}
+
+#[tokio::test]
+async fn names_of_keys_that_have_expired_are_not_kept_though_nobody_lists() {
+    let Some(server) = start(free_port()).await else {
+        return;
+    };
+    let tool = RedisTool::new(&url(&server), ToolOptions::new()).expect("the URL is one");
+    let short = Ttl::After(Duration::from_millis(1));
+    for number in 0..20 {
+        let key = format!("short/{number}");
+        tool.store_record(&key, &json!(1), short)
+            .await
+            .expect("it is stored");
+    }
+    while tool.exists("short/19").await.expect("it answers") {}
+    for number in 0..20 {
+        let key = format!("long/{number}");
+        tool.store(&key, &json!(1)).await.expect("it is stored");
+    }
+    let mut connection = connection(&server).await;
+    for (index, expected) in [("\0helve:index", 20), ("\0helve:deadlines", 0)] {
+        let mut count = ::redis::cmd("ZCARD");
+        let names: u64 = count
+            .arg(index)
+            .query_async(&mut connection)
+            .await
+            .expect("it answers");
+        assert_eq!(names, expected, "{index:?}");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_have_expired_do_not_count_against_the_limit_of_a_list() {
+    let Some(server) = start(free_port()).await else {
+        return;
+    };
+    let tool = RedisTool::new(&url(&server), ToolOptions::new()).expect("the URL is one");
+    tool.store("live", &json!(1)).await.expect("it is stored");
+    let mut connection = connection(&server).await;
+    let expired = "for i = 1, 2000 do
+        redis.call('ZADD', KEYS[1], 0, 'dead/' .. ARGV[1] .. '/' .. i)
+        redis.call('ZADD', KEYS[2], i, 'dead/' .. ARGV[1] .. '/' .. i)
+      end";
+    for part in 0..51 {
+        let mut script = ::redis::cmd("EVAL");
+        let script = script.arg(expired).arg(2);
+        let script = script.arg("\0helve:index").arg("\0helve:deadlines");
+        let () = script
+            .arg(part)
+            .query_async(&mut connection)
+            .await
+            .expect("it answers");
+    }
+    assert_eq!(tool.list("").await.expect("one is few"), ["live"]);
+}
+
+async fn connection(server: &Server) -> ::redis::aio::MultiplexedConnection {
+    let client = ::redis::Client::open(url(server)).expect("the URL is one");
+    client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("it is there")
 }
 
 #[test]

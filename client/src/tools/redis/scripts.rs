@@ -6,9 +6,12 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-/// The last revision, and the names of all keys, in the order of their bytes.
+/// The last revision.
 pub(super) const COUNTER: &str = "\0helve:revision";
+/// The names of all keys, in the order of their bytes, and of some that have expired.
 pub(super) const INDEX: &str = "\0helve:index";
+/// The names of all keys with a deadline, in its order.
+pub(super) const DEADLINES: &str = "\0helve:deadlines";
 
 pub(super) struct Named {
     pub(super) script: Script,
@@ -17,16 +20,25 @@ pub(super) struct Named {
 impl Named {
     fn new(body: &str) -> Self {
         Self {
-            script: Script::new(&format!("{ROW}{body}")),
+            script: Script::new(&format!("{SHARED}{body}")),
         }
     }
 }
 
-/// Reads a record, as all scripts answer it. A field that is absent is `false`.
-const ROW: &str = r"
+/// `row` reads a record, as all scripts answer it: a field that is absent is `false`. `sweep` takes names of keys that have expired
+/// out of the index, at most so many, and answers how many.
+const SHARED: &str = r"
 local function now_ms()
   local now = redis.call('TIME')
   return now[1] * 1000 + math.floor(now[2] / 1000)
+end
+local function sweep(index, deadlines, now, most)
+  local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', string.format('(%.0f', now), 'LIMIT', 0, most)
+  for _, key in ipairs(due) do
+    redis.call('ZREM', deadlines, key)
+    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) end
+  end
+  return #due
 end
 local function row(key, with_value)
   local f = redis.call('HMGET', key, 'revision', 'created_ms', 'updated_ms', 'expires_ms')
@@ -37,13 +49,18 @@ local function row(key, with_value)
 end
 ";
 
-/// KEYS: counter, index, the keys. ARGV: lifetime, revision or empty, the values.
+/// KEYS: counter, index, deadlines, the keys. ARGV: lifetime, revision or empty, the values. Nothing is undone, so what may be
+/// refused is looked at before anything is written.
 pub(super) static STORE: LazyLock<Named> = LazyLock::new(|| {
     Named::new(
         r"
+for i = 4, #KEYS do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'hash' and kind ~= 'none' then return redis.error_reply('WRONGTYPE ' .. kind) end
+end
 local now = now_ms()
 local status = 'created'
-local found = row(KEYS[3], false)
+local found = row(KEYS[4], false)
 if found then status = 'replaced' end
 if ARGV[2] ~= '' then
   local current = '0'
@@ -51,21 +68,24 @@ if ARGV[2] ~= '' then
   if current ~= ARGV[2] then return {'conflict', {false, current, '0', '0', false, 0}} end
 end
 local revision = redis.call('INCR', KEYS[1])
-for i = 3, #KEYS do
+sweep(KEYS[2], KEYS[3], now, #KEYS)
+for i = 4, #KEYS do
   local key = KEYS[i]
   redis.call('HSETNX', key, 'created_ms', string.format('%.0f', now))
-  redis.call('HSET', key, 'value', ARGV[i], 'revision', revision, 'updated_ms', string.format('%.0f', now))
+  redis.call('HSET', key, 'value', ARGV[i - 1], 'revision', revision, 'updated_ms', string.format('%.0f', now))
   if ARGV[1] == 'never' then
     redis.call('PERSIST', key)
     redis.call('HDEL', key, 'expires_ms')
+    redis.call('ZREM', KEYS[3], key)
   elseif ARGV[1] ~= 'keep' then
     local deadline = string.format('%.0f', now + tonumber(ARGV[1]))
     redis.call('HSET', key, 'expires_ms', deadline)
     redis.call('PEXPIREAT', key, deadline)
+    redis.call('ZADD', KEYS[3], deadline, key)
   end
   redis.call('ZADD', KEYS[2], 0, key)
 end
-return {status, row(KEYS[3], false)}
+return {status, row(KEYS[4], false)}
 ",
     )
 });
@@ -85,28 +105,35 @@ return rows
 pub(super) static EXISTS: LazyLock<Named> =
     LazyLock::new(|| Named::new("return redis.call('EXISTS', KEYS[1])"));
 
-/// KEYS: the key, index.
+/// KEYS: the key, index, deadlines.
 pub(super) static DELETE: LazyLock<Named> = LazyLock::new(|| {
     Named::new(
         r"
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], KEYS[1])
+redis.call('ZREM', KEYS[3], KEYS[1])
 return true
 ",
     )
 });
 
-/// KEYS: counter, index. ARGV: prefix, how many at most, anything to have the values. Names of keys that have expired leave the
-/// index on the way. No byte of UTF-8 is 255.
+/// KEYS: counter, index, deadlines. ARGV: prefix, how many at most, anything to have the values. Answers `whole`; or `over` if there
+/// are more; or `again` if so many have expired that others are to have their turn first. Names that no key has any more
+/// leave the index on the way. No byte of UTF-8 is 255.
 pub(super) static LIST: LazyLock<Named> = LazyLock::new(|| {
     Named::new(
         r"
 local first, last = '-', '+'
 if ARGV[1] ~= '' then first, last = '[' .. ARGV[1], '(' .. ARGV[1] .. '\255' end
+local now = now_ms()
 local revision = redis.call('GET', KEYS[1]) or '0'
-local clock = string.format('%.0f', now_ms())
+local clock = string.format('%.0f', now)
+local swept_max = 10000
+if sweep(KEYS[2], KEYS[3], now, swept_max) == swept_max then
+  return {revision, clock, 'again', {}}
+end
 if redis.call('ZLEXCOUNT', KEYS[2], first, last) > tonumber(ARGV[2]) then
-  return {revision, clock, 0, {}}
+  return {revision, clock, 'over', {}}
 end
 local rows = {}
 for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], first, last)) do
@@ -117,7 +144,7 @@ for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], first, last)) do
     redis.call('ZREM', KEYS[2], key)
   end
 end
-return {revision, clock, 1, rows}
+return {revision, clock, 'whole', rows}
 ",
     )
 });
