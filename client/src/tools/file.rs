@@ -72,7 +72,8 @@ impl FileTool {
         })
     }
 
-    /// Removes all files whose deadline has passed, and answers how many.
+    /// Removes all files whose deadline has passed, and answers how many. One that is no row of this tool is left as it is, and
+    /// logged.
     ///
     /// # Errors
     /// Those of every write.

@@ -16,8 +16,9 @@ use crate::{
 const BATCH: &str = "batch";
 
 impl Disk {
-    pub(super) fn has_batch(&self) -> bool {
-        self.own(BATCH).exists()
+    pub(super) fn has_batch(&self) -> Result<bool, Error> {
+        let path = self.own(BATCH);
+        path.try_exists().map_err(|error| before(&path, error))
     }
 
     pub(super) fn store_all(
@@ -39,7 +40,7 @@ impl Disk {
         items: Vec<(String, Value)>,
         lifespan: Lifespan,
     ) -> Result<(), Error> {
-        self.sweep_if_due()?;
+        self.sweep_if_due();
         let revision = self.next_revision()?;
         let row = |(key, value): (String, Value)| {
             let found = self.live(&key)?;

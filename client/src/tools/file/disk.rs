@@ -66,7 +66,7 @@ impl Disk {
         lifespan: Lifespan,
         if_revision: Option<u64>,
     ) -> Result<StoreOutcome, Error> {
-        self.sweep_if_due()?;
+        self.sweep_if_due();
         let found = self.live(&key)?;
         let current = found.as_ref().map_or(0, |row| row.revision);
         if if_revision.is_some_and(|wanted| wanted != current) {
@@ -100,7 +100,8 @@ impl Disk {
     pub(super) fn list(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
         let now_ms = now_ms();
         let mut items = Vec::new();
-        self.visit(prefix, &mut |row: Row| {
+        self.visit(prefix, &mut |row| {
+            let row = row?;
             if row.key.starts_with(prefix) && row.is_live(now_ms) {
                 items.push(row.into_record());
             }
@@ -126,8 +127,10 @@ impl Disk {
         let now_ms = now_ms();
         let mut due = Vec::new();
         self.visit("", &mut |row| {
-            if !row.is_live(now_ms) {
-                due.push(row.key);
+            match row {
+                Ok(row) if !row.is_live(now_ms) => due.push(row.key),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "a file is left as it is"),
             }
             Ok(())
         })?;
@@ -135,15 +138,17 @@ impl Disk {
         Ok(due.len())
     }
 
-    pub(super) fn sweep_if_due(&self) -> Result<(), Error> {
+    /// What stands in the way of a sweep does not stand in the way of a write.
+    pub(super) fn sweep_if_due(&self) {
         let swept = *self
             .swept
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL) {
-            self.sweep()?;
+        if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL)
+            && let Err(error) = self.sweep()
+        {
+            tracing::warn!(%error, "expired files were not all removed");
         }
-        Ok(())
     }
 
     /// Higher than every one before, and on disk before anything bears it.
@@ -204,7 +209,7 @@ impl Disk {
     fn visit(
         &self,
         prefix: &str,
-        visit: &mut dyn FnMut(Row) -> Result<(), Error>,
+        visit: &mut dyn FnMut(Result<Row, Error>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let begin = names::directory(prefix);
         let mut open = vec![begin.map_or_else(|| self.root.clone(), |path| self.root.join(path))];
@@ -221,9 +226,8 @@ impl Disk {
                     .and_then(|name| name.to_str())
                     .unwrap_or(".");
                 if name.ends_with(ENDING) {
-                    if let Some(row) = read(&path)? {
-                        self.check_place(&path, &row)?;
-                        visit(row)?;
+                    if let Some(row) = read(&path).transpose() {
+                        visit(row.and_then(|row| self.check_place(&path, row)))?;
                     }
                 } else if !name.starts_with('.') && path.is_dir() {
                     open.push(path);
@@ -234,11 +238,11 @@ impl Disk {
     }
 
     /// A file that was moved by hand would answer for another key.
-    fn check_place(&self, path: &Path, row: &Row) -> Result<(), Error> {
+    fn check_place(&self, path: &Path, row: Row) -> Result<Row, Error> {
         let inside = path.strip_prefix(&self.root).ok().and_then(Path::to_str);
         let key = inside.and_then(|inside| names::key(inside.strip_suffix(ENDING)?));
         if key.as_ref() == Some(&row.key) {
-            return Ok(());
+            return Ok(row);
         }
         let message = format!("{} holds the key {:?}", path.display(), row.key);
         Err(Error::new(ErrorKind::Codec, message))

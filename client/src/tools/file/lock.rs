@@ -9,22 +9,23 @@ use crate::{error::Error, retry::Backoff, tools::keeper::Access};
 
 /// Waits for the lock, which readers share, and writers have alone; the caller's deadline ends the wait. A batch that a crash left half done is carried out first.
 pub(super) async fn acquire(disk: &Arc<Disk>, access: Access) -> Result<File, Error> {
-    let lock = wait(disk, access).await?;
-    if !disk.has_batch() {
-        return Ok(lock);
-    }
-    drop(lock);
-    let alone = wait(disk, Access::Write).await?;
-    let mender = Arc::clone(disk);
-    let mended = tokio::task::spawn_blocking(move || {
-        let mended = mender.finish_batch();
-        drop(alone);
+    loop {
+        let lock = wait(disk, access).await?;
+        if !disk.has_batch()? {
+            return Ok(lock);
+        }
+        drop(lock);
+        let alone = wait(disk, Access::Write).await?;
+        let mender = Arc::clone(disk);
+        let mended = tokio::task::spawn_blocking(move || {
+            let mended = mender.finish_batch();
+            drop(alone);
+            mended
+        });
         mended
-    });
-    mended
-        .await
-        .map_err(|error| Error::internal("a file's writer panicked").with_source(error))??;
-    wait(disk, access).await
+            .await
+            .map_err(|error| Error::internal("a file's writer panicked").with_source(error))??;
+    }
 }
 
 async fn wait(disk: &Disk, access: Access) -> Result<File, Error> {

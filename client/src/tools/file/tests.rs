@@ -1,10 +1,12 @@
 //! What the files are after a crash, an escape, and a stranger's hand.
 
-use std::fs;
+use std::{fs, time::Duration};
 
+use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-use super::{super::Lifespan, *};
+use super::*;
+use crate::{state_tool::StateTool, ttl::Ttl};
 
 fn tool(directory: &Path) -> FileTool {
     FileTool::open(directory, ToolOptions::new()).unwrap()
@@ -113,6 +115,65 @@ async fn a_file_that_is_no_row_is_an_error_and_not_an_absent_key() {
     fs::write(directory.path().join("k.json"), b"{}").unwrap();
     let foreign = tool.retrieve("k").await.unwrap_err();
     assert_eq!(foreign.kind(), ErrorKind::Codec);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_row_stands_in_the_way_of_no_other_key() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("foreign.json"), b"{}").unwrap();
+    let tool = tool(directory.path());
+    let short = Ttl::After(Duration::from_millis(1));
+    tool.store_record("k", &json!(1), short).await.unwrap();
+    while tool.exists("k").await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(tool.sweep().await.unwrap(), 1);
+    assert!(directory.path().join("foreign.json").exists());
+}
+
+/// Another process dies in the middle of one batch after the other, as soon as it has the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_batch_is_never_seen_in_part_though_one_crash_follows_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ToolOptions::new().deadline(Duration::from_secs(60));
+    let tool = FileTool::open(directory.path(), options).unwrap();
+    let keys = ["a", "b"].map(str::to_owned);
+    tool.exists("a").await.unwrap();
+    let dying = Disk::open(directory.path().to_owned()).unwrap();
+    let items = keys.clone();
+    let crashes = tokio::task::spawn_blocking(move || {
+        let lock = fs::File::open(dying.lock_path()).unwrap();
+        for number in 0..20 {
+            flock(&lock, FlockOperation::LockExclusive).unwrap();
+            let items = items.clone().map(|key| (key, json!(number)));
+            dying.write_down(items.to_vec(), Lifespan::Never).unwrap();
+            let batch = fs::read(dying.own("batch")).unwrap();
+            let rows: Vec<Row> = serde_json::from_slice(&batch).unwrap();
+            dying.write(&rows[0]).unwrap();
+            flock(&lock, FlockOperation::Unlock).unwrap();
+            while dying.has_batch().unwrap() {
+                std::thread::yield_now();
+            }
+        }
+    });
+    while !crashes.is_finished() {
+        let values = tool.batch_retrieve(&keys).await.unwrap();
+        assert_eq!(values[0], values[1]);
+    }
+    crashes.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_write_that_waits_for_the_lock_until_its_deadline_had_no_effect() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ToolOptions::new().deadline(Duration::from_millis(20));
+    let tool = FileTool::open(directory.path(), options).unwrap();
+    let lock = fs::File::create(directory.path().join(".helve/lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let late = tool.store("k", &json!(1)).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Unavailable, "{late}");
+    flock(&lock, FlockOperation::Unlock).unwrap();
+    assert_eq!(tool.retrieve("k").await.unwrap(), None);
 }
 
 #[tokio::test]
