@@ -36,8 +36,8 @@ pub(crate) const LIST: Duration = Duration::from_secs(60);
 /// How long a list may stall between two parts.
 #[cfg(feature = "cluster")]
 pub(crate) const LIST_STALL: Duration = Duration::from_secs(5);
-/// Bytes of a whole list, as encoded.
-#[cfg(any(feature = "cluster", feature = "memory"))]
+/// Bytes of a whole list, as encoded; of a tool that keeps its keys elsewhere: of the values.
+#[cfg(any(feature = "cluster", feature = "memory", feature = "tools"))]
 pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
 
 /// Streams to one node.

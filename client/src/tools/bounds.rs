@@ -7,7 +7,10 @@ use serde_json::Value;
 
 use crate::{
     error::Error,
-    limits::{BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    limits::{
+        BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, LIST_BYTES_MAX, LIST_KEYS_MAX,
+        VALUE_BYTES_MAX,
+    },
 };
 
 pub(super) fn check_key(key: &str) -> Result<(), Error> {
@@ -66,4 +69,52 @@ pub(super) fn check_batch(items: &[(String, Value)]) -> Result<(), Error> {
         return Err(Error::refused(Reason::TooLarge, message, 0, 0));
     }
     Ok(())
+}
+
+/// What a list may still hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) keys: usize,
+    pub(super) bytes: u64,
+}
+
+impl Room {
+    pub(super) const LIST: Self = Self {
+        keys: LIST_KEYS_MAX,
+        bytes: LIST_BYTES_MAX as u64,
+    };
+
+    /// One more key, with a value of so many bytes.
+    pub(super) fn take(&mut self, bytes: u64) -> Result<(), Error> {
+        match (self.keys.checked_sub(1), self.bytes.checked_sub(bytes)) {
+            (Some(keys), Some(bytes)) => {
+                *self = Self { keys, bytes };
+                Ok(())
+            }
+            _ => Err(over_long()),
+        }
+    }
+}
+
+/// Of a list that may not be so long.
+pub(super) fn over_long() -> Error {
+    let message = format!(
+        "more than {LIST_KEYS_MAX} keys, or {LIST_BYTES_MAX} bytes of values: list by a longer prefix, or without values"
+    );
+    Error::refused(Reason::TooLarge, message, 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_list_may_be_full_and_not_more() {
+        let mut room = Room { keys: 2, bytes: 10 };
+        room.take(10).unwrap();
+        assert_eq!(room.take(1).unwrap_err().kind(), ErrorKind::Invalid);
+        room.take(0).unwrap();
+        assert_eq!(room.take(0).unwrap_err().kind(), ErrorKind::Invalid);
+    }
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use self::disk::Disk;
 use super::{
     Lifespan, ToolOptions,
+    bounds::Room,
     gate::Gate,
     keeper::{self, Access, Keeper},
     row::Row,
@@ -163,13 +164,23 @@ impl Keeper for FileTool {
     }
 
     async fn infos(&self, lock: fs::File, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let listing = self.records(lock, prefix).await?;
-        listing.try_map(|record| Ok(record.info))
+        let (prefix, mut room) = (prefix.to_owned(), Room::LIST);
+        let info = move |row: Row| {
+            room.take(0)?;
+            Ok(row.info())
+        };
+        self.with(lock, move |disk| disk.list(&prefix, info)).await
     }
 
     async fn records(&self, lock: fs::File, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
-        let prefix = prefix.to_owned();
-        self.with(lock, move |disk| disk.list(&prefix)).await
+        let (prefix, mut room) = (prefix.to_owned(), Room::LIST);
+        let record = move |row: Row| {
+            let record = row.into_record();
+            room.take(record.info.value_bytes)?;
+            Ok(record)
+        };
+        self.with(lock, move |disk| disk.list(&prefix, record))
+            .await
     }
 }
 

@@ -3,11 +3,12 @@
 mod connect;
 mod sql;
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, pin::pin};
 
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
-use helve_proto::{Reason, v1::RecordInfo};
+use futures::TryStreamExt as _;
+use helve_proto::v1::RecordInfo;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio_postgres::{Row, types::ToSql};
@@ -18,6 +19,7 @@ use self::{
 };
 use super::{
     Lifespan, ToolOptions,
+    bounds::Room,
     gate::Gate,
     keeper::{Access, Keeper},
 };
@@ -89,24 +91,29 @@ async fn query(
     rows.map_err(read_error)
 }
 
-async fn list(connection: &Object, sql: &str, prefix: &str) -> Result<Listing<Row>, Error> {
+/// Takes the rows as they come, because all of them may be more than a list may hold.
+async fn list<I>(
+    connection: &Object,
+    sql: &str,
+    prefix: &str,
+    mut item: impl FnMut(&Row) -> Result<I, Error> + Send,
+) -> Result<Listing<I>, Error> {
     let rows_max = i64::try_from(LIST_KEYS_MAX + 1).unwrap_or(i64::MAX);
-    let items = query(connection, sql, &[&prefix, &rows_max]).await?;
-    if items.len() > LIST_KEYS_MAX {
-        let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
-        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+    let parameters: [&(dyn ToSql + Sync); 2] = [&prefix, &rows_max];
+    let statement = connection.prepare_cached(sql).await.map_err(read_error)?;
+    let rows = connection.query_raw(&statement, parameters).await;
+    let mut rows = pin!(rows.map_err(read_error)?);
+    let mut listing = Listing {
+        revision: 0,
+        clock_ms: 0,
+        items: Vec::new(),
+    };
+    while let Some(row) = rows.try_next().await.map_err(read_error)? {
+        listing.revision = number(&row, "revision")?.max(listing.revision);
+        listing.clock_ms = number(&row, "clock_ms")?;
+        listing.items.push(item(&row)?);
     }
-    let revisions = items.iter().map(|row| number(row, "revision"));
-    let revisions = revisions.collect::<Result<Vec<_>, _>>()?;
-    let clock_ms = items
-        .first()
-        .map(|row| number(row, "clock_ms"))
-        .transpose()?;
-    Ok(Listing {
-        revision: revisions.into_iter().max().unwrap_or(0),
-        clock_ms: clock_ms.unwrap_or(0),
-        items,
-    })
+    Ok(listing)
 }
 
 #[async_trait]
@@ -216,8 +223,12 @@ impl Keeper for PostgresTool {
     }
 
     async fn infos(&self, connection: Object, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let rows = list(&connection, &self.statements.list, prefix).await?;
-        rows.try_map(|row| info(&row))
+        let mut room = Room::LIST;
+        let info = |row: &Row| {
+            room.take(0)?;
+            info(row)
+        };
+        list(&connection, &self.statements.list, prefix, info).await
     }
 
     async fn records(
@@ -225,8 +236,12 @@ impl Keeper for PostgresTool {
         connection: Object,
         prefix: &str,
     ) -> Result<Listing<Record<Value>>, Error> {
-        let rows = list(&connection, &self.statements.list_values, prefix).await?;
-        rows.try_map(|row| record(&row))
+        let mut room = Room::LIST;
+        let record = |row: &Row| {
+            room.take(number(row, "value_bytes")?)?;
+            record(row)
+        };
+        list(&connection, &self.statements.list_values, prefix, record).await
     }
 }
 

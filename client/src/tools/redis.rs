@@ -15,13 +15,14 @@ use tokio::sync::OnceCell;
 
 use super::{
     Lifespan, ToolOptions, ambiguous,
+    bounds::over_long,
     gate::Gate,
     keeper::{Access, Keeper},
     unavailable,
 };
 use crate::{
     error::{Error, ErrorKind},
-    limits::LIST_KEYS_MAX,
+    limits::{LIST_BYTES_MAX, LIST_KEYS_MAX},
     promises::Promises,
     record::{Listing, Record, decode},
     state_tool::StoreOutcome,
@@ -87,14 +88,15 @@ impl RedisTool {
         &self,
         connection: ConnectionManager,
         prefix: &str,
-        with_values: &str,
+        bytes_max: Option<usize>,
     ) -> Result<Listing<(String, Row)>, Error> {
         type Answer = (u64, u64, String, Vec<(String, Row)>);
         loop {
             let mut call = scripts::LIST.script.prepare_invoke();
             call.key(scripts::COUNTER).key(scripts::INDEX);
             call.key(scripts::DEADLINES);
-            call.arg(prefix).arg(LIST_KEYS_MAX).arg(with_values);
+            call.arg(prefix).arg(LIST_KEYS_MAX);
+            call.arg(bytes_max.map_or_else(String::new, |bytes| bytes.to_string()));
             let (revision, clock_ms, status, items): Answer =
                 read(connection.clone(), call).await?;
             match status.as_str() {
@@ -106,11 +108,7 @@ impl RedisTool {
                     });
                 }
                 "again" => {}
-                _ => {
-                    let message =
-                        format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
-                    return Err(Error::refused(Reason::TooLarge, message, 0, 0));
-                }
+                _ => return Err(over_long()),
             }
         }
     }
@@ -222,7 +220,7 @@ impl Keeper for RedisTool {
         connection: ConnectionManager,
         prefix: &str,
     ) -> Result<Listing<RecordInfo>, Error> {
-        let rows = self.rows(connection, prefix, "").await?;
+        let rows = self.rows(connection, prefix, None).await?;
         rows.try_map(|(key, row)| Ok(info(&key, &row)))
     }
 
@@ -231,7 +229,7 @@ impl Keeper for RedisTool {
         connection: ConnectionManager,
         prefix: &str,
     ) -> Result<Listing<Record<Value>>, Error> {
-        let rows = self.rows(connection, prefix, "with values").await?;
+        let rows = self.rows(connection, prefix, Some(LIST_BYTES_MAX)).await?;
         rows.try_map(|(key, row)| record(&key, &row))
     }
 }

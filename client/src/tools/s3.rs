@@ -16,6 +16,7 @@ pub use self::options::S3Options;
 use self::objects::{Objects, Put};
 use super::{
     Lifespan, ToolOptions,
+    bounds::Room,
     gate::Gate,
     keeper::{Access, Keeper},
     row::{Row, now_ms},
@@ -103,12 +104,37 @@ impl S3Tool {
         }
     }
 
-    async fn rows(&self, keys: &[String]) -> Result<Vec<Option<Row>>, Error> {
+    /// What is made of the rows of these keys, as they come.
+    async fn rows<I>(
+        &self,
+        keys: &[String],
+        mut item: impl FnMut(Option<Row>) -> Result<I, Error> + Send,
+    ) -> Result<Vec<I>, Error> {
         let rows: Vec<_> = keys.iter().map(|key| self.objects.get(key)).collect();
         let rows = stream::iter(rows).buffered(REQUESTS_MAX);
-        rows.map_ok(|found| found.map(|(row, _)| row))
+        rows.map(|found| item(found?.map(|(row, _)| row)))
             .try_collect()
             .await
+    }
+
+    async fn list<I>(
+        &self,
+        prefix: &str,
+        mut item: impl FnMut(Record<Value>) -> Result<I, Error> + Send,
+    ) -> Result<Listing<I>, Error> {
+        let keys = self.objects.keys(prefix).await?;
+        let mut revision = 0;
+        let item = |row: Option<Row>| {
+            let record = row.map(Row::into_record);
+            revision = record.as_ref().map_or(0, Record::revision).max(revision);
+            record.map(&mut item).transpose()
+        };
+        let items = self.rows(&keys, item).await?;
+        Ok(Listing {
+            revision,
+            clock_ms: now_ms(),
+            items: items.into_iter().flatten().collect(),
+        })
     }
 }
 
@@ -155,8 +181,7 @@ impl Keeper for S3Tool {
     }
 
     async fn get(&self, (): (), keys: &[String]) -> Result<Vec<Option<Record<Value>>>, Error> {
-        let rows = self.rows(keys).await?.into_iter();
-        Ok(rows.map(|row| row.map(Row::into_record)).collect())
+        self.rows(keys, |row| Ok(row.map(Row::into_record))).await
     }
 
     async fn has(&self, (): (), key: &str) -> Result<bool, Error> {
@@ -172,19 +197,16 @@ impl Keeper for S3Tool {
     }
 
     async fn infos(&self, (): (), prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let listing = self.records((), prefix).await?;
-        listing.try_map(|record| Ok(record.info))
+        self.list(prefix, |record| Ok(record.info)).await
     }
 
     async fn records(&self, (): (), prefix: &str) -> Result<Listing<Record<Value>>, Error> {
-        let keys = self.objects.keys(prefix).await?;
-        let rows = self.rows(&keys).await?.into_iter().flatten();
-        let items: Vec<_> = rows.map(Row::into_record).collect();
-        Ok(Listing {
-            revision: items.iter().map(Record::revision).max().unwrap_or(0),
-            clock_ms: now_ms(),
-            items,
-        })
+        let mut room = Room::LIST;
+        let record = |record: Record<Value>| {
+            room.take(record.info.value_bytes)?;
+            Ok(record)
+        };
+        self.list(prefix, record).await
     }
 }
 

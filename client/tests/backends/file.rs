@@ -1,6 +1,8 @@
 //! The file tool.
 
-use super::{Configured, assert_conforms};
+use helve_client::{FileTool, ToolOptions};
+
+use super::{Configured, assert_conforms, assert_values_of_a_list_are_bounded};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_pass() {
@@ -20,4 +22,12 @@ async fn memory_passes() {
         .await
         .expect("it takes it");
     assert_eq!(tool.list("").await.expect("it answers"), ["k"]);
+}
+
+#[tokio::test]
+async fn values_of_a_list_are_bounded() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let options = ToolOptions::new().deadline(std::time::Duration::from_secs(120));
+    let tool = FileTool::open(directory.path(), options).expect("it is ours");
+    assert_values_of_a_list_are_bounded(&tool).await;
 }

@@ -18,7 +18,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use helve_client::{
-    Error, StateTool, StateToolConfig,
+    Error, ErrorKind, StateTool, StateToolConfig,
     conformance::{TOOL_CASES, ToolHost},
     create_state_tool,
 };
@@ -88,4 +88,20 @@ async fn assert_conforms(host: Configured) {
         failed.len(),
         failed.join("\n")
     );
+}
+
+/// A list of names and times is not refused where one with all values would be over its limit, which that is.
+async fn assert_values_of_a_list_are_bounded(tool: &dyn StateTool) {
+    const VALUES: usize = 257;
+    let value = serde_json::Value::from("x".repeat((1 << 20) - 2));
+    for number in 0..VALUES {
+        let key = format!("large/{number}");
+        tool.store(&key, &value).await.expect("it is stored");
+    }
+    let listed = tool.list_infos("large/").await.expect("names are short");
+    assert_eq!(listed.items.len(), VALUES);
+    let refused = tool.list_values("large/").await.expect_err("it is long");
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    let some = tool.list_values("large/1").await.expect("it is shorter");
+    assert_eq!(some.items.len(), 111);
 }

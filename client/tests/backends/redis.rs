@@ -6,7 +6,7 @@ use helve_client::{ErrorKind, RedisTool, StateTool as _, ToolOptions, Ttl};
 use serde_json::json;
 
 use super::{
-    Configured, assert_conforms,
+    Configured, assert_conforms, assert_values_of_a_list_are_bounded,
     server::{Server, find, free_port},
 };
 
@@ -171,6 +171,16 @@ async fn keys_that_have_expired_do_not_count_against_the_limit_of_a_list() {
             .expect("it answers");
     }
     assert_eq!(tool.list("").await.expect("one is few"), ["live"]);
+}
+
+#[tokio::test]
+async fn values_of_a_list_are_bounded() {
+    let Some(server) = start(free_port()).await else {
+        return;
+    };
+    let options = ToolOptions::new().deadline(Duration::from_secs(120));
+    let tool = RedisTool::new(&url(&server), options).expect("the URL is one");
+    assert_values_of_a_list_are_bounded(&tool).await;
 }
 
 async fn connection(server: &Server) -> ::redis::aio::MultiplexedConnection {

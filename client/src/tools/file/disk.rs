@@ -8,15 +8,13 @@ use std::{
     time::Duration,
 };
 
-use helve_proto::Reason;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{after, before};
 use crate::{
     error::{Error, ErrorKind},
-    limits::LIST_KEYS_MAX,
-    record::{Listing, Record},
+    record::Listing,
     state_tool::StoreOutcome,
     tools::{
         Lifespan, names,
@@ -96,26 +94,26 @@ impl Disk {
         Ok(())
     }
 
-    /// All keys with the prefix, in order.
-    pub(super) fn list(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
+    /// What is made of all rows with the prefix, in the order of their keys.
+    pub(super) fn list<I>(
+        &self,
+        prefix: &str,
+        mut item: impl FnMut(Row) -> Result<I, Error>,
+    ) -> Result<Listing<I>, Error> {
         let now_ms = now_ms();
         let mut items = Vec::new();
         self.visit(prefix, &mut |row| {
             let row = row?;
             if row.key.starts_with(prefix) && row.is_live(now_ms) {
-                items.push(row.into_record());
-            }
-            if items.len() > LIST_KEYS_MAX {
-                let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
-                return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+                items.push((row.key.clone(), item(row)?));
             }
             Ok(())
         })?;
-        items.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        items.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         Ok(Listing {
             revision: self.revision()?,
             clock_ms: now_ms,
-            items,
+            items: items.into_iter().map(|(_, item)| item).collect(),
         })
     }
 

@@ -117,8 +117,8 @@ return true
     )
 });
 
-/// KEYS: counter, index, deadlines. ARGV: prefix, how many at most, anything to have the values. Answers `whole`; or `over` if there
-/// are more; or `again` if so many have expired that others are to have their turn first. Names that no key has any more
+/// KEYS: counter, index, deadlines. ARGV: prefix, how many at most, and how many bytes of values, if they are wanted. Answers
+/// `whole`; or `over` if there are more; or `again` if so many have expired that others are to have their turn first. Names that no key has any more
 /// leave the index on the way. No byte of UTF-8 is 255.
 pub(super) static LIST: LazyLock<Named> = LazyLock::new(|| {
     Named::new(
@@ -136,9 +136,12 @@ if redis.call('ZLEXCOUNT', KEYS[2], first, last) > tonumber(ARGV[2]) then
   return {revision, clock, 'over', {}}
 end
 local rows = {}
+local bytes, bytes_max = 0, tonumber(ARGV[3])
 for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], first, last)) do
-  local found = row(key, ARGV[3] ~= '')
+  local found = row(key, bytes_max)
   if found then
+    bytes = bytes + found[6]
+    if bytes_max and bytes > bytes_max then return {revision, clock, 'over', {}} end
     rows[#rows + 1] = {key, found}
   else
     redis.call('ZREM', KEYS[2], key)

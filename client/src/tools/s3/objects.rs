@@ -2,7 +2,7 @@
 
 use std::future;
 
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use helve_proto::Reason;
 use object_store::{
     ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion, aws::AmazonS3, path::Path,
@@ -11,7 +11,7 @@ use object_store::{
 use crate::{
     error::{Error, ErrorKind},
     limits::{KEY_BYTES_MAX, LIST_KEYS_MAX},
-    tools::{ambiguous, names, row::Row, unavailable},
+    tools::{ambiguous, bounds::over_long, names, row::Row, unavailable},
 };
 
 pub(super) struct Objects {
@@ -111,13 +111,13 @@ impl Objects {
             future::ready(Ok(key.filter(|key| key.starts_with(prefix))))
         };
         let listed = self.store.list(directory.as_ref()).try_filter_map(key);
+        let listed = listed.take(LIST_KEYS_MAX + 1);
         let mut keys: Vec<String> = Box::pin(listed)
             .try_collect()
             .await
             .map_err(|error| refusal(error, unavailable))?;
         if keys.len() > LIST_KEYS_MAX {
-            let message = format!("more than {LIST_KEYS_MAX} keys: list by a longer prefix");
-            return Err(Error::refused(Reason::TooLarge, message, 0, 0));
+            return Err(over_long());
         }
         keys.sort_unstable();
         Ok(keys)
