@@ -14,7 +14,7 @@ use std::{
 
 use helve_proto::{
     Reason,
-    v1::{DeleteKeyRequest, RecordInfo, StoreRequest},
+    v1::{DeleteKeyRequest, StoreRequest},
 };
 use prost::Message as _;
 use serde_json::Value;
@@ -34,7 +34,7 @@ use crate::{
     limits::{JOURNAL_SLACK_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX},
     partition::PartitionState,
     record::encode,
-    state_tool::{StateTool as _, StoreOutcome},
+    state_tool::StateTool as _,
     ttl::Ttl,
 };
 
@@ -168,10 +168,7 @@ impl WriteQueue {
     ) -> Result<Queued, Error> {
         if state.is_serving() && self.waiting() == 0 {
             let stored = match condition {
-                Condition::Any => {
-                    let stored = self.keys.store_record(key, value, ttl).await;
-                    stored.map(|info: RecordInfo| StoreOutcome::Replaced(info))
-                }
+                Condition::Any => self.keys.write(key, value, ttl, None).await,
                 Condition::Revision(revision) => {
                     self.keys.store_if(key, value, ttl, revision).await
                 }

@@ -16,7 +16,10 @@ use helve_proto::v1::{
 use serde_json::json;
 
 use super::*;
-use crate::{backend::Backend, client::Client, keys::KeyOptions, memory::MemoryBuilder};
+use crate::{
+    backend::Backend, client::Client, keys::KeyOptions, memory::MemoryBuilder,
+    state_tool::StoreOutcome,
+};
 
 mod crash;
 
@@ -282,6 +285,11 @@ async fn a_write_is_queued_only_while_the_cluster_does_not_serve() {
         matches!(stored, Queued::Stored(StoreOutcome::Created(_))),
         "{stored:?}"
     );
+    let stored = save(PartitionState::Healthy, "new", Condition::Any).await;
+    assert!(
+        matches!(stored, Queued::Stored(StoreOutcome::Created(_))),
+        "{stored:?}"
+    );
     let conflict = save(PartitionState::Majority, "a", Condition::Revision(0)).await;
     assert!(
         matches!(conflict, Queued::Stored(StoreOutcome::Conflict { .. })),
@@ -322,7 +330,10 @@ async fn a_write_is_queued_only_while_the_cluster_does_not_serve() {
     }
     drop(sender);
     running.await.unwrap().unwrap();
-    assert_eq!(world.keys().list("").await.unwrap(), ["a", "b", "c", "d"]);
+    assert_eq!(
+        world.keys().list("").await.unwrap(),
+        ["a", "b", "c", "d", "new"]
+    );
 }
 
 fn watch_of(
