@@ -1,4 +1,4 @@
-//! The file: a head, then entries, each after its length and checksum. What was appended is synced before anybody acts on it.
+//! The file: a head, then entries, each after its length and the checksums of both. What was appended is synced before anybody acts on it.
 
 use std::{
     fs::{self, File},
@@ -12,9 +12,9 @@ use rustix::fs::{FlockOperation, flock};
 use super::entry::Entry;
 use crate::error::{Error, ErrorKind};
 
-const HEAD: &[u8] = b"helve write queue 1\n";
-/// Bytes of length and checksum.
-const FRAME_BYTES: usize = 8;
+const HEAD: &[u8] = b"helve write queue 2\n";
+/// Bytes of length, its checksum, and the entry's.
+const FRAME_BYTES: usize = 12;
 
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -129,7 +129,9 @@ fn lock(path: &Path) -> Result<File, Error> {
 fn frame(entry: &Entry) -> Vec<u8> {
     let body = entry.encode_to_vec();
     let length = u32::try_from(body.len()).expect("a write is bounded far below 4 GiB");
-    let mut frame = length.to_le_bytes().to_vec();
+    let length = length.to_le_bytes();
+    let mut frame = length.to_vec();
+    frame.extend_from_slice(&crc32c::crc32c(&length).to_le_bytes());
     frame.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
     frame.extend_from_slice(&body);
     frame
@@ -155,14 +157,18 @@ fn read(path: &Path, found: &[u8]) -> Result<(Vec<Entry>, usize), Error> {
     while let Some(head) = found.get(at..at + FRAME_BYTES) {
         let word = |from: usize| {
             let bytes = head[from..from + 4].try_into();
-            u32::from_le_bytes(bytes.expect("a frame has eight bytes"))
+            u32::from_le_bytes(bytes.expect("a frame has twelve bytes"))
         };
+        // A length that is wrong would hide all that follows it.
+        if crc32c::crc32c(&head[..4]) != word(4) {
+            return Err(damaged("is damaged"));
+        }
         let length = usize::try_from(word(0)).unwrap_or(usize::MAX);
         let end = (at + FRAME_BYTES).saturating_add(length);
         let Some(body) = found.get(at + FRAME_BYTES..end) else {
             break;
         };
-        if crc32c::crc32c(body) != word(4) {
+        if crc32c::crc32c(body) != word(8) {
             if end == found.len() {
                 break;
             }

@@ -81,11 +81,14 @@ async fn a_journal_that_is_cut_anywhere_loses_no_settled_write_and_doubles_none(
 async fn damage_before_the_last_entry_is_refused() {
     let world = World::new();
     let queue = world.open().await;
+    let mut ends = Vec::new();
     for key in ["a", "b"] {
         queue
             .store(key, &json!(1), Ttl::Default, Condition::Any)
             .await
             .unwrap();
+        let bytes = fs::metadata(world.path()).unwrap().len();
+        ends.push(usize::try_from(bytes).unwrap());
     }
     let client = world.cluster.sound.clone();
     let open = |path: &Path| {
@@ -96,11 +99,16 @@ async fn damage_before_the_last_entry_is_refused() {
     let taken = open(&world.path()).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::Unavailable, "{taken}");
     drop(queue);
-    let mut bytes = fs::read(world.path()).unwrap();
-    bytes[30] ^= 1;
-    fs::write(world.path(), &bytes).unwrap();
-    let damaged = open(&world.path()).await.unwrap_err();
-    assert_eq!(damaged.kind(), ErrorKind::Codec, "{damaged}");
+    let whole = fs::read(world.path()).unwrap();
+    for at in 0..ends[0] {
+        for bit in 0..8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            fs::write(world.path(), &bytes).unwrap();
+            let damaged = open(&world.path()).await.unwrap_err();
+            assert_eq!(damaged.kind(), ErrorKind::Codec, "{at}: {damaged}");
+        }
+    }
     fs::write(world.path(), b"something else").unwrap();
     let stranger = open(&world.path()).await.unwrap_err();
     assert_eq!(stranger.kind(), ErrorKind::Codec, "{stranger}");
