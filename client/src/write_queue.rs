@@ -75,9 +75,9 @@ struct State {
 }
 
 impl WriteQueue {
-    /// The queue in this file, with what an earlier process left there; beside it lies a lock of the same name. Its writes are for
-    /// these keys' owner, with their default lifetimes, which begin when the cluster takes the write. `report` is called from
-    /// within a drain: it must not wait.
+    /// The queue in this file, with what an earlier process left there; beside it lies its lock, whose name ends in `.lock`. Its
+    /// writes are for these keys' owner, with their default lifetimes, which begin when the cluster takes the write. `report` is
+    /// called from within a drain: it must not wait.
     ///
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) if the file cannot be read or written, or another queue has it;

@@ -30,7 +30,7 @@ pub(super) struct Journal {
 impl Journal {
     /// The journal with all that it holds. A last entry that a crash cut off was never acted on, and is dropped.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Entry>), Error> {
-        let lock = lock(&path.with_extension("lock"))?;
+        let lock = lock(&beside(path, ".lock"))?;
         let found = match fs::read(path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -94,7 +94,7 @@ impl Journal {
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    let draft = path.with_extension("draft");
+    let draft = beside(path, ".draft");
     let mut file = File::create(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -104,6 +104,13 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
         .filter(|directory| !directory.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
     File::options().append(true).open(path)
+}
+
+/// A file whose name is the path's with more behind it, so that no two queues share one.
+fn beside(path: &Path, more: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(more);
+    PathBuf::from(name)
 }
 
 fn lock(path: &Path) -> Result<File, Error> {

@@ -408,3 +408,14 @@ async fn the_journal_does_not_grow_with_what_is_done_with() {
     }
     assert!(largest < 4 * 20_000 + JOURNAL_SLACK_BYTES, "{largest}");
 }
+
+#[tokio::test]
+async fn queues_whose_names_differ_in_their_endings_are_two() {
+    let world = World::new();
+    let open = |ending| {
+        let path = world.path().with_extension(ending);
+        WriteQueue::open(path, world.keys(), QueueOptions::new(), |_| {})
+    };
+    let _one = open("one").await.unwrap();
+    let _two = open("two").await.unwrap();
+}
