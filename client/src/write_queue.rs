@@ -245,14 +245,20 @@ impl State {
         Ok(())
     }
 
-    /// Writes the journal anew without what is done with, once that is much.
+    /// Writes the journal anew without what is done with, once that is much. If it cannot be, the old one serves on.
     fn compact(&mut self) -> Result<(), Error> {
         self.backlog.forget();
         let wanted = u64::try_from(self.backlog.bytes()).unwrap_or(u64::MAX);
         if self.journal.bytes() <= wanted.saturating_mul(2).saturating_add(JOURNAL_SLACK_BYTES) {
             return Ok(());
         }
-        self.journal.rewrite(&self.backlog.entries())
+        match self.journal.rewrite(&self.backlog.entries()) {
+            Err(error) if !self.journal.is_broken() => {
+                tracing::warn!(%error, "the queue's file stays as long as it is");
+                Ok(())
+            }
+            rewritten => rewritten,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// An append failed, and what is on disk is not known any more.
+    /// An append, or the file's replacement, failed, and what is on disk is not known any more.
     is_broken: bool,
     /// Held as long as the journal is: it goes with the process.
     _lock: File,
@@ -85,20 +85,31 @@ impl Journal {
         for entry in entries {
             bytes.extend_from_slice(&frame(entry));
         }
+        let failed = |error| failed(&self.path, error);
+        let draft = draft(&self.path, &bytes).map_err(failed)?;
         self.is_broken = true;
-        self.file = replace(&self.path, &bytes).map_err(|error| failed(&self.path, error))?;
+        self.file = replace(&self.path, &draft).map_err(failed)?;
         self.is_broken = false;
         self.bytes = bytes.len() as u64;
         Ok(())
     }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
+/// Puts the bytes beside the file.
+fn draft(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let draft = beside(path, ".draft");
     let mut file = File::create(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&draft, path)?;
+    Ok(draft)
+}
+
+fn replace(path: &Path, draft: &Path) -> io::Result<File> {
+    fs::rename(draft, path)?;
     let directory = path
         .parent()
         .filter(|directory| !directory.as_os_str().is_empty());

@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod crash;
+mod journal;
 
 /// A cluster that answers, dies with the call unsent, or dies with the answer on its way. To die is to never answer: the test then
 /// drops the queue.
@@ -390,32 +391,4 @@ async fn what_no_cluster_takes_and_what_has_no_room_is_not_queued() {
         .store("c", &json!(1), Ttl::Default, Condition::Any)
         .await
         .unwrap();
-}
-
-#[tokio::test]
-async fn the_journal_does_not_grow_with_what_is_done_with() {
-    let world = World::new();
-    let queue = world.open().await;
-    let value = json!("v".repeat(20_000));
-    let mut largest = 0;
-    for round in 0..12 {
-        queue
-            .store("k", &value, Ttl::Default, Condition::Any)
-            .await
-            .unwrap();
-        assert_eq!(queue.drain().await.unwrap().settled, 1, "{round}");
-        largest = largest.max(fs::metadata(world.path()).unwrap().len());
-    }
-    assert!(largest < 4 * 20_000 + JOURNAL_SLACK_BYTES, "{largest}");
-}
-
-#[tokio::test]
-async fn queues_whose_names_differ_in_their_endings_are_two() {
-    let world = World::new();
-    let open = |ending| {
-        let path = world.path().with_extension(ending);
-        WriteQueue::open(path, world.keys(), QueueOptions::new(), |_| {})
-    };
-    let _one = open("one").await.unwrap();
-    let _two = open("two").await.unwrap();
 }
