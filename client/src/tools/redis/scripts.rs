@@ -69,23 +69,27 @@ if ARGV[2] ~= '' then
 end
 local revision = redis.call('INCR', KEYS[1])
 sweep(KEYS[2], KEYS[3], now, #KEYS)
+local answer
 for i = 4, #KEYS do
   local key = KEYS[i]
   redis.call('HSETNX', key, 'created_ms', string.format('%.0f', now))
   redis.call('HSET', key, 'value', ARGV[i - 1], 'revision', revision, 'updated_ms', string.format('%.0f', now))
+  redis.call('ZADD', KEYS[2], 0, key)
+  local deadline
   if ARGV[1] == 'never' then
     redis.call('PERSIST', key)
     redis.call('HDEL', key, 'expires_ms')
     redis.call('ZREM', KEYS[3], key)
   elseif ARGV[1] ~= 'keep' then
-    local deadline = string.format('%.0f', now + tonumber(ARGV[1]))
+    deadline = string.format('%.0f', now + tonumber(ARGV[1]))
     redis.call('HSET', key, 'expires_ms', deadline)
-    redis.call('PEXPIREAT', key, deadline)
     redis.call('ZADD', KEYS[3], deadline, key)
   end
-  redis.call('ZADD', KEYS[2], 0, key)
+  answer = answer or row(key, false)
+  -- One that is over already takes the key away.
+  if deadline then redis.call('PEXPIREAT', key, deadline) end
 end
-return {status, row(KEYS[4], false)}
+return {status, answer}
 ",
     )
 });
