@@ -1,5 +1,6 @@
 //! The integration tests, one binary. A test is named after the fact that it shows.
 
+mod access;
 mod bad_bytes;
 mod bad_requests;
 mod bad_starts;
