@@ -1,8 +1,9 @@
 //! Nodes that must not start: each says which flag is at fault and what to do, and ends with status 2.
 
-use std::{ffi::OsString, fs, net::TcpListener, path::Path};
+use std::{ffi::OsString, fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
 
 use anyhow::Result;
+use helve_node::config::token_text;
 use helve_tests::{
     address::{Listeners, next_loopback},
     fault::{
@@ -126,6 +127,38 @@ async fn peers_without_the_own_seat_are_refused() -> Result<()> {
     Arguments::good()?
         .with("--peers", "2=127.0.0.1:7401,3=127.0.0.1:7402")
         .assert_refused("--peers")
+        .await
+}
+
+#[tokio::test]
+async fn an_operators_token_is_refused_unless_it_comes_from_a_file_of_its_owner() -> Result<()> {
+    const FLAG: &str = "--operator-token-file";
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("token");
+    let path = file.display().to_string();
+    let token = token_text(&[7; 32]);
+    let asked = || anyhow::Ok(Arguments::good()?.with("--auth", "tokens"));
+    asked()?.with(FLAG, &*path).assert_refused(FLAG).await?;
+    fs::write(&file, "")?;
+    asked()?.with(FLAG, &*path).assert_refused(FLAG).await?;
+    fs::write(&file, &*token)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;
+    asked()?
+        .with(FLAG, &*path)
+        .assert_refused("chmod 600")
+        .await?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+    Arguments::good()?
+        .with(FLAG, &*path)
+        .assert_refused("--auth tokens")
+        .await?;
+    asked()?
+        .with(FLAG, &**token)
+        .assert_refused("command line")
+        .await?;
+    asked()?
+        .with("--operator-token", &**token)
+        .assert_refused("--operator-token")
         .await
 }
 

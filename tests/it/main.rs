@@ -1,6 +1,7 @@
 //! The integration tests, one binary. A test is named after the fact that it shows.
 
 mod abuse;
+mod access;
 mod audit;
 mod bad_bytes;
 mod bad_requests;

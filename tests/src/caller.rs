@@ -2,17 +2,21 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use helve_client::{Bearer, Line};
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{
         BatchRetrieveReply, BatchRetrieveRequest, BatchStoreReply, BatchStoreRequest, CallIdentity,
-        CountReply, CountRequest, DeleteKeyReply, DeleteKeyRequest, DeleteReply, DeleteRequest,
-        GetReply, GetRequest, Lifetime, ListReply, ListRequest, MintReply, MintRequest,
-        OpenSessionReply, OpenSessionRequest, PutReply, PutRequest, RenewReply, RenewRequest,
-        RetrieveReply, RetrieveRequest, StateDigestReply, StateDigestRequest, StatusReply,
-        StatusRequest, StoreReply, StoreRequest, TakeReply, TakeRequest, TakeSnapshotReply,
-        TakeSnapshotRequest, TransactReply, TransactRequest, TransferLeaderReply,
-        TransferLeaderRequest, call_identity::Identity, call_service_client::CallServiceClient,
+        CountReply, CountRequest, CreateTokenReply, CreateTokenRequest, DeleteKeyReply,
+        DeleteKeyRequest, DeleteReply, DeleteRequest, GetReply, GetRequest, Lifetime, ListReply,
+        ListRequest, ListTenantsReply, ListTenantsRequest, ListTokensReply, ListTokensRequest,
+        MintReply, MintRequest, OpenSessionReply, OpenSessionRequest, PutReply, PutRequest,
+        RenewReply, RenewRequest, RetrieveReply, RetrieveRequest, RevokeTokenReply,
+        RevokeTokenRequest, SetTenantReply, SetTenantRequest, StateDigestReply, StateDigestRequest,
+        StatusReply, StatusRequest, StoreReply, StoreRequest, TakeReply, TakeRequest,
+        TakeSnapshotReply, TakeSnapshotRequest, TransactReply, TransactRequest,
+        TransferLeaderReply, TransferLeaderRequest, access_service_client::AccessServiceClient,
+        call_identity::Identity, call_service_client::CallServiceClient,
         cluster_service_client::ClusterServiceClient, handle_service_client::HandleServiceClient,
         lifetime::Absolute, state_service_client::StateServiceClient,
         transact_service_client::TransactServiceClient,
@@ -33,6 +37,7 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct Caller {
     channel: Channel,
+    bearer: Bearer,
 }
 
 macro_rules! calls {
@@ -45,7 +50,7 @@ macro_rules! calls {
                 ///
                 /// What the node, or the connection, says.
                 pub async fn $name(&self, request: $request) -> Result<$reply, Status> {
-                    let mut client = $client::new(self.channel.clone());
+                    let mut client = $client::new(self.line());
                     Ok(answered(client.$method(with_deadline(request))).await?.into_inner())
                 }
             )*
@@ -86,6 +91,16 @@ calls! {
     transfer_leader: ClusterServiceClient.transfer_leader(TransferLeaderRequest) -> TransferLeaderReply;
     /// Hashes all rows of the node.
     state_digest: ClusterServiceClient.state_digest(StateDigestRequest) -> StateDigestReply;
+    /// Lets a token in.
+    create_token: AccessServiceClient.create_token(CreateTokenRequest) -> CreateTokenReply;
+    /// Shuts a token out.
+    revoke_token: AccessServiceClient.revoke_token(RevokeTokenRequest) -> RevokeTokenReply;
+    /// Lists the tokens of a tenant.
+    list_tokens: AccessServiceClient.list_tokens(ListTokensRequest) -> ListTokensReply;
+    /// Makes a tenant, or sets its quotas.
+    set_tenant: AccessServiceClient.set_tenant(SetTenantRequest) -> SetTenantReply;
+    /// Lists tenants.
+    list_tenants: AccessServiceClient.list_tenants(ListTenantsRequest) -> ListTenantsReply;
     /// Makes the node take a snapshot.
     take_snapshot: ClusterServiceClient.take_snapshot(TakeSnapshotRequest) -> TakeSnapshotReply;
 }
@@ -98,10 +113,26 @@ impl Caller {
             .expect("a socket address makes a URI");
         Self {
             channel: endpoint.connect_timeout(DEADLINE).connect_lazy(),
+            bearer: Bearer::default(),
         }
     }
 
-    /// The connection, for services that have no method here.
+    /// The same, with a token on every call.
+    #[must_use]
+    pub fn bearing(self, bearer: &Bearer) -> Self {
+        Self {
+            bearer: bearer.clone(),
+            ..self
+        }
+    }
+
+    /// The connection, with the token on every call, for services that have no method here.
+    #[must_use]
+    pub fn line(&self) -> Line {
+        self.bearer.on(self.channel.clone())
+    }
+
+    /// The bare connection, for services that have no method here.
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.channel.clone()
@@ -113,7 +144,7 @@ impl Caller {
     ///
     /// If it does not answer.
     pub async fn status(&self) -> Result<StatusReply, Status> {
-        let mut client = ClusterServiceClient::new(self.channel.clone());
+        let mut client = ClusterServiceClient::new(self.line());
         let status = client.status(with_deadline(StatusRequest {}));
         Ok(answered(status).await?.into_inner())
     }
@@ -124,7 +155,7 @@ impl Caller {
     ///
     /// What the node, or the connection, says.
     pub async fn list(&self, request: ListRequest) -> Result<Vec<ListReply>, Status> {
-        let mut client = HandleServiceClient::new(self.channel.clone());
+        let mut client = HandleServiceClient::new(self.line());
         let opened = answered(client.list(with_deadline(request))).await?;
         let mut parts = opened.into_inner();
         let mut all = Vec::new();

@@ -149,7 +149,7 @@ impl Cluster {
     /// A caller of one node, past whatever is broken.
     #[must_use]
     pub fn caller(&self, seat: u64) -> Caller {
-        Caller::new(self.listeners(seat).client)
+        Caller::new(self.listeners(seat).client).bearing(&self.setup.bearer)
     }
 
     /// The directory that a node keeps its data in.

@@ -90,7 +90,8 @@ fn refusal(refused: &Refused) -> Error {
             Reason::FormatNewer,
             "the operation needs a higher feature level",
         ),
-        Refusal::Malformed | Refusal::Unspecified => {
+        // No call of this store makes tokens or tenants.
+        Refusal::Malformed | Refusal::NoTenant | Refusal::TokenExists | Refusal::Unspecified => {
             (Reason::BadRequest, "the request is malformed")
         }
     };

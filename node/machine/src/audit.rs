@@ -125,14 +125,7 @@ impl Audit {
                 self.count(space.usage_sessions(), 1, 0);
             }
             Place::SessionOutcome => {
-                // A session's floor sorts before its outcomes, and after those of the session before.
-                let session = key.len().saturating_sub(size_of::<u64>());
-                let floor = self.floors.range(..=key.clone()).next_back();
-                if floor.is_none_or(|floor| floor[..session.min(floor.len())] != key[..session]) {
-                    return Err(Fault::Corrupt(
-                        "an outcome is kept below its session's floor",
-                    ));
-                }
+                self.above_floor(key)?;
                 self.count(space.usage_tenant(), 0, key.len() + value.len());
             }
             Place::RequestOutcome(request_id) => {
@@ -151,20 +144,34 @@ impl Audit {
             Place::Usage => {
                 self.usage.insert(key.clone(), row::decode("usage", value)?);
             }
-            Place::Token(hash) => {
-                let row = tokens::decode(value)?;
-                if let Some(at_ms) = tokens::gone_at(&row) {
-                    self.deadline(space, at_ms, &Due::Token(hash.clone()));
-                }
-                let group = Group(self.group_id);
-                let entry = tokens::index(group, tokens::tenant_of(&row)).token(&hash);
-                self.tokens_due.insert(entry);
-            }
+            Place::Token(hash) => self.token(space, &hash, value)?,
             Place::TokenOfTenant => {
                 self.tokens.insert(key.clone());
             }
             Place::Other => {}
         }
+        Ok(())
+    }
+
+    /// A session's floor sorts before its outcomes, and after those of the session before.
+    fn above_floor(&self, key: &Bytes) -> Result<(), Fault> {
+        let session = key.len().saturating_sub(size_of::<u64>());
+        let floor = self.floors.range(..=key.clone()).next_back();
+        if floor.is_none_or(|floor| floor[..session.min(floor.len())] != key[..session]) {
+            return Err(Fault::Corrupt(
+                "an outcome is kept below its session's floor",
+            ));
+        }
+        Ok(())
+    }
+
+    fn token(&mut self, space: Space<'_>, hash: &Bytes, value: &Bytes) -> Result<(), Fault> {
+        let row = tokens::decode(value)?;
+        if let Some(at_ms) = tokens::gone_at(&row) {
+            self.deadline(space, at_ms, &Due::Token(hash.clone()));
+        }
+        let tenant = tokens::index(Group(self.group_id), tokens::tenant_of(&row));
+        self.tokens_due.insert(tenant.token(hash));
         Ok(())
     }
 

@@ -87,13 +87,6 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
-            Failure::Denied(why) => {
-                Self::new(Reason::Denied, format!("the call was not executed: {why}"))
-            }
-            Failure::WriteRate => overloaded(
-                "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota",
-                limits::WRITE_RATE_RETRY_AFTER,
-            ),
             Failure::TooSlow => Self {
                 code: Code::DeadlineExceeded,
                 ..Self::new(
@@ -104,10 +97,9 @@ impl From<Failure> for Problem {
                     ),
                 )
             },
-            Failure::Unauthenticated => Self::new(
-                Reason::Unauthenticated,
-                "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...`, that neither expired nor was revoked (--token-file)",
-            ),
+            Failure::Denied(why) => Self::new(Reason::Denied, not_executed(&why)),
+            Failure::WriteRate => overloaded(WRITE_RATE, limits::WRITE_RATE_RETRY_AFTER),
+            Failure::Unauthenticated => Self::new(Reason::Unauthenticated, UNAUTHENTICATED),
             Failure::TooMuch => Self::new(
                 Reason::TooLarge,
                 "the values asked for do not fit one reply: ask for fewer keys at a time",
@@ -170,6 +162,14 @@ impl From<Failure> for Problem {
             },
         }
     }
+}
+
+const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
+
+const UNAUTHENTICATED: &str = "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...` that has neither expired nor been revoked (--token-file)";
+
+fn not_executed(why: &str) -> String {
+    format!("the call was not executed: {why}")
 }
 
 fn overloaded(message: &str, pause: Duration) -> Problem {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use helve_client::Bearer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Cluster, data_directory};
@@ -42,6 +43,7 @@ pub struct Setup {
     pub(super) nodes: u64,
     environment: Vec<(String, String)>,
     equipment: BTreeSet<Equipment>,
+    pub(super) bearer: Bearer,
 }
 
 /// What nodes are put on, so that it can be broken under them.
@@ -64,7 +66,15 @@ impl Setup {
             nodes,
             environment: Vec::new(),
             equipment: BTreeSet::new(),
+            bearer: Bearer::default(),
         }
+    }
+
+    /// With a token that the harness itself, and every caller of it, shows.
+    #[must_use]
+    pub fn bearing(mut self, bearer: Bearer) -> Self {
+        self.bearer = bearer;
+        self
     }
 
     /// With a variable in every node's environment.

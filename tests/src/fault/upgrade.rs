@@ -1,6 +1,7 @@
 //! Nodes of two versions in one cluster: an upgrade that goes from node to node, and back before all have it.
 
 use anyhow::{Result, ensure};
+use helve_machine::limits::FEATURE_LEVEL;
 use helve_proto::v1::MintRequest;
 use rand::{rngs::SmallRng, seq::SliceRandom as _};
 use tonic::async_trait;
@@ -13,8 +14,8 @@ use crate::{
 };
 
 /// The feature level of the version under test, and of the same with one level more.
-const OLD: u32 = 1;
-const NEW: u32 = 2;
+const OLD: u32 = FEATURE_LEVEL;
+const NEW: u32 = FEATURE_LEVEL + 1;
 /// How a node ends that must not start.
 const REFUSED: i32 = 2;
 
@@ -34,6 +35,8 @@ impl Fault for RollingUpgrade {
         let mut seats = cluster.running();
         seats.shuffle(rng);
         let mut seen = Seen::default();
+        // A young cluster may not have risen to its own version yet.
+        raised(cluster, seats[0], OLD).await?;
         if level(cluster, seats[0]).await? == OLD {
             let (last, first) = seats.split_last().unwrap_or((&0, &[]));
             for &seat in first {
@@ -46,7 +49,7 @@ impl Fault for RollingUpgrade {
             seen.add(mixed(cluster, &seats).await?);
             becomes(cluster, first[0], NEW).await?;
             for &seat in &seats {
-                raised(cluster, seat).await?;
+                raised(cluster, seat, NEW).await?;
             }
             seen.add(format!("the level rose to {NEW}"));
         } else {
@@ -108,10 +111,10 @@ async fn mixed(cluster: &Cluster, seats: &[u64]) -> Result<String> {
     Ok(format!("writes through versions {versions:?}"))
 }
 
-async fn raised(cluster: &Cluster, seat: u64) -> Result<()> {
+async fn raised(cluster: &Cluster, seat: u64, least: u32) -> Result<()> {
     until("the level to rise", async || {
         match level(cluster, seat).await {
-            Ok(NEW) => Look::Done(()),
+            Ok(level) if level >= least => Look::Done(()),
             Ok(level) => Look::NotYet(format!("node {seat} has level {level}")),
             Err(error) => Look::NotYet(format!("{error:#}")),
         }

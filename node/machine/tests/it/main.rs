@@ -14,11 +14,14 @@ mod planted;
 
 #[cfg(not(feature = "planted"))]
 mod access;
+#[cfg(not(feature = "planted"))]
 mod bad_input;
 #[cfg(not(feature = "planted"))]
 mod checks;
 #[cfg(not(feature = "planted"))]
 mod idle;
+#[cfg(not(feature = "planted"))]
+mod owners;
 #[cfg(not(feature = "planted"))]
 mod properties;
 #[cfg(not(feature = "planted"))]

@@ -1,0 +1,75 @@
+//! `helve token` and `helve tenant`.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Output};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::Guarded;
+use crate::command_line::{helve, printed};
+
+impl Guarded {
+    /// Runs `helve` with a token of the directory, or none.
+    fn helve(&self, token: &str, arguments: &[&str]) -> Result<Output> {
+        let file = self.directory.path().join(token).display().to_string();
+        helve(
+            &self.cluster,
+            &[arguments, &["--token-file", &file]].concat(),
+        )
+    }
+
+    fn json(&self, token: &str, arguments: &[&str]) -> Result<Value> {
+        let output = self.helve(token, &[arguments, &["--output", "json"]].concat())?;
+        serde_json::from_str(&printed(&output)).context("no JSON")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_and_tenants_are_managed_on_the_command_line() -> Result<()> {
+    let guarded = Guarded::start(1).await?;
+    let created = ["tenant", "create", "acme", "--rows", "9"];
+    let tenants = guarded.json("operator", &created)?;
+    assert_eq!(tenants["tenants"][0]["rows_max"], json!(9), "{tenants}");
+    let out = guarded.directory.path().join("writer");
+    let made = [
+        "token",
+        "create",
+        "--tenant",
+        "acme",
+        "--role",
+        "writer",
+        "--name",
+        "shop",
+        "--out",
+        &out.display().to_string(),
+    ];
+    let token = guarded.json("operator", &made)?;
+    assert_eq!(fs::metadata(&out)?.permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(&out)?;
+    assert!(
+        text.starts_with("hlv_") && token["token"].is_null(),
+        "{token}"
+    );
+    let put = ["handle", "put", "a", "--store", "cart", "--value", "1"];
+    printed(&guarded.helve("writer", &put)?);
+    assert_eq!(guarded.helve("operator", &put)?.status.code(), Some(2));
+    assert_eq!(helve(&guarded.cluster, &put)?.status.code(), Some(2));
+    let status = guarded.json("operator", &["tenant", "status", "acme"])?;
+    assert_eq!(status["tenants"][0]["rows"], json!(1), "{status}");
+    let id = token["id"].as_str().context("no id")?;
+    let listed = guarded.json("operator", &["token", "list", "--tenant", "acme"])?;
+    assert_eq!(listed["tokens"][0]["id"], json!(id), "{listed}");
+    assert!(!listed.to_string().contains(text.trim()));
+    let revoke = ["token", "revoke", &id[..12], "--tenant", "acme"];
+    printed(&guarded.helve("operator", &revoke)?);
+    assert_eq!(guarded.helve("writer", &put)?.status.code(), Some(2));
+    assert_eq!(guarded.helve("operator", &revoke)?.status.code(), Some(1));
+    let shown = ["token", "create", "--role", "operator", "--name", "second"];
+    let second = guarded.json("operator", &shown)?;
+    assert!(
+        second["token"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("hlv_"))
+    );
+    Ok(())
+}
