@@ -35,6 +35,7 @@ mod revisions;
 mod snapshot;
 mod state_server;
 mod tidy;
+mod tls;
 mod tokens;
 mod transfer;
 mod upgrade;

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use helve_client::{Bearer, Line};
+use helve_client::{Bearer, Line, Tls};
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{
@@ -115,6 +115,21 @@ impl Caller {
             channel: endpoint.connect_timeout(DEADLINE).connect_lazy(),
             bearer: Bearer::default(),
         }
+    }
+
+    /// Connects with the first call, over TLS.
+    ///
+    /// # Errors
+    ///
+    /// If the caller's certificate cannot be used.
+    pub fn over(address: SocketAddr, tls: &Tls) -> Result<Self, helve_client::Error> {
+        let endpoint = Endpoint::from_shared(format!("https://{address}"))
+            .expect("a socket address makes a URI");
+        let endpoint = tls.secure(endpoint.connect_timeout(DEADLINE))?;
+        Ok(Self {
+            channel: endpoint.connect_lazy(),
+            bearer: Bearer::default(),
+        })
     }
 
     /// The same, with a token on every call.
