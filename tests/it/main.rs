@@ -32,6 +32,7 @@ mod revisions;
 mod snapshot;
 mod state_server;
 mod tidy;
+mod tls;
 mod tokens;
 mod transfer;
 mod upgrade;

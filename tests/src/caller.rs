@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use helve_client::Tls;
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{
@@ -99,6 +100,20 @@ impl Caller {
         Self {
             channel: endpoint.connect_timeout(DEADLINE).connect_lazy(),
         }
+    }
+
+    /// Connects with the first call, over TLS.
+    ///
+    /// # Errors
+    ///
+    /// If the caller's certificate cannot be used.
+    pub fn over(address: SocketAddr, tls: &Tls) -> Result<Self, helve_client::Error> {
+        let endpoint = Endpoint::from_shared(format!("https://{address}"))
+            .expect("a socket address makes a URI");
+        let endpoint = tls.secure(endpoint.connect_timeout(DEADLINE))?;
+        Ok(Self {
+            channel: endpoint.connect_lazy(),
+        })
     }
 
     /// The connection, for services that have no method here.

@@ -19,6 +19,7 @@ pub use setup::{Equipment, Setup, slot};
 use crate::{
     address::Listeners,
     caller::Caller,
+    certificates::Certificates,
     fault::{between::Between, clock::Clock, disk::Disk, network::Network},
     process::Process,
     wait::{Look, until},
@@ -37,6 +38,7 @@ pub struct Cluster {
     network: Option<Network>,
     disks: Vec<Disk>,
     clocks: Vec<Clock>,
+    certificates: Option<Certificates>,
     between: Between,
     address: IpAddr,
     directory: TempDir,
@@ -140,6 +142,16 @@ impl Cluster {
         clock.context("these nodes have no clocks of their own: Setup::on(Equipment::Clocks)")
     }
 
+    /// The CA of the cluster, and what it has signed.
+    ///
+    /// # Errors
+    ///
+    /// If the cluster was set up without.
+    pub fn certificates(&self) -> Result<&Certificates> {
+        let certificates = self.certificates.as_ref();
+        certificates.context("these nodes have no certificates: Setup::on(Equipment::Certificates)")
+    }
+
     /// What stands between the callers of a run and the cluster.
     #[must_use]
     pub fn between(&self) -> &Between {
@@ -149,7 +161,12 @@ impl Cluster {
     /// A caller of one node, past whatever is broken.
     #[must_use]
     pub fn caller(&self, seat: u64) -> Caller {
-        Caller::new(self.listeners(seat).client)
+        let address = self.listeners(seat).client;
+        match &self.certificates {
+            None => Caller::new(address),
+            Some(certificates) => Caller::over(address, &certificates.trusted())
+                .expect("the CA was made for this cluster"),
+        }
     }
 
     /// The directory that a node keeps its data in.

@@ -13,6 +13,7 @@
 
 pub mod address;
 pub mod caller;
+pub mod certificates;
 pub mod cluster;
 pub mod digest;
 pub mod failpoints;

@@ -9,11 +9,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use helve_node::tls::authority::Life;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Cluster, data_directory};
 use crate::{
     address::{Listeners, next_loopback},
+    certificates::{Certificates, LIFE},
     fault::{
         between::Between,
         clock::{Clock, Monotonic},
@@ -35,6 +37,10 @@ pub async fn slot() -> Result<SemaphorePermit<'static>> {
     SLOTS.acquire().await.context("the slots are never closed")
 }
 
+fn certificates_of(directory: &Path) -> PathBuf {
+    directory.join("certificates")
+}
+
 /// What kind of cluster to start.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -53,6 +59,8 @@ pub enum Equipment {
     Disks,
     /// A [`Clock`] for each node.
     Clocks,
+    /// [`Certificates`] for all nodes: they speak TLS to clients, and mutual TLS to each other.
+    Certificates,
 }
 
 impl Setup {
@@ -131,6 +139,14 @@ impl Setup {
                 clocks.push(Clock::new(directory.path().join(format!("clock-{seat}")))?);
             }
         }
+        let certificates = if self.has(Equipment::Certificates) {
+            let made = Certificates::make(certificates_of(directory.path()))?;
+            made.node("node", &address.to_string(), Life::of(LIFE))?;
+            made.client("client", Life::of(LIFE))?;
+            Some(made)
+        } else {
+            None
+        };
         let nodes = seats.iter().enumerate().map(|(position, &seat)| {
             let mut start = self.start_of(seat, address, directory.path());
             if let Some(clock) = clocks.get(position) {
@@ -144,6 +160,7 @@ impl Setup {
             network,
             disks,
             clocks,
+            certificates,
             between: Between::default(),
             address,
             directory,
@@ -176,6 +193,17 @@ impl Setup {
         ];
         if self.has(Equipment::Network) {
             arguments.push(("--advertise", own.client_front.to_string()));
+        }
+        if self.has(Equipment::Certificates) {
+            let at = |name| certificates_of(directory).join(name).display().to_string();
+            arguments.extend([
+                ("--tls-cert", at("node.crt")),
+                ("--tls-key", at("node.key")),
+                ("--tls-client-ca", at("ca.crt")),
+                ("--peer-tls-cert", at("node.crt")),
+                ("--peer-tls-key", at("node.key")),
+                ("--peer-tls-ca", at("ca.crt")),
+            ]);
         }
         let arguments = arguments
             .into_iter()

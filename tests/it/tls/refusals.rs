@@ -1,0 +1,117 @@
+//! Who is not let in, at either port.
+
+use anyhow::Result;
+use helve_client::Tls;
+use helve_node::tls::authority::Life;
+use helve_proto::peer::v1::{HelloRequest, peer_service_client::PeerServiceClient};
+use helve_tests::{
+    caller::{Caller, with_deadline},
+    certificates::{Certificates, LIFE},
+    cluster::Equipment,
+    ledger::Ledger,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use super::nodes;
+
+const PAST: Life = Life {
+    not_before_ms: 1_000_000_000_000,
+    not_after_ms: 1_100_000_000_000,
+};
+
+/// A `ClientHello` that knows TLS 1.1 and one suite of it, and nothing later (RFC 4346).
+fn hello_of_tls_1_1() -> Vec<u8> {
+    let mut body = vec![3, 2];
+    body.extend([7; 32]);
+    // No session, the suite TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, no compression.
+    body.extend([0, 0, 2, 0xc0, 0x09, 1, 0]);
+    let length = u8::try_from(body.len()).expect("a short message");
+    let mut record = vec![22, 3, 1, 0, length + 4, 1, 0, 0, length];
+    record.extend(body);
+    record
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_cannot_be_trusted_or_does_not_trust_gets_no_word_with_the_client_port()
+-> Result<()> {
+    let cluster = nodes(1).on(Equipment::Certificates).start().await?;
+    let address = cluster.listeners(1).client;
+    let own = cluster.certificates()?;
+    let elsewhere = tempfile::tempdir()?;
+    let strange = Certificates::make(elsewhere.path().join("strange"))?;
+    strange.client("mallory", Life::of(LIFE))?;
+    let expired = own.client("expired", PAST)?;
+    let read = |name: &str| std::fs::read(strange.path(name));
+    let forged = own
+        .trusted()
+        .identity(read("mallory.crt")?, read("mallory.key")?);
+    let table: [(&str, Tls); 4] = [
+        ("another CA is trusted", strange.trusted()),
+        (
+            "another name is expected",
+            own.trusted().server_name("elsewhere"),
+        ),
+        ("the certificate shown has expired", expired),
+        ("the certificate shown is of another CA", forged),
+    ];
+    for (why, tls) in table {
+        let answer = Caller::over(address, &tls)?.status().await;
+        assert!(answer.is_err(), "served although {why}: {answer:?}");
+    }
+    let plain = Caller::new(address).status().await;
+    assert!(plain.is_err(), "served in plain text: {plain:?}");
+    let mut old = TcpStream::connect(address).await?;
+    old.write_all(&hello_of_tls_1_1()).await?;
+    let mut answer = Vec::new();
+    old.read_to_end(&mut answer).await?;
+    // An alert, fatal: there is no older version to come down to.
+    assert_eq!(
+        (answer.first(), answer.get(5)),
+        (Some(&21), Some(&2)),
+        "{answer:?}"
+    );
+    // Those who should be served are.
+    assert!(
+        Caller::over(address, &own.as_holder("client")?)?
+            .status()
+            .await
+            .is_ok()
+    );
+    let ledger = Ledger::new("carts");
+    ledger.mint(&[cluster.caller(1)]).await?;
+    ledger.check(&cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_peer_port_answers_nodes_of_its_own_ca_and_nobody_else() -> Result<()> {
+    let cluster = nodes(1).on(Equipment::Certificates).start().await?;
+    let address = cluster.listeners(1).peer;
+    let host = address.ip().to_string();
+    let own = cluster.certificates()?;
+    let elsewhere = tempfile::tempdir()?;
+    let strange = Certificates::make(elsewhere.path().join("strange"))?;
+    strange.node("node", &host, Life::of(LIFE))?;
+    own.node("expired", &host, PAST)?;
+    let read = |name: &str| std::fs::read(strange.path(name));
+    let other_cluster = own.trusted().identity(read("node.crt")?, read("node.key")?);
+    let hello = async |tls: &Tls| {
+        let peer = Caller::over(address, tls)?.channel();
+        let hello = with_deadline(HelloRequest::default());
+        anyhow::Ok(PeerServiceClient::new(peer).hello(hello).await)
+    };
+    let table = [
+        ("it shows nothing", own.trusted()),
+        ("it is a client's", own.as_holder("client")?),
+        ("it has expired", own.as_holder("expired")?),
+        ("it is of another cluster's CA", other_cluster),
+    ];
+    for (why, tls) in table {
+        let answer = hello(&tls).await?;
+        assert!(answer.is_err(), "answered although {why}: {answer:?}");
+    }
+    assert!(hello(&own.as_holder("node")?).await?.is_ok());
+    Ok(())
+}
