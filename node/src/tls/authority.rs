@@ -6,10 +6,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SanType, string::Ia5String,
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use time::OffsetDateTime;
+use webpki::EndEntityCert;
 use zeroize::Zeroizing;
 
-use super::certificate::NODE_URI;
+use super::certificate::{Certificate, NODE_URI};
 use crate::stamp;
 
 /// How far machines' clocks may be apart without a new certificate being refused as one of the future.
@@ -48,6 +50,11 @@ pub struct Issued {
     pub key_pem: Zeroizing<String>,
 }
 
+/// A certificate and a key that are not those of a CA which was made here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("they are not the certificate and the key that `helve cert ca` made together")]
+pub struct Foreign;
+
 /// Signs certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -59,10 +66,7 @@ impl Authority {
     /// # Errors
     /// If the name cannot stand in a certificate, or the operating system gives no randomness.
     pub fn make(name: &str, life: Life) -> Result<(Self, Issued), Error> {
-        let mut params = params(name, life)?;
-        // It signs what stands below it, and no further CA.
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let params = authority_params(name, life)?;
         let key = KeyPair::generate()?;
         let key_pem = Zeroizing::new(key.serialize_pem());
         let certificate_pem = params.self_signed(&key)?.pem();
@@ -74,13 +78,27 @@ impl Authority {
         Ok((Self { issuer }, issued))
     }
 
-    /// Takes up a CA that was made before.
+    /// Takes up a CA that was made here before.
     ///
     /// # Errors
-    /// If these are no certificate and key of a CA.
-    pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self, Error> {
-        let issuer = Issuer::from_ca_cert_pem(certificate_pem, KeyPair::from_pem(key_pem)?)?;
-        Ok(Self { issuer })
+    /// If these are not the certificate and the key of one.
+    pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self, Foreign> {
+        let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes());
+        let certificate = certificate.map_err(|_| Foreign)?;
+        let name = Certificate::parse(&certificate)
+            .map_err(|_| Foreign)?
+            .common_name;
+        let key = KeyPair::from_pem(key_pem).map_err(|_| Foreign)?;
+        let params = authority_params(&name, Life::of(Duration::ZERO)).map_err(|_| Foreign)?;
+        // What it signs is taken only if it names its issuer as the certificate does.
+        let again = params.self_signed(&key).map_err(|_| Foreign)?;
+        let (made, again) = (subject(&certificate)?, subject(again.der())?);
+        if made != again {
+            return Err(Foreign);
+        }
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+        })
     }
 
     /// Signs a node's certificate: for both of its ports, and for its connections to others. `hosts` are the DNS names and IP addresses
@@ -121,6 +139,21 @@ impl Authority {
     }
 }
 
+/// The subject and the key of a certificate.
+fn subject(certificate: &CertificateDer<'_>) -> Result<(Vec<u8>, Vec<u8>), Foreign> {
+    let read = EndEntityCert::try_from(certificate).map_err(|_| Foreign)?;
+    let key = read.subject_public_key_info();
+    Ok((read.subject().to_vec(), key.as_ref().to_vec()))
+}
+
+fn authority_params(name: &str, life: Life) -> Result<CertificateParams, Error> {
+    let mut params = params(name, life)?;
+    // It signs what stands below it, and no further CA.
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
+}
+
 fn params(name: &str, life: Life) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::new([])?;
     params.distinguished_name.remove(DnType::CommonName);
@@ -134,4 +167,20 @@ fn params(name: &str, life: Life) -> Result<CertificateParams, Error> {
 fn date(ms: u64) -> OffsetDateTime {
     let seconds = i64::try_from(ms / 1_000).unwrap_or(LATEST).min(LATEST);
     OffsetDateTime::from_unix_timestamp(seconds).expect("the year has at most four digits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ca_is_taken_up_again_by_its_own_key_alone() {
+        let life = Life::of(Duration::from_secs(3_600));
+        let (_, one) = Authority::make("a CA", life).unwrap();
+        let (_, other) = Authority::make("a CA", life).unwrap();
+        assert!(Authority::load(&one.certificate_pem, &one.key_pem).is_ok());
+        let mixed = Authority::load(&one.certificate_pem, &other.key_pem);
+        assert_eq!(mixed.err(), Some(Foreign));
+        assert_eq!(Authority::load("no PEM", &one.key_pem).err(), Some(Foreign));
+    }
 }

@@ -1,9 +1,11 @@
 //! What a certificate says (RFC 5280).
 
 use rustls::pki_types::CertificateDer;
-use x509_parser::{
-    extensions::GeneralName,
-    prelude::{FromDer, X509Certificate},
+use webpki::EndEntityCert;
+use yasna::{
+    ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, Tag,
+    models::ObjectIdentifier,
+    tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME},
 };
 
 /// The URI among a certificate's names that makes it a node's. `helve cert node` puts it in; another PKI must do so, too.
@@ -33,25 +35,15 @@ impl Certificate {
     /// # Errors
     /// If it is none, or of a kind that no CA should sign.
     pub fn parse(der: &CertificateDer<'_>) -> Result<Self, String> {
-        let (_, read) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
-        let common_name = read.subject().iter_common_name().next();
-        let common_name = common_name.and_then(|name| name.as_str().ok());
-        let alternatives = read
-            .subject_alternative_name()
-            .map_err(|error| error.to_string())?;
-        let alternatives = alternatives
-            .iter()
-            .flat_map(|found| &found.value.general_names);
-        let names = alternatives.filter_map(|name| match name {
-            GeneralName::DNSName(name) | GeneralName::URI(name) => Some((*name).to_owned()),
-            _ => None,
-        });
-        let ms = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
+        let named = EndEntityCert::try_from(der).map_err(|error| error.to_string())?;
+        let names = named.valid_dns_names().chain(named.valid_uri_names());
+        let names = names.map(str::to_owned).collect();
+        let signed = yasna::parse_der(der, Signed::read).map_err(|error| error.to_string())?;
         Ok(Self {
-            common_name: common_name.unwrap_or_default().to_owned(),
-            names: names.collect(),
-            not_before_ms: ms(read.validity().not_before.timestamp()),
-            not_after_ms: ms(read.validity().not_after.timestamp()),
+            common_name: signed.common_name,
+            names,
+            not_before_ms: signed.not_before_ms,
+            not_after_ms: signed.not_after_ms,
         })
     }
 
@@ -74,6 +66,72 @@ impl Certificate {
             days => format!("expires in {days} days"),
         })
     }
+}
+
+/// What the CA has signed, in part.
+struct Signed {
+    common_name: String,
+    not_before_ms: u64,
+    not_after_ms: u64,
+}
+
+impl Signed {
+    /// Reads a certificate (RFC 5280, 4.1), and passes over what it has no use for.
+    fn read(certificate: BERReader<'_, '_>) -> ASN1Result<Self> {
+        certificate.read_sequence(|certificate| {
+            let signed = certificate.next().read_sequence(|signed| {
+                signed.read_optional(|version| {
+                    version.read_tagged(Tag::context(0), |version| version.read_u8())
+                })?;
+                for _ in ["serial number", "algorithm", "issuer"] {
+                    signed.next().read_der()?;
+                }
+                let (not_before_ms, not_after_ms) = signed
+                    .next()
+                    .read_sequence(|life| Ok((time_ms(life.next())?, time_ms(life.next())?)))?;
+                let common_name = common_name(signed.next())?;
+                while signed.read_optional(BERReader::read_der)?.is_some() {}
+                Ok(Self {
+                    common_name,
+                    not_before_ms,
+                    not_after_ms,
+                })
+            })?;
+            for _ in ["algorithm", "signature"] {
+                certificate.next().read_der()?;
+            }
+            Ok(signed)
+        })
+    }
+}
+
+/// Until 2049 in the one form, from then on in the other.
+fn time_ms(time: BERReader<'_, '_>) -> ASN1Result<u64> {
+    let seconds = match time.lookahead_tag()? {
+        TAG_UTCTIME => time.read_utctime()?.datetime().unix_timestamp(),
+        TAG_GENERALIZEDTIME => time.read_generalized_time()?.datetime().unix_timestamp(),
+        _ => return Err(ASN1Error::new(ASN1ErrorKind::Invalid)),
+    };
+    Ok(u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000))
+}
+
+/// The first one of the subject; empty if there is none that is text.
+fn common_name(subject: BERReader<'_, '_>) -> ASN1Result<String> {
+    let kind = ObjectIdentifier::from_slice(&[2, 5, 4, 3]);
+    let mut found = None;
+    subject.read_sequence_of(|set| {
+        set.read_set_of(|attribute| {
+            attribute.read_sequence(|attribute| {
+                let is_name = attribute.next().read_oid()? == kind;
+                let value = attribute.next().read_tagged_der()?;
+                if is_name && found.is_none() {
+                    found = String::from_utf8(value.value().to_vec()).ok();
+                }
+                Ok(())
+            })
+        })
+    })?;
+    Ok(found.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) fn read_authority(dir: &Path) -> anyhow::Result<Authority> {
     let text =
         |bytes| std::str::from_utf8(bytes).context("--dir: ca.crt and ca.key must be in PEM");
     let authority = Authority::load(text(&certificate)?, text(&key)?);
-    authority.context("--dir: ca.crt and ca.key are no CA's")
+    authority.context("--dir: ca.crt and ca.key")
 }
 
 /// Writes NAME.crt for everyone and NAME.key for its owner alone, and says where. Each is there whole or not at all.
