@@ -1,13 +1,12 @@
 //! How long a token is let in: on every node, over changes of leaders and restarts.
 
 use anyhow::{Context as _, Result};
+use futures::channel::mpsc;
 use helve_proto::v1::{
     ExchangeCall, ExchangeRequest, GetRequest, MintRequest, Quotas, RevokeTokenRequest, TokenRole,
     TransferLeaderRequest, call_service_client::CallServiceClient, exchange_answer::Answer,
     exchange_call::Call,
 };
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use super::{Guarded, Token, grant};
@@ -77,7 +76,7 @@ async fn a_stream_that_is_open_serves_no_call_after_its_token_was_revoked() -> R
         .token(grant("acme", TokenRole::Reader, "shop"))
         .await?;
     let mut client = CallServiceClient::new(guarded.caller(1, &reader).line());
-    let (calls, sent) = mpsc::channel(4);
+    let (calls, sent) = mpsc::unbounded();
     let batch = |correlation_id, call| ExchangeRequest {
         calls: vec![ExchangeCall {
             correlation_id,
@@ -92,14 +91,11 @@ async fn a_stream_that_is_open_serves_no_call_after_its_token_was_revoked() -> R
             ..GetRequest::default()
         })
     };
-    calls.send(batch(1, get())).await?;
-    let mut answers = client
-        .exchange(ReceiverStream::new(sent))
-        .await?
-        .into_inner();
+    calls.unbounded_send(batch(1, get()))?;
+    let mut answers = client.exchange(sent).await?.into_inner();
     let first = answers.message().await?.context("no answer")?;
     assert!(matches!(first.answers[0].answer, Some(Answer::Get(_))));
-    calls.send(batch(2, Call::Mint(mint()))).await?;
+    calls.unbounded_send(batch(2, Call::Mint(mint())))?;
     let second = answers.message().await?.context("no answer")?;
     let Some(Answer::Error(denied)) = &second.answers[0].answer else {
         panic!("a reader minted: {second:?}");
@@ -107,7 +103,7 @@ async fn a_stream_that_is_open_serves_no_call_after_its_token_was_revoked() -> R
     assert_eq!(denied.reason, "DENIED");
     guarded.revoke(&reader).await?;
     guarded.becomes(1, &reader, Code::Unauthenticated).await?;
-    calls.send(batch(3, get())).await?;
+    calls.unbounded_send(batch(3, get()))?;
     let end = answers.message().await.expect_err("the stream was to end");
     assert_eq!(end.code(), Code::Unauthenticated, "{end:?}");
     Ok(())

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use futures::stream;
 use helve_proto::{
     DESCRIPTORS, Reason,
     v1::{Quotas, RevokeTokenRequest, TokenRole},
@@ -105,7 +106,7 @@ fn paths() -> Result<Vec<String>> {
 
 /// Makes a call with an empty request, and waits for the first that is said.
 async fn call(channel: &Channel, path: &str, credential: Option<&str>) -> Result<Code> {
-    let mut request = Request::new(tokio_stream::once(()));
+    let mut request = Request::new(stream::iter([()]));
     request.set_timeout(Duration::from_secs(2));
     if let Some(credential) = credential {
         request

@@ -46,6 +46,8 @@ const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
+const DOOR: &str = "node/src/service/door.rs";
+const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
 const MADE_UP: &str = "nothing_that_a_client_makes_up_is_opened_and_nothing_panics";
 
 const fn by(
@@ -118,6 +120,7 @@ const DECODERS: &[Decoder] = &[
         TOKENS,
         MADE_UP_TOKEN,
     ),
+    by(DOOR, "bearer", DOOR, MADE_UP_HEADER),
     by(
         "client/mcp/src/state/arguments.rs",
         "read",
