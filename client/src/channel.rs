@@ -190,18 +190,9 @@ mod tests {
 
     use super::*;
 
-    fn dial() -> Dial {
-        Dial {
-            connect_timeout: Duration::from_secs(1),
-            #[cfg(feature = "tls")]
-            tls: None,
-            bearer: Bearer::default(),
-        }
-    }
-
     fn pool(hints: Hints) -> Pool {
         let addresses = ["a:1", "http://b:1", "c:1"].map(str::to_owned);
-        Pool::new(&addresses, hints, dial()).unwrap()
+        Pool::new(&addresses, hints, Dial::plain(Duration::from_secs(1))).unwrap()
     }
 
     #[test]
@@ -244,7 +235,11 @@ mod tests {
     #[test]
     fn what_is_no_endpoint_is_refused() {
         for addresses in [vec![], vec!["no endpoint".to_owned()]] {
-            let refused = Pool::new(&addresses, Hints::Known, dial());
+            let refused = Pool::new(
+                &addresses,
+                Hints::Known,
+                Dial::plain(Duration::from_secs(1)),
+            );
             assert_eq!(refused.unwrap_err().reason(), Some(Reason::BadRequest));
         }
     }

@@ -69,12 +69,7 @@ impl ClusterBuilder {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
             deadline: limits::DEADLINE,
             attempt_timeout: limits::ATTEMPT_TIMEOUT,
-            dial: Dial {
-                connect_timeout: limits::CONNECT_TIMEOUT,
-                #[cfg(feature = "tls")]
-                tls: None,
-                bearer: Bearer::default(),
-            },
+            dial: Dial::plain(limits::CONNECT_TIMEOUT),
             hints: Hints::Known,
             carriage: Carriage::Unary,
         }

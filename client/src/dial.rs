@@ -21,6 +21,16 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
+    /// In plain text, as nobody.
+    pub(crate) fn plain(connect_timeout: Duration) -> Self {
+        Self {
+            connect_timeout,
+            #[cfg(feature = "tls")]
+            tls: None,
+            bearer: Bearer::default(),
+        }
+    }
+
     /// The endpoint at an address, and its `host:port`. The address may name the scheme that the client uses anyway.
     pub(crate) fn endpoint(&self, address: &str) -> Result<(String, Endpoint), Error> {
         let (said, authority) = match address.split_once("://") {
@@ -86,12 +96,7 @@ mod tests {
 
     #[test]
     fn an_address_may_name_the_scheme_in_use_and_no_other() {
-        let plain = Dial {
-            connect_timeout: Duration::from_secs(1),
-            #[cfg(feature = "tls")]
-            tls: None,
-            bearer: Bearer::default(),
-        };
+        let plain = Dial::plain(Duration::from_secs(1));
         for address in ["a:1", "http://a:1", "http://a:1/"] {
             assert_eq!(plain.endpoint(address).unwrap().0, "a:1");
         }

@@ -176,11 +176,12 @@ mod tests {
 
     use super::*;
     use crate::channel::Hints;
+    use crate::dial::Dial;
 
     /// Calls once a node that asks for this pause, and then one that answers.
     async fn after_pause(pause: Duration) -> (Result<(), Error>, u32) {
         let nodes = ["a:1".to_owned()];
-        let pool = Pool::new(&nodes, Hints::Known, Duration::from_secs(1)).unwrap();
+        let pool = Pool::new(&nodes, Hints::Known, Dial::plain(Duration::from_secs(1))).unwrap();
         let (_open, closed) = watch::channel(false);
         let until = Instant::now() + Duration::from_secs(10);
         let tried = Arc::new(AtomicU32::new(0));
