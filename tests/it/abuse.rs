@@ -63,7 +63,9 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
     let callers: Vec<_> = iter::repeat_with(|| cluster.caller(leader))
         .take(CONNECTIONS)
         .collect();
-    let calls = callers.iter().flat_map(|caller| iter::repeat_n(caller, CALLS_EACH));
+    let calls = callers
+        .iter()
+        .flat_map(|caller| iter::repeat_n(caller, CALLS_EACH));
     let answers = join_all(calls.map(|caller| caller.mint(mint_of("carts")))).await;
     let refused: Vec<_> = answers
         .iter()
@@ -71,7 +73,11 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
         .filter(|status| reason(status) == Some(Reason::Overloaded))
         .collect();
     let above = CONNECTIONS * CALLS_EACH - CALLS_IN_FLIGHT_MAX;
-    ensure!(refused.len() >= above, "{} of {above} were refused", refused.len());
+    ensure!(
+        refused.len() >= above,
+        "{} of {above} were refused",
+        refused.len()
+    );
     for status in refused {
         assert_eq!(status.code(), Code::ResourceExhausted);
         let details = status.get_error_details();

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use helve_proto::{
     Reason,
     v1::{
-        CountRequest, ExchangeCall, ExchangeRequest, GetRequest, ListRequest, MintRequest, StoreRequest,
-        call_service_client::CallServiceClient, exchange_call::Call,
+        CountRequest, ExchangeCall, ExchangeRequest, GetRequest, ListRequest, MintRequest,
+        StoreRequest, call_service_client::CallServiceClient, exchange_call::Call,
     },
 };
 use helve_tests::{
@@ -121,7 +121,10 @@ async fn every_call_has_a_line_whichever_way_it_came_and_no_line_has_a_value() -
         })
         .await?;
     let refused = caller.store(StoreRequest::default()).await;
-    assert_eq!(refused.err().map(|status| status.code()), Some(Code::InvalidArgument));
+    assert_eq!(
+        refused.err().map(|status| status.code()),
+        Some(Code::InvalidArgument)
+    );
     caller.take_snapshot(Default::default()).await?;
     let call = ExchangeCall {
         correlation_id: 1,
@@ -140,13 +143,21 @@ async fn every_call_has_a_line_whichever_way_it_came_and_no_line_has_a_value() -
     let text = audited.says(&words).await?;
     assert!(!text.contains(SECRET), "{text}");
     let calls = calls(&text)?;
-    let of = |name: &str| calls.iter().filter(|call| call.0 == name).collect::<Vec<_>>();
+    let of = |name: &str| {
+        calls
+            .iter()
+            .filter(|call| call.0 == name)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of("Mint").len(), 2);
     let (_, minted) = of("Mint")[0];
     assert_eq!(minted["principal"], "anonymous");
     assert_eq!(minted["targets"][1]["id"], Value::String(id.clone()));
     let (_, got) = of("Get")[0];
-    assert_eq!((&got["outcome"], &got["status"]), (&"OK".into(), &"LIVE".into()));
+    assert_eq!(
+        (&got["outcome"], &got["status"]),
+        (&"OK".into(), &"LIVE".into())
+    );
     assert_eq!(got["revision"], minted["revision"]);
     assert_eq!(got["targets"][0]["id"], Value::String(id));
     let peer = got["peer"].as_str().context("where it came from")?;
@@ -176,7 +187,8 @@ async fn a_killed_node_goes_on_with_its_chain_and_a_changed_line_is_named() -> R
     let text = fs::read_to_string(audited.log())?;
     let without = |line: usize| {
         let kept = text.lines().enumerate().filter(|(at, _)| at + 1 != line);
-        kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
+        kept.map(|(_, line)| format!("{line}\n"))
+            .collect::<String>()
     };
     let last = text.lines().count();
     for removed in [1, 5, last] {
@@ -201,13 +213,17 @@ async fn what_cannot_be_recorded_is_not_done_and_is_done_again_once_it_can_be() 
     assert_eq!(reason(&refused), Some(Reason::AuditFailing));
     assert_eq!(refused.code(), Code::Unavailable);
     // Nobody asked for reads to be recorded.
-    let count = audited.cluster.caller(1).count(CountRequest {
+    let reader = audited.cluster.caller(1);
+    let all = CountRequest {
         store: "carts".to_owned(),
         owner: None,
-    });
-    count.await?;
+    };
+    reader.count(all).await?;
     fs::create_dir(audited.directory.path().join("log"))?;
-    until("calls to be served", async || Look::of(audited.mint().await)).await?;
+    until("calls to be served", async || {
+        Look::of(audited.mint().await)
+    })
+    .await?;
     audited.says(&["\"Mint\""]).await?;
     Ok(())
 }

@@ -184,7 +184,13 @@ mod tests {
         let (_open, closed) = watch::channel(false);
         let until = Instant::now() + Duration::from_secs(10);
         let tried = Arc::new(AtomicU32::new(0));
-        let tries = Tries::new(&pool, Effect::Lasting, until, Duration::from_secs(1), closed);
+        let tries = Tries::new(
+            &pool,
+            Effect::Lasting,
+            until,
+            Duration::from_secs(1),
+            closed,
+        );
         let counted = Arc::clone(&tried);
         let answer = tries.run(move |_, _| {
             let first = counted.fetch_add(1, Ordering::Relaxed) == 0;

@@ -98,7 +98,8 @@ impl Arriving {
             return Ok(());
         }
         if was_between {
-            self.due.get_or_insert_with(|| Instant::now() + MESSAGE_TIME_MAX);
+            self.due
+                .get_or_insert_with(|| Instant::now() + MESSAGE_TIME_MAX);
         }
         let count = u32::try_from(bytes.len()).map_err(|_| Failure::Overloaded)?;
         let more = Arc::clone(&self.room).try_acquire_many_owned(count);
@@ -280,7 +281,8 @@ mod tests {
 
     #[test]
     fn the_calls_that_stream_are_those_of_the_contract() {
-        let set = <prost_types::FileDescriptorSet as prost::Message>::decode(helve_proto::DESCRIPTORS);
+        let set =
+            <prost_types::FileDescriptorSet as prost::Message>::decode(helve_proto::DESCRIPTORS);
         let mut streams = Vec::new();
         for file in set.unwrap().file {
             for service in &file.service {

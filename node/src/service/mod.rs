@@ -36,7 +36,11 @@ mod too_large;
 mod transact;
 pub mod waiting;
 
-use std::{future::Future, io, sync::Arc};
+use std::{
+    future::{Future, ready},
+    io,
+    sync::Arc,
+};
 
 use axum::middleware::{map_request, map_response};
 use helve_proto::{
@@ -289,8 +293,9 @@ pub async fn serve(
     let explained = routes.into_axum_router();
     let explained = explained.layer(map_response(too_large::explain));
     let harbour = Harbour::default();
-    let enter = move |request: axum::extract::Request| door::enter(harbour.watch(request));
-    let entered = Routes::from(explained.layer(map_request(enter))).prepare();
+    let watch = move |request| ready(harbour.watch(request));
+    let watched = explained.layer(map_request(watch));
+    let entered = Routes::from(watched.layer(map_request(door::enter))).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)

@@ -82,20 +82,8 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
-            Failure::TooSlow => Self {
-                code: Code::DeadlineExceeded,
-                ..Self::new(
-                    Reason::BadRequest,
-                    format!(
-                        "the message did not arrive whole within {} s, and was not executed: send less at once, or faster",
-                        limits::MESSAGE_TIME_MAX.as_secs()
-                    ),
-                )
-            },
-            Failure::Unauthenticated => Self::new(
-                Reason::Unauthenticated,
-                "the call bears no valid credential, and was not executed: send a token in the `authorization` header",
-            ),
+            Failure::TooSlow => too_slow(),
+            Failure::Unauthenticated => unauthenticated(),
             Failure::TooMuch => Self::new(
                 Reason::TooLarge,
                 "the values asked for do not fit one reply: ask for fewer keys at a time",
@@ -112,10 +100,7 @@ impl From<Failure> for Problem {
             Failure::Overloaded => overloaded(
                 "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
             ),
-            Failure::Unrecorded => Self::new(
-                Reason::AuditFailing,
-                "this node cannot write its audit log, and the call was not executed: try another node, and make room for the log or see `helve_audit_failing`",
-            ),
+            Failure::Unrecorded => unrecorded(),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
                 "a disk is below its reserve, and the call was not executed: delete or take records, or free disk space",
@@ -156,6 +141,33 @@ impl From<Failure> for Problem {
             },
         }
     }
+}
+
+fn too_slow() -> Problem {
+    let limit_s = limits::MESSAGE_TIME_MAX.as_secs();
+    Problem {
+        code: Code::DeadlineExceeded,
+        ..Problem::new(
+            Reason::BadRequest,
+            format!(
+                "the message did not arrive whole within {limit_s} s, and was not executed: send less at once, or faster"
+            ),
+        )
+    }
+}
+
+fn unauthenticated() -> Problem {
+    Problem::new(
+        Reason::Unauthenticated,
+        "the call bears no valid credential, and was not executed: send a token in the `authorization` header",
+    )
+}
+
+fn unrecorded() -> Problem {
+    Problem::new(
+        Reason::AuditFailing,
+        "this node cannot write its audit log, and the call was not executed: try another node; the node's own log says what is wrong",
+    )
 }
 
 fn overloaded(message: &str) -> Problem {

@@ -54,7 +54,11 @@ pub(super) fn check(rules: &str, crates: &[Crate]) -> Vec<Finding> {
         if !is_allowed(&known.licence, &allowed) {
             wrong(format!("the licence `{}` is not allowed", known.licence));
         }
-        if known.source.as_deref().is_some_and(|from| from != CRATES_IO) {
+        if known
+            .source
+            .as_deref()
+            .is_some_and(|from| from != CRATES_IO)
+        {
             wrong("it does not come from crates.io".into());
         }
     }
@@ -66,7 +70,10 @@ pub(super) fn check(rules: &str, crates: &[Crate]) -> Vec<Finding> {
 fn check_duplicates(rules: &str, crates: &[Crate]) -> Vec<Finding> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for known in crates {
-        versions.entry(&known.name).or_default().push(&known.version);
+        versions
+            .entry(&known.name)
+            .or_default()
+            .push(&known.version);
     }
     let mut older = Vec::new();
     for (name, versions) in &mut versions {
@@ -74,16 +81,24 @@ fn check_duplicates(rules: &str, crates: &[Crate]) -> Vec<Finding> {
         versions.pop();
         // What stands behind a plus is no part of a version's order.
         let plain = |version: &&str| version.split('+').next().unwrap_or_default().to_owned();
-        older.extend(versions.iter().map(|version| format!("{name}@{}", plain(version))));
+        older.extend(
+            versions
+                .iter()
+                .map(|version| format!("{name}@{}", plain(version))),
+        );
     }
     let lines = section(rules, "skip = [").lines().map(quoted);
     let listed: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     let names: Vec<_> = listed.iter().map(|line| line[0]).collect();
     let unlisted = older.iter().filter(|name| !names.contains(&name.as_str()));
     let unlisted = unlisted.map(|name| format!("{name} is there in a newer version, too"));
-    let unneeded = names.iter().filter(|name| !older.iter().any(|o| o == *name));
+    let unneeded = names
+        .iter()
+        .filter(|name| !older.iter().any(|o| o == *name));
     let unneeded = unneeded.map(|name| format!("{name} is skipped, and is no duplicate"));
-    let bare = listed.iter().filter(|line| line.len() != 2 || line[1].is_empty());
+    let bare = listed
+        .iter()
+        .filter(|line| line.len() != 2 || line[1].is_empty());
     let bare = bare.map(|line| format!("{} is skipped without a reason", line[0]));
     let all = unlisted.chain(unneeded).chain(bare);
     all.map(|message| Finding::whole(RULES, message)).collect()
@@ -101,7 +116,10 @@ fn quoted(text: &str) -> Vec<&str> {
 
 fn numbers(version: &str) -> Vec<u64> {
     let plain = version.split(['+', '-']).next().unwrap_or_default();
-    plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    plain
+        .split('.')
+        .map(|part| part.parse().unwrap_or(0))
+        .collect()
 }
 
 /// Whether an SPDX expression (<https://spdx.github.io/spdx-spec/v3.0.1/annexes/spdx-license-expressions/>) can be met with these
@@ -137,7 +155,9 @@ fn one(words: &mut Words<'_>, allowed: &[&str]) -> bool {
         let met = any(words, allowed);
         return words.next_if_eq(&")").is_some() && met;
     }
-    let met = words.next().is_some_and(|licence| allowed.contains(&licence));
+    let met = words
+        .next()
+        .is_some_and(|licence| allowed.contains(&licence));
     if words.next_if_eq(&"WITH").is_some() {
         words.next();
     }
@@ -181,7 +201,11 @@ mod tests {
 
     #[test]
     fn a_strange_licence_source_or_duplicate_is_found_and_so_is_a_stale_rule() {
-        let good = [known("a", "1.0.0"), known("a", "2.0.0"), known("b", "1.0.0")];
+        let good = [
+            known("a", "1.0.0"),
+            known("a", "2.0.0"),
+            known("b", "1.0.0"),
+        ];
         assert_eq!(check(RULES, &good), []);
         let with = |change: &dyn Fn(&mut Vec<Crate>)| {
             let mut crates = good.to_vec();
