@@ -136,7 +136,7 @@ impl Walk {
             line.clear();
             reader.read_until(b'\n', &mut line)?;
             number += 1;
-            let whole = match line.strip_suffix(b"\n") {
+            let whole: &[u8] = match line.strip_suffix(b"\n") {
                 Some(whole) => whole,
                 // Of a whole line nothing but its end may be missing.
                 None if SealedLine::of(&line).is_some() => &line,
