@@ -213,11 +213,12 @@ async fn what_cannot_be_recorded_is_not_done_and_is_done_again_once_it_can_be() 
     assert_eq!(reason(&refused), Some(Reason::AuditFailing));
     assert_eq!(refused.code(), Code::Unavailable);
     // Nobody asked for reads to be recorded.
-    let count = audited.cluster.caller(1).count(CountRequest {
+    let reader = audited.cluster.caller(1);
+    let all = CountRequest {
         store: "carts".to_owned(),
         owner: None,
-    });
-    count.await?;
+    };
+    reader.count(all).await?;
     fs::create_dir(audited.directory.path().join("log"))?;
     until("calls to be served", async || {
         Look::of(audited.mint().await)

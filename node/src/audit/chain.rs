@@ -10,7 +10,7 @@
 
 use std::{fmt, str::FromStr};
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
@@ -144,7 +144,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn from_hex(text: &[u8]) -> Option<Hash> {
-    HEXLOWER_PERMISSIVE.decode(text).ok()?.try_into().ok()
+    HEXLOWER.decode(text).ok()?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub struct Event {
     /// What it named, in its own order, and behind that the ids that it minted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
-    /// `OK`, the reason of the refusal, or [`CANCELLED`].
+    /// `OK`, the reason of the refusal, or `CANCELLED` if the caller went away.
     pub outcome: &'static str,
     /// In which state the record was found, or what was done to it, where the answer says so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Event {
 }
 
 /// The outcome of a call whose caller went away before its answer: it may have taken effect.
-pub const CANCELLED: &str = "CANCELLED";
+pub(super) const CANCELLED: &str = "CANCELLED";
 
 /// The outcomes that are recorded whatever classes are chosen.
 const DENIED: [&str; 2] = ["UNAUTHENTICATED", "DENIED"];

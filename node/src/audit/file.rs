@@ -43,7 +43,7 @@ pub(super) struct Found {
     pub(super) last: Option<Head>,
     /// What stands behind it.
     pub(super) torn: Option<Torn>,
-    /// Whether that has the end of a line.
+    /// Whether the file ends as a line does.
     ends: bool,
 }
 
@@ -66,7 +66,7 @@ impl LogFile {
             written: 0,
             first_seq: found.first.as_ref().map_or(0, |first| first.seq),
         };
-        if found.torn.is_some() && !found.ends {
+        if synced > 0 && !found.ends {
             // What was torn stays, on a line of its own.
             log.append(b"\n");
         }
@@ -193,16 +193,17 @@ fn scan(file: &File) -> io::Result<(Found, u64)> {
             break;
         }
         end += bytes as u64;
-        let whole = line.strip_suffix(b"\n");
+        found.ends = line.ends_with(b"\n");
+        // Of a whole line nothing but its end may be missing.
+        let whole = line.strip_suffix(b"\n").unwrap_or(&line);
         if found.first.is_none() {
-            found.first = whole.and_then(Facts::of);
+            found.first = Facts::of(whole);
         }
-        if whole.and_then(SealedLine::of).is_some() {
+        if SealedLine::of(whole).is_some() {
             std::mem::swap(&mut line, &mut last);
             found.torn = None;
         } else {
-            found.torn = Some(torn(whole.unwrap_or(&line)));
-            found.ends = whole.is_some();
+            found.torn = Some(torn(whole));
         }
     }
     found.last = head_of(last.trim_ascii_end());

@@ -166,7 +166,9 @@ impl Beginning<'_> {
 
     /// Goes on where the file ends, or where the node's own head says that it ended, if that is further: then the missing lines show.
     fn go_on(&self, sink: &mut Sink, found: Found) -> io::Result<()> {
-        let Found { first, last, torn } = found;
+        let Found {
+            first, last, torn, ..
+        } = found;
         if let Some(last) = last.filter(|last| last.seq >= self.kept.seq) {
             sink.head = last;
         }

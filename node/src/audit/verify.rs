@@ -136,8 +136,11 @@ impl Walk {
             line.clear();
             reader.read_until(b'\n', &mut line)?;
             number += 1;
-            let Some(whole) = line.strip_suffix(b"\n") else {
-                break;
+            let whole: &[u8] = match line.strip_suffix(b"\n") {
+                Some(whole) => whole,
+                // Of a whole line nothing but its end may be missing.
+                None if SealedLine::of(&line).is_some() => &line,
+                None => break,
             };
             if let Err(why) = self.line(number, whole) {
                 let at = self.pending.as_ref().map_or(number, |(at, _)| *at);

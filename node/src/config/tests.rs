@@ -25,6 +25,7 @@ fn settings() -> Settings {
         exposure: Exposure::Loopback,
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
+        audit: None,
         tuning: Tuning::default(),
     }
 }

@@ -117,10 +117,7 @@ fn check_level(state: &StateDb, path: &Path) -> Result<(), StartError> {
 }
 
 pub(super) async fn start(config: Config) -> Result<Node, StartError> {
-    let opening = config.clone();
-    let opened = tokio::task::spawn_blocking(move || Storage::open(&opening)).await;
-    let storage = opened.map_err(io::Error::other)??;
-    let audit = open_audit(&config, &storage).await?;
+    let (storage, audit) = open(&config).await?;
     let listeners = Listeners::bind(&config)?;
     let addresses = listeners.addresses()?;
     exposure::say(&config.exposed);
@@ -200,14 +197,18 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     })
 }
 
-/// Opened before anybody is served: what is done can be recorded, or is not done.
-async fn open_audit(config: &Config, storage: &Storage) -> Result<Audit, StartError> {
-    let Some(settings) = config.audit.clone() else {
-        return Ok(Audit::default());
-    };
-    let (data_dir, uuid) = (storage.path.clone(), storage.known.uuid.clone());
-    let opening = tokio::task::spawn_blocking(move || Audit::open(&settings, &data_dir, &uuid));
-    Ok(opening.await.map_err(io::Error::other)??)
+/// What is on disk. The audit log is opened before anybody is served: what is done can be recorded, or is not done.
+async fn open(config: &Config) -> Result<(Storage, Audit), StartError> {
+    let config = config.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        let storage = Storage::open(&config)?;
+        let audit = match &config.audit {
+            Some(settings) => Audit::open(settings, &storage.path, &storage.known.uuid)?,
+            None => Audit::default(),
+        };
+        Ok((storage, audit))
+    });
+    opened.await.map_err(io::Error::other)?
 }
 
 fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Identity {

@@ -311,7 +311,7 @@ pub async fn serve(
     let explained = routes.into_axum_router();
     let explained = explained.layer(map_response(too_large::explain));
     let harbour = Harbour::default();
-    let watch = move |request: axum::extract::Request| ready(harbour.watch(request));
+    let watch = move |request| ready(harbour.watch(request));
     let watched = Routes::from(explained.layer(map_request(watch))).prepare();
     Server::builder()
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)

@@ -87,16 +87,7 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
-            Failure::TooSlow => Self {
-                code: Code::DeadlineExceeded,
-                ..Self::new(
-                    Reason::BadRequest,
-                    format!(
-                        "the message did not arrive whole within {} s, and was not executed: send less at once, or faster",
-                        limits::MESSAGE_TIME_MAX.as_secs()
-                    ),
-                )
-            },
+            Failure::TooSlow => too_slow(),
             Failure::Denied(why) => Self::new(Reason::Denied, not_executed(&why)),
             Failure::WriteRate => overloaded(WRITE_RATE, limits::WRITE_RATE_RETRY_AFTER),
             Failure::Unauthenticated => Self::new(Reason::Unauthenticated, UNAUTHENTICATED),
@@ -118,10 +109,7 @@ impl From<Failure> for Problem {
                 "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
                 limits::OVERLOADED_RETRY_AFTER,
             ),
-            Failure::Unrecorded => Self::new(
-                Reason::AuditFailing,
-                "this node cannot write its audit log, and the call was not executed: try another node, and make room for the log or see `helve_audit_failing`",
-            ),
+            Failure::Unrecorded => unrecorded(),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
                 "a disk is below its reserve, and the call was not executed: delete or take records, or free disk space",
@@ -170,6 +158,26 @@ const UNAUTHENTICATED: &str = "the call bears no valid token, and was not execut
 
 fn not_executed(why: &str) -> String {
     format!("the call was not executed: {why}")
+}
+
+fn too_slow() -> Problem {
+    let limit_s = limits::MESSAGE_TIME_MAX.as_secs();
+    Problem {
+        code: Code::DeadlineExceeded,
+        ..Problem::new(
+            Reason::BadRequest,
+            format!(
+                "the message did not arrive whole within {limit_s} s, and was not executed: send less at once, or faster"
+            ),
+        )
+    }
+}
+
+fn unrecorded() -> Problem {
+    Problem::new(
+        Reason::AuditFailing,
+        "this node cannot write its audit log, and the call was not executed: try another node; the node's own log says what is wrong",
+    )
 }
 
 fn overloaded(message: &str, pause: Duration) -> Problem {

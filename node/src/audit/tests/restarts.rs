@@ -19,7 +19,7 @@ fn the_chain_goes_on_over_restarts() {
 
 #[test]
 fn a_line_that_a_kill_tore_stays_and_is_said() {
-    for torn_bytes in [1, 20, 150] {
+    for torn_bytes in [2, 20, 150] {
         let log = Log::new();
         log.write(3);
         let file = OpenOptions::new().write(true).open(log.path()).unwrap();
@@ -35,6 +35,19 @@ fn a_line_that_a_kill_tore_stays_and_is_said() {
         assert_eq!((report.broken, report.torn_bytes), (None, 0));
         assert!(log.text().contains("\"torn\":{\"bytes\":"));
     }
+}
+
+#[test]
+fn a_line_that_lacks_only_its_end_is_whole() {
+    let log = Log::new();
+    log.write(3);
+    let content = fs::read(log.path()).unwrap();
+    fs::write(log.path(), content.trim_ascii_end()).unwrap();
+    let head = Some(log.kept());
+    assert_eq!(verify(&log.files(), None, head).unwrap().broken, None);
+    log.write(2);
+    let report = verify(&log.files(), None, head).unwrap();
+    assert_eq!((report.broken, report.torn_bytes), (None, 0));
 }
 
 #[test]

@@ -69,7 +69,6 @@ fn each_changed_bit_shows() {
     let changed = log.dir.path().join("changed");
     for at in 0..content.len() {
         let mut content = content.clone();
-        // In a letter of the hash another case would be the same number.
         content[at] ^= 1;
         fs::write(&changed, &content).unwrap();
         let files = [changed.clone()];
