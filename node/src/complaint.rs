@@ -10,7 +10,7 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// Counts what happened since it was last spoken of.
 #[derive(Debug, Default)]
-pub struct Complaint(Mutex<Unspoken>);
+pub(crate) struct Complaint(Mutex<Unspoken>);
 
 #[derive(Debug, Default)]
 struct Unspoken {
@@ -20,7 +20,7 @@ struct Unspoken {
 
 impl Complaint {
     /// Counts one more. How many there are, if they are to be spoken of now.
-    pub fn count(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn count(&self, now: Instant) -> Option<u64> {
         let mut unspoken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         unspoken.count += 1;
         if unspoken.spoken.is_some_and(|spoken| now < spoken + EVERY) {

@@ -210,7 +210,7 @@ impl Door {
         let port = self.bounds.port;
         match self.complaint.count(Instant::now()) {
             Some(refused) => {
-                tracing::warn!(port, %from, refused, "connections were refused, the last one: {why}")
+                tracing::warn!(port, %from, refused, "connections were refused, the last one: {why}");
             }
             None => tracing::debug!(port, %from, "a connection was refused: {why}"),
         }

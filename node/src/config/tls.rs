@@ -1,6 +1,10 @@
 //! The TLS of each port, as its flags name it, and which ports may do without.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{Exposure, Refusal};
 use crate::tls::{NamedFile, PortFiles, PortTls, Trust, watch::Certificates};
@@ -96,10 +100,10 @@ fn peer_port(
     Ok(port)
 }
 
-fn named(flag: &'static str, path: &PathBuf) -> NamedFile {
+fn named(flag: &'static str, path: &Path) -> NamedFile {
     NamedFile {
         flag,
-        path: path.clone(),
+        path: path.to_owned(),
     }
 }
 

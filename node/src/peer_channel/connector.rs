@@ -1,6 +1,7 @@
 //! Connects to a node over mutual TLS, each time by the newest certificates.
 
 use std::{
+    error::Error,
     io,
     sync::Arc,
     task::{Context, Poll},
@@ -44,9 +45,7 @@ impl Service<Uri> for Connector {
             let connected = connect(&tls, &peer).await;
             // Whoever dials tries again and again, and knows only that nobody answers.
             if let Err(error) = &connected
-                && error
-                    .get_ref()
-                    .is_some_and(|inner| inner.is::<rustls::Error>())
+                && is_of_tls(error)
                 && let Some(times) = complaint.count(Instant::now())
             {
                 tracing::warn!(%peer, times, %error, "no TLS with a peer: compare --peer-tls-ca and the certificates on both");
@@ -54,6 +53,11 @@ impl Service<Uri> for Connector {
             Ok(TokioIo::new(connected?))
         })
     }
+}
+
+fn is_of_tls(error: &io::Error) -> bool {
+    let inner = error.get_ref();
+    inner.is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
 }
 
 async fn connect(tls: &PortTls, peer: &Uri) -> io::Result<TlsStream<TcpStream>> {

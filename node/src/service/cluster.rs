@@ -158,7 +158,7 @@ impl Services {
         subject: impl FnOnce() -> Option<String>,
     ) -> Result<Entry, Failure> {
         let caller = Caller::of(request)?;
-        self.begin_admin(rpc, (&caller, audited::peer(&request)), subject)
+        self.begin_admin(rpc, (&caller, audited::peer(request)), subject)
     }
 
     /// Does what an operator asked for, until its deadline.

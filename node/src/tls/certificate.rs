@@ -80,9 +80,7 @@ impl Signed {
     fn read(certificate: BERReader<'_, '_>) -> ASN1Result<Self> {
         certificate.read_sequence(|certificate| {
             let signed = certificate.next().read_sequence(|signed| {
-                signed.read_optional(|version| {
-                    version.read_tagged(Tag::context(0), |version| version.read_u8())
-                })?;
+                signed.read_optional(|version| version.read_tagged(Tag::context(0), number))?;
                 for _ in ["serial number", "algorithm", "issuer"] {
                     signed.next().read_der()?;
                 }
@@ -90,7 +88,7 @@ impl Signed {
                     .next()
                     .read_sequence(|life| Ok((time_ms(life.next())?, time_ms(life.next())?)))?;
                 let common_name = common_name(signed.next())?;
-                while signed.read_optional(BERReader::read_der)?.is_some() {}
+                while signed.read_optional(skip)?.is_some() {}
                 Ok(Self {
                     common_name,
                     not_before_ms,
@@ -132,6 +130,14 @@ fn common_name(subject: BERReader<'_, '_>) -> ASN1Result<String> {
         })
     })?;
     Ok(found.unwrap_or_default())
+}
+
+fn number(part: BERReader<'_, '_>) -> ASN1Result<u8> {
+    part.read_u8()
+}
+
+fn skip(part: BERReader<'_, '_>) -> ASN1Result<()> {
+    part.read_der().map(drop)
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ impl Certificates {
                         tracing::warn!(%error, "the new certificates are no good; those before stay in use");
                     }
                     Err(error) => {
-                        tracing::error!(%error, "the certificates could not be looked at")
+                        tracing::error!(%error, "the certificates could not be looked at");
                     }
                 }
             }

@@ -152,7 +152,7 @@ impl Setup {
         let certificates = if self.has(Equipment::Certificates) {
             let made = Certificates::make(certificates_of(directory.path()))?;
             made.node("node", &address.to_string(), Life::of(LIFE))?;
-            made.client("client", Life::of(LIFE))?;
+            drop(made.client("client", Life::of(LIFE))?);
             Some(made)
         } else {
             None
