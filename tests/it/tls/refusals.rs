@@ -42,7 +42,7 @@ async fn whoever_cannot_be_trusted_or_does_not_trust_gets_no_word_with_the_clien
     let own = cluster.certificates()?;
     let elsewhere = tempfile::tempdir()?;
     let strange = Certificates::make(elsewhere.path().join("strange"))?;
-    strange.client("mallory", Life::of(LIFE))?;
+    drop(strange.client("mallory", Life::of(LIFE))?);
     let expired = own.client("expired", PAST)?;
     let read = |name: &str| std::fs::read(strange.path(name));
     let forged = own
