@@ -126,7 +126,8 @@ impl Error {
                 operation,
             },
             Reason::Ambiguous => ErrorKind::Ambiguous,
-            Reason::NoLeader | Reason::Stopping => ErrorKind::Unavailable,
+            Reason::NoLeader | Reason::Stopping | Reason::KeyMissing => ErrorKind::Unavailable,
+            Reason::Damaged => ErrorKind::Sealed,
             Reason::Overloaded => ErrorKind::Overloaded,
             Reason::Quota | Reason::DiskFull => ErrorKind::Full,
             Reason::ReplayMismatch

@@ -89,6 +89,10 @@ reasons! {
     QuorumAtRisk => "QUORUM_AT_RISK",
     /// A node that the call waits for does not answer, or did not ask for its seat.
     NodeSilent => "NODE_SILENT",
+    /// The value is sealed under a key that the node does not hold. Another node may: retry there, a mutation under the same identity.
+    KeyMissing => "KEY_MISSING",
+    /// The stored value is not what was sealed for this record. Of a mutation: it was done. Put the value back from elsewhere.
+    Damaged => "DAMAGED",
     /// This node must stop, or has stopped. Try another node.
     Stopping => "STOPPING",
 }

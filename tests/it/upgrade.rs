@@ -18,6 +18,9 @@ const WRITERS: usize = 4;
 /// Acknowledged writes between two steps of the upgrade.
 const WRITES: usize = 40;
 const REFUSED: i32 = 2;
+/// The feature level of the version under test, and of the same with one level more.
+const OLD: u32 = helve_machine::limits::FEATURE_LEVEL;
+const NEW: u32 = OLD + 1;
 
 /// The node's next start is that of a version with this feature level.
 fn set_level(node: &mut Process, level: u32) {
@@ -47,7 +50,7 @@ async fn every_node_says(
 async fn recorded(cluster: &Cluster, upgraded: usize) -> Result<()> {
     let what = format!("{upgraded} members to be recorded as upgraded");
     every_node_says(cluster, &what, |reply| {
-        let of_new = reply.members.iter().filter(|m| m.feature_level == 2);
+        let of_new = reply.members.iter().filter(|m| m.feature_level == NEW);
         of_new.count() == upgraded
     })
     .await
@@ -71,7 +74,7 @@ async fn upgrade_all(cluster: &mut Cluster, ledger: &Ledger) -> Result<()> {
     for (upgraded, seat) in (1..).zip(seats.iter().copied()) {
         cluster.kill(seat)?;
         written(ledger).await?;
-        set_level(cluster.node_mut(seat), 2);
+        set_level(cluster.node_mut(seat), NEW);
         cluster.start(seat)?;
         cluster.ready(seat).await?;
         recorded(cluster, upgraded).await?;
@@ -79,11 +82,14 @@ async fn upgrade_all(cluster: &mut Cluster, ledger: &Ledger) -> Result<()> {
             written(ledger).await?;
             for seat in cluster.seats() {
                 let level = cluster.status(seat).await?.feature_level;
-                assert_eq!(level, 1, "node {seat}, with {upgraded} upgraded");
+                assert_eq!(level, OLD, "node {seat}, with {upgraded} upgraded");
             }
         }
     }
-    every_node_says(cluster, "the level to be raised", |r| r.feature_level == 2).await?;
+    every_node_says(cluster, "the level to be raised", |r| {
+        r.feature_level == NEW
+    })
+    .await?;
     written(ledger).await
 }
 
@@ -91,8 +97,8 @@ async fn upgrade_all(cluster: &mut Cluster, ledger: &Ledger) -> Result<()> {
 async fn a_rolling_upgrade_under_writes_raises_the_level_after_the_last_node_and_loses_nothing()
 -> Result<()> {
     let mut cluster = nodes(3).start().await?;
-    every_node_says(&cluster, "level 1", |r| {
-        r.feature_level == 1 && r.members.iter().all(|m| m.feature_level == 1)
+    every_node_says(&cluster, "the old level", |r| {
+        r.feature_level == OLD && r.members.iter().all(|m| m.feature_level == OLD)
     })
     .await?;
     let ledger = Ledger::new("carts");
@@ -126,9 +132,9 @@ async fn a_rolling_upgrade_under_writes_raises_the_level_after_the_last_node_and
     ledger.check(&cluster).await
 }
 
-/// The leader has used an operation that exists from level 2 on.
+/// The leader has used an operation that exists from the new level on.
 async fn used_the_new_level(cluster: &Cluster) -> Result<()> {
-    until("an operation of level 2 to take effect", async || {
+    until("an operation of the new level to take effect", async || {
         let mut logs = String::new();
         for seat in cluster.seats() {
             logs.push_str(&cluster.node(seat).log_tail());
@@ -144,14 +150,14 @@ async fn used_the_new_level(cluster: &Cluster) -> Result<()> {
 /// With data of the new level, and with none: it could not apply what the log holds.
 async fn an_old_version_is_refused(cluster: &mut Cluster) -> Result<()> {
     cluster.kill(2)?;
-    set_level(cluster.node_mut(2), 1);
+    set_level(cluster.node_mut(2), OLD);
     for data in ["its own", "none"] {
         cluster.start(2)?;
         let status = cluster.node_mut(2).stopped().await?;
         let said = cluster.node(2).log_tail();
         assert_eq!(status.code(), Some(REFUSED), "with data: {data}\n{said}");
         assert!(
-            said.contains("feature level 2") && said.contains("start the version"),
+            said.contains(&format!("feature level {NEW}")) && said.contains("start the version"),
             "{said}"
         );
         cluster.wipe(2)?;
@@ -163,7 +169,7 @@ async fn an_old_version_is_refused(cluster: &mut Cluster) -> Result<()> {
 async fn a_node_that_went_back_to_an_older_version_is_ready_when_the_members_know() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let seat = 2;
-    for level in [2, 1] {
+    for level in [NEW, OLD] {
         cluster.kill(seat)?;
         set_level(cluster.node_mut(seat), level);
         cluster.start(seat)?;
@@ -174,7 +180,7 @@ async fn a_node_that_went_back_to_an_older_version_is_ready_when_the_members_kno
             known.is_some_and(|known| known.feature_level <= level),
             "ready with level {level}, and recorded as {known:?}"
         );
-        recorded(&cluster, usize::from(level == 2)).await?;
+        recorded(&cluster, usize::from(level == NEW)).await?;
     }
     Ok(())
 }

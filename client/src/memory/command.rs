@@ -90,7 +90,8 @@ fn refusal(refused: &Refused) -> Error {
             Reason::FormatNewer,
             "the operation needs a higher feature level",
         ),
-        Refusal::Malformed | Refusal::Unspecified => {
+        // Nobody seals in this process, so nothing is sealed otherwise than it should be.
+        Refusal::Malformed | Refusal::Sealing | Refusal::Unspecified => {
             (Reason::BadRequest, "the request is malformed")
         }
     };

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | clock, node ids, cluster | - | `NumberRow`, `NumberRow`, `ClusterRow` |
 //! | feature level, probes | - | `NumberRow` |
+//! | sealing | - | `SealingRow` |
 //! | deadlines from | - | `NumberRow` |
 //! | deadlines | time u64, kind u8, tenant (length u8), target | empty |
 //! | handles, tombstones | store (length u8), owner (length u16), id | `RecordRow`, `TombstoneRow` |
@@ -37,6 +38,7 @@ const CLUSTER: u8 = 4;
 const DEADLINES_FROM: u8 = 5;
 const FEATURE_LEVEL: u8 = 6;
 const PROBES: u8 = 7;
+const SEALING: u8 = 14;
 const HANDLES: u8 = 16;
 const KEYS: u8 = 17;
 const TOMBSTONES: u8 = 18;
@@ -84,6 +86,10 @@ impl Group {
         self.table(PROBES).into()
     }
 
+    pub(crate) fn sealing(self) -> Bytes {
+        self.table(SEALING).into()
+    }
+
     /// The row that says a time before which no deadline row stands: whoever looks for due rows need not step over those that
     /// were removed, which a log-structured store keeps for a while.
     pub(crate) fn deadlines_from(self) -> Bytes {
@@ -128,7 +134,7 @@ impl Group {
         let (&table, path) = rest.split_first()?;
         let path = key.slice_ref(path);
         let place = match table {
-            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES => Place::Other,
+            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES | SEALING => Place::Other,
             DEADLINES_FROM => Place::DeadlinesFrom,
             DEADLINES => Place::Deadline,
             HANDLES => Place::Record(Target {

@@ -16,10 +16,12 @@ use crate::{
 };
 
 mod handles;
+mod kept;
 mod keys;
 mod scan;
 
 pub use handles::{count, get, list, rest};
+pub use kept::kept_outcome;
 pub use keys::{batch_retrieve, exists, list_keys, retrieve};
 
 /// Who reads, and when.

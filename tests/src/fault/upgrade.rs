@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// The feature level of the version under test, and of the same with one level more.
-const OLD: u32 = 1;
-const NEW: u32 = 2;
+const OLD: u32 = helve_machine::limits::FEATURE_LEVEL;
+const NEW: u32 = OLD + 1;
 /// How a node ends that must not start.
 const REFUSED: i32 = 2;
 

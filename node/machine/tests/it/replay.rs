@@ -66,8 +66,8 @@ fn a_command_of_a_newer_version_is_a_fault() {
     assert!(matches!(
         fault,
         Fault::FeatureLevel {
-            needed: 2,
-            known: 1
+            needed: 3,
+            known: 2
         }
     ));
 }
