@@ -14,6 +14,10 @@ use std::{
 pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 
+use helve_seal::Keyring;
+
+use crate::vault::KeyFiles;
+
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -37,6 +41,8 @@ pub struct Settings {
     pub exposure: Exposure,
     /// `--force-bootstrap`.
     pub bootstrap: Bootstrap,
+    /// `--data-key-file`, `--data-keys`, `--data-key-migrate`.
+    pub data_keys: KeyFiles,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
     pub tuning: Tuning,
 }
@@ -80,6 +86,10 @@ pub struct Config {
     pub disk_reserve_bytes: u64,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
+    /// Where the keys lie that values are sealed under.
+    pub data_keys: KeyFiles,
+    /// What was read from there.
+    pub keyring: Keyring,
     /// What an operator seldom touches.
     pub tuning: Tuning,
 }
@@ -148,6 +158,8 @@ impl Config {
             advertise: settings.advertise.clone(),
             disk_reserve_bytes: settings.disk_reserve_bytes,
             bootstrap: settings.bootstrap,
+            keyring: settings.data_keys.read()?,
+            data_keys: settings.data_keys.clone(),
             tuning: settings.tuning.clone(),
         })
     }

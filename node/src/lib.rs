@@ -25,3 +25,4 @@ pub mod stamp;
 pub mod storage;
 pub mod ticker;
 pub mod upgrade;
+pub mod vault;

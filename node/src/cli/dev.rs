@@ -17,6 +17,7 @@ use super::{
 use crate::{
     config::{Bootstrap, Config, Exposure, Settings, Tuning},
     limits,
+    vault::KeyFiles,
 };
 
 /// Run a single node on loopback, for development
@@ -115,6 +116,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         disk_reserve_bytes: limits::DISK_RESERVE_DEFAULT_BYTES,
         exposure: Exposure::Loopback,
         bootstrap: Bootstrap::WhenAllPristine,
+        data_keys: KeyFiles::none(),
         tuning: Tuning::default(),
     }
 }

@@ -5,6 +5,7 @@ mod bench;
 mod cart;
 mod cluster;
 mod completions;
+mod data_key;
 mod demo;
 mod dev;
 mod digest;
@@ -97,6 +98,8 @@ enum Command {
     #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
+    DataKey(data_key::Command),
+    #[command(subcommand)]
     RequestState(request_state::Command),
     Snapshot(snapshot::Args),
     Digest(digest::Args),
@@ -166,6 +169,7 @@ impl Command {
             Self::Member(command) => member::run(&command).await,
             Self::Leader(command) => leader::run(&command).await,
             Self::Key(command) => key::run(&command).await,
+            Self::DataKey(command) => data_key::run(&command).await,
             Self::RequestState(command) => request_state::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,

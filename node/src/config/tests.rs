@@ -20,6 +20,7 @@ fn settings() -> Settings {
         disk_reserve_bytes: 0,
         exposure: Exposure::Loopback,
         bootstrap: Bootstrap::WhenAllPristine,
+        data_keys: KeyFiles::none(),
         tuning: Tuning::default(),
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use super::background::Broken;
 use crate::{
+    config::Refusal,
     raft::{Stopped, strangers::Misplaced},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
@@ -57,6 +58,9 @@ pub enum StartError {
         /// The newest that this version supports.
         supported: u32,
     },
+    /// The cluster's values are sealed, and the keys do not fit.
+    #[error(transparent)]
+    Keys(#[from] Refusal),
     /// A port cannot be had.
     #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
     Listen {

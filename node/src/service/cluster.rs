@@ -4,9 +4,10 @@ use std::{future::Future, sync::Arc};
 
 use helve_machine::query::{Read, Usage, tenant_usage};
 use helve_proto::v1::{
-    AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, StateDigestReply,
-    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
-    TransferLeaderReply, TransferLeaderRequest, cluster_service_server::ClusterService,
+    AddMemberRequest, DataKeyStatusReply, DataKeyStatusRequest, RemoveMemberRequest,
+    ReplaceMemberRequest, SetDataKeyReply, SetDataKeyRequest, StateDigestReply, StateDigestRequest,
+    StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply,
+    TransferLeaderRequest, cluster_service_server::ClusterService,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
@@ -80,6 +81,27 @@ impl ClusterService for Cluster {
             digest: digest.digest.to_vec().into(),
         });
         counted(timer, reply)
+    }
+
+    async fn data_key_status(
+        &self,
+        request: Request<DataKeyStatusRequest>,
+    ) -> Result<Response<DataKeyStatusReply>, Status> {
+        let timer = self.0.metrics.call("DataKeyStatus");
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let status = async { self.0.data_key_status(deadline?).await };
+        counted(timer, status.await)
+    }
+
+    async fn set_data_key(
+        &self,
+        request: Request<SetDataKeyRequest>,
+    ) -> Result<Response<SetDataKeyReply>, Status> {
+        let timer = self.0.metrics.call("SetDataKey");
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let target = request.into_inner().target;
+        let set = async { self.0.set_data_key(target, deadline?).await };
+        counted(timer, set.await)
     }
 
     type AddMemberStream = ProgressStream;

@@ -12,6 +12,7 @@ mod admit;
 mod call;
 mod caller;
 mod cluster;
+mod data_keys;
 mod door;
 mod exchange;
 mod failure;
@@ -59,11 +60,16 @@ use self::{
     caller::Caller,
     failure::Failure,
     status::Problem,
-    target::Targets,
+    target::{Target, Targets},
 };
 use crate::{
-    digest::Digester, leadership::Leadership, limits, metrics::Metrics, propose::Proposer,
+    digest::Digester,
+    leadership::Leadership,
+    limits,
+    metrics::Metrics,
+    propose::Proposer,
     read_index::Reader,
+    vault::{Asked, Switch, Values, Vault},
 };
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
@@ -85,6 +91,8 @@ pub struct Services {
     leadership: Arc<Leadership>,
     digester: Digester,
     metrics: Arc<Metrics>,
+    vault: Arc<Vault>,
+    switch: Switch,
     gate: Gate,
     stopping: CancellationToken,
 }
@@ -98,6 +106,7 @@ impl Services {
         leadership: Arc<Leadership>,
         digester: Digester,
         metrics: Arc<Metrics>,
+        (vault, switch): (Arc<Vault>, Switch),
     ) -> Arc<Self> {
         let gate = Gate::default();
         let stopping = CancellationToken::new();
@@ -107,6 +116,8 @@ impl Services {
             leadership,
             digester,
             metrics,
+            vault,
+            switch,
             gate,
             stopping,
         })
@@ -123,7 +134,8 @@ impl Services {
         if self.stopping.is_cancelled() {
             return Err("this node is stopping".into());
         }
-        self.leadership.ready()
+        self.leadership.ready()?;
+        self.vault.ready()
     }
 
     /// Answers a unary call.
@@ -160,10 +172,40 @@ impl Services {
     ) -> Result<C::Reply, Failure> {
         self.leadership.serves().map_err(Failure::Stopping)?;
         let admitted = self.gate.admit(caller, call.encoded_len(), deadline?)?;
+        let stores = if self.vault.key_ids().is_empty() {
+            Vec::new()
+        } else {
+            stores(&call)
+        };
         let mut reply = call.run(self, &admitted).await?;
+        self.open(&mut reply, Asked::Values, &admitted.caller, &stores)?;
         reply.header_mut().leader_hint = self.leadership.hint();
         Ok(reply)
     }
+
+    /// Opens the values of a reply to this caller.
+    fn open(
+        &self,
+        reply: &mut impl Values,
+        asked: Asked,
+        caller: &Caller,
+        stores: &[Option<String>],
+    ) -> Result<(), Failure> {
+        let store = |at: usize| stores.get(at).and_then(Option::as_deref);
+        Ok(self.vault.open(reply, asked, &caller.tenant, store)?)
+    }
+}
+
+/// Where each target of a request lies: in which store; `None` for a key. A reply says only the rest.
+fn stores(request: &impl Targets) -> Vec<Option<String>> {
+    let mut stores = Vec::new();
+    request.targets(&mut |target| {
+        stores.push(match target {
+            Target::Handle { store, .. } | Target::Store { store, .. } => Some(store.to_owned()),
+            Target::Key { .. } | Target::Keys { .. } => None,
+        });
+    });
+    stores
 }
 
 /// A call that one message answers: the same over unary gRPC and over Exchange.
@@ -171,7 +213,7 @@ pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
     /// What answers it.
-    type Reply: Headed;
+    type Reply: Headed + Values;
 
     /// Carries the call out.
     fn run(

@@ -16,7 +16,12 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::failure::{Failure, Lateness};
-use crate::{limits, raft::membership::MembershipError};
+use crate::{
+    limits,
+    propose::ProposeError,
+    raft::membership::MembershipError,
+    vault::{OpenError, SwitchError},
+};
 
 /// A failure in the words of the public contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +126,8 @@ impl From<Failure> for Problem {
                 code: Code::FailedPrecondition,
                 ..Self::new(Reason::BadRequest, why)
             },
+            Failure::Open(error) => open_problem(&error),
+            Failure::Switch(error) => switch_problem(&error),
             Failure::Membership(error) => Self::new(members_reason(&error), error.to_string()),
             Failure::ChangeGoesOn(change) => Self {
                 code: Code::DeadlineExceeded,
@@ -141,6 +148,43 @@ impl From<Failure> for Problem {
                 )
             },
         }
+    }
+}
+
+/// A value that is not handed out.
+fn open_problem(error: &OpenError) -> Problem {
+    match error {
+        OpenError::NoKey { .. } => Problem::new(
+            Reason::KeyMissing,
+            format!(
+                "{error}: try another node, a mutation under the same identity, and give this one the key"
+            ),
+        ),
+        OpenError::Damaged { .. } => Problem::new(
+            Reason::Damaged,
+            format!(
+                "{error}: put the value back from elsewhere, and look for what changes this cluster's disks"
+            ),
+        ),
+    }
+}
+
+/// Why values are not sealed otherwise.
+fn switch_problem(error: &SwitchError) -> Problem {
+    match error {
+        SwitchError::Propose(ProposeError::Unknown(detail)) => ambiguous(detail, Lateness::InTime),
+        SwitchError::Propose(_) | SwitchError::Entropy(_) => {
+            Problem::new(Reason::NoLeader, format!("nothing was changed: {error}"))
+        }
+        SwitchError::NoKey(_)
+        | SwitchError::NotEverywhere(_)
+        | SwitchError::Busy
+        | SwitchError::Raced
+        | SwitchError::SecretLost(_)
+        | SwitchError::TooOld => Problem {
+            code: Code::FailedPrecondition,
+            ..Problem::new(Reason::BadRequest, error.to_string())
+        },
     }
 }
 
@@ -195,6 +239,8 @@ fn code(reason: Reason) -> Code {
         Reason::NoMember => Code::NotFound,
         Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
         Reason::NoLeader | Reason::Stopping | Reason::Ambiguous => Code::Unavailable,
+        Reason::KeyMissing => Code::Unavailable,
+        Reason::Damaged => Code::DataLoss,
         Reason::ListLapsed => Code::Aborted,
         Reason::Unauthenticated => Code::Unauthenticated,
         Reason::Denied => Code::PermissionDenied,
@@ -290,6 +336,10 @@ fn refused_problem(refused: &Refused) -> Problem {
         Refusal::FeatureLevel => Problem::new(
             Reason::FormatNewer,
             "the operation needs a feature level that the cluster does not have yet, and nothing was written: upgrade every node, then retry",
+        ),
+        Refusal::Sealing => Problem::new(
+            Reason::Stopping,
+            "the cluster seals values under another key by now, and nothing was written: retry",
         ),
         Refusal::Unspecified => Problem::new(
             Reason::FormatNewer,
