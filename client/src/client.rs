@@ -113,7 +113,7 @@ impl Client {
         self.backend.survey(patience).await
     }
 
-    #[cfg(all(test, feature = "write-queue"))]
+    #[cfg(any(feature = "sealed", all(test, feature = "write-queue")))]
     pub(crate) fn backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.backend)
     }

@@ -126,7 +126,10 @@ impl Error {
                 operation,
             },
             Reason::Ambiguous => ErrorKind::Ambiguous,
-            Reason::NoLeader | Reason::Stopping | Reason::AuditFailing => ErrorKind::Unavailable,
+            Reason::NoLeader | Reason::Stopping | Reason::AuditFailing | Reason::KeyMissing => {
+                ErrorKind::Unavailable
+            }
+            Reason::Damaged => ErrorKind::Sealed,
             Reason::Overloaded => ErrorKind::Overloaded,
             Reason::Quota | Reason::DiskFull => ErrorKind::Full,
             Reason::ReplayMismatch

@@ -87,6 +87,8 @@ mod record;
 #[cfg(feature = "patterns")]
 mod resolve;
 mod retry;
+#[cfg(feature = "sealed")]
+mod sealed;
 #[cfg(feature = "cluster")]
 mod session;
 #[cfg(feature = "request-state")]
@@ -137,6 +139,8 @@ pub use promises::Promises;
 pub use record::{Listing, Record, Resolved};
 #[cfg(feature = "patterns")]
 pub use resolve::{Contested, Resolution, Settled, StateToolExt};
+#[cfg(feature = "sealed")]
+pub use sealed::EndToEnd;
 pub use state_tool::{StateTool, StoreOutcome};
 #[cfg(feature = "tls")]
 pub use tls::Tls;

@@ -113,7 +113,8 @@ impl Verdict {
                 pause: None,
                 node: Health::Sound,
             },
-            Reason::Ambiguous => Self::Unknown {
+            // Of a mutation it may have been done; its outcome is kept, and another node may open it.
+            Reason::Ambiguous | Reason::KeyMissing => Self::Unknown {
                 error,
                 node: Health::Sound,
             },

@@ -20,6 +20,10 @@ pub use tls::{Tls, TlsSettings};
 
 use crate::audit;
 
+use helve_seal::Keyring;
+
+use crate::vault::KeyFiles;
+
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -51,6 +55,8 @@ pub struct Settings {
     pub bootstrap: Bootstrap,
     /// `--audit-log` and its companions; `None`: there is no audit log.
     pub audit: Option<audit::Settings>,
+    /// `--data-key-file`, `--data-keys`, `--data-key-migrate`.
+    pub data_keys: KeyFiles,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
     pub tuning: Tuning,
 }
@@ -102,6 +108,10 @@ pub struct Config {
     pub bootstrap: Bootstrap,
     /// What is asked of the audit log, if there is to be one.
     pub audit: Option<audit::Settings>,
+    /// Where the keys lie that values are sealed under.
+    pub data_keys: KeyFiles,
+    /// What was read from there.
+    pub keyring: Keyring,
     /// What an operator seldom touches.
     pub tuning: Tuning,
 }
@@ -182,6 +192,8 @@ impl Config {
             auth,
             bootstrap: settings.bootstrap,
             audit: settings.audit.clone(),
+            keyring: settings.data_keys.read()?,
+            data_keys: settings.data_keys.clone(),
             tuning: settings.tuning.clone(),
         })
     }

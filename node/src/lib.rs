@@ -29,3 +29,4 @@ pub mod storage;
 pub mod ticker;
 pub mod tls;
 pub mod upgrade;
+pub mod vault;

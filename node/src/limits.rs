@@ -14,6 +14,18 @@ pub const PRINCIPAL: &str = "anonymous";
 /// A message between nodes, in bytes: above what one append or one snapshot chunk can hold.
 pub const PEER_MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// How long a member may take to say which sealing keys it holds.
+pub const DATA_KEYS_LIMIT: Duration = Duration::from_secs(2);
+
+/// Rows that the leader looks at before it seals anew what it found among them, and then pauses.
+pub const RESEAL_ROWS_MAX: u64 = 128;
+
+/// Bytes of values that it seals anew at once, or one larger value.
+pub const RESEAL_BYTES_MAX: usize = 256 << 10;
+
+/// How long it pauses then: with the two above, at most 3,200 rows and 6 MiB a second.
+pub const RESEAL_PAUSE: Duration = Duration::from_millis(40);
+
 /// A chunk of a snapshot on the wire, in bytes.
 pub const SNAPSHOT_CHUNK_BYTES: usize = 1 << 20;
 

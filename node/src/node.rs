@@ -26,7 +26,7 @@ use self::background::Background;
 pub use self::{background::Broken, refusal::StartError};
 use crate::{
     audit::Audit,
-    config::Config,
+    config::{Config, Refusal},
     leadership::Leadership,
     propose::Proposer,
     raft::{Consensus, log_store::LogStore, strangers::Misplaced},
@@ -46,6 +46,8 @@ pub struct Node {
     data_dir: PathBuf,
     /// That this node must not go on where it is, once that is found.
     misplaced: watch::Receiver<Option<Misplaced>>,
+    /// That this node lacks a key without which it must not serve, once that is found.
+    keyless: watch::Receiver<Option<Refusal>>,
     leadership: Leadership,
     consensus: Consensus,
     services: Arc<Services>,
@@ -126,7 +128,13 @@ impl Node {
             let found = misplaced.wait_for(Option::is_some).await;
             found.ok().and_then(|found| found.clone())
         };
+        let mut keyless = self.keyless.clone();
+        let keyless = async {
+            let found = keyless.wait_for(Option::is_some).await;
+            found.ok().and_then(|found| found.clone())
+        };
         let ended = tokio::select! {
+            Some(refusal) = keyless => Ended::Refused(refusal.into()),
             Some(found) = misplaced => Ended::Refused(StartError::misplaced(&self.data_dir, found)),
             stopped = self.consensus.wait_leading(|_| false) => {
                 Ended::Stopped(stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned()))

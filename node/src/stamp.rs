@@ -46,7 +46,15 @@ pub fn mint_id() -> Result<String, EntropyError> {
 /// # Errors
 /// If entropy fails.
 pub fn random_bytes() -> Result<[u8; 16], EntropyError> {
-    let mut bytes = [0; 16];
+    random()
+}
+
+/// So many bytes of the operating system's CSPRNG.
+///
+/// # Errors
+/// If entropy fails.
+pub fn random<const N: usize>() -> Result<[u8; N], EntropyError> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(EntropyError)?;
     Ok(bytes)
 }

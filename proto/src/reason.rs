@@ -93,6 +93,10 @@ reasons! {
     NodeSilent => "NODE_SILENT",
     /// The node cannot write its audit log. The call was not executed. Try another node.
     AuditFailing => "AUDIT_FAILING",
+    /// The value is sealed under a key that the node does not hold. Another node may: retry there, a mutation under the same identity.
+    KeyMissing => "KEY_MISSING",
+    /// The stored value is not what was sealed for this record. Of a mutation: it was done. Put the value back from elsewhere.
+    Damaged => "DAMAGED",
     /// This node must stop, or has stopped. Try another node.
     Stopping => "STOPPING",
 }

@@ -32,6 +32,7 @@ mod replay;
 mod request_state;
 mod restart;
 mod revisions;
+mod sealed;
 mod snapshot;
 mod state_server;
 mod tidy;

@@ -90,10 +90,12 @@ fn refusal(refused: &Refused) -> Error {
             Reason::FormatNewer,
             "the operation needs a higher feature level",
         ),
-        // No call of this store makes tokens or tenants.
-        Refusal::Malformed | Refusal::NoTenant | Refusal::TokenExists | Refusal::Unspecified => {
-            (Reason::BadRequest, "the request is malformed")
-        }
+        // No call of this store makes tokens or tenants, and nobody seals in this process.
+        Refusal::Malformed
+        | Refusal::NoTenant
+        | Refusal::TokenExists
+        | Refusal::Sealing
+        | Refusal::Unspecified => (Reason::BadRequest, "the request is malformed"),
     };
     Error::refused(reason, message, refused.revision, refused.operation)
 }

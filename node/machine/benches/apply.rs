@@ -66,6 +66,7 @@ impl Bench {
             }),
             fingerprint: Bytes::from_static(&[0; 16]),
             minted_ids: Vec::new(),
+            sealed_under: Bytes::new(),
             operation: Some(operation),
         }
     }

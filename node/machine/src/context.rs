@@ -1,5 +1,6 @@
 //! What a command may know of where it is applied.
 
+use bytes::Bytes;
 use helve_proto::{
     command::v1::{Outcome, Refusal, Refused, outcome},
     v1::ReplyHeader,
@@ -24,6 +25,8 @@ pub struct Context {
 pub(crate) struct Call<'a, V> {
     pub(crate) space: Space<'a>,
     pub(crate) principal: &'a str,
+    /// The key under which the values of the command are sealed; empty: under none.
+    pub(crate) sealed_under: &'a Bytes,
     pub(crate) index: u64,
     /// The replicated clock, this command's stamp included.
     pub(crate) clock_ms: u64,

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | clock, node ids, cluster | - | `NumberRow`, `NumberRow`, `ClusterRow` |
 //! | feature level, probes | - | `NumberRow` |
+//! | sealing | - | `SealingRow` |
 //! | deadlines from | - | `NumberRow` |
 //! | tokens | hash (32) | `TokenRow` |
 //! | tenants | name | `TenantRow` |
@@ -42,6 +43,7 @@ const FEATURE_LEVEL: u8 = 6;
 const PROBES: u8 = 7;
 const TOKENS: u8 = 8;
 const TENANTS: u8 = 9;
+const SEALING: u8 = 14;
 const HANDLES: u8 = 16;
 const KEYS: u8 = 17;
 const TOMBSTONES: u8 = 18;
@@ -88,6 +90,10 @@ impl Group {
 
     pub(crate) fn probes(self) -> Bytes {
         self.table(PROBES).into()
+    }
+
+    pub(crate) fn sealing(self) -> Bytes {
+        self.table(SEALING).into()
     }
 
     /// A token's row, by the hash of its secret.
@@ -153,7 +159,7 @@ impl Group {
         let (&table, path) = rest.split_first()?;
         let path = key.slice_ref(path);
         let place = match table {
-            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES | TENANTS => Place::Other,
+            CLOCK | NODE_IDS | CLUSTER | FEATURE_LEVEL | PROBES | SEALING | TENANTS => Place::Other,
             TOKENS => Place::Token(path),
             TOKENS_OF_TENANT => Place::TokenOfTenant,
             DEADLINES_FROM => Place::DeadlinesFrom,

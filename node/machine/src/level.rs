@@ -22,6 +22,8 @@ pub const FIRST: u32 = 1;
 
 /// The level that brought tokens, tenants and their quotas.
 const ACCESS: u32 = 2;
+/// The level that knows sealed values.
+pub const SEALING: u32 = 2;
 
 /// What an upgrade is tried with, in builds for that.
 const PROBE: u32 = FEATURE_LEVEL + 1;
@@ -56,8 +58,20 @@ pub fn needed(operation: &Operation) -> u32 {
         | Operation::SetClusterId(_)
         | Operation::RaiseFeatureLevel(_) => FIRST,
         Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_) => ACCESS,
+        Operation::SetSealing(_) | Operation::Reseal(_) | Operation::EndSealing(_) => SEALING,
         Operation::Probe(_) => PROBE,
     }
+}
+
+/// The lowest level that knows an operation whose values are sealed under this key: an older version would not know that they are.
+#[must_use]
+pub fn needed_sealed(operation: &Operation, sealed_under: &[u8]) -> u32 {
+    let sealed = if sealed_under.is_empty() {
+        FIRST
+    } else {
+        SEALING
+    };
+    needed(operation).max(sealed)
 }
 
 /// The replicated level.

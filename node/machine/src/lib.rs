@@ -29,6 +29,7 @@ pub mod query;
 mod record;
 mod replay;
 mod row;
+pub mod sealing;
 mod state;
 mod tombstone;
 mod transact;
@@ -47,7 +48,7 @@ pub use crate::{
     expiry::{clock, next_deadline},
     fault::Fault,
     group::cluster_id,
-    handles::mint::minted_id,
+    handles::mint::{handle_id, minted_id},
     level::feature_level,
 };
 use crate::{
@@ -89,6 +90,7 @@ fn apply_as<V: View>(
             tenant: if is_tenant_fit { &command.tenant } else { "" },
         },
         principal: &command.principal,
+        sealed_under: &command.sealed_under,
         index: context.index,
         clock_ms,
         supported,
@@ -103,7 +105,12 @@ fn apply_as<V: View>(
     let admitted = level::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
     let (slot, outcome) = match admitted {
         Ok(Admission::Execute(slot)) => {
-            let executed = execute(&mut call, command).map(|kind| Outcome {
+            // Not kept: sealed anew, the call is the same, and was not executed yet.
+            let (slot, executed) = match sealing::admit(&call, command) {
+                Ok(()) => (slot, execute(&mut call, command)),
+                Err(stop) => (Slot::Nowhere, Err(stop)),
+            };
+            let executed = executed.map(|kind| Outcome {
                 outcome: Some(kind),
             });
             (slot, or_refused(&call, executed)?)
@@ -169,6 +176,9 @@ fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, S
             Kind::RevokeToken(access::tokens::revoke(call, request)?)
         }
         Operation::SetTenant(request) => Kind::SetTenant(access::tenants::set(call, request)?),
+        Operation::SetSealing(request) => Kind::SetSealing(sealing::set(call, request)?),
+        Operation::Reseal(request) => Kind::Reseal(sealing::reseal(call, request)?),
+        Operation::EndSealing(request) => Kind::EndSealing(sealing::end(call, *request)?),
         Operation::Probe(_) => Kind::Probe(level::probe(call)?),
     })
 }

@@ -16,6 +16,14 @@ pub const KEY_BYTES_MAX: usize = 1024;
 pub const OWNER_BYTES_MAX: usize = 256;
 /// Bytes of a value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that sealing adds to a value: what callers may store does not shrink by it.
+pub const SEAL_BYTES: usize = 45;
+/// Bytes of a sealing key's id.
+pub const SEALING_KEY_ID_BYTES: usize = 8;
+/// Bytes of the sealed fingerprint secret, at most.
+pub const SEALING_SECRET_BYTES_MAX: usize = 256;
+/// Records of one Reseal.
+pub const RESEAL_RECORDS_MAX: usize = 128;
 /// Operations of a transaction, items of a batch store, keys of a batch retrieve.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 128;
 /// Bytes of all names and values of a transaction; also of all values that one takes, or that a batch retrieve answers.

@@ -17,11 +17,13 @@ use crate::{
 
 mod access;
 mod handles;
+mod kept;
 mod keys;
 mod scan;
 
 pub use access::{list_tenants, list_tokens};
 pub use handles::{count, get, list, rest};
+pub use kept::kept_outcome;
 pub use keys::{batch_retrieve, exists, list_keys, retrieve};
 
 /// Who reads, and when.

@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     layout::{Due, Kind, Space, Target},
     lifetime,
-    limits::TOMBSTONE_TTL_MS,
+    limits::{SEAL_BYTES, TOMBSTONE_TTL_MS},
     planted::{self, Plant},
     row, tombstone,
     usage::Delta,
@@ -142,6 +142,7 @@ pub(crate) fn written<V>(
         revision: call.index,
         created_at_ms: present.map_or(call.clock_ms, |row| row.created_at_ms),
         updated_at_ms: call.clock_ms,
+        sealed_under: call.sealed_under.clone(),
         ..RecordRow::default()
     };
     lifetime::set(&mut row, lifetime, present, call.clock_ms)?;
@@ -158,8 +159,19 @@ pub(crate) fn info(owner: &str, name: &str, row: &RecordRow) -> RecordInfo {
         expires_at_ms: row.expires_at_ms,
         idle_ttl_ms: row.idle_ttl_ms,
         idle_deadline_ms: row.idle_deadline_ms,
-        value_bytes: row.value.len() as u64,
+        value_bytes: plain_bytes(row) as u64,
+        sealed_under: row.sealed_under.clone(),
     }
+}
+
+/// Bytes of a row's value, as its caller sent it.
+pub(crate) fn plain_bytes(row: &RecordRow) -> usize {
+    let added = if row.sealed_under.is_empty() {
+        0
+    } else {
+        SEAL_BYTES
+    };
+    row.value.len().saturating_sub(added)
 }
 
 /// What an operation is going to do to one record, and answer. Nothing is written before [`commit`](Self::commit), so that the

@@ -37,7 +37,10 @@ impl Plans {
         if !self.names.insert((is_handle, plan.target.path.clone())) {
             return Err(Stop::refused(Refusal::Malformed));
         }
-        self.taken_bytes += plan.reply.value.len();
+        if !plan.reply.value.is_empty() {
+            let info = plan.reply.info.as_ref();
+            self.taken_bytes += info.map_or(0, |info| info.value_bytes as usize);
+        }
         if self.taken_bytes > TRANSACTION_BYTES_MAX {
             return Err(Stop::refused(Refusal::TooLarge));
         }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     config::{AuthSetting, Bootstrap, Config, Exposure, Settings, TlsSettings, Tuning},
     limits,
+    vault::KeyFiles,
 };
 
 /// Run a single node on loopback, for development
@@ -119,6 +120,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
         audit: None,
+        data_keys: KeyFiles::none(),
         tuning: Tuning::default(),
     }
 }

@@ -8,6 +8,7 @@ mod cart;
 mod cert;
 mod cluster;
 mod completions;
+mod data_key;
 mod demo;
 mod dev;
 mod digest;
@@ -102,6 +103,8 @@ enum Command {
     #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
+    DataKey(data_key::Command),
+    #[command(subcommand)]
     RequestState(request_state::Command),
     #[command(subcommand)]
     Token(access::token::Command),
@@ -178,6 +181,7 @@ impl Command {
             Self::Leader(command) => leader::run(&command).await,
             Self::Audit(command) => audit::run(&command),
             Self::Key(command) => key::run(&command).await,
+            Self::DataKey(command) => data_key::run(&command).await,
             Self::RequestState(command) => request_state::run(&command).await,
             Self::Token(command) => access::token::run(&command).await,
             Self::Tenant(command) => access::tenant::run(&command).await,

@@ -9,6 +9,7 @@ use anyhow::anyhow;
 use self::tls::TlsArgs;
 use super::{
     audit::AuditArgs,
+    data_key::DataKeyArgs,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     signals::Signals,
@@ -115,6 +116,9 @@ pub(crate) struct Args {
     #[arg(long, env = "HELVE_FORCE_BOOTSTRAP")]
     force_bootstrap: bool,
 
+    #[command(flatten)]
+    data_keys: DataKeyArgs,
+
     /// Entries after which a snapshot is taken
     #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     snapshot_entries: u64,
@@ -196,6 +200,7 @@ impl Args {
                 Bootstrap::WhenAllPristine
             },
             audit: self.audit.settings(),
+            data_keys: self.data_keys.files(),
             tuning: Tuning {
                 consensus: raft::Settings {
                     snapshot_entries: self.snapshot_entries,

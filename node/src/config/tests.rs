@@ -26,6 +26,7 @@ fn settings() -> Settings {
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
         audit: None,
+        data_keys: KeyFiles::none(),
         tuning: Tuning::default(),
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use super::background::Broken;
 use crate::{
     audit::OpenError,
+    config::Refusal,
     raft::{Stopped, strangers::Misplaced},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
@@ -61,6 +62,9 @@ pub enum StartError {
         /// The newest that this version supports.
         supported: u32,
     },
+    /// The cluster's values are sealed, and the keys do not fit.
+    #[error(transparent)]
+    Keys(#[from] Refusal),
     /// A port cannot be had.
     #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
     Listen {

@@ -58,6 +58,7 @@ use crate::{
         options::StateOptions,
         state_db::StateDb,
     },
+    vault::{self, Members, Switch, Vault},
 };
 
 /// What a node has on disk.
@@ -71,6 +72,7 @@ struct Storage {
     gate: PurgeGate,
     state: Arc<StateDb>,
     snapshots: Arc<Snapshots>,
+    vault: Arc<Vault>,
 }
 
 impl Storage {
@@ -86,6 +88,9 @@ impl Storage {
         let known = data_dir.identity().clone();
         let state = StateDb::open(data_dir.path(), StateOptions::default())?;
         check_level(&state, data_dir.path())?;
+        let vault = Vault::new(config.data_keys.clone(), config.keyring.clone());
+        let (sealing, holding) = vault::read_rows(&state)?;
+        vault.check_start(sealing, holding)?;
         let has_rows = state.applied()?.is_some();
         if log.is_pristine() && (has_rows || !known.cluster_id.is_empty()) {
             return Err(StartError::LogGone(config.data_dir.clone()));
@@ -97,6 +102,7 @@ impl Storage {
             has_past,
             log,
             gate,
+            vault,
             state: Arc::new(state),
             snapshots: Arc::new(Snapshots::open(&data_dir.snapshots_path())?),
             data_dir: Arc::new(Mutex::new(data_dir)),
@@ -160,7 +166,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let mut background = Background::on(service_runtime.handle());
     let core = parts.core(&consensus, &mut background);
     running.send_replace(Some(core.running.clone()));
-    let misplaced = parts.background(&core, &mut background);
+    let (misplaced, keyless) = parts.background(&core, &mut background);
     let clients_stop = CancellationToken::new();
     let ports = ClientPorts {
         client: &listeners.client,
@@ -182,6 +188,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         addresses,
         data_dir: parts.storage.path,
         misplaced,
+        keyless,
         leadership: core.leadership,
         consensus,
         services: core.services,
@@ -297,6 +304,7 @@ struct Core {
     reader: Reader,
     leadership: Leadership,
     services: Arc<Services>,
+    switch: Switch,
     running: Running,
 }
 
@@ -341,9 +349,10 @@ impl Parts {
             Arc::clone(&self.storage.state),
         );
         background.run("proposer", proposing);
+        let links = PeerLinks::new(consensus.clone());
         let (reader, reading) = Reader::new(
             consensus.clone(),
-            PeerLinks::new(consensus.clone()),
+            links.clone(),
             Arc::clone(&stamper),
             Arc::clone(&self.storage.state),
             proposer.clone(),
@@ -360,6 +369,14 @@ impl Parts {
         if let Some(counters) = self.audit.counters() {
             metrics.show_audit(counters);
         }
+        let vault = Arc::clone(&self.storage.vault);
+        let members = Members::new(consensus.clone(), links, Arc::clone(&vault));
+        let switch = Switch::new(
+            Arc::clone(&vault),
+            members,
+            proposer.clone(),
+            consensus.clone(),
+        );
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
@@ -368,11 +385,13 @@ impl Parts {
             Arc::new(metrics),
             self.config.auth.clone(),
             self.audit.clone(),
+            (Arc::clone(&vault), switch.clone()),
         );
         let running = Running {
             consensus: consensus.clone(),
             proposer: proposer.clone(),
             stamper: Arc::clone(&self.stamper),
+            vault,
             snapshots: Arc::clone(&self.storage.snapshots),
         };
         Core {
@@ -381,6 +400,7 @@ impl Parts {
             reader,
             leadership,
             services,
+            switch,
             running,
         }
     }

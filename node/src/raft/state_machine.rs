@@ -55,6 +55,8 @@ pub struct Progress {
     pub next_deadline_ms: Option<u64>,
     /// The replicated feature level.
     pub feature_level: u32,
+    /// Changes whenever how values must be sealed does, and when all are; 0 if nobody ever said.
+    pub sealing_state: u64,
 }
 
 type Responder = Option<ApplyResponder<TypeConfig>>;
@@ -248,11 +250,13 @@ fn is_joint(stored: Option<&proto::StoredMembership>) -> bool {
 }
 
 fn progress(index: u64, view: &impl View) -> Result<Progress, Fault> {
+    let sealing = helve_machine::sealing::sealing(view, GROUP_ID)?;
     Ok(Progress {
         index,
         clock_ms: helve_machine::clock(view, GROUP_ID)?,
         next_deadline_ms: helve_machine::next_deadline(view, GROUP_ID)?,
         feature_level: helve_machine::feature_level(view, GROUP_ID)?,
+        sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
     })
 }
 

@@ -4,7 +4,8 @@ use std::{future::Future, sync::Arc};
 
 use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
-    AddMemberRequest, ListTenantsRequest, RemoveMemberRequest, ReplaceMemberRequest,
+    AddMemberRequest, DataKeyStatusReply, DataKeyStatusRequest, ListTenantsRequest,
+    RemoveMemberRequest, ReplaceMemberRequest, SetDataKeyReply, SetDataKeyRequest,
     StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
     TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::ClusterService,
@@ -91,6 +92,30 @@ impl ClusterService for Cluster {
             digest: digest.digest.to_vec().into(),
         });
         counted((timer, entry), reply)
+    }
+
+    async fn data_key_status(
+        &self,
+        request: Request<DataKeyStatusRequest>,
+    ) -> Result<Response<DataKeyStatusReply>, Status> {
+        let timer = self.0.metrics.call("DataKeyStatus");
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let entry = self.0.begin_operation("DataKeyStatus", &request, || None)?;
+        let status = async { self.0.data_key_status(deadline?).await };
+        counted((timer, entry), status.await)
+    }
+
+    async fn set_data_key(
+        &self,
+        request: Request<SetDataKeyRequest>,
+    ) -> Result<Response<SetDataKeyReply>, Status> {
+        let timer = self.0.metrics.call("SetDataKey");
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let about = || Some(format!("data key {:?}", request.get_ref().target));
+        let entry = self.0.begin_operation("SetDataKey", &request, about)?;
+        let target = request.into_inner().target;
+        let set = async { self.0.set_data_key(target, deadline?).await };
+        counted((timer, entry), set.await)
     }
 
     type AddMemberStream = ProgressStream;

@@ -11,6 +11,7 @@ use crate::{
     raft::{Stopped, membership::MembershipError},
     read_index::ReadError,
     stamp::EntropyError,
+    vault::{OpenError, SealError, SwitchError},
 };
 
 /// A call that failed, by what its caller does next.
@@ -75,6 +76,12 @@ pub(crate) enum Failure {
     /// Not executed: what an operator asked for is not possible now.
     #[error("{0}")]
     NotNow(String),
+    /// A value does not open. Of a mutation: it was done.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The values of the cluster are not sealed otherwise: why.
+    #[error(transparent)]
+    Switch(SwitchError),
     /// A change of members, or of leaders, that is not possible now.
     #[error(transparent)]
     Membership(MembershipError),
@@ -167,6 +174,18 @@ impl From<Violation> for Failure {
 impl From<EntropyError> for Failure {
     fn from(error: EntropyError) -> Self {
         Self::Stopping(error.to_string())
+    }
+}
+
+impl From<SealError> for Failure {
+    fn from(error: SealError) -> Self {
+        Self::Stopping(error.to_string())
+    }
+}
+
+impl From<SwitchError> for Failure {
+    fn from(error: SwitchError) -> Self {
+        Self::Switch(error)
     }
 }
 

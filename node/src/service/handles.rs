@@ -20,7 +20,7 @@ use super::{
     mutation::mutations,
     query::queries,
 };
-use crate::storage::state_view::StateView;
+use crate::{storage::state_view::StateView, vault::Asked};
 
 /// Serves handles.
 pub(crate) struct Handles(pub(crate) Arc<Services>);
@@ -86,6 +86,14 @@ queries! {
 impl Listing for ListRequest {
     const RPC: &'static str = "List";
     type Part = ListReply;
+
+    fn asked(&self) -> Asked {
+        if self.with_values {
+            Asked::Values
+        } else {
+            Asked::Names
+        }
+    }
 
     fn check(&self) -> Result<(), Violation> {
         check::list(self)

@@ -35,6 +35,7 @@ use super::{
     failure::Failure,
     query::{scope, stamped},
     status::Problem,
+    stores,
     target::Targets,
 };
 use crate::{
@@ -42,6 +43,7 @@ use crate::{
     limits,
     read_index::{ReadView, Ticket},
     storage::state_view::StateView,
+    vault::{Asked, Values},
 };
 
 const PAGE: Page = Page {
@@ -57,7 +59,10 @@ pub(crate) trait Listing: Targets + Clone + Send + Sync + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
     /// One part of the answer.
-    type Part: Headed;
+    type Part: Headed + Values;
+
+    /// Whether values are asked for.
+    fn asked(&self) -> Asked;
 
     /// Refuses what no view could answer.
     fn check(&self) -> Result<(), Violation>;
@@ -181,7 +186,8 @@ async fn run<L: Listing>(
             caller: Arc::clone(&room.caller),
         };
         let producing = task::spawn_blocking(move || producer.produce(ticket, &made));
-        if let Err(end) = forward(&listing, &mut pages, out, lapse).await {
+        if let Err(end) = forward(services, (&listing, &room.caller), &mut pages, out, lapse).await
+        {
             return end;
         }
         match producing.await {
@@ -199,18 +205,22 @@ async fn run<L: Listing>(
 
 /// Passes parts on until there are no more, and gives up on a caller that does not read.
 async fn forward<L: Listing>(
-    listing: &L,
+    services: &Services,
+    (listing, caller): (&L, &Caller),
     pages: &mut mpsc::Receiver<L::Part>,
     out: &mpsc::Sender<L::Part>,
     lapse: Instant,
 ) -> Result<(), End> {
+    let stores = stores(listing);
     let mut resume = listing.resume_token().clone();
     loop {
-        let page = match timeout_at(lapse, pages.recv()).await {
+        let mut page = match timeout_at(lapse, pages.recv()).await {
             Ok(Some(page)) => page,
             Ok(None) => return Ok(()),
             Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
         };
+        let opened = services.open(&mut page, listing.asked(), caller, &stores);
+        opened.map_err(End::Failed)?;
         let stall = lapse.min(Instant::now() + limits::LIST_STALL_MAX);
         match timeout_at(stall, out.reserve()).await {
             Ok(Ok(room)) => {

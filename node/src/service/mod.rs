@@ -15,6 +15,7 @@ mod audited;
 mod call;
 mod caller;
 mod cluster;
+mod data_keys;
 mod door;
 mod exchange;
 mod failure;
@@ -67,7 +68,7 @@ use self::{
     door::Door,
     failure::Failure,
     status::Problem,
-    target::Targets,
+    target::{Target, Targets},
 };
 use crate::{
     audit::{Audit, Class},
@@ -79,6 +80,7 @@ use crate::{
     metrics::Metrics,
     propose::Proposer,
     read_index::Reader,
+    vault::{Asked, Switch, Values, Vault},
 };
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
@@ -102,6 +104,8 @@ pub struct Services {
     digester: Digester,
     metrics: Arc<Metrics>,
     audit: Audit,
+    vault: Arc<Vault>,
+    switch: Switch,
     gate: Gate,
     door: Arc<Door>,
     stopping: CancellationToken,
@@ -118,6 +122,7 @@ impl Services {
         metrics: Arc<Metrics>,
         auth: Auth,
         audit: Audit,
+        (vault, switch): (Arc<Vault>, Switch),
     ) -> Arc<Self> {
         let door = Arc::new(Door::new(auth, Arc::clone(&reader), audit.clone()));
         let gate = Gate::default();
@@ -129,6 +134,8 @@ impl Services {
             digester,
             metrics,
             audit,
+            vault,
+            switch,
             gate,
             door,
             stopping,
@@ -146,7 +153,8 @@ impl Services {
         if self.stopping.is_cancelled() {
             return Err("this node is stopping".into());
         }
-        self.leadership.ready()
+        self.leadership.ready()?;
+        self.vault.ready()
     }
 
     /// Answers a unary call.
@@ -195,10 +203,40 @@ impl Services {
         self.leadership.serves().map_err(Failure::Stopping)?;
         caller.may_touch_all(&call)?;
         let admitted = self.gate.admit(caller, call.encoded_len(), deadline?)?;
+        let stores = if self.vault.key_ids().is_empty() {
+            Vec::new()
+        } else {
+            stores(&call)
+        };
         let mut reply = call.run(self, &admitted).await?;
+        self.open(&mut reply, Asked::Values, &admitted.caller, &stores)?;
         reply.header_mut().leader_hint = self.leadership.hint();
         Ok(reply)
     }
+
+    /// Opens the values of a reply to this caller.
+    fn open(
+        &self,
+        reply: &mut impl Values,
+        asked: Asked,
+        caller: &Caller,
+        stores: &[Option<String>],
+    ) -> Result<(), Failure> {
+        let store = |at: usize| stores.get(at).and_then(Option::as_deref);
+        Ok(self.vault.open(reply, asked, &caller.tenant, store)?)
+    }
+}
+
+/// Where each target of a request lies: in which store; `None` for a key. A reply says only the rest.
+fn stores(request: &impl Targets) -> Vec<Option<String>> {
+    let mut stores = Vec::new();
+    request.targets(&mut |target| {
+        stores.push(match target {
+            Target::Handle { store, .. } | Target::Store { store, .. } => Some(store.to_owned()),
+            Target::Key { .. } | Target::Keys { .. } => None,
+        });
+    });
+    stores
 }
 
 /// A call that one message answers: the same over unary gRPC and over Exchange.
@@ -208,7 +246,7 @@ pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     /// Its class in the audit log.
     const CLASS: Class;
     /// What answers it.
-    type Reply: Witness;
+    type Reply: Headed + Values + Witness;
 
     /// Carries the call out.
     fn run(

@@ -1,24 +1,33 @@
 //! The way of a mutation: its request becomes a command, the command an outcome, the outcome a reply.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use helve_machine::{
     level,
     limits::{FINGERPRINT_BYTES, IDENTITY_BYTES},
+    query::{Read, kept_outcome},
 };
 use helve_proto::{
-    command::v1::{Command, Refused, command::Operation, outcome::Outcome as Kind},
+    command::v1::{
+        Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
+    },
     v1::{CallIdentity, SessionCall, call_identity::Identity},
 };
 use prost::Message;
-use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
-use super::{Headed, Services, admit::Admitted, caller::Caller, failure::Failure};
-use crate::stamp;
+use super::{Headed, Services, admit::Admitted, caller::Caller, failure::Failure, query::scope};
+use crate::{
+    read_index::{Place, ReadView},
+    stamp,
+    vault::Values,
+};
 
 /// A request that changes something.
 pub(crate) trait Mutation: Sized + Send {
     /// What answers it.
-    type Reply: Headed;
+    type Reply: Headed + Values;
 
     /// Takes the identity out: it stands in the command, not in the request within.
     fn take_identity(&mut self) -> Option<CallIdentity>;
@@ -88,12 +97,9 @@ impl Services {
         request: M,
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
-        let command = command(request, &admitted.caller)?;
-        let outcome = self.proposer.propose(command, admitted.deadline).await;
-        match outcome
-            .map_err(|error| Failure::of_propose(error, admitted.deadline))?
-            .outcome
-        {
+        let plain = command(request, &admitted.caller)?;
+        let outcome = self.propose_sealed(&plain, admitted).await?;
+        match outcome.outcome {
             Some(Kind::Refused(refused)) => Err(Failure::Refused(refused)),
             // The fingerprint covers the operation, so another operation's outcome comes only of a version that this one predates.
             other => other
@@ -101,36 +107,106 @@ impl Services {
                 .ok_or(Failure::Refused(Refused::default())),
         }
     }
+
+    /// Proposes a plain command, sealed as the cluster says: anew if it says otherwise by the time that the command is executed.
+    async fn propose_sealed(
+        &self,
+        plain: &Command,
+        admitted: &Admitted,
+    ) -> Result<Outcome, Failure> {
+        let request = canonical(plain);
+        loop {
+            let mut command = Command {
+                fingerprint: self.vault.fingerprint(&request),
+                ..plain.clone()
+            };
+            self.vault.seal(&mut command)?;
+            let outcome = self.proposer.propose(command, admitted.deadline).await;
+            let outcome = outcome.map_err(|error| Failure::of_propose(error, admitted.deadline))?;
+            let Some(Kind::Refused(refused)) = &outcome.outcome else {
+                return Ok(outcome);
+            };
+            match refused.refusal() {
+                Refusal::Sealing if Instant::now() < admitted.deadline => {
+                    self.vault
+                        .at_least(refused.revision, admitted.deadline)
+                        .await;
+                }
+                Refusal::ReplayMismatch => {
+                    let kept = self.kept_otherwise(plain, &request, admitted).await?;
+                    return Ok(kept.unwrap_or(outcome));
+                }
+                _ => return Ok(outcome),
+            }
+        }
+    }
+
+    /// The outcome of the same call, if it was executed while fingerprints were made otherwise: before values were sealed, or while
+    /// they were. Only compared here, since a fingerprint without a key must not stand in the log of a sealed cluster.
+    async fn kept_otherwise(
+        &self,
+        plain: &Command,
+        request: &[u8],
+        admitted: &Admitted,
+    ) -> Result<Option<Outcome>, Failure> {
+        let fingerprints = self.vault.other_fingerprints(request);
+        let identity = plain
+            .identity
+            .clone()
+            .and_then(|identity| identity.identity);
+        let Some(identity) = identity.filter(|_| !fingerprints.is_empty()) else {
+            return Ok(None);
+        };
+        let caller = Arc::clone(&admitted.caller);
+        let kept = move |view: &ReadView<'_>| {
+            kept_outcome(view.view, &scope(view, &caller.tenant), &identity).map(Read::Answer)
+        };
+        let (tenant, deadline) = (&admitted.caller.tenant, admitted.deadline);
+        let kept = self
+            .reader
+            .read(tenant, deadline, Place::Memory, kept)
+            .await?;
+        let same = kept.filter(|row| fingerprints.contains(&row.fingerprint));
+        Ok(same.and_then(|row| row.outcome))
+    }
 }
 
-/// The command of a request, ready to be proposed.
+/// The command of a request, plain and without fingerprint.
 fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Command, Failure> {
     let identity = request.take_identity();
     let minted_ids = (0..request.mints())
         .map(|_| stamp::mint_id())
         .collect::<Result<Vec<_>, _>>()?;
     let operation = request.into_operation();
-    let feature_level = level::needed(&operation);
-    let bare = Command {
+    // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone, as does a
+    // fingerprint.
+    let command = Command {
+        feature_level: level::needed(&operation),
         tenant: caller.tenant.clone(),
         principal: caller.principal.clone(),
+        identity: identity.clone().or_else(|| Some(stand_in())),
+        fingerprint: Bytes::from_static(&[0; FINGERPRINT_BYTES]),
+        minted_ids,
         operation: Some(operation),
         ..Default::default()
-    };
-    let fingerprint = fingerprint(&bare);
-    // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone.
-    let command = Command {
-        feature_level,
-        identity: identity.clone().or_else(|| Some(stand_in())),
-        fingerprint,
-        minted_ids,
-        ..bare
     };
     helve_machine::check(&command)?;
     Ok(Command {
         identity,
         ..command
     })
+}
+
+/// What makes a request the same request: tenant, principal, operation and the request itself, in their canonical encoding, and
+/// nothing that a retry stamps anew.
+fn canonical(plain: &Command) -> Vec<u8> {
+    let bare = Command {
+        tenant: plain.tenant.clone(),
+        principal: plain.principal.clone(),
+        operation: plain.operation.clone(),
+        ..Default::default()
+    };
+    bare.encode_to_vec()
 }
 
 fn stand_in() -> CallIdentity {
@@ -145,19 +221,15 @@ fn stand_in() -> CallIdentity {
     }
 }
 
-/// What makes a request the same request: tenant, principal, operation and the request itself, in their canonical encoding, and
-/// nothing that a retry stamps anew.
-fn fingerprint(bare: &Command) -> Bytes {
-    let digest = Sha256::digest(bare.encode_to_vec());
-    Bytes::copy_from_slice(&digest[..FINGERPRINT_BYTES])
-}
-
 #[cfg(test)]
 mod tests {
     use helve_proto::v1::MintRequest;
 
+    use helve_seal::Keyring;
+
     use super::*;
     use crate::service::caller::Power;
+    use crate::vault::{KeyFiles, Vault};
 
     fn caller(tenant: &str, principal: &str) -> Caller {
         Caller {
@@ -182,7 +254,8 @@ mod tests {
     }
 
     fn fingerprint_of(request: MintRequest, caller: &Caller) -> Bytes {
-        command(request, caller).unwrap().fingerprint
+        Vault::new(KeyFiles::none(), Keyring::default())
+            .fingerprint(&canonical(&command(request, caller).unwrap()))
     }
 
     #[test]

@@ -8,10 +8,11 @@ use futures::StreamExt;
 use helve_proto::{
     Reason,
     peer::v1::{
-        AppendReply, AppendRequest, ForwardBatch, ForwardReply, HelloReply, HelloRequest,
-        JoinReply, JoinRequest, PeerHeader, ReadIndexReply, ReadIndexRequest, SnapshotPart,
-        SnapshotReply, TransferReply, TransferRequest, UpdateRecordReply, UpdateRecordRequest,
-        VoteReply, VoteRequest, join_reply, peer_service_server::PeerService,
+        AppendReply, AppendRequest, DataKeysReply, DataKeysRequest, ForwardBatch, ForwardReply,
+        HelloReply, HelloRequest, JoinReply, JoinRequest, PeerHeader, ReadIndexReply,
+        ReadIndexRequest, SnapshotPart, SnapshotReply, TransferReply, TransferRequest,
+        UpdateRecordReply, UpdateRecordRequest, VoteReply, VoteRequest, join_reply,
+        peer_service_server::PeerService,
     },
 };
 use tokio::sync::{mpsc, watch};
@@ -26,6 +27,7 @@ use crate::{
     service::{forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::checkpoint::Snapshots,
+    vault::Vault,
 };
 
 /// What a node has once it runs; before that it can only say who it is.
@@ -37,6 +39,8 @@ pub struct Running {
     pub proposer: Proposer,
     /// The leader's stamps.
     pub stamper: Arc<Stamper>,
+    /// The keys that values are sealed under.
+    pub vault: Arc<Vault>,
     /// Where received snapshots are put together.
     pub snapshots: Arc<Snapshots>,
 }
@@ -268,6 +272,17 @@ impl PeerService for PeerServer {
             index,
             stamp_ms,
             leader_id,
+        }))
+    }
+
+    async fn data_keys(
+        &self,
+        request: Request<DataKeysRequest>,
+    ) -> Result<Response<DataKeysReply>, Status> {
+        let running = self.checked(request.into_inner().header.as_ref(), Sender::Member)?;
+        let ids = running.vault.key_ids();
+        Ok(Response::new(DataKeysReply {
+            key_ids: ids.iter().map(|id| id.bytes().to_vec().into()).collect(),
         }))
     }
 

@@ -12,12 +12,13 @@ use crate::{
     limits,
     read_index::{Place, ReadView},
     storage::state_view::StateView,
+    vault::Values,
 };
 
 /// A request that reads.
 pub(crate) trait Query: Send + Sync + 'static {
     /// What answers it.
-    type Reply: Headed;
+    type Reply: Headed + Values;
 
     /// Where it is asked.
     const PLACE: Place = Place::Memory;

@@ -20,7 +20,7 @@ use super::{
     mutation::mutations,
     query::queries,
 };
-use crate::storage::state_view::StateView;
+use crate::{storage::state_view::StateView, vault::Asked};
 
 /// Serves keys.
 pub(crate) struct State(pub(crate) Arc<Services>);
@@ -93,6 +93,14 @@ queries! {
 impl Listing for ListKeysRequest {
     const RPC: &'static str = "ListKeys";
     type Part = ListKeysReply;
+
+    fn asked(&self) -> Asked {
+        if self.with_values {
+            Asked::Values
+        } else {
+            Asked::Names
+        }
+    }
 
     fn check(&self) -> Result<(), Violation> {
         check::list_keys(self)

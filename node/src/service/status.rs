@@ -19,7 +19,12 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::failure::{Failure, Lateness};
-use crate::{limits, raft::membership::MembershipError};
+use crate::{
+    limits,
+    propose::ProposeError,
+    raft::membership::MembershipError,
+    vault::{OpenError, SwitchError},
+};
 
 /// A failure in the words of the public contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +134,8 @@ impl From<Failure> for Problem {
                 code: Code::FailedPrecondition,
                 ..Self::new(Reason::BadRequest, why)
             },
+            Failure::Open(error) => open_problem(&error),
+            Failure::Switch(error) => switch_problem(&error),
             Failure::Membership(error) => Self::new(members_reason(&error), error.to_string()),
             Failure::ChangeGoesOn(change) => Self {
                 code: Code::DeadlineExceeded,
@@ -149,6 +156,43 @@ impl From<Failure> for Problem {
                 )
             },
         }
+    }
+}
+
+/// A value that is not handed out.
+fn open_problem(error: &OpenError) -> Problem {
+    match error {
+        OpenError::NoKey { .. } => Problem::new(
+            Reason::KeyMissing,
+            format!(
+                "{error}: try another node, a mutation under the same identity, and give this one the key"
+            ),
+        ),
+        OpenError::Damaged { .. } => Problem::new(
+            Reason::Damaged,
+            format!(
+                "{error}: put the value back from elsewhere, and look for what changes this cluster's disks"
+            ),
+        ),
+    }
+}
+
+/// Why values are not sealed otherwise.
+fn switch_problem(error: &SwitchError) -> Problem {
+    match error {
+        SwitchError::Propose(ProposeError::Unknown(detail)) => ambiguous(detail, Lateness::InTime),
+        SwitchError::Propose(_) | SwitchError::Entropy(_) => {
+            Problem::new(Reason::NoLeader, format!("nothing was changed: {error}"))
+        }
+        SwitchError::NoKey(_)
+        | SwitchError::NotEverywhere(_)
+        | SwitchError::Busy
+        | SwitchError::Raced
+        | SwitchError::SecretLost(_)
+        | SwitchError::TooOld => Problem {
+            code: Code::FailedPrecondition,
+            ..Problem::new(Reason::BadRequest, error.to_string())
+        },
     }
 }
 
@@ -233,9 +277,12 @@ fn code(reason: Reason) -> Code {
         | Reason::NodeSilent => Code::FailedPrecondition,
         Reason::NoMember | Reason::NoTenant => Code::NotFound,
         Reason::Quota | Reason::Overloaded | Reason::DiskFull => Code::ResourceExhausted,
-        Reason::NoLeader | Reason::Stopping | Reason::Ambiguous | Reason::AuditFailing => {
-            Code::Unavailable
-        }
+        Reason::NoLeader
+        | Reason::Stopping
+        | Reason::Ambiguous
+        | Reason::AuditFailing
+        | Reason::KeyMissing => Code::Unavailable,
+        Reason::Damaged => Code::DataLoss,
         Reason::ListLapsed => Code::Aborted,
         Reason::Unauthenticated => Code::Unauthenticated,
         Reason::Denied => Code::PermissionDenied,
@@ -339,6 +386,10 @@ fn refused_problem(refused: &Refused) -> Problem {
         Refusal::TokenExists => Problem::new(
             Reason::Conflict,
             "the token was made before, for something else, or was revoked: make another secret",
+        ),
+        Refusal::Sealing => Problem::new(
+            Reason::Stopping,
+            "the cluster seals values under another key by now, and nothing was written: retry",
         ),
         Refusal::Unspecified => Problem::new(
             Reason::FormatNewer,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use helve_proto::v1::{
-    AddMemberRequest, NodeStatus, RemoveMemberRequest, ReplaceMemberRequest, Role,
-    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
-    TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
+    AddMemberRequest, DataKeyStatusReply, DataKeyStatusRequest, NodeStatus, RemoveMemberRequest,
+    ReplaceMemberRequest, Role, SetDataKeyReply, SetDataKeyRequest, StateDigestReply,
+    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
+    TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::{ClusterService, ClusterServiceServer},
 };
 use tonic::{Request, Response, Status, async_trait, service::Routes};
@@ -114,6 +115,20 @@ impl ClusterService for Waiting {
         &self,
         _: Request<StateDigestRequest>,
     ) -> Result<Response<StateDigestReply>, Status> {
+        Err(self.refusal())
+    }
+
+    async fn data_key_status(
+        &self,
+        _: Request<DataKeyStatusRequest>,
+    ) -> Result<Response<DataKeyStatusReply>, Status> {
+        Err(self.refusal())
+    }
+
+    async fn set_data_key(
+        &self,
+        _: Request<SetDataKeyRequest>,
+    ) -> Result<Response<SetDataKeyReply>, Status> {
         Err(self.refusal())
     }
 

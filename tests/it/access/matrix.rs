@@ -63,6 +63,8 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.ClusterService/TransferLeader"
         | "/helve.v1.ClusterService/TakeSnapshot"
         | "/helve.v1.ClusterService/StateDigest"
+        | "/helve.v1.ClusterService/DataKeyStatus"
+        | "/helve.v1.ClusterService/SetDataKey"
         | "/helve.v1.ClusterService/AddMember"
         | "/helve.v1.ClusterService/RemoveMember"
         | "/helve.v1.ClusterService/ReplaceMember" => For::Operators,

@@ -73,6 +73,12 @@ const fn no_client(file: &'static str, function: &'static str, why: &'static str
 
 const DECODERS: &[Decoder] = &[
     by(
+        "node/src/service/data_keys.rs",
+        "set_data_key",
+        "client/seal/src/sealed.rs",
+        "no_text_that_a_client_makes_up_is_an_id_unless_it_is_spelled_as_one",
+    ),
+    by(
         "client/src/state_codec/compat.rs",
         "payload",
         STATE_CODEC,

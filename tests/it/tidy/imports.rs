@@ -36,6 +36,7 @@ const RUNGS: [&[&str]; 7] = [
         "own_session",
         "peer_links",
         "upgrade",
+        "vault",
     ],
     &["service"],
     &["node"],
@@ -43,14 +44,24 @@ const RUNGS: [&[&str]; 7] = [
 ];
 
 /// What of this workspace a crate may depend on. The tests crate may use all.
-const CRATES: [(&str, &[&str]); 5] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("proto/Cargo.toml", &[]),
     ("node/machine/Cargo.toml", &["helve-proto"]),
-    ("client/Cargo.toml", &["helve-proto", "helve-machine"]),
+    ("client/seal/Cargo.toml", &[]),
+    (
+        "client/Cargo.toml",
+        &["helve-proto", "helve-machine", "helve-seal"],
+    ),
     ("client/mcp/Cargo.toml", &["helve-proto", "helve-client"]),
     (
         "node/Cargo.toml",
-        &["helve-proto", "helve-machine", "helve-client", "helve-mcp"],
+        &[
+            "helve-proto",
+            "helve-machine",
+            "helve-seal",
+            "helve-client",
+            "helve-mcp",
+        ],
     ),
 ];
 

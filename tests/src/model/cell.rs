@@ -196,6 +196,7 @@ impl Row {
             idle_ttl_ms: self.idle_ttl_ms,
             idle_deadline_ms: self.idle_deadline_ms.map(|span| span.from),
             value_bytes: self.value.len() as u64,
+            ..RecordInfo::default()
         }
     }
 }

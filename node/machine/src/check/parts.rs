@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use helve_proto::{
     Reason,
-    command::v1::{command::Operation, touch::Record},
+    command::v1::{Reseal, SetSealing, command::Operation, resealed_record, touch::Record},
     v1::{BatchStoreRequest, Lifetime, TransactRequest, operation::Operation as Part},
 };
 
 use super::{Violation, access, handle_id, key, lifetime, name, owner, text_size};
 use crate::{
     limits::{
-        CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
+        CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, RESEAL_RECORDS_MAX, SEALING_KEY_ID_BYTES,
+        SEALING_SECRET_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
         VALUE_BYTES_MAX,
     },
     planted::{self, Plant},
@@ -67,13 +68,47 @@ pub(super) fn operation(operation: &Operation) -> Result<usize, Violation> {
         Operation::CreateToken(r) => access::create_token(r)?,
         Operation::RevokeToken(r) => access::revoke_token(r)?,
         Operation::SetTenant(r) => name("tenant", &r.tenant)?,
+        Operation::SetSealing(r) => sealing(r)?,
+        Operation::Reseal(r) => reseal(r)?,
         Operation::OpenSession(_)
         | Operation::Tick(_)
         | Operation::AllocateNodeId(_)
         | Operation::RaiseFeatureLevel(_)
+        | Operation::EndSealing(_)
         | Operation::Probe(_) => {}
     }
     Ok(0)
+}
+
+fn sealing(request: &SetSealing) -> Result<(), Violation> {
+    let fits = match request.key_id.len() {
+        0 => request.secret.is_empty(),
+        SEALING_KEY_ID_BYTES => (1..=SEALING_SECRET_BYTES_MAX).contains(&request.secret.len()),
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let message = "a sealing key's id has 8 bytes, and its secret some; or both are empty";
+    Err(Violation::new(Reason::BadRequest, message))
+}
+
+fn reseal(request: &Reseal) -> Result<(), Violation> {
+    if request.records.len() > RESEAL_RECORDS_MAX {
+        let message = format!("at most {RESEAL_RECORDS_MAX} records are sealed anew at once");
+        return Err(Violation::new(Reason::TooLarge, message));
+    }
+    request
+        .records
+        .iter()
+        .try_for_each(|record| match &record.record {
+            Some(resealed_record::Record::Handle(r)) => handle(&r.store, &r.owner, &r.id),
+            Some(resealed_record::Record::Key(r)) => owned_key(&r.owner, &r.key),
+            None => Err(Violation::new(
+                Reason::BadRequest,
+                "a record to seal anew has no name",
+            )),
+        })
 }
 
 fn handle(store: &str, owner_name: &str, id: &str) -> Result<(), Violation> {

@@ -19,8 +19,9 @@ pub fn minted_id(random: &[u8; IDENTITY_BYTES]) -> String {
     BASE32_NOPAD.encode(random)
 }
 
-/// The whole id of a minted handle.
-pub(crate) fn handle_id(prefix: &str, minted_id: &str) -> String {
+/// The whole id of a handle that is minted under this prefix, which may be empty.
+#[must_use]
+pub fn handle_id(prefix: &str, minted_id: &str) -> String {
     if prefix.is_empty() {
         minted_id.to_owned()
     } else {

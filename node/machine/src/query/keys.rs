@@ -65,8 +65,9 @@ pub fn batch_retrieve<V: View>(
             }
             Read::TooLarge => return Ok(Read::TooLarge),
         };
-        bytes += record.as_ref().map_or(0, |record| record.value.len());
-        if bytes > TRANSACTION_BYTES_MAX {
+        let info = record.as_ref().and_then(|record| record.info.as_ref());
+        bytes += info.map_or(0, |info| info.value_bytes);
+        if bytes > TRANSACTION_BYTES_MAX as u64 {
             return Ok(Read::TooLarge);
         }
         keys.push(RetrievedKey { record });

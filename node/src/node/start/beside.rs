@@ -14,8 +14,9 @@ use super::{
     Core, Parts,
 };
 use crate::{
+    config::Refusal,
     raft::strangers::{self, Misplaced},
-    retention, ticker, upgrade,
+    retention, ticker, upgrade, vault,
 };
 
 impl Parts {
@@ -24,7 +25,10 @@ impl Parts {
         &self,
         core: &Core,
         background: &mut Background,
-    ) -> watch::Receiver<Option<Misplaced>> {
+    ) -> (
+        watch::Receiver<Option<Misplaced>>,
+        watch::Receiver<Option<Refusal>>,
+    ) {
         let Core {
             consensus,
             proposer,
@@ -68,6 +72,31 @@ impl Parts {
         background.finish("strangers", async move {
             found.send_replace(Some(strangers::watch(&consensus, &peers).await));
         });
-        misplaced
+        (misplaced, self.sealing(core, background))
+    }
+
+    /// What seals values: it follows what the cluster says, and the files of keys; on the leader it begins to seal, and seals anew.
+    fn sealing(
+        &self,
+        core: &Core,
+        background: &mut Background,
+    ) -> watch::Receiver<Option<Refusal>> {
+        let (consensus, proposer) = (core.consensus.clone(), core.proposer.clone());
+        let (vault, state) = (
+            Arc::clone(&self.storage.vault),
+            Arc::clone(&self.storage.state),
+        );
+        background.finish("key files", vault::watch_files(Arc::clone(&vault)));
+        background.finish("begin of sealing", core.switch.clone().begin());
+        let (walking, rows) = (Arc::clone(&vault), Arc::clone(&state));
+        background.run(
+            "sealing anew",
+            vault::walk_as_leader(walking, consensus.clone(), proposer, rows),
+        );
+        let (found, keyless) = watch::channel(None);
+        background.finish("sealing", async move {
+            found.send_replace(Some(vault::follow(vault, consensus, state).await));
+        });
+        keyless
     }
 }

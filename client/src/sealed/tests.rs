@@ -1,0 +1,179 @@
+//! Clients that share keys, and what the host sees of them.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    HandleOptions, HandleStore, HandleStoreExt, KeyOptions, MemoryBuilder, Resolved, StateTool,
+    Transacted, Ttl,
+    v1::{GetRequest, PutRequest, RetrieveRequest},
+};
+
+const MARK: &str = "the secret of the cart";
+
+fn key(byte: u8) -> OperatorKey {
+    OperatorKey::new([byte; 32]).unwrap()
+}
+
+fn keys(byte: u8) -> EndToEnd {
+    EndToEnd::new(&key(byte)).unwrap()
+}
+
+fn carts(client: &Client) -> crate::Handles<Value> {
+    client.handles(HandleOptions::new("carts").owner("ada"))
+}
+
+async fn stored(host: &Client, id: &str) -> Bytes {
+    let request = GetRequest {
+        store: "carts".into(),
+        owner: "ada".into(),
+        id: id.into(),
+    };
+    host.call(request).await.unwrap().value
+}
+
+/// As whoever rules the host could.
+async fn overwrite(host: &Client, id: &str, value: Bytes) {
+    let request = PutRequest {
+        store: "carts".into(),
+        owner: "ada".into(),
+        id: id.into(),
+        value,
+        ..PutRequest::default()
+    };
+    host.call(request).await.unwrap();
+}
+
+fn is_seen(value: &Bytes) -> bool {
+    value
+        .windows(MARK.len())
+        .any(|part| part == MARK.as_bytes())
+}
+
+#[tokio::test]
+async fn two_clients_with_one_key_share_values_that_the_host_never_sees() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let (one, other) = (host.sealed(&keys(1)), host.sealed(&keys(1)));
+    let id = carts(&one).mint(&json!(MARK), Ttl::Default).await.unwrap();
+    assert!(!is_seen(&stored(&host, &id).await));
+    carts(&other)
+        .update(&id, |cart| json!([cart, 2]))
+        .await
+        .unwrap();
+    let value = stored(&host, &id).await;
+    assert!(!is_seen(&value));
+    let found = carts(&one).list_values().await.unwrap();
+    assert_eq!(found.items[0].value, json!([MARK, 2]));
+    let Resolved::Live(taken) = carts(&one).take(&id).await.unwrap() else {
+        panic!("it lives")
+    };
+    assert_eq!(taken.value, json!([MARK, 2]));
+    assert_eq!(
+        taken.info.value_bytes,
+        serde_json::to_vec(&taken.value).unwrap().len() as u64
+    );
+    // So that the search could have found it.
+    let plain = carts(&host).mint(&json!(MARK), Ttl::Default).await.unwrap();
+    assert!(is_seen(&stored(&host, &plain).await));
+}
+
+#[tokio::test]
+async fn keys_batches_and_transactions_are_sealed_too() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let client = host.sealed(&keys(1));
+    let tool = client.keys(KeyOptions::new().owner("ada"));
+    tool.store("a", &json!(MARK)).await.unwrap();
+    tool.batch_store(&[("b".into(), json!([MARK])), ("c".into(), json!(3))])
+        .await
+        .unwrap();
+    for name in ["a", "b", "c"] {
+        let request = RetrieveRequest {
+            owner: "ada".into(),
+            key: name.into(),
+        };
+        let record = host.call(request).await.unwrap().record.unwrap();
+        assert!(record.value.len() as u64 > ADDED_BYTES && !is_seen(&record.value));
+    }
+    assert_eq!(tool.retrieve("a").await.unwrap(), Some(json!(MARK)));
+    let all = tool
+        .batch_retrieve(&["b", "no", "c"].map(String::from))
+        .await
+        .unwrap();
+    assert_eq!(all, [Some(json!([MARK])), None, Some(json!(3))]);
+    let id = carts(&client)
+        .mint(&json!(MARK), Ttl::Default)
+        .await
+        .unwrap();
+    let transaction = client.transaction().take(&carts(&client), &id);
+    let transaction = transaction.store(&tool, "order", &json!({"cart": MARK}), Ttl::Default);
+    let Transacted::Committed(done) = transaction.commit().await.unwrap() else {
+        panic!("it lived")
+    };
+    assert_eq!(done.taken::<Value>(0).unwrap().value, json!(MARK));
+    assert_eq!(
+        tool.retrieve("order").await.unwrap(),
+        Some(json!({"cart": MARK}))
+    );
+}
+
+#[tokio::test]
+async fn another_key_a_plain_value_and_a_changed_one_are_refused() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let client = host.sealed(&keys(1));
+    let id = carts(&client)
+        .mint(&json!(MARK), Ttl::Default)
+        .await
+        .unwrap();
+    let error = carts(&host.sealed(&keys(2))).get(&id).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Sealed);
+    let mut changed = stored(&host, &id).await.to_vec();
+    *changed.last_mut().unwrap() ^= 1;
+    for value in [
+        changed.into(),
+        Bytes::from_static(b"\"plain\""),
+        Bytes::new(),
+    ] {
+        overwrite(&host, &id, value).await;
+        let error = carts(&client).get(&id).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed);
+    }
+}
+
+#[tokio::test]
+async fn values_that_were_swapped_are_refused_once_each_has_its_name() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let client = host.sealed(&keys(1));
+    for id in ["one", "other"] {
+        carts(&client)
+            .put(id, &json!(id), Ttl::Default)
+            .await
+            .unwrap();
+    }
+    let value = stored(&host, "one").await;
+    overwrite(&host, "other", value).await;
+    let error = carts(&client).get("other").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Sealed);
+    // What was only minted is bound to its store and owner, as is said there.
+    let minted = carts(&client).mint(&json!(1), Ttl::Default).await.unwrap();
+    overwrite(&host, "other", stored(&host, &minted).await).await;
+    assert_eq!(carts(&client).get("other").await.unwrap(), Some(json!(1)));
+}
+
+#[tokio::test]
+async fn a_rotation_opens_what_the_old_key_sealed_and_seals_under_the_new_one() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let old = host.sealed(&keys(1));
+    let both = host.sealed(&keys(1).and_newest(&key(2)).unwrap());
+    let id = carts(&old).mint(&json!(1), Ttl::Default).await.unwrap();
+    assert_eq!(carts(&both).get(&id).await.unwrap(), Some(json!(1)));
+    carts(&both).update(&id, |_| json!(2)).await.unwrap();
+    assert_eq!(
+        carts(&old).get(&id).await.unwrap_err().kind(),
+        ErrorKind::Sealed
+    );
+    assert_eq!(
+        carts(&host.sealed(&keys(2))).get(&id).await.unwrap(),
+        Some(json!(2))
+    );
+    assert!(keys(1).and_newest(&key(1)).is_err(), "a key twice");
+}

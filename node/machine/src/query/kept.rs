@@ -1,0 +1,23 @@
+//! What is kept for retries.
+
+use helve_proto::{command::v1::OutcomeRow, v1::call_identity::Identity};
+
+use super::{Scope, space};
+use crate::{batch::View, fault::Fault, row};
+
+/// The outcome that is kept for a call, and its fingerprint; `None` if none is.
+///
+/// # Errors
+/// A fault if the row cannot be read.
+pub fn kept_outcome(
+    view: &impl View,
+    scope: &Scope<'_>,
+    identity: &Identity,
+) -> Result<Option<OutcomeRow>, Fault> {
+    let space = space(scope.group_id, scope.tenant)?;
+    let key = match identity {
+        Identity::Session(call) => space.session_outcome(&call.session_id, call.seq),
+        Identity::RequestId(request_id) => space.request_outcome(request_id),
+    };
+    row::read(view, "outcomes", &key)
+}

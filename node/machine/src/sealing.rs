@@ -1,0 +1,138 @@
+//! How values must be sealed at rest. The machine never looks inside a value: it keeps under which key each is sealed, refuses what
+//! is sealed otherwise than the cluster says, and replaces sealed bytes without touching anything else.
+
+use helve_proto::{
+    command::v1::{
+        Command, EndSealing, Refusal, Reseal, Resealed, ResealedRecord, SealingRow, SetSealing,
+        command::Operation, resealed_record,
+    },
+    v1::{self, operation},
+};
+
+use crate::{
+    batch::View,
+    context::{Call, Stop},
+    fault::Fault,
+    layout::{Group, Target},
+    limits::RESEAL_RECORDS_MAX,
+    record, row,
+};
+
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use walk::{Found, Name, Tally, Walk, tally, walk};
+
+/// How values must be sealed; `None`: nobody ever said, so they are not.
+///
+/// # Errors
+/// A fault if the row cannot be read.
+pub fn sealing(view: &impl View, group_id: u32) -> Result<Option<SealingRow>, Fault> {
+    row::read(view, "sealing", &Group(group_id).sealing())
+}
+
+/// Whether an operation brings a value.
+#[must_use]
+pub fn brings_value(operation: &Operation) -> bool {
+    use operation::Operation as Part;
+    let is_write = |part: &v1::Operation| {
+        let part = part.operation.as_ref();
+        matches!(part, Some(Part::Mint(_) | Part::Put(_) | Part::Store(_)))
+    };
+    match operation {
+        Operation::Mint(_) | Operation::Put(_) | Operation::Store(_) => true,
+        Operation::BatchStore(request) => !request.items.is_empty(),
+        Operation::Transact(request) => request.operations.iter().any(is_write),
+        Operation::Reseal(request) => !request.records.is_empty(),
+        _ => false,
+    }
+}
+
+/// Refuses values that are sealed otherwise than the cluster says by now: after a change of the key, none comes under the old one.
+pub(crate) fn admit<V: View>(call: &Call<'_, V>, command: &Command) -> Result<(), Stop> {
+    if !command.operation.as_ref().is_some_and(brings_value) {
+        return Ok(());
+    }
+    let row = sealing(call.batch, call.space.group_id)?.unwrap_or_default();
+    if row.key_id == command.sealed_under {
+        return Ok(());
+    }
+    Err(refused(Refusal::Sealing, &row))
+}
+
+fn refused(refusal: Refusal, row: &SealingRow) -> Stop {
+    Stop::Refused {
+        refusal,
+        revision: row.index,
+        operation: 0,
+    }
+}
+
+/// Changes the key, or ends sealing. The fingerprint secret outlives that.
+pub(crate) fn set<V: View>(
+    call: &mut Call<'_, V>,
+    request: &SetSealing,
+) -> Result<SealingRow, Stop> {
+    let before = sealing(call.batch, call.space.group_id)?.unwrap_or_default();
+    if before.index != request.if_index {
+        return Err(refused(Refusal::Conflict, &before));
+    }
+    let (secret, secret_key_id) = if request.key_id.is_empty() {
+        (before.secret, before.secret_key_id)
+    } else {
+        (request.secret.clone(), request.key_id.clone())
+    };
+    let row = SealingRow {
+        key_id: request.key_id.clone(),
+        secret,
+        secret_key_id,
+        index: call.index,
+        done: false,
+    };
+    let key = call.space.group().sealing();
+    call.batch.put(key, row::encode(&row));
+    Ok(row)
+}
+
+/// Notes that the walk which follows a change has come to its end.
+pub(crate) fn end<V: View>(
+    call: &mut Call<'_, V>,
+    request: EndSealing,
+) -> Result<SealingRow, Stop> {
+    let mut row = sealing(call.batch, call.space.group_id)?.unwrap_or_default();
+    if row.index != request.index || row.index == 0 {
+        return Err(refused(Refusal::Conflict, &row));
+    }
+    row.done = true;
+    let key = call.space.group().sealing();
+    call.batch.put(key, row::encode(&row));
+    Ok(row)
+}
+
+/// Replaces the bytes of records that have not changed since they were read.
+pub(crate) fn reseal<V: View>(call: &mut Call<'_, V>, request: &Reseal) -> Result<Resealed, Stop> {
+    let mut replaced = 0;
+    for record in request.records.iter().take(RESEAL_RECORDS_MAX) {
+        replaced += u32::from(replace(call, record)?);
+    }
+    Ok(Resealed { replaced })
+}
+
+fn replace<V: View>(call: &mut Call<'_, V>, resealed: &ResealedRecord) -> Result<bool, Stop> {
+    use resealed_record::Record;
+    let target = match &resealed.record {
+        Some(Record::Handle(handle)) => Target::handle(&handle.store, &handle.owner, &handle.id)?,
+        Some(Record::Key(key)) => Target::key(&key.owner, &key.key)?,
+        None => return Err(Stop::refused(Refusal::Malformed)),
+    };
+    let seen = record::see(call.batch, call.space, &target, call.clock_ms)?;
+    let Some(row) = seen.live().filter(|row| row.revision == resealed.revision) else {
+        return Ok(false);
+    };
+    let mut row = row.clone();
+    row.value.clone_from(&resealed.value);
+    row.sealed_under.clone_from(call.sealed_under);
+    record::write(call.batch, call.space, &target, &seen, &row)?;
+    Ok(true)
+}

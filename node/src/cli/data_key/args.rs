@@ -1,0 +1,126 @@
+//! The flags of `helve data-key`, and of every node that seals.
+
+use std::path::PathBuf;
+
+use crate::{
+    cli::{cluster::ClusterArgs, output::OutputArgs},
+    vault::{KeyFiles, Migration},
+};
+
+/// Keys that values are sealed under at rest
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum Command {
+    New(NewArgs),
+    Status(StatusArgs),
+    Rotate(RotateArgs),
+    Unseal(UnsealArgs),
+}
+
+/// Make a key: a file of 32 random bytes that only its owner may read
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve data-key new keys/2026-11.key
+
+Copy it to every node over a channel that you trust. Without it nobody reads what was sealed under it, backups included.
+
+Exit status: 0 made, 2 the file is there already, or cannot be written.")]
+pub(crate) struct NewArgs {
+    /// Where to write it; never over a file that is there
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Show under which key values are sealed, and how many under which
+///
+/// Counts the rows of the first node that answers. Values that are kept for retries go by themselves, with their replay sessions.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Exit status: 0 shown, 3 no node answers.")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Seal under another key, and wait until every value is
+///
+/// First give every node the new key's file: in its --data-keys directory, or as its last --data-key-file. Nodes read their files again
+/// by themselves. Reads and writes go on. If this is interrupted, the cluster goes on without it; run it again to watch.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve data-key rotate --endpoints 127.0.0.1:7400
+  helve data-key rotate --to 0f6a3c5a9d2e4b17
+
+The old file may go once `helve data-key status` counts nothing under its key, and no backup needs it.
+
+Exit status: 0 every value is sealed under the key, 2 bad usage, 3 not possible now, or the cluster cannot answer.")]
+pub(crate) struct RotateArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+
+    /// The id of the key; by default the newest that the asked node holds
+    #[arg(long, env = "HELVE_DATA_KEY_TO", value_name = "KEY")]
+    pub(super) to: Option<String>,
+}
+
+/// Store every value in plaintext again, and wait until it is
+///
+/// For a cluster that shall run without keys. Start the nodes without key files once this is done.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    after_long_help = "Exit status: 0 nothing is sealed any more, 3 not possible now, or the cluster cannot answer."
+)]
+pub(crate) struct UnsealArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Where a node finds its keys. Without any, values are not sealed.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Sealing at rest")]
+pub(crate) struct DataKeyArgs {
+    /// Seal every value at rest under the key in this file, the same on every node; may be repeated: the last one is the newest, older
+    /// ones open what they sealed
+    #[arg(
+        long,
+        value_delimiter = ',',
+        env = "HELVE_DATA_KEY_FILE",
+        value_name = "FILE"
+    )]
+    data_key_file: Vec<PathBuf>,
+
+    /// The same with every file of this directory: the last one by name is the newest
+    #[arg(
+        long,
+        conflicts_with = "data_key_file",
+        env = "HELVE_DATA_KEYS",
+        value_name = "DIR"
+    )]
+    data_keys: Option<PathBuf>,
+
+    /// Seal a cluster that holds plaintext: values stay plaintext until every node holds the key, then all are sealed
+    #[arg(long, env = "HELVE_DATA_KEY_MIGRATE")]
+    data_key_migrate: bool,
+}
+
+impl DataKeyArgs {
+    /// The files.
+    pub(crate) fn files(&self) -> KeyFiles {
+        KeyFiles {
+            files: self.data_key_file.clone(),
+            directory: self.data_keys.clone(),
+            migration: if self.data_key_migrate {
+                Migration::Allowed
+            } else {
+                Migration::Refused
+            },
+        }
+    }
+}

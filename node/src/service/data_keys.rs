@@ -1,0 +1,137 @@
+//! How values are sealed, as operators see it and change it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use helve_machine::{
+    query::Read,
+    sealing::{Tally, tally},
+};
+use helve_proto::{
+    command::v1::SealingRow,
+    v1::{
+        DataKeyCount, DataKeyStatusReply, SetDataKeyReply, set_data_key_request::Target as Asked,
+    },
+};
+use helve_seal::KeyId;
+use tokio::time::Instant;
+
+use super::{Services, failure::Failure};
+use crate::{limits, read_index::ReadView, vault::Target};
+
+/// Rows that are counted in one view.
+const TALLY_ROWS: u64 = 1024;
+
+/// Values by the key that they are sealed under; the empty id: under none.
+#[derive(Debug, Default)]
+struct Tallies {
+    records: Tally,
+    /// That outcomes are kept with, for retries.
+    kept: Tally,
+    is_partial: bool,
+}
+
+impl Services {
+    /// How values are sealed, and how many under which key, as this node has applied.
+    pub(super) async fn data_key_status(
+        &self,
+        deadline: Instant,
+    ) -> Result<DataKeyStatusReply, Failure> {
+        let tallies = self.tallies(deadline).await?;
+        let row = self.vault.row().unwrap_or_default();
+        let (walked_rows, resealed) = self.vault.walked();
+        Ok(DataKeyStatusReply {
+            id: self.leadership.id(),
+            key_id: text(&row.key_id),
+            under_way: is_under_way(&row),
+            held: self.vault.key_ids().iter().map(KeyId::to_string).collect(),
+            partial: tallies.is_partial,
+            counts: counts(tallies),
+            walked_rows,
+            resealed,
+            index: row.index,
+        })
+    }
+
+    /// Counts all values, a stretch at a time, so that nothing waits for it.
+    async fn tallies(&self, deadline: Instant) -> Result<Tallies, Failure> {
+        let mut tallies = Tallies::default();
+        let mut from = Some(Bytes::new());
+        while let Some(key) = from {
+            let stretch = move |view: &ReadView<'_>| {
+                let (mut records, mut kept) = (Tally::new(), Tally::new());
+                let into = (&mut records, &mut kept);
+                let rest = tally(view.view, limits::GROUP_ID, &key, TALLY_ROWS, into)?;
+                Ok(Read::Answer((records, kept, rest)))
+            };
+            let counted = self.reader.read_applied(deadline, stretch).await;
+            let (Ok(Read::Answer((records, kept, rest))), true) =
+                (counted, Instant::now() < deadline)
+            else {
+                tallies.is_partial = true;
+                break;
+            };
+            add(&mut tallies.records, records);
+            add(&mut tallies.kept, kept);
+            from = rest;
+        }
+        Ok(tallies)
+    }
+
+    /// Has the cluster seal values as asked for.
+    pub(super) async fn set_data_key(
+        &self,
+        target: Option<Asked>,
+        deadline: Instant,
+    ) -> Result<SetDataKeyReply, Failure> {
+        let malformed = |message: String| Failure::Malformed(message);
+        let target =
+            match target {
+                Some(Asked::Newest(_)) => Target::Newest,
+                Some(Asked::Plain(_)) => Target::Plain,
+                Some(Asked::KeyId(id)) => Target::Key(KeyId::parse(&id).ok_or_else(|| {
+                    malformed(format!("`{id}` is no key id: 16 hexadecimal digits"))
+                })?),
+                None => {
+                    return Err(malformed(
+                        "no key is named, nor that there shall be none".into(),
+                    ));
+                }
+            };
+        let row = self.switch.to(target, deadline).await?;
+        Ok(SetDataKeyReply {
+            key_id: text(&row.key_id),
+            index: row.index,
+            under_way: is_under_way(&row),
+        })
+    }
+}
+
+fn add(sum: &mut Tally, stretch: Tally) {
+    for (key_id, count) in stretch {
+        *sum.entry(key_id).or_default() += count;
+    }
+}
+
+fn is_under_way(row: &SealingRow) -> bool {
+    row.index != 0 && !row.done
+}
+
+fn text(key_id: &[u8]) -> String {
+    KeyId::from_bytes(key_id).map_or_else(String::new, |id| id.to_string())
+}
+
+fn counts(tallies: Tallies) -> Vec<DataKeyCount> {
+    let mut counts: BTreeMap<Bytes, DataKeyCount> = BTreeMap::new();
+    for (key_id, records) in tallies.records {
+        counts.entry(key_id).or_default().records = records;
+    }
+    for (key_id, kept) in tallies.kept {
+        counts.entry(key_id).or_default().kept = kept;
+    }
+    let named = counts.into_iter().map(|(key_id, count)| DataKeyCount {
+        key_id: text(&key_id),
+        ..count
+    });
+    named.collect()
+}

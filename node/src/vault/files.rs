@@ -1,0 +1,237 @@
+//! Keys from files, and their reload while the node runs.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use helve_seal::{KeyId, Keyring, Secret};
+
+use super::{PURPOSE, Vault};
+use crate::config::Refusal;
+
+/// How often files are looked at.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether a cluster that holds plaintext may become a sealed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migration {
+    /// A node with keys refuses such a cluster's data, and takes no value before sealing has begun.
+    Refused,
+    /// It takes values in plaintext until every member holds the key; then all are sealed.
+    Allowed,
+}
+
+/// Where the keys lie. None named: values are not sealed.
+#[derive(Debug, Clone)]
+pub struct KeyFiles {
+    /// `--data-key-file`: one key each, the newest last.
+    pub files: Vec<PathBuf>,
+    /// `--data-keys`: a directory of such files, the newest last by name.
+    pub directory: Option<PathBuf>,
+    /// `--data-key-migrate`.
+    pub migration: Migration,
+}
+
+impl KeyFiles {
+    /// No keys.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            files: Vec::new(),
+            directory: None,
+            migration: Migration::Refused,
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.files.is_empty() && self.directory.is_none()
+    }
+
+    /// Reads all keys.
+    ///
+    /// # Errors
+    /// The flag at fault: a file that cannot be read, is open to other users, holds no key, or the same as another.
+    pub fn read(&self) -> Result<Keyring, Refusal> {
+        let remedy = "give a file of 32 random bytes that only this node's user may read: `helve data-key new FILE` makes one";
+        let mut secrets = Vec::new();
+        let mut read = |flag: &'static str, path: &Path| {
+            let refused = |problem: String| Refusal::new(flag, problem, remedy);
+            let secret = Secret::read(path);
+            secrets.push(secret.map_err(|error| refused(format!("{}: {error}", path.display())))?);
+            Ok(())
+        };
+        for path in &self.files {
+            read("--data-key-file", path)?;
+        }
+        if let Some(directory) = &self.directory {
+            let refused = |problem: String| Refusal::new("--data-keys", problem, remedy);
+            let paths = in_order(directory)
+                .map_err(|error| refused(format!("{}: {error}", directory.display())))?;
+            if paths.is_empty() {
+                return Err(refused(format!("{} holds no file", directory.display())));
+            }
+            for path in paths {
+                read("--data-keys", &path)?;
+            }
+        }
+        if self.is_none() && self.migration == Migration::Allowed {
+            let problem = "there is no key to seal with";
+            return Err(Refusal::new(
+                "--data-key-migrate",
+                problem,
+                "give --data-key-file too",
+            ));
+        }
+        Keyring::new(&secrets, PURPOSE).map_err(|error| {
+            Refusal::new("--data-key-file", error.to_string(), "name each key once")
+        })
+    }
+}
+
+/// Files of a directory by name. Names that begin with a dot are not keys: so mounted secrets are replaced.
+fn in_order(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && fs::metadata(entry.path())?.is_file() {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Reads the files again whenever they may have changed. What cannot be read leaves the keys as they are.
+pub async fn watch_files(vault: Arc<Vault>) {
+    if vault.files.is_none() {
+        return;
+    }
+    let mut said = String::new();
+    loop {
+        tokio::time::sleep(LOOK_PAUSE).await;
+        let files = vault.files.clone();
+        let Ok(read) = tokio::task::spawn_blocking(move || files.read()).await else {
+            return;
+        };
+        let trouble = match read {
+            Ok(ring) => vault.take_in(ring).err(),
+            Err(refusal) => Some(refusal.to_string()),
+        };
+        let trouble = trouble.unwrap_or_default();
+        if trouble != said && !trouble.is_empty() {
+            tracing::warn!(%trouble, "the key files are not taken: the keys that were read before stay");
+        }
+        said = trouble;
+    }
+}
+
+impl Vault {
+    /// Takes keys in, unless one would go that is needed.
+    fn take_in(&self, ring: Keyring) -> Result<(), String> {
+        let before = self.ring.load();
+        if ring.ids() == before.ids() {
+            return Ok(());
+        }
+        let needed = self.row().map(|row| row.secret_key_id);
+        let needed = needed.and_then(|id| KeyId::from_bytes(&id));
+        if let Some(needed) = needed.filter(|id| ring.find(*id).is_none()) {
+            return Err(format!(
+                "key {needed} seals, and its file is gone: put it back"
+            ));
+        }
+        tracing::info!(keys = ?ring.ids(), before = ?before.ids(), "the key files have changed");
+        self.ring.store(Arc::new(ring));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use helve_proto::command::v1::SealingRow;
+
+    use super::*;
+
+    fn key(directory: &Path, name: &str, byte: u8) -> PathBuf {
+        let path = directory.join(name);
+        fs::write(&path, [byte; 32]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
+    fn in_directory(directory: &Path) -> KeyFiles {
+        KeyFiles {
+            directory: Some(directory.to_owned()),
+            ..KeyFiles::none()
+        }
+    }
+
+    #[test]
+    fn the_newest_key_of_a_directory_is_the_last_by_name_and_hidden_files_are_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let new = key(directory.path(), "2", 2);
+        let old = key(directory.path(), "1", 1);
+        key(directory.path(), ".3", 3);
+        let ring = in_directory(directory.path()).read().unwrap();
+        let files = KeyFiles {
+            files: vec![old, new],
+            ..KeyFiles::none()
+        };
+        assert_eq!(ring.ids(), files.read().unwrap().ids());
+        assert_eq!(ring.ids().len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_and_a_directory_without_keys_are_refused_by_their_flag() {
+        let directory = tempfile::tempdir().unwrap();
+        let refusal = in_directory(directory.path()).read().unwrap_err();
+        assert_eq!(refusal.flag, "--data-keys");
+        let open = key(directory.path(), "1", 1);
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+        let files = KeyFiles {
+            files: vec![open],
+            ..KeyFiles::none()
+        };
+        let refusal = files.read().unwrap_err();
+        assert_eq!(refusal.flag, "--data-key-file");
+        assert!(refusal.problem.contains("chmod 600"), "{refusal}");
+    }
+
+    #[test]
+    fn a_reload_that_would_lose_the_key_that_seals_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (old, new) = (key(directory.path(), "1", 1), key(directory.path(), "2", 2));
+        let files = in_directory(directory.path());
+        let vault = Vault::new(files.clone(), files.read().unwrap());
+        let [first, _] = vault.key_ids()[..] else {
+            panic!("not two keys")
+        };
+        let key_id = bytes::Bytes::copy_from_slice(first.bytes());
+        let sealed = vault.ring.load().find(first).unwrap().seal(
+            &[7; 28],
+            &super::super::SECRET_PLACE,
+            &[9; 32],
+        );
+        let row = SealingRow {
+            key_id: key_id.clone(),
+            secret: sealed.into(),
+            secret_key_id: key_id,
+            index: 1,
+            done: true,
+        };
+        vault.learn(Some(row)).unwrap();
+        fs::remove_file(old).unwrap();
+        let trouble = vault.take_in(files.read().unwrap()).unwrap_err();
+        assert!(trouble.contains("put it back"), "{trouble}");
+        assert_eq!(vault.key_ids().len(), 2);
+        key(directory.path(), "1", 1);
+        fs::remove_file(new).unwrap();
+        vault.take_in(files.read().unwrap()).unwrap();
+        assert_eq!(vault.key_ids(), [first]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Opening the values of a reply.
+
+use bytes::Bytes;
+use helve_proto::v1::{
+    BatchRetrieveReply, BatchStoreReply, CountReply, CreateTokenReply, DeleteKeyReply, DeleteReply,
+    ExistsReply, GetReply, KeyRecord, ListKeysReply, ListReply, ListTenantsReply, ListTokensReply,
+    MintReply, OpenSessionReply, PutReply, RecordInfo, RenewReply, RetrieveReply, RevokeTokenReply,
+    SetTenantReply, StoreReply, TakeReply, TransactReply, transact_reply,
+};
+use helve_seal::{KeyId, Place};
+
+use super::{
+    Vault, hex,
+    seal::{HANDLE, KEY},
+};
+
+/// Why a value is not handed out. It is never handed out as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// This node lacks its key.
+    #[error("the value of `{name}` is sealed under key {key_id}, which this node does not hold")]
+    NoKey {
+        /// Whose value it is.
+        name: String,
+        /// The key.
+        key_id: String,
+    },
+    /// It is not what was sealed for this record.
+    #[error(
+        "the value of `{name}` does not open under key {key_id}: it was damaged, changed, or moved here from another record"
+    )]
+    Damaged {
+        /// Whose value it is.
+        name: String,
+        /// The key.
+        key_id: String,
+    },
+}
+
+/// Whether a reply was asked to hold values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It was.
+    Values,
+    /// Names and times only.
+    Names,
+}
+
+/// What is known of a record, and its value if the reply hands it out.
+pub type See<'a> =
+    dyn FnMut(usize, &mut RecordInfo, Option<&mut Bytes>) -> Result<(), OpenError> + 'a;
+
+/// A reply that says which values it hands out. Every reply does: one that is new does not compile before it has.
+pub trait Values {
+    /// Shows each record in the reply, with the number of the request's target that it belongs to.
+    ///
+    /// # Errors
+    /// What `see` says first.
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError>;
+}
+
+macro_rules! values {
+    (none: $($reply:ty),*) => {$(
+        impl Values for $reply {
+            fn values(&mut self, _: &mut See<'_>) -> Result<(), OpenError> {
+                Ok(())
+            }
+        }
+    )*};
+    (info: $($reply:ty),*) => {$(
+        impl Values for $reply {
+            fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+                self.info.as_mut().map_or(Ok(()), |info| see(0, info, None))
+            }
+        }
+    )*};
+    (value: $($reply:ty),*) => {$(
+        impl Values for $reply {
+            fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+                let value = Some(&mut self.value);
+                self.info.as_mut().map_or(Ok(()), |info| see(0, info, value))
+            }
+        }
+    )*};
+}
+
+values!(none: CountReply, DeleteReply, DeleteKeyReply, ExistsReply, OpenSessionReply);
+values!(none: CreateTokenReply, RevokeTokenReply, ListTokensReply, SetTenantReply, ListTenantsReply);
+values!(info: MintReply, PutReply, RenewReply, StoreReply);
+values!(value: GetReply, TakeReply);
+
+fn record(record: &mut KeyRecord, at: usize, see: &mut See<'_>) -> Result<(), OpenError> {
+    let value = Some(&mut record.value);
+    record
+        .info
+        .as_mut()
+        .map_or(Ok(()), |info| see(at, info, value))
+}
+
+impl Values for RetrieveReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        self.record
+            .as_mut()
+            .map_or(Ok(()), |found| record(found, 0, see))
+    }
+}
+
+impl Values for BatchRetrieveReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        let found = self.keys.iter_mut().enumerate();
+        let mut found = found.filter_map(|(at, key)| Some((at, key.record.as_mut()?)));
+        found.try_for_each(|(at, found)| record(found, at, see))
+    }
+}
+
+impl Values for ListKeysReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        self.records
+            .iter_mut()
+            .try_for_each(|found| record(found, 0, see))
+    }
+}
+
+impl Values for ListReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        self.handles.iter_mut().try_for_each(|handle| {
+            let value = Some(&mut handle.value);
+            handle
+                .info
+                .as_mut()
+                .map_or(Ok(()), |info| see(0, info, value))
+        })
+    }
+}
+
+impl Values for BatchStoreReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        let mut infos = self.infos.iter_mut().enumerate();
+        infos.try_for_each(|(at, info)| see(at, info, None))
+    }
+}
+
+impl Values for TransactReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        let Some(transact_reply::Result::Committed(committed)) = &mut self.result else {
+            return Ok(());
+        };
+        let mut replies = committed.replies.iter_mut().enumerate();
+        replies.try_for_each(|(at, reply)| {
+            let value = (!reply.value.is_empty()).then_some(&mut reply.value);
+            reply
+                .info
+                .as_mut()
+                .map_or(Ok(()), |info| see(at, info, value))
+        })
+    }
+}
+
+impl Vault {
+    /// Opens every value of a reply. `store` says of each of the request's targets in which store it lies; `None`: it is a key.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; what was opened until then must not be handed out.
+    pub fn open<'a>(
+        &self,
+        reply: &mut impl Values,
+        asked: Asked,
+        tenant: &str,
+        store: impl Fn(usize) -> Option<&'a str>,
+    ) -> Result<(), OpenError> {
+        reply.values(&mut |at, info, value| {
+            let key_id = std::mem::take(&mut info.sealed_under);
+            match value {
+                Some(value) if !key_id.is_empty() && asked == Asked::Values => {
+                    *value = self.opened(&key_id, tenant, store(at), info, value)?;
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn opened(
+        &self,
+        key_id: &[u8],
+        tenant: &str,
+        store: Option<&str>,
+        info: &RecordInfo,
+        sealed: &[u8],
+    ) -> Result<Bytes, OpenError> {
+        let (owner, name) = (info.owner.as_str(), info.name.as_str());
+        match store {
+            Some(store) => self.value(key_id, HANDLE, &[tenant, store, owner, name], sealed),
+            None => self.value(key_id, KEY, &[tenant, owner, name], sealed),
+        }
+    }
+
+    /// A value at its place, whose last part is its name.
+    pub(super) fn value(
+        &self,
+        key_id: &[u8],
+        kind: &str,
+        parts: &[&str],
+        sealed: &[u8],
+    ) -> Result<Bytes, OpenError> {
+        let name = || {
+            parts
+                .last()
+                .map_or(String::new(), |name| (*name).to_owned())
+        };
+        let ring = self.ring.load();
+        let key = KeyId::from_bytes(key_id).and_then(|id| ring.find(id));
+        let key = key.ok_or_else(|| OpenError::NoKey {
+            name: name(),
+            key_id: hex(key_id),
+        })?;
+        let mut plain =
+            key.open(&Place { kind, parts }, sealed)
+                .ok_or_else(|| OpenError::Damaged {
+                    name: name(),
+                    key_id: hex(key_id),
+                })?;
+        Ok(std::mem::take(&mut *plain).into())
+    }
+}

@@ -1,0 +1,173 @@
+//! Sealing the values of a command.
+
+use bytes::Bytes;
+use helve_machine::{handle_id, level, limits::FINGERPRINT_BYTES};
+use helve_proto::{
+    command::v1::{Command, command::Operation},
+    v1::{TransactRequest, operation::Operation as Part},
+};
+use helve_seal::{DataKey, KeyId, Place, primitives};
+use sha2::{Digest, Sha256};
+
+use super::{Vault, fresh};
+use crate::stamp::EntropyError;
+
+/// Why a value is not sealed. Nothing was proposed.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// Sealing has not begun.
+    #[error("{0}")]
+    NotYet(String),
+    /// The cluster seals under a key that this node does not hold.
+    #[error("values are sealed under key {0}, which this node does not hold")]
+    NoKey(String),
+    /// The operating system gave no entropy.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+}
+
+/// HMAC over the request.
+pub(super) fn keyed(secret: &[u8; primitives::KEY_BYTES], request: &[u8]) -> Bytes {
+    let tag = primitives::hmac(secret, &[b"helve fingerprint 1 ", request]);
+    Bytes::copy_from_slice(&tag[..FINGERPRINT_BYTES])
+}
+
+/// A digest of the request.
+pub(super) fn unkeyed(request: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&Sha256::digest(request)[..FINGERPRINT_BYTES])
+}
+
+impl Vault {
+    /// Seals every value of a command as the cluster says now, and stamps it with the key and the level that know it. A command
+    /// without values stays as it is. To try again after the cluster changed its mind, begin with the plain command.
+    ///
+    /// # Errors
+    /// See [`SealError`].
+    pub fn seal(&self, command: &mut Command) -> Result<(), SealError> {
+        let operation = command.operation.as_mut();
+        let Some(operation) = operation.filter(|o| helve_machine::sealing::brings_value(o)) else {
+            return Ok(());
+        };
+        self.ready().map_err(SealError::NotYet)?;
+        let row = self.row().unwrap_or_default();
+        if row.key_id.is_empty() {
+            return Ok(());
+        }
+        let ring = self.ring.load();
+        let key = KeyId::from_bytes(&row.key_id).and_then(|id| ring.find(id));
+        let key = key.ok_or_else(|| SealError::NoKey(super::hex(&row.key_id)))?;
+        let into = Into {
+            key,
+            tenant: &command.tenant,
+        };
+        into.operation(operation, &command.minted_ids)?;
+        command.feature_level = level::needed_sealed(operation, &row.key_id);
+        command.sealed_under = row.key_id;
+        Ok(())
+    }
+}
+
+/// Under which key, and for whom.
+pub(super) struct Into<'a> {
+    pub(super) key: &'a DataKey,
+    pub(super) tenant: &'a str,
+}
+
+impl Into<'_> {
+    /// Every operation has a line here, so that a new one with a value is not forgotten.
+    fn operation(&self, operation: &mut Operation, minted: &[String]) -> Result<(), EntropyError> {
+        match operation {
+            Operation::Mint(r) => {
+                let id = minted.first().map_or("", String::as_str);
+                let id = handle_id(&r.id_prefix, id);
+                self.handle([&r.store, &r.owner, &id], &mut r.value)
+            }
+            Operation::Put(r) => self.handle([&r.store, &r.owner, &r.id], &mut r.value),
+            Operation::Store(r) => self.key([&r.owner, &r.key], &mut r.value),
+            Operation::BatchStore(r) => r
+                .items
+                .iter_mut()
+                .try_for_each(|item| self.key([&r.owner, &item.key], &mut item.value)),
+            Operation::Transact(r) => self.parts(r, minted),
+            Operation::Take(_)
+            | Operation::Renew(_)
+            | Operation::Delete(_)
+            | Operation::DeleteKey(_)
+            | Operation::OpenSession(_)
+            | Operation::Tick(_)
+            | Operation::Touch(_)
+            | Operation::AllocateNodeId(_)
+            | Operation::SetClusterId(_)
+            | Operation::RaiseFeatureLevel(_)
+            | Operation::CreateToken(_)
+            | Operation::RevokeToken(_)
+            | Operation::SetTenant(_)
+            | Operation::SetSealing(_)
+            // Made of sealed values already.
+            | Operation::Reseal(_)
+            | Operation::EndSealing(_)
+            | Operation::Probe(_) => Ok(()),
+        }
+    }
+
+    fn parts(&self, request: &mut TransactRequest, minted: &[String]) -> Result<(), EntropyError> {
+        let mut minted = minted.iter();
+        for part in request
+            .operations
+            .iter_mut()
+            .filter_map(|o| o.operation.as_mut())
+        {
+            match part {
+                Part::Mint(r) => {
+                    let id = minted.next().map_or("", String::as_str);
+                    let id = handle_id(&r.id_prefix, id);
+                    self.handle([&r.store, &r.owner, &id], &mut r.value)?;
+                }
+                Part::Put(r) => self.handle([&r.store, &r.owner, &r.id], &mut r.value)?,
+                Part::Store(r) => self.key([&r.owner, &r.key], &mut r.value)?,
+                Part::Take(_) | Part::Renew(_) | Part::Delete(_) | Part::DeleteKey(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle(
+        &self,
+        [store, owner, id]: [&str; 3],
+        value: &mut Bytes,
+    ) -> Result<(), EntropyError> {
+        let parts = [self.tenant, store, owner, id];
+        self.value(
+            &Place {
+                kind: HANDLE,
+                parts: &parts,
+            },
+            value,
+        )
+    }
+
+    pub(super) fn key(
+        &self,
+        [owner, key]: [&str; 2],
+        value: &mut Bytes,
+    ) -> Result<(), EntropyError> {
+        let parts = [self.tenant, owner, key];
+        self.value(
+            &Place {
+                kind: KEY,
+                parts: &parts,
+            },
+            value,
+        )
+    }
+
+    fn value(&self, place: &Place<'_>, value: &mut Bytes) -> Result<(), EntropyError> {
+        *value = self.key.seal(&fresh()?, place, value).into();
+        Ok(())
+    }
+}
+
+/// What the places of handles are called: they bind tenant, store, owner and id.
+pub(super) const HANDLE: &str = "handle";
+/// What the places of keys are called: they bind tenant, owner and key.
+pub(super) const KEY: &str = "key";
