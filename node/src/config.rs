@@ -98,7 +98,7 @@ pub struct Config {
     pub advertise: Option<String>,
     /// The TLS of the ports.
     pub tls: Tls,
-    /// The flags of listeners that are reachable from beyond this machine without TLS, by the operator's word.
+    /// What leaves the node open to others beyond this machine, by the operator's word: listeners without TLS, calls without tokens.
     pub exposed: Vec<&'static str>,
     /// Bytes that must stay free on the data directory's file system.
     pub disk_reserve_bytes: u64,
@@ -159,7 +159,7 @@ impl Config {
         let (client, peer) = (tls.client.as_ref(), tls.peer.as_ref());
         let client_flags = "--tls-cert and --tls-key";
         let peer_flags = "--peer-tls-cert, --peer-tls-key and --peer-tls-ca";
-        let exposed = tls::check_exposure(
+        let mut exposed = tls::check_exposure(
             settings.exposure,
             [
                 ("--listen", listen, client, client_flags),
@@ -178,6 +178,7 @@ impl Config {
             ));
         }
         let auth = auth::check(&settings.auth, settings.operator_token_file.as_ref())?;
+        exposed.extend(auth::check_exposure(settings.exposure, listen, &auth)?);
         Ok(Self {
             seat: settings.seat,
             data_dir: settings.data_dir.clone(),

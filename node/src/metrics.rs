@@ -7,6 +7,8 @@ mod audit;
 #[cfg(feature = "planted")]
 mod planted;
 mod tenants;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fmt,
@@ -360,54 +362,4 @@ fn counter(registry: &mut Registry, name: &str, help: &str, value: u64) {
 
 fn register(registry: &mut Registry, name: &str, help: &str, metric: impl Metric) {
     registry.register(name, help, metric);
-}
-
-#[cfg(test)]
-mod tests {
-    use helve_proto::v1::TenantUsage;
-
-    use super::*;
-
-    #[test]
-    fn a_scrape_states_calls_and_status_in_one_page() {
-        let metrics = Metrics::default();
-        metrics.call("Mint").answered("ok");
-        drop(metrics.call("Get"));
-        let node = NodeStatus {
-            term: 7,
-            log_syncs: 3,
-            wall_off_ms: 11_000,
-            ..Default::default()
-        };
-        let member = Member {
-            id: 2,
-            lag_entries: Some(5),
-            ..Default::default()
-        };
-        let status = StatusReply {
-            node: Some(node),
-            members: vec![member],
-            ..Default::default()
-        };
-        let tenant = TenantInfo {
-            tenant: "default".into(),
-            usage: Some(TenantUsage { rows: 9, bytes: 99 }),
-            ..Default::default()
-        };
-        let page = metrics.encode(&status, &[tenant]).unwrap();
-        for line in [
-            r#"helve_requests_total{rpc="Mint",code="ok"} 1"#,
-            r#"helve_requests_total{rpc="Get",code="cancelled"} 1"#,
-            "helve_requests_in_flight 0",
-            "helve_wall_off_milliseconds 11000",
-            r#"helve_term{group_id="1"} 7"#,
-            r#"helve_live_rows{group_id="1"} 9"#,
-            r#"helve_tenant_live_bytes{group_id="1",tenant="default"} 99"#,
-            r#"helve_log_syncs_total{group_id="1"} 3"#,
-            r#"helve_member_lag_entries{group_id="1",member_id="2"} 5"#,
-        ] {
-            assert!(page.contains(line), "`{line}` is not in\n{page}");
-        }
-        assert!(page.ends_with("# EOF\n"));
-    }
 }

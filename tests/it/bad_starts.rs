@@ -1,5 +1,7 @@
 //! Nodes that must not start: each says which flag is at fault and what to do, and ends with status 2.
 
+mod audit;
+
 use std::{ffi::OsString, fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
 
 use anyhow::Result;
@@ -171,31 +173,6 @@ async fn a_listener_beyond_loopback_is_refused_without_insecure() -> Result<()> 
             .await?;
     }
     Ok(())
-}
-
-#[tokio::test]
-async fn an_audit_log_that_cannot_be_kept_or_trusted_is_refused() -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    for (mode, file) in [(0o755, "none/audit"), (0o777, "audit")] {
-        let arguments = Arguments::good()?;
-        let directory = arguments.directory.path().join("log");
-        fs::create_dir(&directory)?;
-        fs::set_permissions(&directory, fs::Permissions::from_mode(mode))?;
-        arguments
-            .with("--audit-log", directory.join(file).display().to_string())
-            .assert_refused("--audit-log")
-            .await?;
-    }
-    let arguments = Arguments::good()?;
-    let path = |name: &str| arguments.directory.path().join(name).display().to_string();
-    let (log, key) = (path("audit"), path("key"));
-    fs::write(&key, [7; 32])?;
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o644))?;
-    arguments
-        .with("--audit-log", log)
-        .with("--audit-key-file", key)
-        .assert_refused("--audit-key-file")
-        .await
 }
 
 #[tokio::test]

@@ -52,6 +52,11 @@ impl Health {
         self.counters.lost.inc();
     }
 
+    /// Whether there are calls without a line that were not told of.
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed) > 0
+    }
+
     /// How many calls have no line; from now on they count anew.
     pub(super) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)

@@ -52,7 +52,9 @@ impl Writer {
         let mut sync_at = None;
         loop {
             let more = self.receive(sync_at);
-            self.tell_lost();
+            if !self.health.is_failing() {
+                self.tell_lost();
+            }
             if more == More::Never {
                 self.sink.append(stamp::wall_ms(), &Record::Closed);
             }
@@ -70,6 +72,10 @@ impl Writer {
                 Ok(()) => sync_at.or(Some(now + AUDIT_SYNC_SPACING)),
             };
             self.health.note(done);
+            if !self.health.is_failing() && self.health.has_lost() {
+                // It could not be told while nothing could be written.
+                sync_at = Some(now);
+            }
             if more == More::Never {
                 return;
             }

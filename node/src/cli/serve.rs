@@ -105,7 +105,7 @@ pub(crate) struct Args {
     #[arg(long, env = "HELVE_OPERATOR_TOKEN_FILE", value_name = "FILE")]
     operator_token_file: Option<PathBuf>,
 
-    /// Allow listeners beyond this machine without TLS and tokens: whoever reaches them owns the data
+    /// Allow listeners beyond this machine without TLS, and calls without tokens: whoever reaches them owns the data
     #[arg(long, env = "HELVE_INSECURE")]
     insecure: bool,
 

@@ -2,6 +2,7 @@
 
 use std::{
     fmt, fs, io,
+    net::SocketAddr,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -11,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use super::Refusal;
+use super::{Exposure, Refusal};
 
 const FLAG: &str = "--operator-token-file";
 const PREFIX: &str = "hlv_";
@@ -107,6 +108,27 @@ pub(super) fn check(setting: &AuthSetting, file: Option<&PathBuf>) -> Result<Aut
             let operator = file.map(|file| operator(file)).transpose()?;
             Ok(Auth::Tokens { operator })
         }
+    }
+}
+
+/// Whether whoever reaches the client port from beyond this machine may do everything.
+pub(super) fn check_exposure(
+    exposure: Exposure,
+    listen: SocketAddr,
+    auth: &Auth,
+) -> Result<Option<&'static str>, Refusal> {
+    if *auth != Auth::None || listen.ip().to_canonical().is_loopback() {
+        return Ok(None);
+    }
+    match exposure {
+        Exposure::Insecure => Ok(Some("--auth none")),
+        Exposure::Loopback => Err(Refusal::new(
+            "--listen",
+            format!(
+                "{listen} is reachable from beyond this machine, and without tokens whoever reaches it owns the data"
+            ),
+            "pass --auth tokens and --operator-token-file (`helve token secret` makes the file), listen on 127.0.0.1, or pass --insecure if you vouch for the network",
+        )),
     }
 }
 

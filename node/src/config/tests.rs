@@ -46,6 +46,7 @@ fn said(flags: &[(&str, &str)]) -> Settings {
                 let entries = value.split(',').filter(|entry| !entry.is_empty());
                 settings.peers = entries.map(Into::into).collect();
             }
+            "--auth" => settings.auth = AuthSetting::Tokens,
             "--insecure" => settings.exposure = Exposure::Insecure,
             "--tls-cert" => settings.tls.cert = Some(value.into()),
             "--tls-key" => settings.tls.key = Some(value.into()),

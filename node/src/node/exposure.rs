@@ -7,13 +7,13 @@ use tokio::time::sleep;
 /// Between two times that it is said.
 const EVERY: Duration = Duration::from_secs(600);
 
-/// Says which listeners beyond this machine have no TLS.
+/// Says what leaves the node open to others beyond this machine.
 pub(super) fn say(exposed: &[&'static str]) {
     if !exposed.is_empty() {
-        let listeners = exposed.join(", ");
+        let open = exposed.join(", ");
         tracing::warn!(
-            listeners,
-            "--insecure: these are reachable from beyond this machine without TLS, and whoever is on the way reads and changes what passes"
+            open,
+            "--insecure: whoever reaches these from beyond this machine, or is on the way, reads and changes what passes"
         );
     }
 }

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
-use super::{Addresses, StartError, background::Background};
+use super::{Addresses, StartError, background::Background, exposure};
 use crate::{
     config::Config,
     connections::{self, Bounds, Connection},
@@ -46,6 +46,7 @@ fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartErr
 
 impl Listeners {
     pub(super) fn bind(config: &Config) -> Result<Self, StartError> {
+        exposure::say(&config.exposed);
         Ok(Self {
             client: bind("--listen", config.listen)?,
             peer: bind("--peer-listen", config.peer_listen)?,
@@ -92,7 +93,7 @@ pub(super) async fn serve_peers(
 pub(super) struct ClientPorts<'a> {
     pub(super) client: &'a TcpListener,
     pub(super) http: &'a TcpListener,
-    pub(super) tls: Option<&'a Arc<PortTls>>,
+    pub(super) tls: Option<Arc<PortTls>>,
 }
 
 /// What comes in at them.
@@ -111,10 +112,10 @@ impl ClientPorts<'_> {
         // Within the machine probes need no certificates; CockroachDB and others have it so, too.
         let beyond = !http.local_addr()?.ip().to_canonical().is_loopback();
         Ok(Opened {
-            callers: connections::let_in(client, self.tls.cloned(), Bounds::of_clients()),
+            callers: connections::let_in(client, self.tls.clone(), Bounds::of_clients()),
             http: HttpPort {
                 listener: tokio::net::TcpListener::from_std(http)?,
-                tls: self.tls.filter(|_| beyond).cloned(),
+                tls: self.tls.clone().filter(|_| beyond),
             },
         })
     }

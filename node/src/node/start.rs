@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Addresses, Node, Tasks,
     background::Background,
-    exposure,
     listeners::{ClientPorts, Listeners, serve_clients, serve_peers},
     refusal::StartError,
     waiting::WaitingRoom,
@@ -126,17 +125,13 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let (storage, audit) = open(&config).await?;
     let listeners = Listeners::bind(&config)?;
     let addresses = listeners.addresses()?;
-    exposure::say(&config.exposed);
     let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
     let service_runtime = OwnRuntime::start("helve-service", config.tuning.service_threads)?;
-    let identity = Arc::new(identify(&config, &storage.known, &addresses));
-    if storage.has_past {
-        identity.set_past();
-    }
+    let identity = Arc::new(identify(&config, &storage, &addresses));
     let ports = ClientPorts {
         client: &listeners.client,
         http: &listeners.http,
-        tls: config.tls.client.as_ref(),
+        tls: config.tls.client.clone(),
     };
     let waiting = || WaitingRoom::open(&ports, &identity, &service_runtime);
     if identity.is_removed() {
@@ -154,7 +149,6 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         beginning = begin(&config, &storage, &identity, waiting) => beginning?,
         broken = peer_port.broken() => return Err(broken.into()),
     };
-    let client_tls = config.tls.client.clone();
     let parts = Parts {
         config,
         storage,
@@ -168,11 +162,6 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     running.send_replace(Some(core.running.clone()));
     let (misplaced, keyless) = parts.background(&core, &mut background);
     let clients_stop = CancellationToken::new();
-    let ports = ClientPorts {
-        client: &listeners.client,
-        http: &listeners.http,
-        tls: client_tls.as_ref(),
-    };
     let client_ports = serve_clients(
         &ports,
         &core.services,
@@ -218,7 +207,8 @@ async fn open(config: &Config) -> Result<(Storage, Audit), StartError> {
     opened.await.map_err(io::Error::other)?
 }
 
-fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Identity {
+fn identify(config: &Config, storage: &Storage, addresses: &Addresses) -> Identity {
+    let known = &storage.known;
     let peer_address = config.peers.get(&config.seat).cloned();
     let record = NodeRecord {
         uuid: known.uuid.clone(),
@@ -233,6 +223,9 @@ fn identify(config: &Config, known: &NodeIdentity, addresses: &Addresses) -> Ide
     let identity = Identity::new(record, known.node_id, known.cluster_id.clone())
         .dialling(Dialler::new(config.tls.peer.clone()));
     identity.set_member_at(known.member_at);
+    if storage.has_past {
+        identity.set_past();
+    }
     if known.removed {
         identity.set_removed();
     }

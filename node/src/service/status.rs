@@ -106,14 +106,8 @@ impl From<Failure> for Problem {
                 Reason::NoLeader,
                 "no leader answered within the deadline, and the call was not executed: retry, or look at `helve status`",
             ),
-            Failure::Lagging => overloaded(
-                "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`",
-                limits::OVERLOADED_RETRY_AFTER,
-            ),
-            Failure::Overloaded => overloaded(
-                "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`",
-                limits::OVERLOADED_RETRY_AFTER,
-            ),
+            Failure::Lagging => overloaded(LAGGING, limits::OVERLOADED_RETRY_AFTER),
+            Failure::Overloaded => overloaded(OVERLOADED, limits::OVERLOADED_RETRY_AFTER),
             Failure::Unrecorded => unrecorded(),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
@@ -195,6 +189,9 @@ fn switch_problem(error: &SwitchError) -> Problem {
         },
     }
 }
+const LAGGING: &str = "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`";
+
+const OVERLOADED: &str = "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`";
 
 const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
 

@@ -80,14 +80,15 @@ fn half_given_or_unfit_certificates_are_refused() {
 }
 
 #[test]
-fn a_listener_beyond_loopback_needs_tls_of_its_own_kind_or_the_operators_word() {
+fn a_listener_beyond_loopback_needs_tls_of_its_own_kind_and_tokens_or_the_operators_word() {
     let directory = tempfile::tempdir().unwrap();
     let at = house(directory.path());
     let (cert, key, ca) = (at("node.crt"), at("node.key"), at("ca.crt"));
     let client = [(CERT, cert.as_str()), (KEY, &key)];
     let peer = [(PEER_CERT, cert.as_str()), (PEER_KEY, &key), (PEER_CA, &ca)];
     let beyond = "beyond this machine";
-    let clients_beyond = [("--listen", "192.0.2.1:7400"), client[0], client[1]];
+    let listen = ("--listen", "192.0.2.1:7400");
+    let clients_beyond = [listen, client[0], client[1], ("--auth", "tokens")];
     let peers_beyond = ("--peer-listen", "192.0.2.1:7401");
     let peer_only = [peers_beyond, client[0], client[1]];
     let http_only = [
@@ -97,17 +98,25 @@ fn a_listener_beyond_loopback_needs_tls_of_its_own_kind_or_the_operators_word() 
         peer[2],
     ];
     refused(&[
+        (&[listen, ("--auth", "tokens")], "--listen", "without TLS"),
+        (&clients_beyond[..3], "--listen", "without tokens"),
         (&peer_only, "--peer-listen", beyond),
         (&http_only, "--http-listen", beyond),
     ]);
     let config = Config::check(&said(&clients_beyond)).unwrap();
     assert!(config.exposed.is_empty() && config.tls.client.is_some());
     assert!(Config::check(&said(&[peers_beyond, peer[0], peer[1], peer[2]])).is_ok());
-    let vouched = [peers_beyond, client[0], client[1], ("--insecure", "")];
+    let vouched = [
+        listen,
+        peers_beyond,
+        client[0],
+        client[1],
+        ("--insecure", ""),
+    ];
     let config = Config::check(&said(&vouched)).unwrap();
     assert_eq!(
         config.exposed,
-        ["--peer-listen"],
+        ["--peer-listen", "--auth none"],
         "to be spoken of in the log"
     );
 }

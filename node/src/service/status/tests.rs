@@ -50,6 +50,8 @@ fn every_refusal_has_its_reason() {
             "FORMAT_NEWER",
         ),
         (Refusal::TooLarge, Code::InvalidArgument, "TOO_LARGE"),
+        (Refusal::NoTenant, Code::NotFound, "NO_TENANT"),
+        (Refusal::TokenExists, Code::FailedPrecondition, "CONFLICT"),
     ];
     for (refusal, code, reason) in table {
         let reply = Problem::from(refused(refusal)).into_reply();

@@ -154,7 +154,9 @@ async fn a_peer_is_let_in_by_a_nodes_certificate_of_the_same_ca_alone() {
     let elsewhere = comes_in(&port, own, "elsewhere").await.unwrap_err();
     assert!(elsewhere.contains("elsewhere"), "{elsewhere}");
     let other_ca = comes_in(&port, dial(&strange, "c"), "localhost").await;
-    assert!(other_ca.unwrap_err().contains("UnknownIssuer"));
+    // Both CAs have the same name, so that only the signature tells them apart.
+    let other_ca = other_ca.unwrap_err();
+    assert!(other_ca.contains("invalid peer certificate"), "{other_ca}");
     // Of the same CA, but a client's: it knows the node, which does not take it for one.
     house.client("caller");
     let caller = dial(&house, "caller");
