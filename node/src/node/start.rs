@@ -46,7 +46,7 @@ use crate::{
     read_index::Reader,
     runtime::OwnRuntime,
     service::{
-        Services,
+        Door, Services,
         peer::{PeerServer, Running},
     },
     stamp::{self, Stamper},
@@ -370,14 +370,15 @@ impl Parts {
             proposer.clone(),
             consensus.clone(),
         );
+        let auth = self.config.auth.clone();
+        let door = Door::new(auth, Arc::new(reader.clone()), self.audit.clone());
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
             Arc::new(metrics),
-            self.config.auth.clone(),
-            self.audit.clone(),
+            door,
             (Arc::clone(&vault), switch.clone()),
         );
         let running = Running {

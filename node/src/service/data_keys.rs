@@ -17,7 +17,11 @@ use helve_seal::KeyId;
 use tokio::time::Instant;
 
 use super::{Services, failure::Failure};
-use crate::{limits, read_index::ReadView, vault::Target};
+use crate::{
+    limits,
+    read_index::{Place, ReadView},
+    vault::Target,
+};
 
 /// Rows that are counted in one view.
 const TALLY_ROWS: u64 = 1024;
@@ -64,7 +68,10 @@ impl Services {
                 let rest = tally(view.view, limits::GROUP_ID, &key, TALLY_ROWS, into)?;
                 Ok(Read::Answer((records, kept, rest)))
             };
-            let counted = self.reader.read_applied(deadline, stretch).await;
+            let counted = self
+                .reader
+                .read_applied(deadline, Place::Disk, stretch)
+                .await;
             let (Ok(Read::Answer((records, kept, rest))), true) =
                 (counted, Instant::now() < deadline)
             else {

@@ -36,7 +36,7 @@ use crate::{
 const FIRST_OPERATOR: &str = "operator";
 
 /// Lets callers in.
-pub(crate) struct Door {
+pub struct Door {
     auth: Auth,
     reader: Arc<Reader>,
     audit: Audit,
@@ -65,12 +65,18 @@ pub(super) async fn enter(
 
 impl Door {
     /// Asks for tokens as the configuration says, and looks them up in the applied rows.
-    pub(crate) fn new(auth: Auth, reader: Arc<Reader>, audit: Audit) -> Self {
+    #[must_use]
+    pub fn new(auth: Auth, reader: Arc<Reader>, audit: Audit) -> Self {
         Self {
             auth,
             reader,
             audit,
         }
+    }
+
+    /// Where those who are turned away are recorded.
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     /// Whether the caller may make the call with this path.

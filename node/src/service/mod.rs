@@ -60,19 +60,18 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, service::Routes, transport::Server};
 use tonic_health::pb::health_server::HealthServer;
 
+pub use self::door::Door;
 use self::{
     admit::{Admitted, Gate},
     arriving::Harbour,
     audited::{Peer, Witness},
     caller::Caller,
-    door::Door,
     failure::Failure,
     status::Problem,
     target::{Target, Targets},
 };
 use crate::{
     audit::{Audit, Class},
-    config::Auth,
     connections::Connection,
     digest::Digester,
     leadership::Leadership,
@@ -120,11 +119,10 @@ impl Services {
         leadership: Arc<Leadership>,
         digester: Digester,
         metrics: Arc<Metrics>,
-        auth: Auth,
-        audit: Audit,
+        door: Door,
         (vault, switch): (Arc<Vault>, Switch),
     ) -> Arc<Self> {
-        let door = Arc::new(Door::new(auth, Arc::clone(&reader), audit.clone()));
+        let audit = door.audit().clone();
         let gate = Gate::default();
         let stopping = CancellationToken::new();
         Arc::new(Self {
@@ -137,7 +135,7 @@ impl Services {
             vault,
             switch,
             gate,
-            door,
+            door: Arc::new(door),
             stopping,
         })
     }
@@ -233,7 +231,9 @@ fn stores(request: &impl Targets) -> Vec<Option<String>> {
     request.targets(&mut |target| {
         stores.push(match target {
             Target::Handle { store, .. } | Target::Store { store, .. } => Some(store.to_owned()),
-            Target::Key { .. } | Target::Keys { .. } => None,
+            Target::Key { .. } | Target::Keys { .. } | Target::Tenant(_) | Target::Token { .. } => {
+                None
+            }
         });
     });
     stores
