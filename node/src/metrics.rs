@@ -102,9 +102,13 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows what the audit log counts, too.
-    pub(crate) fn show_audit(&mut self, counters: &AuditCounters) {
-        counters.register(&mut self.registry);
+    /// Shows what the audit log counts, too, if there is one.
+    pub(crate) fn showing(audit: Option<&AuditCounters>) -> Self {
+        let mut metrics = Self::default();
+        if let Some(counters) = audit {
+            counters.register(&mut metrics.registry);
+        }
+        metrics
     }
 
     /// Counts a call in. It counts as `cancelled` unless [`CallTimer::answered`] is called.

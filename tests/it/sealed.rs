@@ -1,8 +1,10 @@
 //! Values sealed at rest: what the disks hold, what a node without its key does, and rotation while callers go on.
 
+mod keys;
+
 use std::{
     fs,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -21,43 +23,17 @@ use helve_proto::{
 };
 use helve_tests::{
     caller::{Caller, new_identity, reason, with_deadline},
-    cluster::{Cluster, Setup},
+    cluster::Cluster,
     wait::{Look, until},
 };
-use tempfile::TempDir;
 use tonic::Status;
 
+use self::keys::Keys;
 use super::{nodes, replay, revisions};
 
 /// What no disk may hold.
 const MARK: &[u8] = b"the-plaintext-that-nobody-may-find-on-a-disk";
 const REFUSED: i32 = 2;
-
-/// A directory of keys that every node reads.
-struct Keys(TempDir);
-
-impl Keys {
-    fn new() -> Result<Self> {
-        let keys = Self(tempfile::tempdir()?);
-        keys.add("1.key", 1)?;
-        Ok(keys)
-    }
-
-    fn add(&self, name: &str, byte: u8) -> Result<()> {
-        let path = self.0.path().join(name);
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
-        std::io::Write::write_all(&mut &file, &[byte; 32])?;
-        Ok(())
-    }
-
-    fn setup(&self) -> Setup {
-        nodes(3).with("HELVE_DATA_KEYS", &self.0.path().display().to_string())
-    }
-}
 
 async fn key_status(caller: &Caller) -> Result<DataKeyStatusReply, Status> {
     let mut client = ClusterServiceClient::new(caller.channel());

@@ -157,17 +157,13 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         stamper: Arc::default(),
     };
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
-    let mut background = Background::on(service_runtime.handle());
+    let runtime = service_runtime.handle();
+    let mut background = Background::on(runtime);
     let core = parts.core(&consensus, &mut background);
     running.send_replace(Some(core.running.clone()));
     let (misplaced, keyless) = parts.background(&core, &mut background);
     let clients_stop = CancellationToken::new();
-    let client_ports = serve_clients(
-        &ports,
-        &core.services,
-        &clients_stop,
-        service_runtime.handle(),
-    )?;
+    let client_ports = serve_clients(&ports, &core.services, &clients_stop, runtime)?;
     let tasks = Tasks {
         background,
         client_ports,
@@ -358,10 +354,6 @@ impl Parts {
         background.run("certificates", certificates.clone().watch());
         let leadership =
             Leadership::new(consensus.clone(), log, disk, contact, stamper, certificates);
-        let mut metrics = Metrics::default();
-        if let Some(counters) = self.audit.counters() {
-            metrics.show_audit(counters);
-        }
         let vault = Arc::clone(&self.storage.vault);
         let members = Members::new(consensus.clone(), links, Arc::clone(&vault));
         let switch = Switch::new(
@@ -377,7 +369,7 @@ impl Parts {
             Arc::new(reader.clone()),
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
-            Arc::new(metrics),
+            Arc::new(Metrics::showing(self.audit.counters())),
             door,
             (Arc::clone(&vault), switch.clone()),
         );

@@ -2,7 +2,7 @@
 //! make.
 //!
 //! A token costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
-//! applied it. Whoever has no valid token hears the same, whether the token was never made, has expired or was revoked.
+//! applied it. One that is not there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same, whether the token was never made, has expired or was revoked.
 
 use std::sync::Arc;
 
@@ -135,14 +135,15 @@ impl Door {
         let look = move |view: &ReadView<'_>| {
             granted(view.view, limits::GROUP_ID, hash.bytes()).map(Read::Answer)
         };
-        match self
-            .reader
-            .read_applied(deadline, Place::Memory, look)
-            .await?
-        {
-            Read::Answer(Some(grant)) => Ok(Caller::of_token(hash, grant)),
-            _ => Err(Failure::Unauthenticated),
+        let reader = &self.reader;
+        let known = reader.read_applied(deadline, Place::Memory, look).await?;
+        if let Read::Answer(Some(grant)) = known {
+            return Ok(Caller::of_token(hash, grant));
         }
+        // A token may have been made just now, at another node.
+        let made = reader.read(limits::TENANT, deadline, Place::Memory, look);
+        let grant = made.await?.ok_or(Failure::Unauthenticated)?;
+        Ok(Caller::of_token(hash, grant))
     }
 }
 

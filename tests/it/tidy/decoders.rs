@@ -155,11 +155,6 @@ const DECODERS: &[Decoder] = &[
         "a_timeout_that_a_client_makes_up_is_refused_or_bounded",
     ),
     no_client(
-        "client/src/state_codec/key.rs",
-        "decode",
-        "the operator's file",
-    ),
-    no_client(
         "client/src/state_codec/keys.rs",
         "parse",
         "the operator's command line",

@@ -37,7 +37,11 @@ pub(crate) struct NewArgs {
 ///
 /// Counts the rows of the first node that answers. Values that are kept for retries go by themselves, with their replay sessions.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_long_help = "Exit status: 0 shown, 3 no node answers.")]
+#[command(after_long_help = "Examples:
+  helve data-key status --endpoints 127.0.0.1:7400
+  helve data-key status --output json
+
+Exit status: 0 shown, 3 no node answers.")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -72,9 +76,10 @@ pub(crate) struct RotateArgs {
 ///
 /// For a cluster that shall run without keys. Start the nodes without key files once this is done.
 #[derive(Debug, Clone, clap::Args)]
-#[command(
-    after_long_help = "Exit status: 0 nothing is sealed any more, 3 not possible now, or the cluster cannot answer."
-)]
+#[command(after_long_help = "Examples:
+  helve data-key unseal --endpoints 127.0.0.1:7400
+
+Exit status: 0 nothing is sealed any more, 3 not possible now, or the cluster cannot answer.")]
 pub(crate) struct UnsealArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,

@@ -1,0 +1,35 @@
+//! Keys in files, as every node of a test reads them.
+
+use std::{fs, os::unix::fs::OpenOptionsExt as _};
+
+use anyhow::Result;
+use helve_tests::cluster::Setup;
+use tempfile::TempDir;
+
+use super::nodes;
+
+/// A directory of keys that every node reads.
+pub(super) struct Keys(pub(super) TempDir);
+
+impl Keys {
+    pub(super) fn new() -> Result<Self> {
+        let keys = Self(tempfile::tempdir()?);
+        keys.add("1.key", 1)?;
+        Ok(keys)
+    }
+
+    pub(super) fn add(&self, name: &str, byte: u8) -> Result<()> {
+        let path = self.0.path().join(name);
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        std::io::Write::write_all(&mut &file, &[byte; 32])?;
+        Ok(())
+    }
+
+    pub(super) fn setup(&self) -> Setup {
+        nodes(3).with("HELVE_DATA_KEYS", &self.0.path().display().to_string())
+    }
+}
