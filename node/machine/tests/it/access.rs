@@ -232,8 +232,10 @@ fn tenants_are_listed_with_their_quotas_and_what_they_use() {
         let request = ListTenantsRequest {
             tenant: tenant.to_owned(),
         };
-        let answer = |rows: &_, scope: &_| list_tenants(rows, scope, &request);
-        tried.0.read(START_MS + 4, answer).tenants
+        let answered = tried.0.read(START_MS + 4, |rows, scope| {
+            list_tenants(rows, scope, &request)
+        });
+        answered.tenants
     };
     assert_eq!(list("none"), []);
     let names: Vec<_> = list("").into_iter().map(|info| info.tenant).collect();

@@ -159,7 +159,7 @@ fn a_command_needs_identity_fingerprint_and_minted_ids() {
         Reason::BadRequest
     );
     assert_eq!(
-        spoil(|command| command.feature_level += 1),
+        spoil(|command| command.feature_level = limits::FEATURE_LEVEL + 1),
         Reason::FormatNewer
     );
 }
