@@ -2,7 +2,8 @@
 //! make.
 //!
 //! A token costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
-//! applied it. One that is not there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same, whether the token was never made, has expired or was revoked.
+//! applied it. One that is not there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no
+//! valid token hears the same, whether the token was never made, has expired or was revoked.
 
 use std::sync::Arc;
 
