@@ -15,6 +15,15 @@ use super::{
     server::{Server, find, free_port},
 };
 
+/// moto looks at the condition of a put and then carries it out, in two steps: two puts at once may both find it fulfilled, and one
+/// of them is lost. So it is served one request at a time, to be as atomic as what it stands for.
+const ONE_AT_A_TIME: &str = "
+import sys, moto.server
+serve = moto.server.run_simple
+moto.server.run_simple = lambda *given, **named: serve(*given, **{**named, 'threaded': False})
+moto.server.main(sys.argv[1:])
+";
+
 async fn start() -> Option<Server> {
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
@@ -22,8 +31,15 @@ async fn start() -> Option<Server> {
     let installed = home.join(".cache/helve/moto/bin");
     let program = find("moto_server", "moto", &[installed])?;
     let port = free_port();
-    let mut command = Command::new(program);
+    let beside = program.with_file_name("python3");
+    let python = if beside.is_file() {
+        beside
+    } else {
+        "python3".into()
+    };
+    let mut command = Command::new(python);
     command
+        .args(["-c", ONE_AT_A_TIME])
         .args(["-H", "127.0.0.1", "-p", &port.to_string()])
         .stderr(Stdio::null());
     Some(Server::start(&mut command, port).await)
