@@ -202,16 +202,16 @@ async fn read_everywhere(cluster: &Cluster, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// The files below a directory that hold the mark, compressed ones aside.
-fn files_with_mark(directory: &Path) -> Result<Vec<String>> {
+/// The files below a directory that hold these bytes, compressed ones aside.
+pub(super) fn files_with(mark: &[u8], directory: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(files_with_mark(&path)?);
+            found.extend(files_with(mark, &path)?);
         } else if fs::read(&path)?
-            .windows(MARK.len())
-            .any(|part| part == MARK)
+            .windows(mark.len())
+            .any(|part| part == mark)
         {
             found.push(path.display().to_string());
         }
@@ -231,7 +231,7 @@ async fn on_disk(cluster: &mut Cluster) -> Result<Vec<String>> {
     for seat in cluster.seats() {
         cluster.node(seat).terminate()?;
         cluster.node_mut(seat).stopped().await?;
-        found.extend(files_with_mark(&cluster.data_directory(seat))?);
+        found.extend(files_with(MARK, &cluster.data_directory(seat))?);
     }
     Ok(found)
 }
