@@ -1,16 +1,17 @@
 //! `helve cert`: certificates for development, and for clusters without a PKI of the house.
 
-mod files;
+pub(super) mod files;
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use serde::Serialize;
 
-use self::files::{Replace, read_authority, write_pair};
+use self::files::Place;
 use super::{
     ending::{Ending, Outcome},
     output::{OutputArgs, table},
+    whole_file::Replace,
 };
 use crate::tls::authority::{Authority, Issued, Life};
 
@@ -122,6 +123,15 @@ struct PlaceArgs {
     output: OutputArgs,
 }
 
+impl PlaceArgs {
+    fn place(&self) -> Place<'_> {
+        Place {
+            flag: "--dir",
+            dir: &self.dir,
+        }
+    }
+}
+
 /// What was made.
 #[derive(Serialize)]
 struct Made {
@@ -158,7 +168,10 @@ pub(crate) fn run(command: &Command) -> Outcome {
 
 fn ca(args: &CaArgs) -> anyhow::Result<Made> {
     let (_, issued) = Authority::make(&args.name, Life::of(DAY * args.days)).context("--name")?;
-    let (certificate, key) = write_pair(&args.place.dir, "ca", &issued, Replace::Never)?;
+    let [certificate, key] = args
+        .place
+        .place()
+        .write_pair("ca", &issued, Replace::Never)?;
     Ok(Made {
         name: args.name.clone(),
         hosts: Vec::new(),
@@ -169,14 +182,16 @@ fn ca(args: &CaArgs) -> anyhow::Result<Made> {
 }
 
 fn node(args: &NodeArgs) -> anyhow::Result<Made> {
-    let issued = read_authority(&args.issue.place.dir)?
+    let authority = args.issue.place.place().authority()?;
+    let issued = authority
         .node(&args.name, &args.host, Life::of(DAY * args.issue.days))
         .context("--name or --host")?;
     args.issue.made(&args.name, args.host.clone(), &issued)
 }
 
 fn client(args: &ClientArgs) -> anyhow::Result<Made> {
-    let issued = read_authority(&args.issue.place.dir)?
+    let authority = args.issue.place.place().authority()?;
+    let issued = authority
         .client(&args.name, Life::of(DAY * args.issue.days))
         .context("--name")?;
     args.issue.made(&args.name, Vec::new(), &issued)
@@ -189,7 +204,7 @@ impl IssueArgs {
         } else {
             Replace::Never
         };
-        let (certificate, key) = write_pair(&self.place.dir, name, issued, replace)?;
+        let [certificate, key] = self.place.place().write_pair(name, issued, replace)?;
         Ok(Made {
             name: name.to_owned(),
             hosts,

@@ -6,8 +6,12 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, Line};
-use helve_proto::v1::{CallIdentity, call_identity::Identity};
+use helve_proto::{
+    ERROR_DOMAIN, Reason,
+    v1::{CallIdentity, call_identity::Identity},
+};
 use tonic::{Code, Request, Status, transport::Endpoint};
+use tonic_types::StatusExt as _;
 
 pub(crate) use self::tls::TlsArgs;
 use super::{duration, ending::Ending};
@@ -157,5 +161,16 @@ pub(crate) fn ending(status: &Status) -> Ending {
             Ending::Refused(error)
         }
         _ => Ending::Unanswered(error),
+    }
+}
+
+/// Why a node refused; `None` if the answer is none of Helve's.
+#[must_use]
+pub(crate) fn reason(status: &Status) -> Option<Reason> {
+    let info = status.get_details_error_info()?;
+    if info.domain == ERROR_DOMAIN {
+        Reason::parse(&info.reason)
+    } else {
+        None
     }
 }

@@ -2,7 +2,7 @@
 
 mod args;
 
-use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use helve_client::{Line, v1::Unit};
@@ -21,6 +21,7 @@ use super::{
     cluster::{ClusterArgs, ending, request},
     ending::{Ending, Outcome},
     output::OutputArgs,
+    whole_file::{self, Readers, Replace},
 };
 use crate::{stamp, vault::PURPOSE};
 
@@ -29,8 +30,9 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// A leader that makes no progress for so long cannot.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
+/// A key that was made.
 #[derive(Serialize)]
-struct Made {
+pub(super) struct Made {
     file: String,
     key_id: String,
 }
@@ -76,21 +78,18 @@ fn new(args: &NewArgs) -> Outcome {
         .print(&made, |made| format!("{}: key {}", made.file, made.key_id))
 }
 
-fn make(path: &Path) -> anyhow::Result<Made> {
+/// Makes a key in a new file.
+///
+/// # Errors
+/// If the file is there already or cannot be written, or the operating system gives no randomness.
+pub(super) fn make(path: &Path) -> anyhow::Result<Made> {
     let bytes = Zeroizing::new(stamp::random::<32>()?);
     let secret = Secret::new(*bytes)?;
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    let named = || path.display().to_string();
-    let mut file = file.with_context(named)?;
-    file.write_all(&*bytes)
-        .and_then(|()| file.sync_all())
-        .with_context(named)?;
+    let file = path.display().to_string();
+    whole_file::write(path, &*bytes, Readers::Owner, Replace::Never)
+        .with_context(|| file.clone())?;
     Ok(Made {
-        file: named(),
+        file,
         key_id: DataKey::new(&secret, PURPOSE).id().to_string(),
     })
 }

@@ -18,6 +18,7 @@ mod findings;
 mod flows;
 mod handle;
 mod healthcheck;
+mod init;
 mod key;
 mod leader;
 mod lifetime;
@@ -40,6 +41,7 @@ mod status;
 mod tests;
 mod token;
 mod value;
+mod whole_file;
 
 use std::process::ExitCode;
 
@@ -113,6 +115,7 @@ enum Command {
     Snapshot(snapshot::Args),
     Digest(digest::Args),
     Healthcheck(healthcheck::Args),
+    Init(init::Args),
     #[command(subcommand)]
     Cert(cert::Command),
     Mcp(mcp::Args),
@@ -188,6 +191,7 @@ impl Command {
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
+            Self::Init(args) => init::run(&args),
             Self::Cert(command) => cert::run(&command),
             Self::Mcp(args) => mcp::run(&args).await,
             Self::Cart(args) => cart::run(&args).await,

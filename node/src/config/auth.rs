@@ -67,6 +67,40 @@ impl TokenHash {
         is_token.then(|| Self::of(token))
     }
 
+    /// Of the token in a file, which `flag` named.
+    ///
+    /// # Errors
+    /// If the file cannot be read, can be read by everyone, or holds no token.
+    pub fn from_file(flag: &'static str, file: &Path) -> Result<Self, Refusal> {
+        // What was meant as a token must not be repeated in a log.
+        if file.to_string_lossy().starts_with(PREFIX) {
+            return Err(Refusal::new(
+                flag,
+                "it is a token: a command line can be read by every user of this machine",
+                "revoke that token if it is in use, write a new one to a file that nobody else can read, and name the file",
+            ));
+        }
+        let refused = |problem: String, remedy: &str| Refusal::new(flag, problem, remedy);
+        let shown = file.display();
+        let unread = |error: io::Error| {
+            refused(
+                format!("{shown} cannot be read: {error}"),
+                "name a file that this user can read",
+            )
+        };
+        if fs::metadata(file).map_err(unread)?.mode() & WORLD_READABLE != 0 {
+            let remedy = "chmod 600 it, and make a new token if others may have read it";
+            return Err(refused(format!("{shown} can be read by everyone"), remedy));
+        }
+        let text = Zeroizing::new(fs::read_to_string(file).map_err(unread)?);
+        Self::parse(text.trim()).ok_or_else(|| {
+            refused(
+                format!("{shown} holds no token"),
+                "make one: helve token secret --out FILE",
+            )
+        })
+    }
+
     /// The 32 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
@@ -105,7 +139,9 @@ pub(super) fn check(setting: &AuthSetting, file: Option<&PathBuf>) -> Result<Aut
             "pass --auth tokens, or leave the file away",
         )),
         (AuthSetting::Tokens, file) => {
-            let operator = file.map(|file| operator(file)).transpose()?;
+            let operator = file
+                .map(|file| TokenHash::from_file(FLAG, file))
+                .transpose()?;
             Ok(Auth::Tokens { operator })
         }
     }
@@ -130,36 +166,6 @@ pub(super) fn check_exposure(
             "pass --auth tokens and --operator-token-file (`helve token secret` makes the file), listen on 127.0.0.1, or pass --insecure if you vouch for the network",
         )),
     }
-}
-
-fn operator(file: &Path) -> Result<TokenHash, Refusal> {
-    // What was meant as a token must not be repeated in a log.
-    if file.to_string_lossy().starts_with(PREFIX) {
-        return Err(Refusal::new(
-            FLAG,
-            "it is a token: a command line can be read by every user of this machine",
-            "revoke that token if it is in use, write a new one to a file that nobody else can read, and name the file",
-        ));
-    }
-    let refused = |problem: String, remedy: &str| Refusal::new(FLAG, problem, remedy);
-    let shown = file.display();
-    let unread = |error: io::Error| {
-        refused(
-            format!("{shown} cannot be read: {error}"),
-            "name a file that this user can read",
-        )
-    };
-    if fs::metadata(file).map_err(unread)?.mode() & WORLD_READABLE != 0 {
-        let remedy = "chmod 600 it, and make a new token if others may have read it";
-        return Err(refused(format!("{shown} can be read by everyone"), remedy));
-    }
-    let text = Zeroizing::new(fs::read_to_string(file).map_err(unread)?);
-    TokenHash::parse(text.trim()).ok_or_else(|| {
-        refused(
-            format!("{shown} holds no token"),
-            "make one: helve token secret --out FILE",
-        )
-    })
 }
 
 #[cfg(test)]

@@ -104,6 +104,18 @@ impl NamedFile {
         }
     }
 
+    /// What the certificate in it says.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds none.
+    pub fn certificate(&self) -> Result<Certificate, TlsError> {
+        self.facts(&self.certificates()?)
+    }
+
+    fn facts(&self, chain: &[CertificateDer<'_>]) -> Result<Certificate, TlsError> {
+        Certificate::parse(&chain[0]).map_err(|problem| self.refuse(problem, REISSUE))
+    }
+
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let bytes = self.secret()?;
         PrivateKeyDer::from_pem_slice(&bytes)
@@ -125,8 +137,7 @@ impl KeyPair {
         provider: &CryptoProvider,
     ) -> Result<Self, TlsError> {
         let chain = certificate.certificates()?;
-        let facts = Certificate::parse(&chain[0]);
-        let facts = facts.map_err(|problem| certificate.refuse(problem, REISSUE))?;
+        let facts = certificate.facts(&chain)?;
         let now_ms = stamp::wall_ms();
         if now_ms >= facts.not_after_ms {
             return Err(certificate.refuse("it has expired", REISSUE));

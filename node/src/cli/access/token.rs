@@ -1,33 +1,22 @@
 //! `helve token`.
 
-use std::{
-    fs::OpenOptions,
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+mod create;
+pub(in crate::cli) mod secret;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use data_encoding::HEXLOWER;
-use helve_proto::v1::{
-    CreateTokenRequest, ListTokensRequest, RevokeTokenRequest, TokenGrant, TokenInfo, TokenRole,
-};
+use helve_proto::v1::{ListTokensRequest, RevokeTokenRequest, TokenInfo};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
+use self::{create::CreateArgs, secret::SecretArgs};
 use super::{
     super::{
         cluster::{ClusterArgs, request},
-        duration,
         ending::{Ending, Outcome},
         output::{OutputArgs, table},
     },
     ask,
-};
-use crate::{
-    config::{TokenHash, token_text},
-    stamp,
 };
 
 /// Characters of an id that tell tokens apart.
@@ -40,75 +29,6 @@ pub(crate) enum Command {
     Create(CreateArgs),
     List(ListArgs),
     Revoke(RevokeArgs),
-}
-
-/// Make a token's text alone, for the first operator: name its file to every node as --operator-token-file
-#[derive(Debug, Clone, clap::Args)]
-#[command(after_long_help = "Examples:
-  helve token secret --out operator-token
-  helve serve --auth tokens --operator-token-file operator-token ...
-
-Exit status: 0 done, 2 the file is there already, or cannot be written.")]
-pub(crate) struct SecretArgs {
-    /// The file to write, which nobody else can read
-    #[arg(long, env = "HELVE_OUT", value_name = "FILE")]
-    out: PathBuf,
-}
-
-/// Make a token
-///
-/// Its text is made here and shown once; the cluster keeps a hash alone. Whoever holds it may do what its role may: a reader reads
-/// records of the tenant, a writer changes them too, an admin manages the tenant's tokens too; an operator manages the cluster, its
-/// tenants and all tokens, and sees no records.
-#[derive(Debug, Clone, clap::Args)]
-#[command(after_long_help = "Examples:
-  helve token create --tenant acme --role admin --name acme-admin --out admin-token --token-file operator-token
-  helve token create --tenant acme --role writer --name shop --store cart --expires-after 24h --token-file admin-token --output json
-
-Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
-pub(crate) struct CreateArgs {
-    /// What its holder may do
-    #[arg(long, env = "HELVE_TOKEN_ROLE", value_name = "ROLE")]
-    role: Role,
-
-    /// Whose records; none for an operator
-    #[arg(long, env = "HELVE_TENANT", value_name = "TENANT")]
-    tenant: Option<String>,
-
-    /// The caller that it names: replay sessions are bound to it
-    #[arg(long, env = "HELVE_TOKEN_NAME", value_name = "NAME")]
-    name: String,
-
-    /// Confine it to these stores; without --key-prefix, it is then for no key
-    #[arg(
-        long,
-        value_delimiter = ',',
-        env = "HELVE_TOKEN_STORES",
-        value_name = "STORE,..."
-    )]
-    store: Vec<String>,
-
-    /// Confine it to keys that begin so; without --store, it is then for no handle
-    #[arg(
-        long,
-        value_delimiter = ',',
-        env = "HELVE_TOKEN_KEY_PREFIXES",
-        value_name = "PREFIX,..."
-    )]
-    key_prefix: Vec<String>,
-
-    /// How long it is let in, such as 24h; by default until it is revoked
-    #[arg(long, value_parser = duration::parse, env = "HELVE_TOKEN_EXPIRES_AFTER", value_name = "DURATION")]
-    expires_after: Option<Duration>,
-
-    /// Write its text to this new file, which nobody else can read, instead of showing it
-    #[arg(long, env = "HELVE_OUT", value_name = "FILE")]
-    out: Option<PathBuf>,
-
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 /// List the tokens of a tenant, or the operators'
@@ -142,26 +62,6 @@ pub(crate) struct RevokeArgs {
 
     #[command(flatten)]
     list: ListArgs,
-}
-
-/// A role on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Role {
-    Reader,
-    Writer,
-    Admin,
-    Operator,
-}
-
-impl From<Role> for TokenRole {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Reader => Self::Reader,
-            Role::Writer => Self::Writer,
-            Role::Admin => Self::Admin,
-            Role::Operator => Self::Operator,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -211,49 +111,14 @@ struct Tokens {
 /// See [`Ending`].
 pub(crate) async fn run(command: &Command) -> Outcome {
     match command {
-        Command::Secret(args) => write(&args.out, &secret()?),
-        Command::Create(args) => create(args).await,
+        Command::Secret(args) => secret::run(args),
+        Command::Create(args) => create::run(args).await,
         Command::List(args) => {
             let tokens = list(args).await?.into_iter().map(Token::from).collect();
             args.output.print(&Tokens { tokens }, text)
         }
         Command::Revoke(args) => revoke(args).await,
     }
-}
-
-async fn create(args: &CreateArgs) -> Outcome {
-    if args.tenant.is_none() && args.role != Role::Operator {
-        let message = anyhow!("--tenant: name the tenant whose records the token is for");
-        return Err(Ending::Refused(message));
-    }
-    let text = secret()?;
-    // Before it is let in: a token that nobody has need not be revoked.
-    if let Some(out) = &args.out {
-        write(out, &text)?;
-    }
-    let message = CreateTokenRequest {
-        token_hash: TokenHash::of(&text).bytes().to_vec().into(),
-        grant: Some(TokenGrant {
-            tenant: args.tenant.clone().unwrap_or_default(),
-            role: TokenRole::from(args.role).into(),
-            principal: args.name.clone(),
-            stores: args.store.clone(),
-            key_prefixes: args.key_prefix.clone(),
-        }),
-        expires_after_ms: args
-            .expires_after
-            .map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
-    };
-    let created = ask(&args.cluster, async |mut client| {
-        let request = request(message.clone(), args.cluster.timeout);
-        client.create_token(request).await
-    });
-    let mut token = Token::from(created.await?.token.unwrap_or_default());
-    token.token = args.out.is_none().then_some(text);
-    args.output.print(&token, |token| match &token.token {
-        Some(text) => format!("{}\nid {}; it is not shown again", **text, token.id),
-        None => format!("id {}", token.id),
-    })
 }
 
 async fn list(args: &ListArgs) -> Result<Vec<TokenInfo>, Ending> {
@@ -300,24 +165,6 @@ async fn revoke(args: &RevokeArgs) -> Outcome {
     args.list
         .output
         .print(&token, |token| format!("revoked {}", token.id))
-}
-
-fn secret() -> Result<Zeroizing<String>, Ending> {
-    let bytes = stamp::secret_bytes().map_err(|error| Ending::Fatal(error.into()))?;
-    Ok(token_text(&bytes))
-}
-
-/// Writes a token to a new file, which nobody else can read.
-fn write(out: &Path, token: &str) -> Outcome {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(out);
-    let written = file.and_then(|mut file| {
-        file.write_all(token.as_bytes())?;
-        file.write_all(b"\n")
-    });
-    written
-        .with_context(|| format!("--out {}", out.display()))
-        .map_err(Ending::Refused)
 }
 
 fn text(tokens: &Tokens) -> String {

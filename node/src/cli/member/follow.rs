@@ -5,7 +5,7 @@ use std::{io::IsTerminal as _, time::Duration};
 use anyhow::anyhow;
 use helve_client::Line;
 use helve_proto::{
-    ERROR_DOMAIN, Reason,
+    Reason,
     v1::{
         AddMemberRequest, ChangeProgress, RemoveMemberRequest, ReplaceMemberRequest,
         change_progress::Stage, cluster_service_client::ClusterServiceClient,
@@ -14,10 +14,9 @@ use helve_proto::{
 use indicatif::ProgressBar;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status, Streaming};
-use tonic_types::StatusExt as _;
 
 use crate::cli::{
-    cluster::{ClusterArgs, ending, request},
+    cluster::{ClusterArgs, ending, reason, request},
     ending::Ending,
     status,
 };
@@ -154,15 +153,6 @@ fn ended(status: &Status) -> Ended {
     }
 }
 
-fn reason(status: &Status) -> Option<Reason> {
-    let info = status.get_details_error_info()?;
-    if info.domain == ERROR_DOMAIN {
-        Reason::parse(&info.reason)
-    } else {
-        None
-    }
-}
-
 fn words(progress: &ChangeProgress) -> String {
     let (change, id) = (&progress.change, progress.node_id);
     match progress.stage() {
@@ -221,7 +211,8 @@ impl Drop for Screen {
 mod tests {
     use std::collections::HashMap;
 
-    use tonic_types::ErrorDetails;
+    use helve_proto::ERROR_DOMAIN;
+    use tonic_types::{ErrorDetails, StatusExt as _};
 
     use super::*;
 
