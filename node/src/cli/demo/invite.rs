@@ -14,20 +14,24 @@ pub(super) fn invite(stage: &Stage, dir: &Path) {
         stage.secrets.dir().display(),
         stage.replicas.uri
     );
-    let one = |place: usize| &endpoints[place..=place];
+    let all = &endpoints[..];
     for (what, holder, at) in [
-        ("status", Holder::Operator, &endpoints[..]),
-        ("data-key status", Holder::Operator, &endpoints),
-        ("handle list --store cart", Holder::Writer, &endpoints),
-        ("state list orders/", Holder::Writer, &endpoints),
-        ("state store greeting '\"hello\"'", Holder::Writer, one(0)),
-        ("state retrieve greeting", Holder::Reader, one(1)),
+        ("status", Holder::Operator, all),
+        ("data-key status", Holder::Operator, all),
+        ("handle list --store cart", Holder::Writer, all),
+        ("state list orders/", Holder::Writer, all),
+        (
+            "state store greeting '\"hello\"'",
+            Holder::Writer,
+            &all[..1],
+        ),
+        ("state retrieve greeting", Holder::Reader, &all[1..2]),
     ] {
         let reach = stage.secrets.call_flags(holder, at).join(" ");
         eprintln!("  {} {what} {reach}", binary.display());
     }
-    let logs = stage.nodes.0.iter().map(|node| node.audit_log.display());
-    for log in logs {
+    for node in &stage.nodes.0 {
+        let log = node.audit_log.display();
         eprintln!("  {} audit verify {log}", binary.display());
     }
 }

@@ -34,12 +34,12 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// In front of the `seat`th node, which is at this address.
+    /// In front of the node at this place and address.
     ///
     /// # Errors
     /// If its certificate or the CA cannot be used.
-    pub(super) fn of(secrets: &Secrets, seat: usize, node: SocketAddr) -> anyhow::Result<Self> {
-        let accept = PortTls::read(secrets.port(seat))?.server();
+    pub(super) fn of(secrets: &Secrets, place: usize, node: SocketAddr) -> anyhow::Result<Self> {
+        let accept = PortTls::read(secrets.port(place))?.server();
         let mut dial = ClientConfig::clone(&*trusting(&secrets.ca())?);
         dial.alpn_protocols.clone_from(&accept.alpn_protocols);
         Ok(Self {
@@ -171,7 +171,9 @@ mod tests {
     async fn answer(node: TcpListener, front: Front, served: watch::Sender<u64>) {
         loop {
             let (stream, _) = node.accept().await.unwrap();
-            let mut stream = front.accept.accept(stream).await.unwrap();
+            let Ok(mut stream) = front.accept.accept(stream).await else {
+                continue;
+            };
             while stream.read_u8().await.is_ok() {
                 served.send_modify(|calls| *calls += 1);
                 let reply = [frame(1, b"headers"), frame(0, b"reply")].concat();

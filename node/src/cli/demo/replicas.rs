@@ -47,7 +47,7 @@ impl Replicas {
             let own = ["cart", "--listen", &address.to_string()].map(str::to_owned);
             let spec = Spec {
                 name: format!("cart-{number}"),
-                arguments: [&own, cluster].concat(),
+                arguments: [&own[..], cluster].concat(),
             };
             Ok(Replica {
                 address: *address,
