@@ -14,6 +14,11 @@ use serde_json::Value;
 use crate::{
     engine::docker,
     project::{FOURTH, Project, SEATS, node},
+    strangers::{
+        each_container_holds_the_secrets_that_it_needs_and_no_others,
+        each_node_keeps_an_audit_log_that_is_whole, no_disk_shows_a_value,
+        who_speaks_plain_text_or_shows_no_token_is_refused,
+    },
 };
 
 /// Orders that are awaited to see that flows go on.
@@ -38,6 +43,10 @@ pub(crate) async fn show(project: &Project) -> Result<u32> {
     show! {
         up_alone_makes_a_cluster_of_three
         containers_have_neither_root_nor_shell_nor_a_file_system_to_write
+        who_speaks_plain_text_or_shows_no_token_is_refused
+        no_disk_shows_a_value
+        each_node_keeps_an_audit_log_that_is_whole
+        each_container_holds_the_secrets_that_it_needs_and_no_others
         flows_go_through_both_replicas
         flows_outlive_a_killed_leader
         flows_outlive_a_paused_leader
@@ -67,7 +76,9 @@ async fn up_alone_makes_a_cluster_of_three(project: &Project) -> Result<()> {
             leader.term
         );
     }
-    Ok(())
+    project.done("grant").await?;
+    let status = ["exec", "-T", "node-1", "helve", "status"];
+    project.compose(&status).await.map(drop)
 }
 
 async fn containers_have_neither_root_nor_shell_nor_a_file_system_to_write(
@@ -361,7 +372,7 @@ async fn leader(project: &Project) -> Result<(u64, Vec<u64>)> {
 
 /// Waits until flows have made more orders: from the moment of the call on, not just up to it.
 async fn orders_grow(project: &Project) -> Result<()> {
-    let keys = project.client()?.keys(KeyOptions::new());
+    let keys = project.client(&SEATS).await?.keys(KeyOptions::new());
     let before = keys.list(ORDERS).await?.len();
     until("flows to make orders", async || {
         match keys.list(ORDERS).await {

@@ -8,6 +8,8 @@ mod facts;
 mod image;
 mod project;
 mod schema;
+mod secrets;
+mod strangers;
 
 use std::{env, panic::AssertUnwindSafe, process::ExitCode};
 
@@ -93,7 +95,7 @@ async fn stopped() -> Result<()> {
 
 /// What each container has said, for whoever looks into a failure.
 async fn print_logs(project: &Project) {
-    let others = ["cart-1", "cart-2", "balancer", "flows"];
+    let others = ["init", "grant", "cart-1", "cart-2", "balancer", "flows"];
     let nodes = SEATS.into_iter().chain([FOURTH]).map(node);
     for service in nodes.chain(others.map(str::to_owned)) {
         match project.logs(&service).await {

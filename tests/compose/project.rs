@@ -12,11 +12,13 @@ use helve_tests::{
     wait::{Look, until},
 };
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::{
     engine::{Compose, docker, printed},
     image::BuildImage,
+    secrets::Secrets,
 };
 
 /// The seats that found the cluster.
@@ -35,6 +37,8 @@ pub(crate) struct Project {
     /// A published port for each seat, the fourth one included.
     ports: Vec<u16>,
     cart_port: u16,
+    /// Of who manages the cluster and of who calls it, once containers had them.
+    secrets: OnceCell<Secrets>,
 }
 
 impl Project {
@@ -53,6 +57,7 @@ impl Project {
             compose: compose.clone(),
             build_image,
             name,
+            secrets: OnceCell::new(),
         })
     }
 
@@ -142,18 +147,48 @@ impl Project {
         .await
     }
 
+    /// Waits until a service that runs to its end has done so, and well.
+    ///
+    /// # Errors
+    /// If that does not come to pass.
+    pub(crate) async fn done(&self, service: &str) -> Result<()> {
+        until(&format!("{service} to be done"), async || {
+            match self.inspect(service).await {
+                Ok(said)
+                    if said["State"]["Status"] == "exited" && said["State"]["ExitCode"] == 0 =>
+                {
+                    Look::Done(())
+                }
+                Ok(said) => Look::NotYet(said["State"].to_string()),
+                Err(error) => Look::NotYet(format!("{error:#}")),
+            }
+        })
+        .await
+    }
+
     /// Where a node serves clients, as this machine sees it.
-    fn address(&self, seat: u64) -> SocketAddr {
+    pub(crate) fn address(&self, seat: u64) -> SocketAddr {
         let place = usize::try_from(seat - 1).expect("seats are few");
         SocketAddr::from(([127, 0, 0, 1], self.ports[place]))
     }
 
-    /// What a node says of itself.
+    /// What this machine needs to call the nodes. From the first time on the same: new containers must take them up again.
+    ///
+    /// # Errors
+    /// If there is no container that has them.
+    pub(crate) async fn secrets(&self) -> Result<&Secrets> {
+        let copied = async || Secrets::of(&self.container("grant").await?).await;
+        self.secrets.get_or_try_init(copied).await
+    }
+
+    /// What a node says of itself, to an operator.
     ///
     /// # Errors
     /// If it does not answer.
     pub(crate) async fn status(&self, seat: u64) -> Result<StatusReply> {
-        Ok(Caller::new(self.address(seat)).status().await?)
+        let secrets = self.secrets().await?;
+        let caller = Caller::over(self.address(seat), &secrets.tls()?)?;
+        Ok(caller.bearing(&secrets.operator()?).status().await?)
     }
 
     /// Waits until a node is ready and its health check says so.
@@ -206,13 +241,15 @@ impl Project {
         .await
     }
 
-    /// A client of all nodes.
+    /// A client of these nodes, with the token that the cart servers have.
     ///
     /// # Errors
-    /// Never: the addresses are some.
-    pub(crate) fn client(&self) -> Result<Client> {
-        let endpoints = SEATS.map(|seat| self.address(seat).to_string());
-        Ok(ClusterBuilder::new(endpoints).build()?)
+    /// If there are no secrets yet.
+    pub(crate) async fn client(&self, seats: &[u64]) -> Result<Client> {
+        let secrets = self.secrets().await?;
+        let endpoints = seats.iter().map(|&seat| self.address(seat).to_string());
+        let builder = ClusterBuilder::new(endpoints).tls(secrets.tls()?);
+        Ok(builder.token(secrets.cart()?).build()?)
     }
 
     /// All carts and orders, as one node answers.
@@ -220,8 +257,7 @@ impl Project {
     /// # Errors
     /// If it does not answer.
     pub(crate) async fn held(&self, seat: u64) -> Result<Held> {
-        let client = ClusterBuilder::new([self.address(seat).to_string()]).build()?;
-        let held = Held::read(&client, STORE).await;
+        let held = Held::read(&self.client(&[seat]).await?, STORE).await;
         held.with_context(|| format!("cannot read from node {seat}"))
     }
 

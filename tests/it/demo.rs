@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use helve_tests::{
     cluster::slot,
+    on_disk::files_with,
     wait::{Look, until},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +24,6 @@ use tokio::{
 use super::{
     binary,
     command_line::{UNAVAILABLE, USAGE},
-    sealed::files_with,
 };
 
 async fn demo(planted: Option<&str>) -> Result<Output> {
@@ -209,7 +209,7 @@ async fn no_disk_of_a_demo_holds_what_is_in_the_carts() -> Result<()> {
     watched.demo.wait().await?;
     watched.assert_nothing_is_left().await?;
     for node in ["node-1", "node-2", "node-3"] {
-        let found = files_with(ITEM, &watched.place(node)?)?;
+        let found = files_with(&watched.place(node)?, ITEM)?;
         assert!(found.is_empty(), "{found:?}");
     }
     Ok(())

@@ -5,7 +5,6 @@ mod keys;
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -24,6 +23,7 @@ use helve_proto::{
 use helve_tests::{
     caller::{Caller, new_identity, reason, with_deadline},
     cluster::Cluster,
+    on_disk::files_with,
     wait::{Look, until},
 };
 use tonic::Status;
@@ -202,23 +202,6 @@ async fn read_everywhere(cluster: &Cluster, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// The files below a directory that hold these bytes, compressed ones aside.
-pub(super) fn files_with(mark: &[u8], directory: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(files_with(mark, &path)?);
-        } else if fs::read(&path)?
-            .windows(mark.len())
-            .any(|part| part == mark)
-        {
-            found.push(path.display().to_string());
-        }
-    }
-    Ok(found)
-}
-
 /// Takes a snapshot on every node, stops all, and looks through everything that they wrote.
 async fn on_disk(cluster: &mut Cluster) -> Result<Vec<String>> {
     let mut found = Vec::new();
@@ -231,7 +214,7 @@ async fn on_disk(cluster: &mut Cluster) -> Result<Vec<String>> {
     for seat in cluster.seats() {
         cluster.node(seat).terminate()?;
         cluster.node_mut(seat).stopped().await?;
-        found.extend(files_with(MARK, &cluster.data_directory(seat))?);
+        found.extend(files_with(&cluster.data_directory(seat), MARK)?);
     }
     Ok(found)
 }

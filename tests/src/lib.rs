@@ -5,7 +5,7 @@
 //! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
 //! - [`fault`]: what breaks a cluster from outside.
 //! - [`failpoints`]: what breaks one node in the middle of something. [`digest`]: whether all nodes hold the same rows.
-//! - [`ledger`]: what callers were told, to compare with what is there.
+//! - [`ledger`]: what callers were told, to compare with what is there. [`on_disk`]: what the files of a node hold.
 //! - [`history`]: what callers asked and were told, and when; [`judge`]: whether that contradicts what Helve promises, by the
 //!   [`model`].
 //! - [`workload`]: what callers do while a run breaks things.
@@ -23,6 +23,7 @@ pub mod judge;
 pub mod ledger;
 pub mod members;
 pub mod model;
+pub mod on_disk;
 pub mod process;
 pub mod promise;
 mod untyped;

@@ -1,12 +1,19 @@
 //! `helve token` and `helve tenant`.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Output};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Output},
+};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::Guarded;
-use crate::command_line::{helve, printed};
+use crate::{
+    binary,
+    command_line::{helve, printed},
+};
 
 impl Guarded {
     /// Runs `helve` with a token of the directory, or none.
@@ -70,6 +77,59 @@ async fn tokens_and_tenants_are_managed_on_the_command_line() -> Result<()> {
         second["token"]
             .as_str()
             .is_some_and(|text| text.starts_with("hlv_"))
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_is_there_is_let_in_and_the_same_again_is_kept() -> Result<()> {
+    let guarded = Guarded::start(1).await?;
+    let place = |name: &str| guarded.directory.path().join(name).display().to_string();
+    let (shop, strange) = (place("shop"), place("strange"));
+    printed(&helve(
+        &guarded.cluster,
+        &["token", "secret", "--out", &shop],
+    )?);
+    fs::write(&strange, "no token")?;
+    fs::set_permissions(&strange, fs::Permissions::from_mode(0o600))?;
+    let create = |role: &'static str, text: &str, rest: &[&str]| {
+        let token = ["token", "create", "--tenant", "default", "--role", role];
+        let text = ["--name", "shop", "--text-file", text, "--output", "json"];
+        guarded.helve("operator", &[&token[..], &text, rest].concat())
+    };
+    for kept in [false, true, true] {
+        let said: Value = serde_json::from_str(&printed(&create("writer", &shop, &[])?))?;
+        assert_eq!(said["kept"], json!(kept), "{said}");
+        assert!(said["token"].is_null(), "{said}");
+    }
+    let put = ["handle", "put", "a", "--store", "cart", "--value", "1"];
+    printed(&guarded.helve("shop", &put)?);
+    let refused = [
+        (create("reader", &shop, &[])?, "make another"),
+        (
+            create("writer", &shop, &["--store", "cart"])?,
+            "make another",
+        ),
+        (
+            create("writer", &shop, &["--expires-after", "1h"])?,
+            "--expires-after",
+        ),
+        (create("writer", &strange, &[])?, "--text-file"),
+        (create("writer", &shop, &["--out", &place("new")])?, "--out"),
+    ];
+    for (output, word) in refused {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "no `{word}` in: {said}");
+    }
+    // Its rights are as they were.
+    printed(&guarded.helve("shop", &put)?);
+    let list = ["token", "list", "--tenant", "default"];
+    let listed = guarded.json("operator", &list)?;
+    assert_eq!(
+        listed["tokens"].as_array().map(Vec::len),
+        Some(1),
+        "{listed}"
     );
     Ok(())
 }

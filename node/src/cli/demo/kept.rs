@@ -62,7 +62,7 @@ impl Kept {
     fn verify(&mut self, node: &Node) -> anyhow::Result<()> {
         // Before the log itself, which the node goes on writing.
         let head = fs::read_to_string(node.data_dir.join("audit-head"))?;
-        let head: Head = head.trim_end().parse().context("audit-head")?;
+        let head: Head = head.trim_end().parse().map_err(anyhow::Error::msg)?;
         let report = audit::verify::verify(slice::from_ref(&node.audit_log), None, Some(head))?;
         let lines = report.files.iter().map(|file| file.lines);
         self.audit_lines += lines.sum::<u64>();

@@ -21,15 +21,14 @@ use crate::{
         data_key,
         whole_file::{self, Readers, Replace},
     },
-    tls::{
-        NamedFile,
-        authority::{Authority, Life},
-    },
+    tls::authority::{Authority, Life},
 };
 
 /// How long the CA holds.
 const LIFE: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 const CA: &str = "ca";
+const TRUSTED: &str =
+    "whom to trust: --peer-tls-ca and --tls-client-ca of nodes, --tls-ca of callers";
 
 /// A node, by the name of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +70,7 @@ impl Secrets {
         }
         let mut all = Vec::new();
         let authority = self.authority(&leaves, &mut all)?;
+        self.spread(&mut all)?;
         for leaf in &leaves {
             leaf.make(&authority, &mut all)?;
         }
@@ -159,7 +159,7 @@ impl Secrets {
         dirs.map(|dir| dir.join("ca.crt"))
     }
 
-    /// The CA, with a copy of its certificate for whoever trusts it.
+    /// The CA.
     fn authority(&self, leaves: &[Leaf<'_>], all: &mut Vec<Secret>) -> anyhow::Result<Authority> {
         let [certificate, key] = self.ca().pair(CA)?;
         let (authority, state) = match (is_there(&certificate)?, is_there(&key)?) {
@@ -174,31 +174,29 @@ impl Secrets {
             (has_certificate, _) => {
                 let missing = if has_certificate { &key } else { &certificate };
                 bail!(
-                    "--ca-dir: {} is missing, while what its CA signed is there: bring it back, or remove that CA's certificates and keys ({}) to begin anew",
+                    "--ca-dir: {} is missing, while what its CA signed is there: bring it back, or remove that CA's certificates, such as {}, and their keys to begin anew",
                     missing.display(),
                     self.signed(leaves)?.unwrap_or(certificate).display()
                 );
             }
         };
-        let trusted =
-            "whom to trust: --peer-tls-ca and --tls-client-ca of nodes, --tls-ca of callers";
-        let pem = NamedFile {
-            flag: "--ca-dir",
-            path: certificate.clone(),
-        };
-        let pem = pem.public()?;
-        all.push(Secret::new(certificate, trusted, state));
-        all.push(Secret::new(
-            key,
-            "signs certificates: to be kept from nodes and callers",
-            state,
-        ));
+        all.push(Secret::new(certificate, TRUSTED, state));
+        let signs = "signs certificates: to be kept from nodes and callers";
+        all.push(Secret::new(key, signs, state));
+        Ok(authority)
+    }
+
+    /// Gives the CA's certificate to whoever trusts it.
+    fn spread(&self, all: &mut Vec<Secret>) -> anyhow::Result<()> {
+        let [certificate, _] = self.ca().pair(CA)?;
+        let pem = fs::read(&certificate)
+            .with_context(|| format!("--ca-dir: {} cannot be read", certificate.display()))?;
         for copy in self.copies() {
-            let copied = once(copy, trusted, |copy| {
+            let copied = once(copy, TRUSTED, |copy| {
                 let written = whole_file::write(copy, &pem, Readers::Everyone, Replace::Never);
                 written.with_context(|| format!("{} cannot be written", copy.display()))
             })?;
-            let is_same = fs::read(&copied.file).is_ok_and(|copy| copy == *pem);
+            let is_same = fs::read(&copied.file).is_ok_and(|copy| copy == pem);
             ensure!(
                 is_same,
                 "{} is not the certificate of the CA of --ca-dir: name that CA's directory, or remove the file to have it copied",
@@ -206,7 +204,7 @@ impl Secrets {
             );
             all.push(copied);
         }
-        Ok(authority)
+        Ok(())
     }
 
     /// A file that only a CA from before can have made.

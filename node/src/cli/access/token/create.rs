@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use helve_proto::v1::{CreateTokenReply, CreateTokenRequest, TokenGrant, TokenRole};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -158,7 +158,8 @@ impl CreateArgs {
             return Ok((hash, Some(text)));
         };
         // Before it is let in: a token that nobody has need not be revoked.
-        secret::write(out, &text).map_err(Ending::Refused)?;
+        let written = secret::write(out, &text).context("--out");
+        written.map_err(Ending::Refused)?;
         Ok((hash, None))
     }
 

@@ -33,7 +33,8 @@ pub(crate) struct SecretArgs {
 /// See [`Ending`].
 pub(super) fn run(args: &SecretArgs) -> Outcome {
     let text = new().map_err(Ending::Fatal)?;
-    write(&args.out, &text).map_err(Ending::Refused)
+    let written = write(&args.out, &text).context("--out");
+    written.map_err(Ending::Refused)
 }
 
 /// A token's text.
@@ -51,5 +52,5 @@ pub(in crate::cli) fn new() -> anyhow::Result<Zeroizing<String>> {
 pub(in crate::cli) fn write(out: &Path, token: &str) -> anyhow::Result<()> {
     let line = Zeroizing::new(format!("{token}\n"));
     whole_file::write(out, line.as_bytes(), Readers::Owner, Replace::Never)
-        .with_context(|| format!("--out {}", out.display()))
+        .with_context(|| format!("{} cannot be written", out.display()))
 }
