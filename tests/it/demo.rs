@@ -3,13 +3,14 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use helve_tests::{
     cluster::slot,
+    on_disk::files_with,
     wait::{Look, until},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,7 +21,10 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-use super::binary;
+use super::{
+    binary,
+    command_line::{UNAVAILABLE, USAGE},
+};
 
 async fn demo(planted: Option<&str>) -> Result<Output> {
     let _slot = slot().await?;
@@ -50,7 +54,10 @@ async fn the_demo_loses_and_doubles_nothing() -> Result<()> {
         (&0.into(), &0.into()),
         "{figures}"
     );
-    assert!(figures["flows"].as_u64() > Some(0), "{figures}");
+    for shown in ["flows", "values", "audit_lines"] {
+        assert!(figures[shown].as_u64() > Some(0), "{figures}");
+    }
+    assert_eq!(figures["values_sealed"], figures["values"], "{figures}");
     Ok(())
 }
 
@@ -105,6 +112,24 @@ impl Watched {
         anyhow::bail!("it never said `{what}`, but:\n{all}")
     }
 
+    /// Reads the commands to try, one a line, up to the one with this in it.
+    async fn invites(&mut self, last: &str) -> Result<Vec<String>> {
+        let mut commands = Vec::new();
+        while let Some(line) = self.said.next_line().await? {
+            commands.push(line.trim().to_owned());
+            if line.contains(last) {
+                return Ok(commands);
+            }
+        }
+        anyhow::bail!("it never invites to `{last}`, but to {commands:?}")
+    }
+
+    /// What it keeps under this name.
+    fn place(&self, name: &str) -> Result<PathBuf> {
+        let entry = fs::read_dir(self.directory.path())?.next();
+        Ok(entry.context("no directory")??.path().join(name))
+    }
+
     fn signal(&self, signal: Signal) -> Result<()> {
         let pid = self.demo.id().and_then(|pid| pid.try_into().ok());
         let pid = pid.and_then(Pid::from_raw).context("the demo has ended")?;
@@ -136,6 +161,58 @@ impl Watched {
         )
         .await
     }
+}
+
+/// Runs a command as a user copies it.
+async fn copied(command: &str) -> Result<Output> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).env_remove("HELVE_PLANTED");
+    Ok(shell.kill_on_drop(true).output().await?)
+}
+
+#[tokio::test]
+async fn a_kept_demo_answers_as_it_says_and_nobody_without_tls_and_a_token() -> Result<()> {
+    let _slot = slot().await?;
+    let mut watched = Watched::start(&["--keep", "--flows", "10"])?;
+    watched.says("Left running until Ctrl-C").await?;
+    let commands = watched.invites("node-3-audit.log").await?;
+    for command in &commands {
+        let output = copied(command).await?;
+        assert!(output.status.success(), "{command}: {output:?}");
+    }
+    let of_records = commands.iter().find(|command| command.contains("list"));
+    let (as_anyone, token) = of_records
+        .and_then(|command| command.split_once(" --token-file "))
+        .context("no command that bears a token")?;
+    let refused = copied(as_anyone).await?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(USAGE), "{said}");
+    assert!(said.contains("token"), "{said}");
+    let (plain, _) = as_anyone.split_once(" --tls-ca ").context("no TLS")?;
+    let unheard = copied(&format!("{plain} --token-file {token} --timeout 1s")).await?;
+    assert_eq!(unheard.status.code(), Some(UNAVAILABLE), "{unheard:?}");
+    watched.signal(Signal::INT)?;
+    watched.demo.wait().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_disk_of_a_demo_holds_what_is_in_the_carts() -> Result<()> {
+    const ITEM: &[u8] = b"\"sku\":\"honey\"";
+    let _slot = slot().await?;
+    let mut watched = Watched::start(&["--keep", "--flows", "10"])?;
+    watched.says("Left running until Ctrl-C").await?;
+    let ledger = fs::read(watched.place("ledger.jsonl")?)?;
+    let is_sold = ledger.windows(ITEM.len()).any(|part| part == ITEM);
+    assert!(is_sold, "no cart holds what is looked for");
+    watched.signal(Signal::KILL)?;
+    watched.demo.wait().await?;
+    watched.assert_nothing_is_left().await?;
+    for node in ["node-1", "node-2", "node-3"] {
+        let found = files_with(&watched.place(node)?, ITEM)?;
+        assert!(found.is_empty(), "{found:?}");
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -132,7 +132,8 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 /// A client for each endpoint alone, so that each bears its share.
 fn clients(args: &Args) -> Result<Vec<Client>, Ending> {
     let client = |endpoint: &String| {
-        let builder = args.cluster.builder(std::slice::from_ref(endpoint))?;
+        let builder = args.cluster.builder(std::slice::from_ref(endpoint));
+        let builder = builder.map_err(Ending::Refused)?;
         let builder = if args.streams {
             builder.streams()
         } else {

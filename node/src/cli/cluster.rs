@@ -89,12 +89,11 @@ impl ClusterArgs {
     ///
     /// # Errors
     /// If what the flags say of TLS or the token cannot be used.
-    pub(crate) fn builder(&self, endpoints: &[String]) -> Result<ClusterBuilder, Ending> {
-        let bearer = self.bearer().map_err(Ending::Refused)?;
+    pub(crate) fn builder(&self, endpoints: &[String]) -> anyhow::Result<ClusterBuilder> {
         let builder = ClusterBuilder::new(endpoints)
             .deadline(self.timeout)
-            .token(bearer);
-        Ok(match self.tls.client().map_err(Ending::Refused)? {
+            .token(self.bearer()?);
+        Ok(match self.tls.client()? {
             Some(tls) => builder.tls(tls),
             None => builder,
         })
@@ -106,7 +105,7 @@ impl ClusterArgs {
 /// # Errors
 /// If an endpoint is none, or what the flags say of TLS cannot be used.
 pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
-    let builder = args.builder(&args.endpoints)?;
+    let builder = args.builder(&args.endpoints).map_err(Ending::Refused)?;
     builder.build().map_err(|error| refused_endpoint(&error))
 }
 

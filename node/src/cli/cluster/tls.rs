@@ -44,6 +44,14 @@ pub(crate) struct TlsArgs {
 }
 
 impl TlsArgs {
+    /// Trusts the CAs in this file, and shows no certificate.
+    pub(crate) fn trusting(ca: PathBuf) -> Self {
+        Self {
+            tls_ca: Some(ca),
+            ..Self::default()
+        }
+    }
+
     /// How to call nodes; `None`: in plain text.
     ///
     /// # Errors

@@ -4,31 +4,38 @@
 mod bond;
 mod faults;
 mod flows;
+mod frames;
+mod invite;
+mod kept;
 mod nodes;
 mod processes;
 mod proxy;
 mod replicas;
 mod report;
+mod secrets;
+mod stage;
 mod tickets;
 mod verdict;
 
 use std::{
-    path::{Path, PathBuf},
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, anyhow};
-use helve_client::{Client, ClusterBuilder};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(super) use self::bond::keep;
 use self::{
     flows::{Flows, Gates},
-    nodes::Nodes,
-    processes::free_addresses,
-    replicas::Replicas,
+    invite::invite,
+    kept::Kept,
     report::{Report, Told},
+    secrets::Holder,
+    stage::{NODES, REPLICAS, Stage},
     tickets::{Bookkeeping, Probe},
 };
 use super::{
@@ -37,13 +44,10 @@ use super::{
     output::OutputArgs,
 };
 
-/// How many nodes and cart servers there are.
-const NODES: usize = 3;
-const REPLICAS: usize = 2;
-
 /// Show that nothing is lost: three nodes, two MCP cart servers, a killed leader
 ///
-/// Starts three nodes and two MCP cart servers behind a balancer, all on loopback and under a temporary directory. Runs cart
+/// Starts three nodes and two MCP cart servers behind a balancer, all on loopback and under a temporary directory. The nodes speak
+/// TLS, let in who shows a token, seal values at rest and keep audit logs, with secrets that are made for this run. Runs cart
 /// flows as an MCP client does, each call to another cart server. While carts are open, kills the leader and a cart server with
 /// SIGKILL, and brings both back. Then compares a ledger of all that the clients were told with the carts and orders that each
 /// node holds.
@@ -88,7 +92,11 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         log: args.log.clone(),
     };
     logging::start(&log).map_err(Ending::Refused)?;
-    let dir = tempfile::Builder::new().prefix("helve-demo-").tempdir();
+    let dir = tempfile::Builder::new()
+        .prefix("helve-demo-")
+        // It holds secrets, and logs of who called what.
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
     let dir = dir.map_err(|error| Ending::Fatal(error.into()))?;
     let mut stage = None;
     let verdict = tokio::select! {
@@ -115,18 +123,7 @@ async fn show(args: &Args, dir: &Path, stage: &mut Option<Stage>) -> Outcome {
         .await
         .map_err(Ending::Fatal)?;
     args.output.print(&report, Report::page)?;
-    if report.is_good() {
-        return Ok(());
-    }
-    let Report {
-        lost,
-        doubled,
-        flows_unfinished,
-        ..
-    } = report;
-    Err(Ending::Absent(anyhow!(
-        "{lost} lost, {doubled} doubled, {flows_unfinished} flows unfinished"
-    )))
+    report.verdict()
 }
 
 /// Waits for Ctrl-C or SIGTERM.
@@ -137,39 +134,6 @@ async fn interrupted() -> anyhow::Result<()> {
         _ = terminate.recv() => {}
     }
     Ok(())
-}
-
-/// All that runs for the demo. If it is dropped, its processes are killed.
-struct Stage {
-    nodes: Nodes,
-    replicas: Replicas,
-}
-
-impl Stage {
-    async fn set(dir: &Path) -> anyhow::Result<Self> {
-        let addresses = free_addresses(NODES * 3 + REPLICAS)?;
-        let (for_nodes, for_replicas) = addresses.split_at(NODES * 3);
-        let mut nodes = Nodes::start(dir, for_nodes)?;
-        let mut replicas = Replicas::start(dir, &nodes.endpoints(), for_replicas).await?;
-        nodes.ready().await?;
-        replicas.ready().await?;
-        Ok(Self { nodes, replicas })
-    }
-
-    /// Kills all processes, and waits until they are dead.
-    async fn stop(self) -> anyhow::Result<()> {
-        let replicas = self
-            .replicas
-            .replicas
-            .into_iter()
-            .map(|replica| replica.process);
-        for mut process in replicas.chain(self.nodes.0.into_iter().map(|node| node.process)) {
-            if process.pid().is_some() {
-                process.kill().await?;
-            }
-        }
-        Ok(())
-    }
 }
 
 async fn demonstrate(
@@ -187,7 +151,15 @@ async fn demonstrate(
         "starting {NODES} nodes and {REPLICAS} cart servers; logs in {}",
         dir.display()
     ));
-    let Stage { nodes, replicas } = stage.insert(Stage::set(dir).await?);
+    let Stage {
+        secrets,
+        nodes,
+        replicas,
+    } = stage.insert(Stage::set(dir).await?);
+    say(
+        "TLS to clients and between nodes, tokens, sealing at rest and audit logs are on"
+            .to_owned(),
+    );
     say(format!(
         "ready; running {flow_count} flows through {}",
         replicas.uri
@@ -195,10 +167,10 @@ async fn demonstrate(
 
     let gates = Gates::default();
     let endpoints = nodes.endpoints();
-    let bookkeeping = Bookkeeping::start(nodes, &gates).await?;
+    let bookkeeping = Bookkeeping::start(nodes, secrets, &gates).await?;
     let ledger_file = dir.join("ledger.jsonl");
     let flows = Flows::start(flow_count, &replicas.uri, &gates, &ledger_file, &progress)?;
-    let probe = Probe::open(&endpoints)?;
+    let probe = Probe::open(&secrets.cluster(Holder::Writer, &endpoints))?;
     let faults = faults::strike(nodes, replicas, &gates, flow_count, &probe, say).await?;
     let (ledger, mcp_retries) = flows.finish().await?;
     let books = bookkeeping.finish().await?;
@@ -207,19 +179,17 @@ async fn demonstrate(
     let accounts = ledger
         .accounts()
         .context("the ledger could not be written")?;
-    let findings = verdict::judge_all(&endpoints, &accounts, &books).await?;
+    let reader = secrets.cluster(Holder::Reader, &endpoints);
+    let findings = verdict::judge_all(&reader, &accounts, &books).await?;
+    let kept = Kept::by(nodes, &secrets.cluster(Holder::Operator, &endpoints)).await?;
     progress.finish_and_clear();
     let told = Told {
         accounts: &accounts,
         books: &books,
         findings: &findings,
+        kept: &kept,
     };
     Ok(Report::of(told, faults, mcp_retries, started.elapsed()))
-}
-
-/// A client of these endpoints.
-fn connect(endpoints: &[String]) -> anyhow::Result<Client> {
-    Ok(ClusterBuilder::new(endpoints).build()?)
 }
 
 /// On a terminal: a bar of the flows. Elsewhere: nothing.
@@ -229,37 +199,4 @@ fn progress(flows: u64) -> ProgressBar {
     let progress = ProgressBar::new(flows).with_style(style);
     progress.enable_steady_tick(Duration::from_millis(100));
     progress
-}
-
-/// What to try while everything is left running.
-fn invite(stage: &Stage, dir: &Path) {
-    let endpoints = stage
-        .nodes
-        .0
-        .iter()
-        .map(|node| node.client.to_string())
-        .collect::<Vec<_>>();
-    let all = endpoints.join(",");
-    let binary = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("helve"));
-    let helve = binary.display();
-    eprintln!(
-        "\nLeft running until Ctrl-C; logs in {}. The MCP endpoint is {}. To try:",
-        dir.display(),
-        stage.replicas.uri
-    );
-    for command in [
-        format!("{helve} status --endpoints {all}"),
-        format!("{helve} handle list --endpoints {all} --store cart"),
-        format!("{helve} state list orders/ --endpoints {all}"),
-        format!(
-            "{helve} state store greeting '\"hello\"' --endpoints {}",
-            endpoints[0]
-        ),
-        format!(
-            "{helve} state retrieve greeting --endpoints {}",
-            endpoints[1]
-        ),
-    ] {
-        eprintln!("  {command}");
-    }
 }

@@ -1,15 +1,24 @@
 //! The three nodes of the demo.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{
+    iter,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
+use helve_client::Line;
 use helve_proto::v1::{
     NodeStatus, Role, StatusRequest, cluster_service_client::ClusterServiceClient,
 };
 use tokio::time::Instant;
-use tonic::transport::Endpoint;
 
-use super::processes::{Process, Spec};
+use super::{
+    processes::{Process, Spec},
+    secrets::{Holder, Secrets, node_name},
+};
+use crate::cli::cluster::request;
 
 /// How long the cluster may take to become ready, or to choose another leader.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -18,11 +27,62 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two looks at a condition.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A node's process and its address for clients.
+/// A node's process, and where it serves clients.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) client: SocketAddr,
     pub(super) process: Process,
+    pub(super) data_dir: PathBuf,
+    pub(super) audit_log: PathBuf,
+    /// The operator's, for looks at its status.
+    line: Line,
+}
+
+impl Node {
+    /// Starts the node at this place of `peers`.
+    fn start(
+        dir: &Path,
+        secrets: &Secrets,
+        place: usize,
+        seat: &[SocketAddr],
+        peers: &str,
+    ) -> anyhow::Result<Self> {
+        let name = node_name(place);
+        let data_dir = dir.join(&name);
+        let audit_log = dir.join(format!("{name}-audit.log"));
+        let own = [
+            ("--id", (place + 1).to_string()),
+            ("--data-dir", data_dir.display().to_string()),
+            ("--listen", seat[0].to_string()),
+            ("--peer-listen", seat[1].to_string()),
+            ("--http-listen", seat[2].to_string()),
+            ("--peers", peers.to_owned()),
+            ("--audit-log", audit_log.display().to_string()),
+        ];
+        let flags = own.into_iter().chain(secrets.serve_flags(place));
+        let arguments = flags.flat_map(|(flag, value)| [flag.to_owned(), value]);
+        let spec = Spec {
+            name,
+            arguments: iter::once("serve".to_owned()).chain(arguments).collect(),
+        };
+        let mut looks = secrets.cluster(Holder::Operator, &[]);
+        looks.timeout = STATUS_TIMEOUT;
+        Ok(Self {
+            client: seat[0],
+            line: looks.channel(&seat[0].to_string())?,
+            process: Process::start(spec, dir)?,
+            data_dir,
+            audit_log,
+        })
+    }
+
+    /// What it says of itself.
+    async fn status(&self) -> anyhow::Result<NodeStatus> {
+        let reply = ClusterServiceClient::new(self.line.clone())
+            .status(request(StatusRequest {}, STATUS_TIMEOUT))
+            .await?;
+        reply.into_inner().node.context("a status without a node")
+    }
 }
 
 /// The cluster.
@@ -39,7 +99,11 @@ pub(super) struct Leader {
 
 impl Nodes {
     /// Starts the nodes, each with its own directory under `dir`. `addresses` are three for each node.
-    pub(super) fn start(dir: &Path, addresses: &[SocketAddr]) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        dir: &Path,
+        secrets: &Secrets,
+        addresses: &[SocketAddr],
+    ) -> anyhow::Result<Self> {
         let seats: Vec<_> = addresses.chunks_exact(3).collect();
         let peers: Vec<_> = seats
             .iter()
@@ -47,46 +111,16 @@ impl Nodes {
             .map(|(seat, id)| format!("{id}={}", seat[1]))
             .collect();
         let peers = peers.join(",");
-        let node = |(seat, id): (&&[SocketAddr], u32)| {
-            let data_dir = dir.join(format!("node-{id}"));
-            let arguments = [
-                ("--id", id.to_string()),
-                ("--data-dir", data_dir.display().to_string()),
-                ("--listen", seat[0].to_string()),
-                ("--peer-listen", seat[1].to_string()),
-                ("--http-listen", seat[2].to_string()),
-                ("--peers", peers.clone()),
-            ];
-            let arguments = std::iter::once("serve".to_owned())
-                .chain(
-                    arguments
-                        .into_iter()
-                        .flat_map(|(flag, value)| [flag.to_owned(), value]),
-                )
-                .collect();
-            let spec = Spec {
-                name: format!("node-{id}"),
-                arguments,
-            };
-            Ok(Node {
-                client: seat[0],
-                process: Process::start(spec, dir)?,
-            })
-        };
-        seats
-            .iter()
-            .zip(1..)
-            .map(node)
-            .collect::<anyhow::Result<_>>()
-            .map(Self)
+        let mut nodes = Vec::new();
+        for (place, seat) in seats.into_iter().enumerate() {
+            nodes.push(Node::start(dir, secrets, place, seat, &peers)?);
+        }
+        Ok(Self(nodes))
     }
 
-    /// The nodes' addresses for clients, as URLs.
+    /// Where the nodes serve clients.
     pub(super) fn endpoints(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .map(|node| format!("http://{}", node.client))
-            .collect()
+        self.0.iter().map(|node| node.client.to_string()).collect()
     }
 
     /// Waits until all nodes are ready under one leader.
@@ -132,7 +166,7 @@ impl Nodes {
         let mut statuses = Vec::new();
         for (place, node) in self.0.iter().enumerate() {
             if node.process.pid().is_some()
-                && let Ok(status) = status(node.client).await
+                && let Ok(status) = node.status().await
             {
                 statuses.push((place, status));
             }
@@ -156,17 +190,4 @@ impl Nodes {
             ready,
         )
     }
-}
-
-/// What a node says of itself.
-async fn status(client: SocketAddr) -> anyhow::Result<NodeStatus> {
-    let channel = Endpoint::from_shared(format!("http://{client}"))?
-        .connect_timeout(STATUS_TIMEOUT)
-        .timeout(STATUS_TIMEOUT)
-        .connect()
-        .await?;
-    let reply = ClusterServiceClient::new(channel)
-        .status(StatusRequest {})
-        .await?;
-    reply.into_inner().node.context("a status without a node")
 }

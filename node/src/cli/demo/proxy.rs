@@ -1,11 +1,11 @@
-//! A TCP proxy in front of a node that can cut a connection after a call went through and before its reply came back.
+//! A proxy in front of a node that can cut a connection after a call went through and before its reply came back.
 //!
 //! That is the moment at which only exactly-once execution helps: the node has acted, the caller cannot know, and must call
 //! again. The proxy finds it without guessing: replies are HTTP/2 DATA frames, so once the scissors are armed the first DATA
-//! frame that the node sends is withheld, and both sides are closed.
+//! frame that the node sends is withheld, and both sides are closed. It holds the node's certificate, and speaks TLS on both
+//! sides: nothing that passes is seen on the wire.
 
 use std::{
-    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -13,15 +13,55 @@ use std::{
     },
 };
 
+use rustls::ClientConfig;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpListener, TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
     task::JoinSet,
 };
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 use tokio_util::sync::CancellationToken;
+
+use super::{frames::Frames, secrets::Secrets};
+use crate::tls::{PortTls, trusting};
+
+/// A node, as it is reached and stood in for.
+#[derive(Clone)]
+pub(super) struct Front {
+    node: SocketAddr,
+    accept: TlsAcceptor,
+    dial: TlsConnector,
+}
+
+impl Front {
+    /// In front of the node at this place and address.
+    ///
+    /// # Errors
+    /// If its certificate or the CA cannot be used.
+    pub(super) fn of(secrets: &Secrets, place: usize, node: SocketAddr) -> anyhow::Result<Self> {
+        let accept = PortTls::read(secrets.port(place))?.server();
+        let mut dial = ClientConfig::clone(&*trusting(&secrets.ca())?);
+        dial.alpn_protocols.clone_from(&accept.alpn_protocols);
+        Ok(Self {
+            node,
+            accept: accept.into(),
+            dial: Arc::new(dial).into(),
+        })
+    }
+
+    /// Both sides of a connection, once both have proved who they are.
+    async fn join(
+        &self,
+        client: TcpStream,
+    ) -> io::Result<(server::TlsStream<TcpStream>, client::TlsStream<TcpStream>)> {
+        let node = TcpStream::connect(self.node).await?;
+        // A proxy that delays small frames would slow every call by the other side's delayed acknowledgement.
+        client.set_nodelay(true)?;
+        node.set_nodelay(true)?;
+        let name = self.node.ip().into();
+        tokio::try_join!(self.accept.accept(client), self.dial.connect(name, node))
+    }
+}
 
 /// Shared by all the proxies of one client.
 #[derive(Debug, Default)]
@@ -59,13 +99,13 @@ impl Scissors {
     }
 }
 
-/// Passes connections on to `node` until `shutdown` is cancelled.
+/// Passes connections on to the node until `shutdown` is cancelled.
 ///
 /// # Errors
 /// If the listener fails.
 pub(super) async fn serve(
     listener: TcpListener,
-    node: SocketAddr,
+    front: Front,
     scissors: Arc<Scissors>,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
@@ -74,7 +114,7 @@ pub(super) async fn serve(
         tokio::select! {
             accepted = listener.accept() => {
                 let (client, _) = accepted?;
-                connections.spawn(pass(client, node, Arc::clone(&scissors)));
+                connections.spawn(pass(client, front.clone(), Arc::clone(&scissors)));
             }
             Some(_) = connections.join_next() => {}
             () = shutdown.cancelled() => return Ok(()),
@@ -83,23 +123,21 @@ pub(super) async fn serve(
 }
 
 /// Passes bytes both ways until either side ends or the scissors cut. Dropping the streams closes both sides.
-async fn pass(client: TcpStream, node: SocketAddr, scissors: Arc<Scissors>) {
-    let Ok(node) = TcpStream::connect(node).await else {
+async fn pass(client: TcpStream, front: Front, scissors: Arc<Scissors>) {
+    let Ok((client, node)) = front.join(client).await else {
         return;
     };
-    // A proxy that delays small frames would slow every call by the other side's delayed acknowledgement.
-    let (_, _) = (client.set_nodelay(true), node.set_nodelay(true));
-    let (mut from_client, to_client) = client.into_split();
-    let (from_node, mut to_node) = node.into_split();
+    let (mut from_client, to_client) = io::split(client);
+    let (from_node, mut to_node) = io::split(node);
     tokio::select! {
-        _ = tokio::io::copy(&mut from_client, &mut to_node) => {}
+        _ = io::copy(&mut from_client, &mut to_node) => {}
         _ = pass_replies(from_node, to_client, &scissors) => {}
     }
 }
 
 async fn pass_replies(
-    mut from_node: OwnedReadHalf,
-    mut to_client: OwnedWriteHalf,
+    mut from_node: impl AsyncRead + Unpin,
+    mut to_client: impl AsyncWrite + Unpin,
     scissors: &Scissors,
 ) -> io::Result<()> {
     let mut frames = Frames::default();
@@ -110,134 +148,109 @@ async fn pass_replies(
             return Ok(());
         }
         to_client.write_all(&buffer[..read]).await?;
-    }
-}
-
-/// Finds the frames in one direction of an HTTP/2 connection.
-#[derive(Default)]
-struct Frames {
-    header: [u8; 9],
-    header_bytes: usize,
-    payload_left: usize,
-}
-
-impl Frames {
-    /// Takes in the next bytes of the connection; true if a DATA frame with a payload begins in them.
-    fn bring_data(&mut self, mut bytes: &[u8]) -> bool {
-        const DATA: u8 = 0;
-        let mut data = false;
-        while !bytes.is_empty() {
-            let skipped = self.payload_left.min(bytes.len());
-            self.payload_left -= skipped;
-            bytes = &bytes[skipped..];
-            let taken = (self.header.len() - self.header_bytes).min(bytes.len());
-            if self.payload_left > 0 || taken == 0 {
-                continue;
-            }
-            self.header[self.header_bytes..][..taken].copy_from_slice(&bytes[..taken]);
-            self.header_bytes += taken;
-            bytes = &bytes[taken..];
-            if self.header_bytes == self.header.len() {
-                let [high, middle, low, kind, ..] = self.header;
-                self.payload_left =
-                    usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-                self.header_bytes = 0;
-                data |= kind == DATA && self.payload_left > 0;
-            }
-        }
-        data
+        // What TLS still holds would be a reply that is late until the next one comes.
+        to_client.flush().await?;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{net::SocketAddr, sync::Arc};
+    use tokio::sync::watch;
+    use tokio_util::sync::DropGuard;
 
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::{TcpListener, TcpStream},
-    };
-    use tokio_util::sync::CancellationToken;
+    use super::*;
+    use crate::cli::demo::frames::frame;
 
-    use super::{Frames, Scissors, serve};
-
-    /// A node that answers each byte with headers and data, and counts what it was sent.
-    async fn node() -> (SocketAddr, tokio::sync::watch::Receiver<u64>) {
+    async fn bound() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (served, calls) = tokio::sync::watch::channel(0);
-        tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                while stream.read_u8().await.is_ok() {
-                    served.send_modify(|calls| *calls += 1);
-                    let reply = [frame(1, b"headers"), frame(0, b"reply")].concat();
-                    stream.write_all(&reply).await.unwrap();
-                }
-            }
-        });
-        (address, calls)
+        (listener, address)
     }
 
-    /// One call on a new connection; none if it was cut.
-    async fn call(proxy: SocketAddr) -> Option<Vec<u8>> {
-        let mut stream = TcpStream::connect(proxy).await.unwrap();
-        stream.write_u8(1).await.unwrap();
-        let mut reply = vec![0; 9 + 7 + 9 + 5];
-        stream.read_exact(&mut reply).await.ok().map(|_| reply)
+    /// Answers each byte with headers and data, and counts what it was sent.
+    async fn answer(node: TcpListener, front: Front, served: watch::Sender<u64>) {
+        loop {
+            let (stream, _) = node.accept().await.unwrap();
+            let Ok(mut stream) = front.accept.accept(stream).await else {
+                continue;
+            };
+            while stream.read_u8().await.is_ok() {
+                served.send_modify(|calls| *calls += 1);
+                let reply = [frame(1, b"headers"), frame(0, b"reply")].concat();
+                stream.write_all(&reply).await.unwrap();
+                stream.flush().await.unwrap();
+            }
+        }
+    }
+
+    /// A node and the proxy before it.
+    struct Scene {
+        proxy: SocketAddr,
+        front: Front,
+        scissors: Arc<Scissors>,
+        calls: watch::Receiver<u64>,
+        _shutdown: DropGuard,
+    }
+
+    impl Scene {
+        async fn set() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let secrets = Secrets::make(directory.path(), 1).unwrap();
+            let (listener, node) = bound().await;
+            let front = Front::of(&secrets, 0, node).unwrap();
+            let (served, calls) = watch::channel(0);
+            tokio::spawn(answer(listener, front.clone(), served));
+            let (listener, proxy) = bound().await;
+            let scissors = Arc::<Scissors>::default();
+            let shutdown = CancellationToken::new();
+            let (cutting, stopped) = (Arc::clone(&scissors), shutdown.clone());
+            tokio::spawn(serve(listener, front.clone(), cutting, stopped));
+            Self {
+                proxy,
+                front,
+                scissors,
+                calls,
+                _shutdown: shutdown.drop_guard(),
+            }
+        }
+
+        /// One call on a new connection; none if it was cut.
+        async fn call(&self) -> Option<Vec<u8>> {
+            let stream = TcpStream::connect(self.proxy).await.unwrap();
+            let name = self.proxy.ip().into();
+            let mut stream = self.front.dial.connect(name, stream).await.unwrap();
+            stream.write_u8(1).await.unwrap();
+            stream.flush().await.unwrap();
+            let mut reply = vec![0; 9 + 7 + 9 + 5];
+            stream.read_exact(&mut reply).await.ok().map(|_| reply)
+        }
     }
 
     #[tokio::test]
     async fn an_armed_proxy_withholds_one_reply_to_a_call_that_went_through() {
-        let (node, calls) = node().await;
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = listener.local_addr().unwrap();
-        let scissors = Arc::new(Scissors::default());
-        let shutdown = CancellationToken::new();
-        tokio::spawn(serve(
-            listener,
-            node,
-            Arc::clone(&scissors),
-            shutdown.clone(),
-        ));
-        let _guard = shutdown.drop_guard();
-        assert!(call(proxy).await.is_some());
+        let scene = Scene::set().await;
+        let scissors = &scene.scissors;
+        assert!(scene.call().await.is_some());
         scissors.arm(2);
-        assert!(call(proxy).await.is_some());
-        assert_eq!(call(proxy).await, None);
-        assert_eq!((*calls.borrow(), scissors.cuts()), (3, 1));
-        assert!(call(proxy).await.is_some());
+        assert!(scene.call().await.is_some());
+        assert_eq!(scene.call().await, None);
+        assert_eq!((*scene.calls.borrow(), scissors.cuts()), (3, 1));
+        assert!(scene.call().await.is_some());
         scissors.arm(1);
         scissors.disarm();
-        assert!(call(proxy).await.is_some());
+        assert!(scene.call().await.is_some());
         assert_eq!(scissors.cuts(), 1);
     }
 
-    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-        let length = u8::try_from(payload.len()).unwrap();
-        [&[0, 0, length, kind, 0, 0, 0, 0, 1], payload].concat()
-    }
-
-    #[test]
-    fn data_is_told_from_other_frames_wherever_reads_end() {
-        let settings = frame(4, &[0; 6]);
-        let headers = frame(1, &[0; 20]);
-        let data = frame(0, &[0; 5]);
-        let stream = [settings.clone(), headers.clone(), data, headers.clone()].concat();
-        let data_at = settings.len() + headers.len();
-        for size in 1..stream.len() {
-            let mut frames = Frames::default();
-            let found: Vec<_> = stream
-                .chunks(size)
-                .enumerate()
-                .filter_map(|(number, chunk)| frames.bring_data(chunk).then_some(number))
-                .collect();
-            assert_eq!(found, [(data_at + 8) / size], "reads of {size} bytes");
-        }
-    }
-
-    #[test]
-    fn an_empty_data_frame_is_no_reply() {
-        assert!(!Frames::default().bring_data(&frame(0, &[])));
+    #[tokio::test]
+    async fn a_caller_in_plain_text_reaches_no_node() {
+        let scene = Scene::set().await;
+        let mut plain = TcpStream::connect(scene.proxy).await.unwrap();
+        plain.write_all(&[1; 64]).await.unwrap();
+        let mut answer = Vec::new();
+        // It may be told off in TLS, or see its connection closed.
+        let _ended = plain.read_to_end(&mut answer).await;
+        assert!(!answer.windows(5).any(|part| part == b"reply"));
+        assert_eq!(*scene.calls.borrow(), 0);
     }
 }

@@ -37,23 +37,17 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    /// Starts a cart server at each address, and the balancer.
+    /// Starts a cart server at each address, and the balancer. `cluster` are the flags by which they reach the nodes.
     pub(super) async fn start(
         dir: &Path,
-        endpoints: &[String],
+        cluster: &[String],
         addresses: &[SocketAddr],
     ) -> anyhow::Result<Self> {
         let start = |(address, number): (&SocketAddr, u32)| {
-            let arguments = [
-                "cart",
-                "--endpoints",
-                &endpoints.join(","),
-                "--listen",
-                &address.to_string(),
-            ];
+            let own = ["cart", "--listen", &address.to_string()].map(str::to_owned);
             let spec = Spec {
                 name: format!("cart-{number}"),
-                arguments: arguments.map(str::to_owned).into(),
+                arguments: [&own[..], cluster].concat(),
             };
             Ok(Replica {
                 address: *address,

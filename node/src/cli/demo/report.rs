@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use anyhow::anyhow;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use helve_mcp::flow::{Accounts, Findings};
 use serde::Serialize;
 
-use super::{faults::Faults, tickets::Books};
-use crate::cli::findings::shown;
+use super::{faults::Faults, kept::Kept, tickets::Books};
+use crate::cli::{
+    ending::{Ending, Outcome},
+    findings::shown,
+};
 
 /// Everything that the demo found out.
 #[derive(Debug, Serialize)]
@@ -26,6 +30,13 @@ pub(super) struct Report {
     pub(super) mcp_retries: u64,
     /// Replies withheld from the client crate, which then had to call again.
     pub(super) replies_cut: u64,
+    /// Values that the nodes keep, and how many of them are sealed.
+    pub(super) values: u64,
+    pub(super) values_sealed: u64,
+    /// Lines of the nodes' audit logs, each of which follows from the one before.
+    pub(super) audit_lines: u64,
+    /// Where an audit log is not what was written.
+    pub(super) audit_broken: Vec<String>,
     pub(super) lost: u64,
     pub(super) doubled: u64,
     /// What exactly was lost or doubled, or why a flow gave up; cut short.
@@ -39,6 +50,7 @@ pub(super) struct Told<'a> {
     pub(super) accounts: &'a Accounts,
     pub(super) books: &'a Books,
     pub(super) findings: &'a Findings,
+    pub(super) kept: &'a Kept,
 }
 
 impl Report {
@@ -48,6 +60,7 @@ impl Report {
             accounts,
             books,
             findings,
+            kept,
         } = told;
         let carts = || accounts.carts.values();
         Self {
@@ -59,6 +72,10 @@ impl Report {
             faults,
             mcp_retries,
             replies_cut: books.replies_cut,
+            values: kept.values,
+            values_sealed: kept.values_sealed,
+            audit_lines: kept.audit_lines,
+            audit_broken: kept.audit_broken.clone(),
             lost: findings.lost.len() as u64,
             doubled: findings.doubled.len() as u64,
             findings: shown(findings, &accounts.gave_up),
@@ -67,8 +84,25 @@ impl Report {
     }
 
     /// Whether the demo showed what it is to show.
-    pub(super) fn is_good(&self) -> bool {
-        self.lost == 0 && self.doubled == 0 && self.flows_unfinished == 0
+    ///
+    /// # Errors
+    /// [`Ending::Absent`]: something was lost or doubled, a flow gave up, a value lies in plain text, or an audit log is not whole.
+    pub(super) fn verdict(&self) -> Outcome {
+        let bad: Vec<_> = [
+            (self.lost, "lost"),
+            (self.doubled, "doubled"),
+            (self.flows_unfinished, "flows unfinished"),
+            (self.values - self.values_sealed, "values not sealed"),
+            (self.audit_broken.len() as u64, "audit logs not whole"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+        if bad.is_empty() {
+            return Ok(());
+        }
+        Err(Ending::Absent(anyhow!(bad.join(", "))))
     }
 
     /// The figures as a table, and what was found.
@@ -105,13 +139,23 @@ impl Report {
             ("failover", format!("{} ms", faults.failover_ms)),
             ("calls made again (MCP)", self.mcp_retries.to_string()),
             ("replies cut (client crate)", self.replies_cut.to_string()),
+            (
+                "values sealed at rest",
+                format!("{} of {}", self.values_sealed, self.values),
+            ),
+            ("audit lines verified", self.audit_lines.to_string()),
             ("lost", self.lost.to_string()),
             ("doubled", self.doubled.to_string()),
             ("seconds", format!("{:.1}", self.seconds)),
         ] {
             table.add_row([what, &figure]);
         }
+        let broken = self.audit_broken.iter();
+        let broken = broken.map(|broken| format!("\naudit: {broken}"));
         let findings = self.findings.iter().map(|finding| format!("\n{finding}"));
-        std::iter::once(table.to_string()).chain(findings).collect()
+        std::iter::once(table.to_string())
+            .chain(broken)
+            .chain(findings)
+            .collect()
     }
 }

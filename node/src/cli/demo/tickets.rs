@@ -20,11 +20,12 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    connect,
     flows::Gates,
     nodes::Nodes,
-    proxy::{self, Scissors},
+    proxy::{self, Front, Scissors},
+    secrets::{Holder, Secrets},
 };
+use crate::cli::cluster::ClusterArgs;
 
 /// How many bookkeepers there are.
 pub(super) const BOOKKEEPERS: usize = 2;
@@ -63,21 +64,26 @@ pub(super) struct Bookkeeping {
 
 impl Bookkeeping {
     /// Starts the bookkeepers, each with a client and proxies of its own.
-    pub(super) async fn start(nodes: &Nodes, gates: &Gates) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        nodes: &Nodes,
+        secrets: &Secrets,
+        gates: &Gates,
+    ) -> anyhow::Result<Self> {
         let shutdown = CancellationToken::new();
         let mut bookkeepers = JoinSet::new();
         for number in 0..BOOKKEEPERS {
             let scissors = Arc::new(Scissors::default());
             let mut endpoints = Vec::new();
-            for node in &nodes.0 {
+            for (place, node) in nodes.0.iter().enumerate() {
+                let front = Front::of(secrets, place, node.client)?;
                 let listener = TcpListener::bind("127.0.0.1:0")
                     .await
                     .context("no loopback port")?;
                 endpoints.push(listener.local_addr()?.to_string());
                 let (scissors, shutdown) = (Arc::clone(&scissors), shutdown.clone());
-                tokio::spawn(proxy::serve(listener, node.client, scissors, shutdown));
+                tokio::spawn(proxy::serve(listener, front, scissors, shutdown));
             }
-            let client = connect(&endpoints)?.with_deadline(DEADLINE);
+            let client = client(&secrets.cluster(Holder::Writer, &endpoints))?;
             let gate = Arc::clone(&gates.leader);
             bookkeepers.spawn(async move {
                 let mut bookkeeper = Bookkeeper::open(number, &client, scissors).await?;
@@ -214,12 +220,18 @@ impl Bookkeeper {
     }
 }
 
+/// A client that waits for a failover.
+fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
+    let client = cluster.builder(&cluster.endpoints)?.build()?;
+    Ok(client.with_deadline(DEADLINE))
+}
+
 /// A client that writes once, to see when writes take effect again.
 pub(super) struct Probe(Client);
 
 impl Probe {
-    pub(super) fn open(endpoints: &[String]) -> anyhow::Result<Self> {
-        Ok(Self(connect(endpoints)?.with_deadline(DEADLINE)))
+    pub(super) fn open(cluster: &ClusterArgs) -> anyhow::Result<Self> {
+        Ok(Self(client(cluster)?))
     }
 
     /// Writes, and returns when the write was acknowledged.

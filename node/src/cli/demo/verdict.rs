@@ -1,15 +1,13 @@
 //! Reads back what every node holds, and compares it with what the clients and the bookkeepers were told.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use anyhow::Context as _;
-use helve_client::{HandleOptions, HandleStore as _, Listing, Record};
+use helve_client::{Client, HandleOptions, HandleStore as _, Listing, Record};
 use helve_mcp::flow::{Accounts, Findings, Held, judge};
 
-use super::{
-    connect,
-    tickets::{Books, TALLIES, TICKETS},
-};
+use super::tickets::{Books, TALLIES, TICKETS};
+use crate::cli::cluster::ClusterArgs;
 
 /// The store that the cart servers keep carts in.
 const CARTS: &str = "cart";
@@ -25,13 +23,14 @@ struct HeldTickets {
 
 /// The findings of all nodes: each is asked alone.
 pub(super) async fn judge_all(
-    endpoints: &[String],
+    cluster: &ClusterArgs,
     accounts: &Accounts,
     books: &Books,
 ) -> anyhow::Result<Findings> {
     let mut findings = Findings::default();
-    for endpoint in endpoints {
-        let (held, tickets) = read(endpoint)
+    for endpoint in &cluster.endpoints {
+        let client = cluster.builder(slice::from_ref(endpoint))?.build()?;
+        let (held, tickets) = read(&client)
             .await
             .with_context(|| format!("cannot read from {endpoint}"))?;
         findings.merge(judge(accounts, &held));
@@ -40,8 +39,7 @@ pub(super) async fn judge_all(
     Ok(findings)
 }
 
-async fn read(endpoint: &str) -> anyhow::Result<(Held, HeldTickets)> {
-    let client = connect(&[endpoint.to_owned()])?;
+async fn read(client: &Client) -> anyhow::Result<(Held, HeldTickets)> {
     let tickets = client.handles::<String>(HandleOptions::new(TICKETS));
     let tallies = client.handles::<u64>(HandleOptions::new(TALLIES));
     let held_tickets = HeldTickets {
@@ -49,7 +47,7 @@ async fn read(endpoint: &str) -> anyhow::Result<(Held, HeldTickets)> {
         tickets_counted: tickets.len().await?,
         tallies: by_id(tallies.list_values().await?),
     };
-    Ok((Held::read(&client, CARTS).await?, held_tickets))
+    Ok((Held::read(client, CARTS).await?, held_tickets))
 }
 
 fn by_id<T>(listing: Listing<Record<T>>) -> BTreeMap<String, T> {
