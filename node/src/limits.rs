@@ -120,6 +120,9 @@ pub const TENANT_CALL_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 /// Lists under way for one tenant's tokens.
 pub const TENANT_LISTS_IN_FLIGHT_MAX: usize = 16;
 
+/// Tokens whose holders a node remembers until it applies the next entry; others are looked up for each call.
+pub const TOKENS_SEEN_MAX: usize = 1_024;
+
 /// Tenants that have lines of their own in the metrics; the others share one.
 pub const TENANT_METRICS_MAX: usize = 100;
 

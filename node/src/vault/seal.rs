@@ -49,10 +49,10 @@ impl Vault {
             return Ok(());
         };
         self.ready().map_err(SealError::NotYet)?;
-        let row = self.row().unwrap_or_default();
-        if row.key_id.is_empty() {
+        let known = self.known.load();
+        let Some(row) = known.row.as_ref().filter(|row| !row.key_id.is_empty()) else {
             return Ok(());
-        }
+        };
         let ring = self.ring.load();
         let key = KeyId::from_bytes(&row.key_id).and_then(|id| ring.find(id));
         let key = key.ok_or_else(|| SealError::NoKey(super::hex(&row.key_id)))?;
@@ -62,7 +62,7 @@ impl Vault {
         };
         into.operation(operation, &command.minted_ids)?;
         command.feature_level = level::needed_sealed(operation, &row.key_id);
-        command.sealed_under = row.key_id;
+        command.sealed_under = row.key_id.clone();
         Ok(())
     }
 }
