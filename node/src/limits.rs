@@ -253,6 +253,9 @@ pub const AUDIT_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Lines of the audit log that are written together.
 pub const AUDIT_BATCH_LINES_MAX: usize = 1_024;
 
+/// How long lines of the audit log are gathered before they are written.
+pub const AUDIT_GATHER: Duration = Duration::from_millis(2);
+
 /// The least time between two syncs of the audit log, which share the disk with the log of the cluster.
 pub const AUDIT_SYNC_SPACING: Duration = Duration::from_millis(100);
 
