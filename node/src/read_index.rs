@@ -297,7 +297,7 @@ impl Reader {
             rows_max: TICK_ROWS_MAX,
         });
         self.proposer
-            .propose(own_command(operation), deadline)
+            .propose(&own_command(operation), deadline)
             .await?;
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Reader {
             renewal.over(deadline).await;
             return Ok(());
         };
-        self.proposer.propose(command, deadline).await?;
+        self.proposer.propose(&command, deadline).await?;
         Ok(())
     }
 }
