@@ -111,11 +111,11 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) fmt --all
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
-bench: bench-tools ## Helve beside etcd, Redis and PostgreSQL, and the machine crate alone (ARGS="--workloads mint --callers 64")
+bench: bench-tools ## Helve, plain and secured, beside etcd, Redis and PostgreSQL, and the machine crate alone (ARGS="--workloads mint --callers 64")
 	@$(STEP) "benchmarks of the machine crate" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
 	@$(STEP) "benchmarks side by side" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench.json" --plots "$(CARGO_TARGET_DIR)/bench" $(ARGS)
 
-bench-quick: bench-tools ## The same in less than five minutes: W1, W2, W3 and W3c with 64 and 256 callers, against etcd and Redis
+bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 256 callers, etcd and Redis (ARGS="--products helve,helve-secured")
 	@$(STEP) "benchmarks side by side, quick" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench-quick.json" \
 	    --products helve,etcd,redis --workloads mint,create,get,cart,cart-compare --callers 64,256 \
 	    --round-ms 800 --warm-up-ms 200 $(ARGS)

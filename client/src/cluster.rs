@@ -163,9 +163,9 @@ impl Backend for Cluster {
         check_size(call.encoded_len())?;
         let until = Instant::now() + deadline.min(DEADLINE_MAX);
         match identity_mut(&mut call) {
-            None => self.answer(call, None, Effect::Harmless, until).await,
-            Some(None) => self.mutate(call, until).await,
-            Some(Some(_)) => self.answer(call, None, Effect::Lasting, until).await,
+            None => self.answer(&call, None, Effect::Harmless, until).await,
+            Some(None) => self.mutate(&call, until).await,
+            Some(Some(_)) => self.answer(&call, None, Effect::Lasting, until).await,
         }
     }
 
@@ -245,7 +245,7 @@ impl Cluster {
 
     /// Gives a mutation its number. One that meets an expired session before any try may have had an effect gets another number
     /// in a new session; one that was in doubt never does.
-    async fn mutate(&self, call: Call, until: Instant) -> Result<Answer, Error> {
+    async fn mutate(&self, call: &Call, until: Instant) -> Result<Answer, Error> {
         loop {
             let session = self.session(until).await?;
             let Ok(number) = timeout_at(until, session.begin()).await else {
@@ -253,7 +253,7 @@ impl Cluster {
                 return Err(Error::new(ErrorKind::Overloaded, message));
             };
             let answer = self
-                .answer(call.clone(), Some(number), Effect::Lasting, until)
+                .answer(call, Some(number), Effect::Lasting, until)
                 .await;
             match answer {
                 Err(error) if error.reason() == Some(Reason::SessionExpired) => {
@@ -266,7 +266,7 @@ impl Cluster {
 
     async fn answer(
         &self,
-        call: Call,
+        call: &Call,
         number: Option<Number>,
         effect: Effect,
         until: Instant,
@@ -308,7 +308,7 @@ impl Cluster {
         let call = Call::OpenSession(OpenSessionRequest {
             session_id: id.to_vec().into(),
         });
-        let answer = self.answer(call, None, Effect::Harmless, until).await?;
+        let answer = self.answer(&call, None, Effect::Harmless, until).await?;
         let Answer::OpenSession(reply) = answer else {
             return Err(Error::internal("an answer to another request"));
         };

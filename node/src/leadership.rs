@@ -84,8 +84,7 @@ impl Leadership {
     pub fn hint(&self) -> String {
         let leader = self.consensus.leading().leader;
         leader
-            .and_then(|id| self.consensus.member(id))
-            .map(|n| n.client_address)
+            .and_then(|id| self.consensus.client_address(id))
             .unwrap_or_default()
     }
 

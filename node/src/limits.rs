@@ -120,6 +120,9 @@ pub const TENANT_CALL_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 /// Lists under way for one tenant's tokens.
 pub const TENANT_LISTS_IN_FLIGHT_MAX: usize = 16;
 
+/// Tokens whose holders a node remembers until it applies the next entry; others are looked up for each call.
+pub const TOKENS_SEEN_MAX: usize = 1_024;
+
 /// Tenants that have lines of their own in the metrics; the others share one.
 pub const TENANT_METRICS_MAX: usize = 100;
 
@@ -249,6 +252,9 @@ pub const AUDIT_QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// Lines of the audit log that are written together.
 pub const AUDIT_BATCH_LINES_MAX: usize = 1_024;
+
+/// How long lines of the audit log are gathered before they are written.
+pub const AUDIT_GATHER: Duration = Duration::from_millis(2);
 
 /// The least time between two syncs of the audit log, which share the disk with the log of the cluster.
 pub const AUDIT_SYNC_SPACING: Duration = Duration::from_millis(100);

@@ -194,7 +194,7 @@ async fn name_cluster(consensus: Consensus, proposer: Proposer) {
             Ok(cluster_id) => {
                 let command = own_command(Operation::SetClusterId(SetClusterId { cluster_id }));
                 proposer
-                    .propose(command, Instant::now() + Duration::from_secs(5))
+                    .propose(&command, Instant::now() + Duration::from_secs(5))
                     .await
                     .map(|_| ())
             }

@@ -132,7 +132,7 @@ impl OwnSessions {
             ..Command::default()
         };
         // Opening is idempotent by the session's id, so its own identity is never looked up.
-        let outcome = match Box::pin(proposer.propose(command, deadline)).await {
+        let outcome = match Box::pin(proposer.propose(&command, deadline)).await {
             Ok(outcome) => outcome,
             // The call itself was never sent, whatever became of its session.
             Err(ProposeError::Unknown(_)) => return Err(ProposeError::NoLeader),

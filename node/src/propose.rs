@@ -138,12 +138,13 @@ impl Proposer {
     /// See [`ProposeError`]; only `Unknown` leaves open whether the command took effect.
     pub async fn propose(
         &self,
-        mut command: Command,
+        command: &Command,
         deadline: Instant,
     ) -> Result<Outcome, ProposeError> {
-        if command.identity.is_some() || repeats_harmlessly(&command) {
-            return self.attempts(&command, deadline).await;
+        if command.identity.is_some() || repeats_harmlessly(command) {
+            return self.attempts(command, deadline).await;
         }
+        let mut command = command.clone();
         loop {
             let call = match self.core.sessions.call(self, &command, deadline).await? {
                 Opened::Call(call) => call,

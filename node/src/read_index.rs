@@ -140,6 +140,12 @@ impl Reader {
         &self.core.contact
     }
 
+    /// The last entry that this node has applied.
+    #[must_use]
+    pub fn applied_index(&self) -> u64 {
+        self.core.consensus.applied_index()
+    }
+
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
     /// done, and the query asked again. It is asked where `place` says.
     ///
@@ -291,7 +297,7 @@ impl Reader {
             rows_max: TICK_ROWS_MAX,
         });
         self.proposer
-            .propose(own_command(operation), deadline)
+            .propose(&own_command(operation), deadline)
             .await?;
         Ok(())
     }
@@ -304,7 +310,7 @@ impl Reader {
             renewal.over(deadline).await;
             return Ok(());
         };
-        self.proposer.propose(command, deadline).await?;
+        self.proposer.propose(&command, deadline).await?;
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ async fn tick(proposer: &Proposer) -> bool {
         rows_max: TICK_ROWS_MAX,
     }));
     match proposer
-        .propose(command, Instant::now() + Duration::from_secs(5))
+        .propose(&command, Instant::now() + Duration::from_secs(5))
         .await
     {
         Ok(outcome) => matches!(outcome.outcome, Some(Kind::Tick(ticked)) if ticked.more),

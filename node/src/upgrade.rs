@@ -45,7 +45,7 @@ pub async fn run(consensus: Consensus, proposer: Proposer) {
 async fn raise(proposer: &Proposer, level: u32) -> Result<(), ProposeError> {
     let operation = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
     let deadline = Instant::now() + ATTEMPT_LIMIT;
-    let outcome = proposer.propose(own_command(operation), deadline).await?;
+    let outcome = proposer.propose(&own_command(operation), deadline).await?;
     if let Some(Kind::RaiseFeatureLevel(raised)) = outcome.outcome {
         tracing::info!(
             level = raised.level,
@@ -58,7 +58,7 @@ async fn raise(proposer: &Proposer, level: u32) -> Result<(), ProposeError> {
 /// Uses what the new level brought, where that is an operation for trying upgrades.
 async fn try_out(proposer: &Proposer, probe: Operation) {
     let deadline = Instant::now() + ATTEMPT_LIMIT;
-    match proposer.propose(own_command(probe), deadline).await {
+    match proposer.propose(&own_command(probe), deadline).await {
         Ok(outcome) => {
             tracing::info!(outcome = ?outcome.outcome, "tried an operation of the new feature level");
         }

@@ -97,6 +97,12 @@ impl Vault {
         self.ring.load().ids()
     }
 
+    /// Whether this node holds any key.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        !self.ring.load().is_empty()
+    }
+
     /// What the cluster says, as far as this node knows.
     #[must_use]
     pub fn row(&self) -> Option<SealingRow> {

@@ -5,18 +5,14 @@ mod life;
 mod matrix;
 mod tenants;
 
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
-use helve_client::Bearer;
-use helve_node::{
-    config::{TokenHash, token_text},
-    stamp::secret_bytes,
-};
-use helve_proto::v1::{CreateTokenRequest, Quotas, SetTenantRequest, TokenGrant, TokenRole};
+use helve_proto::v1::{CreateTokenRequest, Quotas, SetTenantRequest, TokenGrant};
 use helve_tests::{
     caller::Caller,
     cluster::Cluster,
+    token::{Token, grant},
     wait::{Look, until},
 };
 use tempfile::TempDir;
@@ -31,45 +27,13 @@ struct Guarded {
     directory: TempDir,
 }
 
-/// A token, and what it is known by.
-struct Token {
-    text: String,
-    hash: TokenHash,
-    bearer: Bearer,
-}
-
-impl Token {
-    fn new() -> Result<Self> {
-        let text = token_text(&*secret_bytes()?).to_string();
-        Ok(Self {
-            hash: TokenHash::of(&text),
-            bearer: Bearer::given(&text)?,
-            text,
-        })
-    }
-
-    fn hash(&self) -> bytes::Bytes {
-        self.hash.bytes().to_vec().into()
-    }
-}
-
-fn grant(tenant: &str, role: TokenRole, principal: &str) -> TokenGrant {
-    TokenGrant {
-        tenant: tenant.to_owned(),
-        role: role.into(),
-        principal: principal.to_owned(),
-        ..TokenGrant::default()
-    }
-}
-
 impl Guarded {
     /// So many nodes, whose level knows tokens.
     async fn start(count: u64) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("operator");
         let operator = Token::new()?;
-        fs::write(&file, &operator.text)?;
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+        operator.write(&file)?;
         let cluster = nodes(count)
             .with("HELVE_AUTH", "tokens")
             .with("HELVE_OPERATOR_TOKEN_FILE", &file.display().to_string())

@@ -43,7 +43,7 @@ pub struct Cluster {
     address: IpAddr,
     directory: TempDir,
     quiet: bool,
-    _slot: SemaphorePermit<'static>,
+    _slot: Option<SemaphorePermit<'static>>,
 }
 
 impl Cluster {

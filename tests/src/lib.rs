@@ -2,7 +2,8 @@
 //!
 //! - [`cluster`]: some nodes with their directories; [`process`]: one of them; [`address`]: where they listen.
 //! - [`members`]: changes of a cluster's members.
-//! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says.
+//! - [`caller`]: one node's gRPC services, without the client crate's retries, so that a test sees what a node says; [`token`]: what
+//!   it shows.
 //! - [`fault`]: what breaks a cluster from outside.
 //! - [`failpoints`]: what breaks one node in the middle of something. [`digest`]: whether all nodes hold the same rows.
 //! - [`ledger`]: what callers were told, to compare with what is there. [`on_disk`]: what the files of a node hold.
@@ -26,6 +27,7 @@ pub mod model;
 pub mod on_disk;
 pub mod process;
 pub mod promise;
+pub mod token;
 mod untyped;
 pub mod wait;
 pub mod workload;

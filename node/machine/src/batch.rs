@@ -51,6 +51,8 @@ impl<V: View + ?Sized> View for &V {
 pub struct Batch<V> {
     view: V,
     writes: BTreeMap<Bytes, Option<Bytes>>,
+    /// A group, and rows of it that every command asks for, as the view has them: read once.
+    held: Option<(u32, [(Bytes, Option<Bytes>); 3])>,
     usage: BTreeMap<Bytes, Delta>,
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
@@ -64,6 +66,7 @@ impl<V: View> Batch<V> {
         Self {
             view,
             writes: BTreeMap::new(),
+            held: None,
             usage: BTreeMap::new(),
             deadlines_from: None,
             quotas: None,
@@ -83,6 +86,30 @@ impl<V: View> Batch<V> {
             self.writes.insert(key, row);
         }
         Ok(self.writes)
+    }
+
+    /// Reads the rows of a group that every command asks for, if they were not read yet.
+    pub(crate) fn hold(&mut self, group: Group) -> Result<(), Fault> {
+        if self.held.as_ref().is_some_and(|(of, _)| *of == group.0) {
+            return Ok(());
+        }
+        let read = |key: Bytes| self.view.get(&key).map(|row| (key, row));
+        let rows = [
+            read(group.clock())?,
+            read(group.feature_level())?,
+            read(group.sealing())?,
+        ];
+        self.held = Some((group.0, rows));
+        Ok(())
+    }
+
+    /// A row as the view has it.
+    fn viewed(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        let held = self.held.iter().flat_map(|(_, rows)| rows);
+        match held.into_iter().find(|(held, _)| held == key) {
+            Some((_, row)) => Ok(row.clone()),
+            None => self.view.get(key),
+        }
     }
 
     pub(crate) fn put(&mut self, key: Bytes, value: Bytes) {
@@ -178,7 +205,7 @@ impl<V: View> View for Batch<V> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         match self.writes.get(key) {
             Some(written) => Ok(written.clone()),
-            None => self.view.get(key),
+            None => self.viewed(key),
         }
     }
 

@@ -53,7 +53,7 @@ pub use crate::{
 };
 use crate::{
     context::{Call, Stop},
-    layout::Space,
+    layout::{Group, Space},
     replay::{Admission, Slot},
 };
 
@@ -82,6 +82,7 @@ fn apply_as<V: View>(
             known: supported,
         });
     }
+    batch.hold(Group(context.group_id))?;
     let clock_ms = expiry::advance(batch, context.group_id, command.proposed_at_ms)?;
     let is_tenant_fit = u8::try_from(command.tenant.len()).is_ok();
     let mut call = Call {

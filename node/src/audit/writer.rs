@@ -7,6 +7,7 @@ use std::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError},
     },
+    thread,
     time::Instant,
 };
 
@@ -16,7 +17,7 @@ use super::{
     event::Event, head_file::HeadFile, health::Health, names::Names, record::Record, sink::Sink,
 };
 use crate::{
-    limits::{AUDIT_BATCH_LINES_MAX, AUDIT_RETRY, AUDIT_SYNC_SPACING},
+    limits::{AUDIT_BATCH_LINES_MAX, AUDIT_GATHER, AUDIT_RETRY, AUDIT_SYNC_SPACING},
     stamp,
 };
 
@@ -82,7 +83,8 @@ impl Writer {
         }
     }
 
-    /// Takes what calls have ended, and waits for the first of them until `until`; for ever if there is nothing to sync.
+    /// Takes what calls have ended, and waits for the first of them until `until`; for ever if there is nothing to sync. Then it gathers
+    /// others for a moment: who ends a call wakes a thread that waits, which would cost more than the line.
     fn receive(&mut self, until: Option<Instant>) -> More {
         let first = match until {
             None => self.queue.recv().map_err(RecvTimeoutError::from),
@@ -96,6 +98,9 @@ impl Writer {
             Err(RecvTimeoutError::Timeout) => return More::Perhaps,
             Err(RecvTimeoutError::Disconnected) => return More::Never,
         };
+        if let Message::Call(..) = next {
+            thread::sleep(AUDIT_GATHER);
+        }
         for _ in 1..AUDIT_BATCH_LINES_MAX {
             if self.take(next) == More::Never {
                 return More::Never;

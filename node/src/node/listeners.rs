@@ -131,9 +131,9 @@ pub(super) fn serve_clients(
     let _in_runtime = runtime.enter();
     let Opened { callers, http } = ports.open()?;
     let mut served = Background::on(runtime);
-    let routes = service::routes(services);
+    let front = service::front(services);
     let stopped = stop.clone().cancelled_owned();
-    served.serve("client port", service::serve(callers, routes, stopped));
+    served.serve("client port", service::serve(callers, front, stopped));
     let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
     served.serve("HTTP port", http::serve(http, services, stopped));
     Ok(served)

@@ -196,6 +196,15 @@ impl Consensus {
             .map(|node| node.0.clone())
     }
 
+    /// Where clients reach this member, as the membership records it.
+    #[must_use]
+    pub fn client_address(&self, id: u64) -> Option<String> {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        let node = metrics.membership_config.get_node(&id)?;
+        Some(node.0.client_address.clone())
+    }
+
     /// The member with this uuid, and whether it votes.
     #[must_use]
     pub fn member_by_uuid(&self, uuid: &str) -> Option<(u64, bool)> {

@@ -196,6 +196,12 @@ impl Consensus {
         self.applied.clone()
     }
 
+    /// The last entry that has been applied here.
+    #[must_use]
+    pub fn applied_index(&self) -> u64 {
+        self.applied.borrow().index
+    }
+
     /// Proposes encoded commands, in order. The stream answers each, in the same order.
     ///
     /// # Errors

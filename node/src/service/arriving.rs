@@ -9,16 +9,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use axum::{
-    body::{Body, Bytes},
-    extract::Request,
-};
+use axum::http::Request;
+use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, Sleep, sleep_until},
 };
-use tonic::Status;
+use tonic::{Status, body::Body};
 
 use super::failure::Failure;
 use crate::limits::{ARRIVING_BYTES_MAX, MESSAGE_TIME_MAX};
@@ -51,28 +49,26 @@ impl Default for Harbour {
 
 impl Harbour {
     /// The request, whose messages have to come in in time and within the bound.
-    pub(super) fn watch(&self, request: Request) -> Request {
+    pub(super) fn watch(&self, request: Request<Body>) -> Request<Arriving> {
         let (kind, due) = if STREAMS.contains(&request.uri().path()) {
             (Kind::Stream, None)
         } else {
             (Kind::Call, Some(Instant::now() + MESSAGE_TIME_MAX))
         };
-        request.map(|body| {
-            Body::new(Arriving {
-                body,
-                kind,
-                boundary: Boundary::default(),
-                due,
-                timer: None,
-                room: Arc::clone(&self.0),
-                taken: None,
-            })
+        request.map(|body| Arriving {
+            body,
+            kind,
+            boundary: Boundary::default(),
+            due,
+            timer: None,
+            room: Arc::clone(&self.0),
+            taken: None,
         })
     }
 }
 
 /// A request's body on its way.
-struct Arriving {
+pub struct Arriving {
     body: Body,
     kind: Kind,
     boundary: Boundary,
@@ -123,13 +119,13 @@ impl Arriving {
 
 impl HttpBody for Arriving {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = Status;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let refused = |failure: Failure| Some(Err(axum::Error::new(Status::from(failure))));
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let refused = |failure: Failure| Some(Err(failure.into()));
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
             ready!(self.poll_late(context));
             return Poll::Ready(refused(Failure::TooSlow));
@@ -212,15 +208,19 @@ mod tests {
     }
 
     /// These pieces, and then nothing, but no end either.
-    fn endless(path: &str, pieces: Vec<Vec<u8>>) -> Request {
+    fn endless(path: &str, pieces: Vec<Vec<u8>>) -> Request<Body> {
         let pieces = pieces.into_iter().map(Ok::<_, Infallible>);
-        let body = Body::from_stream(stream::iter(pieces).chain(stream::pending()));
-        Request::builder().uri(path).body(body).unwrap()
+        let body = axum::body::Body::from_stream(stream::iter(pieces).chain(stream::pending()));
+        request(path, body)
+    }
+
+    fn request(path: &str, body: axum::body::Body) -> Request<Body> {
+        Request::builder().uri(path).body(Body::new(body)).unwrap()
     }
 
     /// Reads until an error; the code of that, and how much came before.
-    async fn read(request: Request) -> (Option<Code>, usize) {
-        let mut frames = request.into_body().into_data_stream();
+    async fn read(request: Request<Arriving>) -> (Option<Code>, usize) {
+        let mut frames = axum::body::Body::new(request.into_body()).into_data_stream();
         let mut count = 0;
         while let Some(frame) = frames.next().await {
             match frame {
@@ -272,8 +272,7 @@ mod tests {
         let (code, sent) = read(harbour.watch(endless(UNARY, begun()))).await;
         assert_eq!((code, sent), (Some(Code::ResourceExhausted), rest));
         // In one piece it waits nowhere.
-        let whole = Request::builder().uri(UNARY);
-        let whole = whole.body(Body::from(message(2 * rest))).unwrap();
+        let whole = request(UNARY, message(2 * rest).into());
         assert_eq!(read(harbour.watch(whole)).await.0, None);
         drop(held);
         assert_eq!(harbour.0.available_permits(), ARRIVING_BYTES_MAX);

@@ -2,21 +2,20 @@
 //! make.
 //!
 //! A token costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
-//! applied it. One that is not there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no
-//! valid token hears the same, whether the token was never made, has expired or was revoked.
+//! applied it. Calls that come before the next entry is applied share that look: rows of one entry say one thing. A token that is not
+//! there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same,
+//! whether the token was never made, has expired or was revoked.
 
-use std::sync::Arc;
-
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    http::{HeaderMap, header::AUTHORIZATION},
-    middleware::Next,
-    response::Response,
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
 };
+
+use axum::http::{HeaderMap, Request, Response, header::AUTHORIZATION};
 use helve_machine::{granted, query::Read};
 use helve_proto::v1::{TokenGrant, TokenRole};
 use tokio::time::Instant;
+use tonic::body::Body;
 
 use super::{
     audited,
@@ -41,27 +40,23 @@ pub struct Door {
     auth: Auth,
     reader: Arc<Reader>,
     audit: Audit,
+    seen: Mutex<Seen>,
 }
 
-/// Says who calls, or turns them away.
-pub(super) async fn enter(
-    State(door): State<Arc<Door>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let path = request.uri().path();
-    let who = door.who(path, request.headers()).await;
-    let admitted = who
-        .as_ref()
-        .map_or(Ok(()), |caller| door.lets(path, caller));
-    match (who, admitted) {
-        (Ok(caller), Ok(())) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        (Ok(caller), Err(failure)) => door.turn_away(&request, Some(&caller), failure),
-        (Err(failure), _) => door.turn_away(&request, None, failure),
-    }
+/// Who holds which token, by the rows of one applied entry.
+#[derive(Default)]
+struct Seen {
+    index: u64,
+    /// By the hash, of which nobody learns anything by how long it takes to find: it gives no authority.
+    holders: HashMap<[u8; 32], Arc<Caller>>,
+}
+
+/// What can be said at once of who calls.
+pub(super) enum Look {
+    /// All.
+    Seen(Result<Arc<Caller>, Failure>),
+    /// The token with this hash must be looked up first.
+    Unseen(TokenHash),
 }
 
 impl Door {
@@ -72,6 +67,7 @@ impl Door {
             auth,
             reader,
             audit,
+            seen: Mutex::default(),
         }
     }
 
@@ -88,30 +84,69 @@ impl Door {
         }
     }
 
-    /// The answer to who is not let in, which the audit log keeps.
-    fn turn_away(&self, request: &Request, caller: Option<&Caller>, failure: Failure) -> Response {
+    /// Makes the request this caller's; or the answer to who is turned away, which the audit log keeps.
+    pub(super) fn turned_away<B>(
+        &self,
+        request: &mut Request<B>,
+        who: Result<Arc<Caller>, Failure>,
+    ) -> Option<Response<Body>> {
+        let lets = |caller: &Arc<Caller>| self.lets(request.uri().path(), caller);
+        let (caller, failure) = match who.map(|caller| (lets(&caller), caller)) {
+            Ok((Ok(()), caller)) => {
+                request.extensions_mut().insert(caller);
+                return None;
+            }
+            Ok((Err(failure), caller)) => (Some(caller), failure),
+            Err(failure) => (None, failure),
+        };
         let problem = Problem::from(failure);
         let peer = request.extensions().get::<Info>().map(|info| info.from);
         let operation = rules::name(request.uri().path());
-        audited::turned_away(&self.audit, operation, (caller, peer), problem.reason());
-        problem.into_status().into_http::<Body>()
+        let from = (caller.as_deref(), peer);
+        audited::turned_away(&self.audit, operation, from, problem.reason());
+        Some(problem.into_status().into_http())
     }
 
     /// Who makes the call with this path and these headers.
-    async fn who(&self, path: &str, headers: &HeaderMap) -> Result<Arc<Caller>, Failure> {
+    pub(super) fn look(&self, path: &str, headers: &HeaderMap) -> Look {
         let Auth::Tokens { .. } = self.auth else {
-            return Ok(Caller::anyone());
+            return Look::Seen(Ok(Caller::anyone()));
         };
         if rules::of(path) == Some(rules::Least::Open) {
-            return Ok(Caller::nobody());
+            return Look::Seen(Ok(Caller::nobody()));
         }
-        let hash = bearer(headers).ok_or(Failure::Unauthenticated)?;
-        self.holder(hash).await
+        let Some(hash) = bearer(headers) else {
+            return Look::Seen(Err(Failure::Unauthenticated));
+        };
+        self.seen(hash)
+            .map_or(Look::Unseen(hash), |caller| Look::Seen(Ok(caller)))
+    }
+
+    /// Who holds the token with this hash, if that was looked up since the last entry was applied.
+    fn seen(&self, hash: TokenHash) -> Option<Arc<Caller>> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.index != self.reader.applied_index() {
+            return None;
+        }
+        seen.holders.get(hash.bytes()).cloned()
+    }
+
+    /// Remembers what a look said that began when this entry was the last one applied.
+    fn remember(&self, index: u64, hash: TokenHash, caller: &Arc<Caller>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if index > seen.index {
+            seen.index = index;
+            seen.holders.clear();
+        }
+        if index == seen.index && seen.holders.len() < limits::TOKENS_SEEN_MAX {
+            seen.holders.insert(*hash.bytes(), Arc::clone(caller));
+        }
     }
 
     /// The same caller's next call on a stream that stays open: its token may have been revoked since, or have expired.
     pub(crate) async fn again(&self, caller: &Caller) -> Result<(), Failure> {
         match &caller.power {
+            Power::Token { hash, .. } if self.seen(*hash).is_some() => Ok(()),
             Power::Token { hash, .. } => self.holder(*hash).await.map(drop),
             Power::All => Ok(()),
             Power::Nothing => Err(Failure::Unauthenticated),
@@ -119,7 +154,7 @@ impl Door {
     }
 
     /// Who holds the token with this hash.
-    async fn holder(&self, hash: TokenHash) -> Result<Arc<Caller>, Failure> {
+    pub(super) async fn holder(&self, hash: TokenHash) -> Result<Arc<Caller>, Failure> {
         if let Auth::Tokens {
             operator: Some(operator),
         } = &self.auth
@@ -133,13 +168,17 @@ impl Door {
             return Ok(Caller::of_token(hash, grant));
         }
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
+        // Asked for before the look, which so sees rows that are at least as new.
+        let index = self.reader.applied_index();
         let look = move |view: &ReadView<'_>| {
             granted(view.view, limits::GROUP_ID, hash.bytes()).map(Read::Answer)
         };
         let reader = &self.reader;
         let known = reader.read_applied(deadline, Place::Memory, look).await?;
         if let Read::Answer(Some(grant)) = known {
-            return Ok(Caller::of_token(hash, grant));
+            let caller = Caller::of_token(hash, grant);
+            self.remember(index, hash, &caller);
+            return Ok(caller);
         }
         // A token may have been made just now, at another node.
         let made = reader.read(limits::TENANT, deadline, Place::Memory, look);

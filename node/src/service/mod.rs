@@ -1,6 +1,8 @@
 //! The public face of a node: gRPC for clients, HTTP for probes and scrapes.
 //!
 //! ```text
+//! front ──► door (who calls)
+//!   │
 //! handles / state / transact / call ── Call ──► admit ──► mutation ──► propose.rs
 //!        (unary, and Exchange alike)                  └─► query ─────► read_index.rs
 //!                                         list ──────────► one view, page by page
@@ -20,6 +22,7 @@ mod door;
 mod exchange;
 mod failure;
 mod forwarded;
+mod front;
 mod handles;
 mod health;
 pub mod http;
@@ -39,61 +42,34 @@ mod too_large;
 mod transact;
 pub mod waiting;
 
-use std::{
-    future::{Future, ready},
-    io,
-    sync::Arc,
-};
+use std::{future::Future, sync::Arc};
 
-use axum::middleware::{from_fn_with_state, map_request, map_response};
-use futures::Stream;
-use helve_proto::{
-    DESCRIPTORS,
-    v1::{
-        access_service_server::AccessServiceServer, call_service_server::CallServiceServer,
-        cluster_service_server::ClusterServiceServer, handle_service_server::HandleServiceServer,
-        state_service_server::StateServiceServer, transact_service_server::TransactServiceServer,
-    },
-};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, service::Routes, transport::Server};
-use tonic_health::pb::health_server::HealthServer;
+use tonic::{Request, Response, Status};
 
-pub use self::door::Door;
 use self::{
     admit::{Admitted, Gate},
-    arriving::Harbour,
     audited::{Peer, Witness},
     caller::Caller,
     failure::Failure,
     status::Problem,
     target::{Target, Targets},
 };
+pub use self::{
+    arriving::Arriving,
+    door::Door,
+    front::{Front, front, serve},
+};
 use crate::{
     audit::{Audit, Class},
-    connections::Connection,
     digest::Digester,
     leadership::Leadership,
-    limits,
     metrics::Metrics,
     propose::Proposer,
     read_index::Reader,
     vault::{Asked, Switch, Values, Vault},
 };
-
-/// The services that reflection names. Peers talk in their own service, on a port of its own.
-const PUBLIC_SERVICES: [&str; 9] = [
-    "helve.v1.HandleService",
-    "helve.v1.StateService",
-    "helve.v1.TransactService",
-    "helve.v1.CallService",
-    "helve.v1.ClusterService",
-    "helve.v1.AccessService",
-    "grpc.health.v1.Health",
-    "grpc.reflection.v1.ServerReflection",
-    "grpc.reflection.v1alpha.ServerReflection",
-];
 
 /// What the services stand on.
 pub struct Services {
@@ -201,10 +177,10 @@ impl Services {
         self.leadership.serves().map_err(Failure::Stopping)?;
         caller.may_touch_all(&call)?;
         let admitted = self.gate.admit(caller, call.encoded_len(), deadline?)?;
-        let stores = if self.vault.key_ids().is_empty() {
-            Vec::new()
-        } else {
+        let stores = if self.vault.has_keys() {
             stores(&call)
+        } else {
+            Vec::new()
         };
         let mut reply = call.run(self, &admitted).await?;
         self.open(&mut reply, Asked::Values, &admitted.caller, &stores)?;
@@ -273,93 +249,3 @@ macro_rules! headed {
     };
 }
 use headed;
-
-/// All services of the client port, with the message limits set.
-#[must_use]
-pub fn routes(services: &Arc<Services>) -> Routes {
-    /// Each generated server has the same limits, but no trait that says so.
-    macro_rules! limited {
-        ($server:ident, $service:expr) => {
-            $server::new($service)
-                .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
-                .max_encoding_message_size(limits::MESSAGE_BYTES_MAX)
-        };
-    }
-    let mut routes = Routes::builder();
-    routes
-        .add_service(limited!(
-            HandleServiceServer,
-            handles::Handles(Arc::clone(services))
-        ))
-        .add_service(limited!(
-            StateServiceServer,
-            state::State(Arc::clone(services))
-        ))
-        .add_service(limited!(
-            TransactServiceServer,
-            transact::Transact(Arc::clone(services))
-        ))
-        .add_service(limited!(
-            CallServiceServer,
-            call::Calls(Arc::clone(services))
-        ))
-        .add_service(limited!(
-            ClusterServiceServer,
-            cluster::Cluster(Arc::clone(services))
-        ))
-        .add_service(limited!(
-            AccessServiceServer,
-            access::Access(Arc::clone(services))
-        ))
-        .add_service(HealthServer::new(health::Health::new(Arc::clone(services))))
-        .add_service(
-            reflection()
-                .build_v1()
-                .expect("the descriptors were checked when built"),
-        )
-        .add_service(
-            reflection()
-                .build_v1alpha()
-                .expect("the descriptors were checked when built"),
-        );
-    let enter = from_fn_with_state(Arc::clone(&services.door), door::enter);
-    let routes = routes.routes().prepare().into_axum_router();
-    Routes::from(routes.layer(enter)).prepare()
-}
-
-fn reflection() -> tonic_reflection::server::Builder<'static> {
-    PUBLIC_SERVICES.into_iter().fold(
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET),
-        tonic_reflection::server::Builder::with_service_name,
-    )
-}
-
-/// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or
-/// streams hold it up.
-///
-/// # Errors
-/// If the server fails.
-pub async fn serve(
-    callers: impl Stream<Item = io::Result<Connection>>,
-    routes: Routes,
-    stop: impl Future<Output = ()>,
-) -> io::Result<()> {
-    let explained = routes.into_axum_router();
-    let explained = explained.layer(map_response(too_large::explain));
-    let harbour = Harbour::default();
-    let watch = move |request| ready(harbour.watch(request));
-    let watched = Routes::from(explained.layer(map_request(watch))).prepare();
-    Server::builder()
-        .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
-        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
-        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
-        .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
-        .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .add_routes(watched)
-        .serve_with_incoming_shutdown(callers, stop)
-        .await
-        .map_err(io::Error::other)
-}

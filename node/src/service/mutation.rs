@@ -1,6 +1,6 @@
 //! The way of a mutation: its request becomes a command, the command an outcome, the outcome a reply.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use bytes::Bytes;
 use helve_machine::{
@@ -98,7 +98,7 @@ impl Services {
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
         let plain = command(request, &admitted.caller)?;
-        let outcome = self.propose_sealed(&plain, admitted).await?;
+        let outcome = self.propose_sealed(plain, admitted).await?;
         match outcome.outcome {
             Some(Kind::Refused(refused)) => Err(Failure::Refused(refused)),
             // The fingerprint covers the operation, so another operation's outcome comes only of a version that this one predates.
@@ -111,16 +111,14 @@ impl Services {
     /// Proposes a plain command, sealed as the cluster says: anew if it says otherwise by the time that the command is executed.
     async fn propose_sealed(
         &self,
-        plain: &Command,
+        mut plain: Command,
         admitted: &Admitted,
     ) -> Result<Outcome, Failure> {
-        let request = canonical(plain);
+        let request = canonical(&mut plain);
         loop {
-            let mut command = Command {
-                fingerprint: self.vault.fingerprint(&request),
-                ..plain.clone()
-            };
-            self.vault.seal(&mut command)?;
+            plain.fingerprint = self.vault.fingerprint(&request);
+            let sealed = self.vault.sealed(&plain)?;
+            let command = sealed.as_ref().unwrap_or(&plain);
             let outcome = self.proposer.propose(command, admitted.deadline).await;
             let outcome = outcome.map_err(|error| Failure::of_propose(error, admitted.deadline))?;
             let Some(Kind::Refused(refused)) = &outcome.outcome else {
@@ -133,7 +131,7 @@ impl Services {
                         .await;
                 }
                 Refusal::ReplayMismatch => {
-                    let kept = self.kept_otherwise(plain, &request, admitted).await?;
+                    let kept = self.kept_otherwise(&plain, &request, admitted).await?;
                     return Ok(kept.unwrap_or(outcome));
                 }
                 _ => return Ok(outcome),
@@ -198,15 +196,19 @@ fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Command, Fail
 }
 
 /// What makes a request the same request: tenant, principal, operation and the request itself, in their canonical encoding, and
-/// nothing that a retry stamps anew.
-fn canonical(plain: &Command) -> Vec<u8> {
+/// nothing that a retry stamps anew. The command is left as it was.
+fn canonical(plain: &mut Command) -> Vec<u8> {
+    // Lent for the time of the encoding: a copy would have to copy every name in the request.
     let bare = Command {
-        tenant: plain.tenant.clone(),
-        principal: plain.principal.clone(),
-        operation: plain.operation.clone(),
-        ..Default::default()
+        tenant: mem::take(&mut plain.tenant),
+        principal: mem::take(&mut plain.principal),
+        operation: plain.operation.take(),
+        ..Command::default()
     };
-    bare.encode_to_vec()
+    let request = bare.encode_to_vec();
+    (plain.tenant, plain.principal, plain.operation) =
+        (bare.tenant, bare.principal, bare.operation);
+    request
 }
 
 fn stand_in() -> CallIdentity {
@@ -255,7 +257,7 @@ mod tests {
 
     fn fingerprint_of(request: MintRequest, caller: &Caller) -> Bytes {
         Vault::new(KeyFiles::none(), Keyring::default())
-            .fingerprint(&canonical(&command(request, caller).unwrap()))
+            .fingerprint(&canonical(&mut command(request, caller).unwrap()))
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) async fn allocate(
 ) -> Result<u64, MembershipError> {
     let taken_max = consensus.highest_member();
     let command: Command = own_command(Operation::AllocateNodeId(AllocateNodeId { taken_max }));
-    let outcome = proposer.propose(command, Instant::now() + LIMIT).await;
+    let outcome = proposer.propose(&command, Instant::now() + LIMIT).await;
     match outcome
         .map_err(|e| MembershipError::NotCommitted(e.to_string()))?
         .outcome

@@ -121,7 +121,7 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::{config::TokenHash, service::PUBLIC_SERVICES};
+    use crate::{config::TokenHash, service::front::PUBLIC_SERVICES};
 
     #[test]
     fn every_call_of_the_public_services_has_a_rule_and_every_rule_a_call() {

@@ -38,32 +38,35 @@ pub(super) fn unkeyed(request: &[u8]) -> Bytes {
 }
 
 impl Vault {
-    /// Seals every value of a command as the cluster says now, and stamps it with the key and the level that know it. A command
-    /// without values stays as it is. To try again after the cluster changed its mind, begin with the plain command.
+    /// A command with every value sealed as the cluster says now, stamped with the key and the level that know it. `None` if it stays
+    /// as it is: it brings no value, or nothing is sealed. To try again after the cluster changed its mind, ask again.
     ///
     /// # Errors
     /// See [`SealError`].
-    pub fn seal(&self, command: &mut Command) -> Result<(), SealError> {
-        let operation = command.operation.as_mut();
-        let Some(operation) = operation.filter(|o| helve_machine::sealing::brings_value(o)) else {
-            return Ok(());
-        };
-        self.ready().map_err(SealError::NotYet)?;
-        let row = self.row().unwrap_or_default();
-        if row.key_id.is_empty() {
-            return Ok(());
+    pub fn sealed(&self, plain: &Command) -> Result<Option<Command>, SealError> {
+        let operation = plain.operation.as_ref();
+        if !operation.is_some_and(helve_machine::sealing::brings_value) {
+            return Ok(None);
         }
+        self.ready().map_err(SealError::NotYet)?;
+        let known = self.known.load();
+        let Some(row) = known.row.as_ref().filter(|row| !row.key_id.is_empty()) else {
+            return Ok(None);
+        };
         let ring = self.ring.load();
         let key = KeyId::from_bytes(&row.key_id).and_then(|id| ring.find(id));
         let key = key.ok_or_else(|| SealError::NoKey(super::hex(&row.key_id)))?;
-        let into = Into {
-            key,
-            tenant: &command.tenant,
-        };
-        into.operation(operation, &command.minted_ids)?;
-        command.feature_level = level::needed_sealed(operation, &row.key_id);
-        command.sealed_under = row.key_id;
-        Ok(())
+        let mut command = plain.clone();
+        if let Some(operation) = &mut command.operation {
+            let into = Into {
+                key,
+                tenant: &command.tenant,
+            };
+            into.operation(operation, &command.minted_ids)?;
+            command.feature_level = level::needed_sealed(operation, &row.key_id);
+            command.sealed_under = row.key_id.clone();
+        }
+        Ok(Some(command))
     }
 }
 

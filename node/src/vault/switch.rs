@@ -164,7 +164,7 @@ impl Switch {
     ) -> Result<SealingRow, SwitchError> {
         let wanted = request.key_id.clone();
         let command = own_command(Operation::SetSealing(request));
-        let outcome = self.proposer.propose(command, deadline).await?;
+        let outcome = self.proposer.propose(&command, deadline).await?;
         let index = match outcome.outcome {
             Some(Kind::SetSealing(row)) => row.index,
             Some(Kind::Refused(refused)) => refused.revision,

@@ -52,14 +52,14 @@ fn command(operation: Operation) -> Command {
 
 /// A minted value as it stands under its handle once it is sealed.
 fn minted(vault: &Vault, value: &[u8]) -> GetReply {
-    let mut command = command(Operation::Mint(MintRequest {
+    let command = command(Operation::Mint(MintRequest {
         store: "carts".into(),
         owner: "ada".into(),
         id_prefix: "cart".into(),
         value: Bytes::copy_from_slice(value),
         ..MintRequest::default()
     }));
-    vault.seal(&mut command).unwrap();
+    let command = vault.sealed(&command).unwrap().unwrap();
     let Some(Operation::Mint(request)) = command.operation else {
         panic!("not a mint")
     };
@@ -145,12 +145,12 @@ fn every_value_of_a_batch_is_sealed_for_its_own_key() {
         value: "tea".into(),
         ..StoreItem::default()
     };
-    let mut batch = command(Operation::BatchStore(BatchStoreRequest {
+    let batch = command(Operation::BatchStore(BatchStoreRequest {
         owner: "ada".into(),
         items: vec![item("a"), item("b")],
         ..BatchStoreRequest::default()
     }));
-    vault.seal(&mut batch).unwrap();
+    let batch = vault.sealed(&batch).unwrap().unwrap();
     assert_eq!(batch.feature_level, helve_machine::level::SEALING);
     let Some(Operation::BatchStore(request)) = batch.operation else {
         panic!("not a batch")
@@ -199,11 +199,11 @@ fn every_mint_of_a_transaction_is_sealed_for_its_own_id() {
             ..MintOperation::default()
         })),
     };
-    let mut transact = command(Operation::Transact(TransactRequest {
+    let transact = command(Operation::Transact(TransactRequest {
         operations: vec![mint("tea"), mint("milk")],
         ..TransactRequest::default()
     }));
-    vault.seal(&mut transact).unwrap();
+    let transact = vault.sealed(&transact).unwrap().unwrap();
     let Some(Operation::Transact(request)) = transact.operation else {
         panic!("not a transaction")
     };
@@ -297,13 +297,12 @@ fn a_node_refuses_a_sealed_cluster_without_its_key_and_a_plain_one_that_it_would
 #[test]
 fn a_node_with_keys_takes_no_value_in_plaintext_before_sealing_has_begun() {
     let new = Vault::new(KeyFiles::none(), ring(&[1]));
-    let mint = || command(Operation::Mint(MintRequest::default()));
+    let mint = command(Operation::Mint(MintRequest::default()));
     assert!(new.ready().is_err());
-    assert!(matches!(new.seal(&mut mint()), Err(SealError::NotYet(_))));
-    let mut delete = command(Operation::Tick(helve_proto::command::v1::Tick::default()));
-    assert!(new.seal(&mut delete).is_ok());
+    assert!(matches!(new.sealed(&mint), Err(SealError::NotYet(_))));
+    let tick = command(Operation::Tick(helve_proto::command::v1::Tick::default()));
+    assert_eq!(new.sealed(&tick).unwrap(), None);
     let off = Vault::new(KeyFiles::none(), ring(&[]));
-    let mut command = mint();
-    off.seal(&mut command).unwrap();
-    assert_eq!(command, mint(), "without flags nothing changes");
+    let sealed = off.sealed(&mint).unwrap();
+    assert_eq!(sealed, None, "without flags nothing changes");
 }

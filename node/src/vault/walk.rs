@@ -150,7 +150,7 @@ impl Walker {
                 ..Command::default()
             };
             let deadline = Instant::now() + ATTEMPT_LIMIT;
-            match self.proposer.propose(command, deadline).await?.outcome {
+            match self.proposer.propose(&command, deadline).await?.outcome {
                 Some(Kind::Reseal(done)) => self
                     .vault
                     .resealed
@@ -200,7 +200,7 @@ impl Walker {
         let operation = Operation::EndSealing(EndSealing { index: row.index });
         let command = crate::read_index::own_command(operation);
         let deadline = Instant::now() + ATTEMPT_LIMIT;
-        match self.proposer.propose(command, deadline).await?.outcome {
+        match self.proposer.propose(&command, deadline).await?.outcome {
             Some(Kind::EndSealing(_)) => Ok(()),
             _ => Err(Trouble::Outdated),
         }

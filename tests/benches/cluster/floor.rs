@@ -38,13 +38,14 @@ pub(crate) struct Floors(Vec<Floor>);
 
 impl Floors {
     pub(crate) async fn measure(time: Duration) -> Result<Self> {
-        let appended = tokio::task::spawn_blocking(move || fdatasync(0, time)).await??;
-        let preallocated =
-            tokio::task::spawn_blocking(move || fdatasync(PREALLOCATED_BYTES, time)).await??;
+        let appended = fdatasyncs(1, 0, time).await?;
+        let preallocated = fdatasyncs(1, PREALLOCATED_BYTES, time).await?;
+        let three = fdatasyncs(3, PREALLOCATED_BYTES, time).await?;
         let unary = unary(time).await?;
         Ok(Self(vec![
             Floor::new("append 4 KiB and fdatasync, one writer", &appended, time),
             Floor::new("the same into a preallocated file", &preallocated, time),
+            Floor::new("the same, three writers of a file each", &three, time),
             Floor::new("empty unary call over tonic, 256 callers", &unary, time),
         ]))
     }
@@ -73,6 +74,17 @@ impl Floor {
             p99_us: latencies_us.value_at_quantile(0.99),
         }
     }
+}
+
+/// So many writers at a time, as there are nodes on this machine.
+async fn fdatasyncs(writers: usize, preallocated: usize, time: Duration) -> Result<Histogram<u64>> {
+    let writers =
+        (0..writers).map(|_| tokio::task::spawn_blocking(move || fdatasync(preallocated, time)));
+    let mut all = Histogram::<u64>::new(3)?;
+    for one in try_join_all(writers).await? {
+        all.add(one?)?;
+    }
+    Ok(all)
 }
 
 fn fdatasync(preallocated: usize, time: Duration) -> Result<Histogram<u64>> {

@@ -1,5 +1,7 @@
 //! Three Helve nodes through the client crate.
 
+mod secured;
+
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,8 +14,10 @@ use helve_tests::{
     process::binary,
 };
 use serde_json::Value;
+use tempfile::TempDir;
 use tonic::async_trait;
 
+use self::secured::Secured;
 use crate::product::{Found, Running, Session};
 
 const STORE: &str = "bench";
@@ -22,30 +26,53 @@ const STORE: &str = "bench";
 pub(crate) struct Helve {
     cluster: Cluster,
     clients: Vec<Client>,
+    /// What the nodes read from files, if they do.
+    _secrets: Option<TempDir>,
 }
 
 impl Helve {
+    /// Nodes that trust whoever reaches them.
     pub(crate) async fn start() -> Result<Self> {
-        let binary = binary(env!("CARGO_BIN_EXE_helve-under-test"));
-        let cluster = Setup::new(binary, 3).start().await?;
-        let clients = clients(&cluster, ClusterBuilder::streams)?;
-        Ok(Self { cluster, clients })
+        let cluster = setup().start().await?;
+        let clients = clients(&cluster, |builder| Ok(builder.streams()))?;
+        Ok(Self {
+            cluster,
+            clients,
+            _secrets: None,
+        })
+    }
+
+    /// Nodes that trust nobody.
+    pub(crate) async fn start_secured() -> Result<Self> {
+        let secured = Secured::start(setup()).await?;
+        let clients = clients(&secured.cluster, |builder| {
+            secured.client(builder.streams())
+        })?;
+        Ok(Self {
+            cluster: secured.cluster,
+            clients,
+            _secrets: Some(secured.secrets),
+        })
     }
 
     /// From now on each call travels by itself.
-    pub(crate) fn unary(mut self) -> Self {
-        self.clients =
-            clients(&self.cluster, |builder| builder).expect("the same endpoints were good before");
-        self
+    pub(crate) fn unary(mut self) -> Result<Self> {
+        self.clients = clients(&self.cluster, Ok)?;
+        Ok(self)
     }
+}
+
+fn setup() -> Setup {
+    let binary = binary(env!("CARGO_BIN_EXE_helve-under-test"));
+    Setup::new(binary, 3).beside_others()
 }
 
 fn clients(
     cluster: &Cluster,
-    with: impl Fn(ClusterBuilder) -> ClusterBuilder,
+    with: impl Fn(ClusterBuilder) -> Result<ClusterBuilder>,
 ) -> Result<Vec<Client>> {
     let endpoints = cluster.endpoints().into_iter();
-    let client = |endpoint| Ok(with(ClusterBuilder::new([endpoint])).build()?);
+    let client = |endpoint| Ok(with(ClusterBuilder::new([endpoint]))?.build()?);
     endpoints.map(client).collect()
 }
 

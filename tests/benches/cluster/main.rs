@@ -39,17 +39,24 @@ struct Arguments {
         long,
         value_delimiter = ',',
         value_enum,
-        default_value = "helve,etcd,redis,postgres"
+        overrides_with = "products",
+        default_value = "helve,helve-secured,etcd,redis,postgres"
     )]
     products: Vec<Product>,
     /// Numbers of callers at a time
-    #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        overrides_with = "callers",
+        default_value = "1,16,64,256"
+    )]
     callers: Vec<usize>,
     /// Which workloads
     #[arg(
         long,
         value_delimiter = ',',
         value_enum,
+        overrides_with = "workloads",
         default_value = "mint,create,mint-ttl,get,cart,cart-compare,batch,list,mixed,hot"
     )]
     workloads: Vec<Workload>,

@@ -15,7 +15,9 @@ use crate::{etcd::Etcd, helve::Helve, postgres::Postgres, redis::Redis};
 pub(crate) enum Product {
     /// Three Helve nodes, through the client crate.
     Helve,
-    /// The same, each call by itself.
+    /// The same with TLS, tokens, sealing at rest and the audit log.
+    HelveSecured,
+    /// As the first, each call by itself.
     HelveUnary,
     /// Three etcd members.
     Etcd,
@@ -30,6 +32,7 @@ impl Product {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Helve => "helve",
+            Self::HelveSecured => "helve-secured",
             Self::HelveUnary => "helve-unary",
             Self::Etcd => "etcd",
             Self::Redis => "redis",
@@ -43,6 +46,10 @@ impl Product {
             Self::Helve => {
                 "three nodes; a write is on disk on a majority before it is acknowledged; linearizable reads and writes through any \
                  node; a retried write takes effect once; calls in batches over the client crate's streams"
+            }
+            Self::HelveSecured => {
+                "the same promises; TLS to clients, mutual TLS among the nodes, a writer's token on each stream and looked up with each \
+                 batch, values sealed at rest, writes in the audit log"
             }
             Self::HelveUnary => {
                 "the same promises; each call a unary gRPC call, as a client in another language makes it"
@@ -66,7 +73,8 @@ impl Product {
     pub(crate) async fn start(self) -> Result<Result<Box<dyn Running>, String>> {
         Ok(match self {
             Self::Helve => Ok(Box::new(Helve::start().await?)),
-            Self::HelveUnary => Ok(Box::new(Helve::start().await?.unary())),
+            Self::HelveSecured => Ok(Box::new(Helve::start_secured().await?)),
+            Self::HelveUnary => Ok(Box::new(Helve::start().await?.unary()?)),
             Self::Etcd => match Etcd::start().await? {
                 Some(etcd) => Ok(Box::new(etcd)),
                 None => Err("no `etcd`: apt-get install etcd-server".to_owned()),

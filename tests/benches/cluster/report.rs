@@ -10,6 +10,7 @@ use crate::{
     figures::{Cell, Figures},
     floor::Floors,
     product::Product,
+    workload::Workload,
 };
 
 /// All that was measured.
@@ -46,6 +47,16 @@ impl Report {
             "\nHelve's operations a second, and its p99, as multiples of each rival's:\n\n{}\n",
             self.ratios()
         );
+        if self
+            .cells
+            .iter()
+            .any(|cell| cell.product == Product::HelveSecured)
+        {
+            text += &format!(
+                "\nSecured against helve: what is left with TLS, tokens, sealing and the audit log on:\n\n{}\n",
+                self.secured()
+            );
+        }
         text
     }
 
@@ -94,26 +105,63 @@ impl Report {
     fn ratios(&self) -> Table {
         let mut table = table(&["workload", "callers", "rival", "ops/s", "p99"]);
         for cell in &self.cells {
-            let helve = self.cells.iter().find(|other| {
-                (other.workload, other.callers) == (cell.workload, cell.callers)
-                    && other.product == Product::Helve
-            });
-            let Some(helve) = helve.filter(|_| cell.product != Product::Helve) else {
+            if matches!(cell.product, Product::Helve | Product::HelveSecured) {
                 continue;
-            };
-            let ratio = |figure: fn(&Figures) -> f64| {
-                format!("{:.2}", figure(&helve.median) / figure(&cell.median))
+            }
+            let Some(helve) = self.helve_beside(cell) else {
+                continue;
             };
             table.add_row([
                 cell.workload.title().to_owned(),
                 cell.callers.to_string(),
                 cell.product.name().to_owned(),
-                ratio(|figures| figures.operations_per_second),
-                ratio(|figures| figures.p99_ms),
+                ratio(helve, cell, |figures| figures.operations_per_second),
+                ratio(helve, cell, |figures| figures.p99_ms),
             ]);
         }
         aligned(table, 3)
     }
+
+    /// The other way round: of what Helve does without, how much is left.
+    fn secured(&self) -> Table {
+        let mut table = table(&["workload", "callers", "ops/s", "p99", "ops/s to reach"]);
+        for cell in &self.cells {
+            let Some(helve) = self.helve_beside(cell) else {
+                continue;
+            };
+            if cell.product != Product::HelveSecured {
+                continue;
+            }
+            table.add_row([
+                cell.workload.title().to_owned(),
+                cell.callers.to_string(),
+                ratio(cell, helve, |figures| figures.operations_per_second),
+                ratio(cell, helve, |figures| figures.p99_ms),
+                secured_target(cell).map_or_else(|| "-".to_owned(), |least| format!("{least:.2}")),
+            ]);
+        }
+        aligned(table, 2)
+    }
+
+    fn helve_beside(&self, cell: &Cell) -> Option<&Cell> {
+        self.cells.iter().find(|other| {
+            (other.workload, other.callers) == (cell.workload, cell.callers)
+                && other.product == Product::Helve
+        })
+    }
+}
+
+fn ratio(one: &Cell, other: &Cell, figure: fn(&Figures) -> f64) -> String {
+    format!("{:.2}", figure(&one.median) / figure(&other.median))
+}
+
+/// The least part of its speed that must be left of Helve with everything on, where that is promised.
+fn secured_target(cell: &Cell) -> Option<f64> {
+    let is_promised = matches!(
+        cell.workload,
+        Workload::Mint | Workload::Get | Workload::Cart
+    );
+    (is_promised && cell.callers == 64).then_some(0.85)
 }
 
 pub(crate) fn table(header: &[&str]) -> Table {

@@ -97,8 +97,8 @@ impl<'a> Team<'a> {
     async fn round(&mut self, plan: &Plan, workload: Workload) -> Result<Figures> {
         self.run(workload, &Pace::Closed, plan.warm_up).await?;
         let pids = self.running.pids();
-        let (server, client) = (Usage::of(&pids)?, Usage::own()?);
         let syncs = self.running.syncs().await?;
+        let (server, client) = (Usage::of(&pids)?, Usage::own()?);
         let pace = plan
             .rate
             .map_or(Pace::Closed, |rate| Pace::Open(Schedule::new(rate).into()));

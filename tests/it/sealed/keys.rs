@@ -1,9 +1,7 @@
 //! Keys in files, as every node of a test reads them.
 
-use std::{fs, os::unix::fs::OpenOptionsExt as _};
-
 use anyhow::Result;
-use helve_tests::cluster::Setup;
+use helve_tests::{cluster::Setup, token::write_secret};
 use tempfile::TempDir;
 
 use super::nodes;
@@ -19,14 +17,7 @@ impl Keys {
     }
 
     pub(super) fn add(&self, name: &str, byte: u8) -> Result<()> {
-        let path = self.0.path().join(name);
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
-        std::io::Write::write_all(&mut &file, &[byte; 32])?;
-        Ok(())
+        write_secret(&self.0.path().join(name), &[byte; 32])
     }
 
     pub(super) fn setup(&self) -> Setup {

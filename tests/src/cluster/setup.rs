@@ -49,7 +49,17 @@ pub struct Setup {
     pub(super) nodes: u64,
     environment: Vec<(String, String)>,
     equipment: BTreeSet<Equipment>,
+    place: Place,
     pub(super) bearer: Bearer,
+}
+
+/// Whether a cluster counts among those that run at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It waits until fewer run.
+    Waited,
+    /// It does not count.
+    Beside,
 }
 
 /// What nodes are put on, so that it can be broken under them.
@@ -74,6 +84,7 @@ impl Setup {
             nodes,
             environment: Vec::new(),
             equipment: BTreeSet::new(),
+            place: Place::Waited,
             bearer: Bearer::default(),
         }
     }
@@ -82,6 +93,13 @@ impl Setup {
     #[must_use]
     pub fn bearing(mut self, bearer: Bearer) -> Self {
         self.bearer = bearer;
+        self
+    }
+
+    /// Waits for no place among the clusters that run at a time: for a program that lets one of them work at a time.
+    #[must_use]
+    pub fn beside_others(mut self) -> Self {
+        self.place = Place::Beside;
         self
     }
 
@@ -123,7 +141,10 @@ impl Setup {
     ///
     /// If there is no room for a directory.
     pub async fn prepare(self) -> Result<Cluster> {
-        let slot = slot().await?;
+        let slot = match self.place {
+            Place::Waited => Some(slot().await?),
+            Place::Beside => None,
+        };
         let directory = tempfile::Builder::new().prefix("helve-test-").tempdir()?;
         let address = next_loopback();
         let seats: Vec<u64> = (1..=self.nodes).collect();
