@@ -19,7 +19,8 @@ ARGS ?=
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
-BENCH = $(CARGO) bench --locked --workspace --features helve-tests/rivals --profile dev --bench cluster --
+AS_RELEASED = --config .ci/as-released.toml --profile dev
+BENCH = $(CARGO) bench $(AS_RELEASED) --locked --workspace --features helve-tests/rivals --bench cluster --
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -112,7 +113,7 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: bench-tools ## Helve, plain and secured, beside etcd, Redis and PostgreSQL, and the machine crate alone (ARGS="--workloads mint --callers 64")
-	@$(STEP) "benchmarks of the machine crate" $(CARGO) bench --locked --package helve-machine --profile dev --bench apply
+	@$(STEP) "benchmarks of the machine crate" $(CARGO) bench $(AS_RELEASED) --locked --package helve-machine --bench apply
 	@$(STEP) "benchmarks side by side" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench.json" --plots "$(CARGO_TARGET_DIR)/bench" $(ARGS)
 
 bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 256 callers, etcd and Redis (ARGS="--products helve,helve-secured")
