@@ -171,14 +171,14 @@ impl Secrets {
                 self.ca().write_pair(CA, &issued, replacing(half))?;
                 (authority, State::Made)
             }
-            (has_certificate, _) => {
-                let missing = if has_certificate { &key } else { &certificate };
-                bail!(
-                    "--ca-dir: {} is missing, while what its CA signed is there: bring it back, or remove that CA's certificates, such as {}, and their keys to begin anew",
-                    missing.display(),
-                    self.signed(leaves)?.unwrap_or(certificate).display()
-                );
-            }
+            (has_certificate, _) => bail!(
+                "--ca-dir: {} is missing, while what its CA signed is there: bring it back, or remove that CA's certificates, such as {}, and their keys to begin anew",
+                if has_certificate { &key } else { &certificate }.display(),
+                self.signed(leaves)?
+                    .as_ref()
+                    .unwrap_or(&certificate)
+                    .display()
+            ),
         };
         all.push(Secret::new(certificate, TRUSTED, state));
         let signs = "signs certificates: to be kept from nodes and callers";
