@@ -23,6 +23,7 @@ mod forwarded;
 mod handles;
 mod health;
 pub mod http;
+mod leaving;
 mod list;
 mod members;
 mod mutation;
@@ -31,6 +32,7 @@ pub mod peer;
 mod query;
 mod rules;
 mod seats;
+mod serving;
 mod snapshot_intake;
 mod state;
 mod status;
@@ -57,7 +59,7 @@ use helve_proto::{
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, service::Routes, transport::Server};
+use tonic::{Request, Response, Status, service::Routes};
 use tonic_health::pb::health_server::HealthServer;
 
 pub use self::door::Door;
@@ -206,8 +208,13 @@ impl Services {
         } else {
             stores(&call)
         };
+        let handed_out = call.handed_out();
+        let asked = |at| match &handed_out {
+            Some(handed_out) if !handed_out.contains(&at) => Asked::Names,
+            _ => Asked::Values,
+        };
         let mut reply = call.run(self, &admitted).await?;
-        self.open(&mut reply, Asked::Values, &admitted.caller, &stores)?;
+        self.open(&mut reply, asked, &admitted.caller, &stores)?;
         reply.header_mut().leader_hint = self.leadership.hint();
         Ok(reply)
     }
@@ -216,7 +223,7 @@ impl Services {
     fn open(
         &self,
         reply: &mut impl Values,
-        asked: Asked,
+        asked: impl Fn(usize) -> Asked,
         caller: &Caller,
         stores: &[Option<String>],
     ) -> Result<(), Failure> {
@@ -247,6 +254,11 @@ pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     const CLASS: Class;
     /// What answers it.
     type Reply: Headed + Values + Witness;
+
+    /// The numbers of those targets whose values the reply hands out; `None` if it says so by itself.
+    fn handed_out(&self) -> Option<Vec<usize>> {
+        None
+    }
 
     /// Carries the call out.
     fn run(
@@ -340,7 +352,7 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
 /// streams hold it up.
 ///
 /// # Errors
-/// If the server fails.
+/// None: what breaks is a connection's end, not the port's.
 pub async fn serve(
     callers: impl Stream<Item = io::Result<Connection>>,
     routes: Routes,
@@ -350,16 +362,7 @@ pub async fn serve(
     let explained = explained.layer(map_response(too_large::explain));
     let harbour = Harbour::default();
     let watch = move |request| ready(harbour.watch(request));
-    let watched = Routes::from(explained.layer(map_request(watch))).prepare();
-    Server::builder()
-        .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
-        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
-        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
-        .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
-        .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .add_routes(watched)
-        .serve_with_incoming_shutdown(callers, stop)
-        .await
-        .map_err(io::Error::other)
+    let watched = explained.layer(map_request(watch));
+    serving::serve(callers, watched.with_state(()), stop).await;
+    Ok(())
 }
