@@ -121,9 +121,10 @@ bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 2
 	    --products helve,etcd,redis --workloads mint,create,get,cart,cart-compare --callers 64,256 \
 	    --round-ms 800 --warm-up-ms 200 $(ARGS)
 
-fuzz: tools ## Each decoder of what a client sends, with a million cases (CASES=100000)
-	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up
-	@HELVE_CASES=$(CASES) $(STEP) "what servers are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- client_makes_up state_codec::tests
+fuzz: tools ## Each decoder of what comes over the network, with a million cases (CASES=100000)
+	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up peer_makes_up
+	@HELVE_CASES=$(CASES) $(STEP) "what nodes, servers and clients are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- \
+	    client_makes_up peer_makes_up node_makes_up state_codec::tests
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)

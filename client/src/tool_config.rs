@@ -1,6 +1,7 @@
 //! A state tool as a YAML document configures it, after Caxton's.
 
 mod create;
+mod helve;
 
 use std::{fmt, fs, path::Path, path::PathBuf};
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 pub use create::create_state_tool;
+use helve::Helve;
 
 use crate::error::{Error, ErrorKind};
 
@@ -33,7 +35,7 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 ///
 /// | type | config, and what it defaults to | needs the feature |
 /// |---|---|---|
-/// | `helve` | `endpoints`: a list of `HOST:PORT`; `owner`; `idle_ttl` | |
+/// | `helve` | `endpoints`: a list of `HOST:PORT`; `owner`; `idle_ttl`; `token_file`; `tls`, as below | `tls` for that |
 /// | `memory` | `idle_ttl`; `gc_interval` | |
 /// | `file` | `path`: a directory | `file` |
 /// | `redis` | `url` or `url_file` | `redis` |
@@ -43,6 +45,23 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// All take `prefix`, which is put before every key and never shown, `ttl` (but `s3`), what plain stores live for, and `deadline_ms`,
 /// what a call may take: 5,000. Times are in whole seconds but where the name says otherwise. `url_file` names a file that holds the
 /// URL, so that its password need not stand in the document. What is not listed is refused, not passed over.
+///
+/// A cluster beyond loopback is reached over TLS and with a token: `ca_file` says whose certificates its nodes have, `server_name` what
+/// name stands in them if the endpoints do not, and `certificate_file` with `key_file` who the client is where nodes ask for that.
+/// The token's file is read again when it changes, the others once.
+///
+/// ```yaml
+/// state_tool:
+///   type: "helve"
+///   config:
+///     endpoints: ["helve-1:7400", "helve-2:7400", "helve-3:7400"]
+///     token_file: "/run/secrets/shop-token"
+///     tls:
+///       ca_file: "/etc/helve/ca.crt"
+///       certificate_file: "/etc/helve/shop.crt"
+///       key_file: "/run/secrets/shop.key"
+///       server_name: "helve.internal"
+/// ```
 #[derive(Debug, Clone)]
 pub struct StateToolConfig {
     shared: Shared,
@@ -71,14 +90,6 @@ enum Kind {
     Redis(Redis),
     Postgres(Postgres),
     S3(S3),
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Helve {
-    endpoints: Vec<String>,
-    owner: Option<String>,
-    idle_ttl: Option<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -204,9 +204,11 @@ fn is_unconnected(status: &Status) -> bool {
 mod tests {
     use std::collections::HashMap;
 
+    use proptest::{collection::vec, prelude::*, sample::Index};
     use tonic_types::ErrorDetails;
 
     use super::*;
+    use crate::properties::check;
 
     fn status(code: Code, reason: Reason) -> Status {
         let metadata = [("revision", "7"), ("operation", "2")];
@@ -315,5 +317,31 @@ mod tests {
         let details = ErrorDetails::with_error_info("CONFLICT", "elsewhere", HashMap::new());
         let verdict = Verdict::of(Status::with_error_details(Code::Unavailable, "", details));
         assert!(matches!(verdict, Verdict::Unknown { .. }));
+    }
+
+    #[test]
+    fn details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours() {
+        let real = status(Code::Unavailable, Reason::Overloaded);
+        let edits = vec((any::<Index>(), any::<u8>()), 0..6);
+        let edited = edits.prop_map(move |edits| {
+            let mut details = real.details().to_vec();
+            for (at, byte) in edits {
+                let at = at.index(details.len());
+                details[at] ^= byte;
+            }
+            details
+        });
+        let details = prop_oneof![vec(any::<u8>(), 0..100), edited];
+        check(&(details, 0..20_i32), |(details, code)| {
+            let code = Code::from_i32(code);
+            let status = Status::with_details(code, "what to do", details.into());
+            let info = status.get_details_error_info();
+            let reason = info
+                .filter(|info| info.domain == ERROR_DOMAIN)
+                .and_then(|info| Reason::parse(&info.reason));
+            let is_not_done = matches!(Verdict::of(status), Verdict::NotDone { .. });
+            prop_assert!(!is_not_done || reason.is_some());
+            Ok(())
+        });
     }
 }

@@ -248,9 +248,11 @@ fn rejection(reason: Reason) -> Rejection {
 mod tests {
     use std::time::Duration;
 
-    use helve_proto::command::v1::Command;
+    use helve_proto::{command::v1::Command, peer::v1::Rejected};
+    use proptest::prelude::*;
 
     use super::*;
+    use crate::properties::{bytes_like, check};
 
     fn sent(deadline: Instant) -> (Sent, oneshot::Receiver<Attempt>) {
         let (reply, answer) = oneshot::channel();
@@ -280,5 +282,47 @@ mod tests {
         assert!((1..=60_000).contains(&short.timeout_ms));
         assert!((60_001..=3_600_000).contains(&long.timeout_ms));
         assert_eq!(waiting.len(), 2);
+    }
+
+    #[test]
+    fn answers_that_a_peer_makes_up_are_each_for_one_call_or_for_none() {
+        let answer = |correlation_id, answer| ForwardAnswer {
+            correlation_id,
+            answer,
+        };
+        let rejected = Rejected {
+            reason: Reason::DiskFull.into(),
+            leader_id: 2,
+        };
+        let answers = vec![
+            answer(
+                1,
+                Some(Answer::Outcome(helve_proto::command::v1::Outcome::default())),
+            ),
+            answer(2, Some(Answer::Rejected(rejected))),
+            answer(3, Some(Answer::Unknown("lost".to_owned()))),
+            answer(4, None),
+        ];
+        let real = ForwardReply { answers }.encode_to_vec();
+        check(&bytes_like(vec![real]), |bytes| {
+            let Ok(reply) = ForwardReply::decode(bytes.as_slice()) else {
+                return Ok(());
+            };
+            let again = ForwardReply::decode(reply.encode_to_vec().as_slice());
+            prop_assert_eq!(again.as_ref(), Ok(&reply));
+            let (mut waiting, mut answered) = (Waiting::new(), Vec::new());
+            for id in 1..=4 {
+                let (reply, answer) = oneshot::channel();
+                waiting.insert(id, reply);
+                answered.push((id, answer));
+            }
+            let named = |id| reply.answers.iter().any(|it| it.correlation_id == id);
+            let named: Vec<_> = (1..=4).map(named).collect();
+            settle(&mut waiting, reply);
+            for ((id, mut answer), named) in answered.into_iter().zip(named) {
+                prop_assert_eq!(answer.try_recv().is_ok(), named, "call {}", id);
+            }
+            Ok(())
+        });
     }
 }

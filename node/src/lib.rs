@@ -17,6 +17,8 @@ pub mod node;
 mod own_session;
 pub mod peer_channel;
 pub mod peer_links;
+#[cfg(test)]
+mod properties;
 pub mod propose;
 pub mod raft;
 pub mod read_index;

@@ -104,6 +104,21 @@ pub const MESSAGE_TIME_MAX: Duration = Duration::from_secs(20);
 /// OVERLOADED.
 pub const ARRIVING_BYTES_MAX: usize = 256 << 20;
 
+/// How long a caller may take nothing of an answer that is ready for it; then the answer's stream is reset.
+pub const ANSWER_STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of answers on one node that wait for callers who do not take them; over it, the one that has waited longest is reset.
+pub const ANSWERS_WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of an answer that go to the transport at a time: as much as a frame of HTTP/2 holds.
+pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
+
+/// Bytes that one stream may have on their way to the caller in the transport's buffer, and a piece more.
+pub const STREAM_SEND_BYTES_MAX: usize = 64 << 10;
+
+/// How long nothing may be written to a connection that there is something for; then it is closed.
+pub const CONNECTION_STALL_MAX: Duration = Duration::from_secs(30);
+
 /// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused by the
 /// transport.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 << 10;

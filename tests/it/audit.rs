@@ -17,6 +17,7 @@ use helve_proto::{
 use helve_tests::{
     caller::reason,
     cluster::Cluster,
+    fault::{self, disk::Disk},
     wait::{Look, until},
 };
 use serde_json::Value;
@@ -37,6 +38,10 @@ impl Audited {
     async fn start(classes: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         fs::create_dir(directory.path().join("log"))?;
+        Self::start_in(directory, classes).await
+    }
+
+    async fn start_in(directory: TempDir, classes: &str) -> Result<Self> {
         let path = directory.path().join("log/audit");
         let cluster = nodes(1)
             .with("HELVE_AUDIT_LOG", &path.display().to_string())
@@ -225,5 +230,53 @@ async fn what_cannot_be_recorded_is_not_done_and_is_done_again_once_it_can_be() 
     })
     .await?;
     audited.says(&["\"Mint\""]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn on_a_full_disk_what_cannot_be_recorded_is_refused_and_nothing_is_lost() -> Result<()> {
+    if fault::left_out("a full disk", Disk::missing()).is_some() {
+        return Ok(());
+    }
+    let directory = tempfile::tempdir()?;
+    fs::create_dir(directory.path().join("log"))?;
+    let disk = Disk::mount(&directory.path().join("log"))?;
+    let mut audited = Audited::start_in(directory, "writes").await?;
+    let mut minted = vec![audited.mint().await?];
+    audited.says(&[&minted[0]]).await?;
+    // Room for a part of a line more.
+    let room = disk.used_bytes() + 100;
+    disk.switch(|switches| switches.capacity_bytes = room);
+    let refused = until("calls to be refused", async || match audited.mint().await {
+        Ok(id) => {
+            minted.push(id);
+            Look::NotYet("a mint was carried out".to_owned())
+        }
+        Err(status) => Look::Done(status),
+    })
+    .await?;
+    assert_eq!(reason(&refused), Some(Reason::AuditFailing));
+    assert!(disk.counts().full > 0, "the disk was never full");
+    let count = async || {
+        let all = CountRequest {
+            store: "carts".to_owned(),
+            owner: None,
+        };
+        audited.cluster.caller(1).count(all).await
+    };
+    // What was refused was not done, and reads go on.
+    assert_eq!(count().await?.live, minted.len() as u64);
+    disk.mend();
+    let again = until("calls to be served", async || {
+        Look::of(audited.mint().await)
+    });
+    minted.push(again.await?);
+    let ids: Vec<&str> = minted.iter().map(String::as_str).collect();
+    audited.says(&ids).await?;
+    audited.cluster.node(1).terminate()?;
+    audited.cluster.node_mut(1).stopped().await?;
+    let whole = audited.verify(&audited.head()?)?;
+    assert!(whole.status.success(), "{whole:?}");
+    drop(disk);
     Ok(())
 }

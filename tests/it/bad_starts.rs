@@ -1,6 +1,7 @@
 //! Nodes that must not start: each says which flag is at fault and what to do, and ends with status 2.
 
 mod audit;
+mod tls;
 
 use std::{ffi::OsString, fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
 

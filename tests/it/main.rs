@@ -34,6 +34,7 @@ mod request_state;
 mod restart;
 mod revisions;
 mod sealed;
+mod slow_readers;
 mod snapshot;
 mod state_server;
 mod tidy;

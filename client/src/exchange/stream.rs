@@ -345,3 +345,6 @@ impl Drop for Reading {
         self.0.finish(&End::Broken(status));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,16 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Helve, Kind, Memory, Shared, StateToolConfig, refused};
 use crate::{
-    cluster::ClusterBuilder, error::Error, keys::KeyOptions, memory::MemoryBuilder,
-    prefixed::Prefixed, state_tool::StateTool,
+    error::Error, keys::KeyOptions, memory::MemoryBuilder, prefixed::Prefixed,
+    state_tool::StateTool,
 };
 
 /// The tool that a document configures. None of them connects before its first call; a file tool makes its directory, and a memory
 /// tool's keys are gone with it.
 ///
 /// # Errors
-/// [`Unsupported`](crate::ErrorKind::Unsupported) if this build lacks the type; the message names the feature.
-/// [`Invalid`](crate::ErrorKind::Invalid) if an address, a name or a time is none.
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if this build lacks the type, or TLS; the message names the feature.
+/// [`Invalid`](crate::ErrorKind::Invalid) if an address, a name, a time, a certificate, a key or a token is none, or if everyone can read
+/// the token's file.
 /// [`Unavailable`](crate::ErrorKind::Unavailable) if a file cannot be read or a directory cannot be made.
 pub fn create_state_tool(config: &StateToolConfig) -> Result<Arc<dyn StateTool>, Error> {
     let shared = &config.shared;
@@ -32,7 +33,7 @@ pub fn create_state_tool(config: &StateToolConfig) -> Result<Arc<dyn StateTool>,
 }
 
 fn helve(config: &Helve, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
-    let mut builder = ClusterBuilder::new(&config.endpoints);
+    let mut builder = config.builder()?;
     if let Some(deadline) = shared.deadline()? {
         builder = builder.deadline(deadline);
     }

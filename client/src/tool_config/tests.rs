@@ -131,6 +131,22 @@ fn what_a_document_must_not_say_is_refused_by_name() {
             "no endpoint",
         ),
         (
+            "state_tool: {type: helve, config: {endpoints: [a], token: t}}",
+            "unknown field `token`",
+        ),
+        (
+            "state_tool: {type: helve, config: {endpoints: [a], token_file: /nowhere/token}}",
+            "/nowhere/token",
+        ),
+        (
+            "state_tool: {type: helve, config: {endpoints: [a], tls: {}}}",
+            "missing field `ca_file`",
+        ),
+        (
+            "state_tool: {type: helve, config: {endpoints: [a], tls: {ca_file: c, verify: false}}}",
+            "unknown field `verify`",
+        ),
+        (
             "state_tool: {type: redis, config: {url: 'redis://h', tabel: t}}",
             "unknown field `tabel`",
         ),
@@ -185,4 +201,56 @@ async fn helve_memory_and_file_are_made_from_documents() {
     assert_eq!(path.exists(), cfg!(feature = "file"));
     let absent = StateToolConfig::from_file(directory.path().join("absent.yaml")).unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::Unavailable);
+}
+
+/// A certificate is any that can be read: nobody is connected to.
+#[cfg(feature = "tls")]
+#[test]
+fn files_of_tls_and_of_a_token_are_read_and_what_is_none_is_refused_by_name() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const CA: &str = "-----BEGIN CERTIFICATE-----\nMAAwAA==\n-----END CERTIFICATE-----\n";
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path.display().to_string()
+    };
+    let (ca, empty, token) = (put("ca.crt", CA), put("empty", ""), put("token", "hlv_a"));
+    let document =
+        |more: &str| format!("state_tool: {{type: helve, config: {{endpoints: ['a:1'], {more}}}}}");
+    let made = |more: &str| {
+        let config = StateToolConfig::from_yaml(&document(more)).unwrap();
+        let files = match &config.kind {
+            Kind::Helve(helve) => helve.builder(),
+            other => panic!("{other:?}"),
+        };
+        files.map(drop)
+    };
+    made(&format!(
+        "tls: {{ca_file: {ca:?}, server_name: b}}, token_file: {token:?}"
+    ))
+    .unwrap();
+    let refused = made(&format!("tls: {{ca_file: {ca:?}, key_file: {token:?}}}")).unwrap_err();
+    assert!(
+        refused
+            .message()
+            .contains("`certificate_file` and `key_file`"),
+        "{refused}"
+    );
+    let refused = made(&format!("token_file: {empty:?}")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    let absent = made("tls: {ca_file: /nowhere/ca.crt}").unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::Unavailable);
+    assert!(absent.message().contains("/nowhere/ca.crt"), "{absent}");
+    fs::set_permissions(
+        directory.path().join("token"),
+        fs::Permissions::from_mode(0o644),
+    )
+    .unwrap();
+    let refused = made(&format!("token_file: {token:?}")).unwrap_err();
+    assert!(refused.message().contains("chmod 600"), "{refused}");
+    // That it is no CA shows when the endpoints are set up.
+    assert!(refusal(&document(&format!("tls: {{ca_file: {empty:?}}}"))).contains("CA"));
 }

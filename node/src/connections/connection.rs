@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tonic::transport::server::Connected;
 
-use crate::tls::certificate::Certificate;
+use crate::{limits::CONNECTION_STALL_MAX, tls::certificate::Certificate};
 
 /// What a caller of HTTP/2 sends first: its preface, and the head of its settings (RFC 9113, 3.4).
 const GREETING_BYTES: usize = 24 + 9;
@@ -32,6 +32,8 @@ pub struct Connection {
     stream: Bytes,
     info: Info,
     greeting: Option<Greeting>,
+    /// When the caller has taken nothing for too long; absent while it takes.
+    stalled: Option<Pin<Box<Sleep>>>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -68,8 +70,26 @@ impl Connection {
                 missing: GREETING_BYTES,
                 late: Box::pin(sleep(greeting)),
             }),
+            stalled: None,
             _place: place,
         }
+    }
+
+    /// What came of a write: an error if the caller has taken nothing for too long, for what waits to be written holds memory.
+    fn written<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(sleep(CONNECTION_STALL_MAX)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -123,11 +143,13 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.written(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.written(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -139,7 +161,8 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.written(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -9,9 +9,12 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::server::Connected as _;
 
 use super::*;
-use crate::tls::{
-    NamedFile, PortFiles, Trust,
-    authority::{Authority, Life},
+use crate::{
+    limits::CONNECTION_STALL_MAX,
+    tls::{
+        NamedFile, PortFiles, Trust,
+        authority::{Authority, Life},
+    },
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -136,4 +139,20 @@ async fn who_has_greeted_may_be_silent() {
     connection.read_exact(&mut greeting).await.unwrap();
     let silent = timeout(PATIENCE, connection.read_u8()).await;
     assert!(silent.is_err(), "cut off: {silent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_caller_takes_nothing_is_closed() {
+    let (address, mut port) = port(None, bounds(1, 1, PATIENCE)).await;
+    let _caller = TcpStream::connect(address).await.unwrap();
+    let mut served = port.next().await.unwrap().unwrap();
+    let piece = vec![0; 1 << 20];
+    let broken = timeout(10 * CONNECTION_STALL_MAX, async {
+        loop {
+            if let Err(error) = served.write_all(&piece).await {
+                return error.kind();
+            }
+        }
+    });
+    assert_eq!(broken.await, Ok(io::ErrorKind::TimedOut));
 }

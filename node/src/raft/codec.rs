@@ -1,6 +1,8 @@
 //! Between openraft's types and the contract's messages, which stand on the wire and on disk. openraft's own encodings are never used,
 //! so a new version of it changes neither.
 
+#[cfg(test)]
+mod made_up_tests;
 mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -268,7 +268,51 @@ fn path(call: &Call) -> &'static str {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use helve_proto::v1::{GetRequest, TakeRequest};
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::{
+        properties::{bytes_like, check},
+        service::rules,
+    };
+
+    #[test]
+    fn a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlines() {
+        let get = GetRequest {
+            store: "cart".to_owned(),
+            id: "cart-1".to_owned(),
+            ..GetRequest::default()
+        };
+        let take = TakeRequest {
+            store: "cart".to_owned(),
+            id: "cart-1".to_owned(),
+            ..TakeRequest::default()
+        };
+        let call = |call| ExchangeCall {
+            correlation_id: 7,
+            timeout_ms: 5_000,
+            call: Some(call),
+        };
+        let calls = vec![call(Call::Get(get)), call(Call::Take(take))];
+        let real = ExchangeRequest { calls }.encode_to_vec();
+        let now = Instant::now();
+        check(&bytes_like(vec![real]), |bytes| {
+            let Ok(batch) = ExchangeRequest::decode(bytes.as_slice()) else {
+                return Ok(());
+            };
+            let again = ExchangeRequest::decode(batch.encode_to_vec().as_slice());
+            prop_assert_eq!(again.as_ref(), Ok(&batch));
+            for call in batch.calls {
+                let deadline = deadline_after(call.timeout_ms, now);
+                prop_assert!(deadline >= now && deadline <= now + limits::DEADLINE_MAX);
+                if let Some(call) = call.call {
+                    prop_assert!(rules::of(path(&call)).is_some(), "{}", path(&call));
+                }
+            }
+            Ok(())
+        });
+    }
 
     #[tokio::test]
     async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {

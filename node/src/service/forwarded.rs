@@ -74,3 +74,45 @@ fn reject_reason(rejection: Rejection) -> RejectReason {
         Rejection::Stopping => RejectReason::Stopping,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use helve_proto::command::v1::Command;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::properties::{bytes_like, check};
+
+    #[test]
+    fn commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words() {
+        let call = ForwardCall {
+            correlation_id: 7,
+            timeout_ms: 5_000,
+            command: Some(Command {
+                tenant: "default".to_owned(),
+                fingerprint: vec![1; 16].into(),
+                ..Command::default()
+            }),
+        };
+        let batch = ForwardBatch {
+            header: None,
+            calls: vec![call.clone(), call],
+        };
+        let now = Instant::now();
+        let longest = Duration::from_millis(u32::MAX.into());
+        check(&bytes_like(vec![batch.encode_to_vec()]), |bytes| {
+            let Ok(batch) = ForwardBatch::decode(bytes.as_slice()) else {
+                return Ok(());
+            };
+            let again = ForwardBatch::decode(batch.encode_to_vec().as_slice());
+            prop_assert_eq!(again.as_ref(), Ok(&batch));
+            for call in batch.calls {
+                let sent = call.command.clone().unwrap_or_default();
+                let timed = timed(call, now);
+                prop_assert!(timed.deadline >= now && timed.deadline <= now + longest);
+                prop_assert_eq!(timed.command, sent);
+            }
+            Ok(())
+        });
+    }
+}

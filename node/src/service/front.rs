@@ -28,7 +28,7 @@ use helve_proto::{
         transact_service_server::{self, TransactServiceServer},
     },
 };
-use tonic::{body::Body, codegen::Service, service::Routes, transport::Server};
+use tonic::{body::Body, codegen::Service, service::Routes};
 use tonic_health::pb::health_server::HealthServer;
 
 use super::{
@@ -40,6 +40,7 @@ use super::{
     door::{Door, Look},
     handles::Handles,
     health::Health,
+    serving,
     state::State,
     too_large,
     transact::Transact,
@@ -194,7 +195,7 @@ where
 /// streams hold it up.
 ///
 /// # Errors
-/// If the server fails.
+/// None: what breaks is a connection's end, not the port's.
 pub async fn serve<S>(
     callers: impl Stream<Item = io::Result<Connection>>,
     services: S,
@@ -211,14 +212,6 @@ where
         harbour: Harbour::default(),
         inner: services,
     };
-    Server::builder()
-        .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
-        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
-        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
-        .http2_keepalive_interval(Some(limits::CONNECTION_KEEPALIVE))
-        .http2_keepalive_timeout(Some(limits::CONNECTION_KEEPALIVE))
-        .serve_with_incoming_shutdown(watched, callers, stop)
-        .await
-        .map_err(io::Error::other)
+    serving::serve(callers, watched, stop).await;
+    Ok(())
 }

@@ -219,7 +219,7 @@ async fn forward<L: Listing>(
             Ok(None) => return Ok(()),
             Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
         };
-        let opened = services.open(&mut page, listing.asked(), caller, &stores);
+        let opened = services.open(&mut page, |_| listing.asked(), caller, &stores);
         opened.map_err(End::Failed)?;
         let stall = lapse.min(Instant::now() + limits::LIST_STALL_MAX);
         match timeout_at(stall, out.reserve()).await {

@@ -26,6 +26,7 @@ mod front;
 mod handles;
 mod health;
 pub mod http;
+mod leaving;
 mod list;
 mod members;
 mod mutation;
@@ -34,6 +35,7 @@ pub mod peer;
 mod query;
 mod rules;
 mod seats;
+mod serving;
 mod snapshot_intake;
 mod state;
 mod status;
@@ -182,8 +184,13 @@ impl Services {
         } else {
             Vec::new()
         };
+        let handed_out = call.handed_out();
+        let asked = |at| match &handed_out {
+            Some(handed_out) if !handed_out.contains(&at) => Asked::Names,
+            _ => Asked::Values,
+        };
         let mut reply = call.run(self, &admitted).await?;
-        self.open(&mut reply, Asked::Values, &admitted.caller, &stores)?;
+        self.open(&mut reply, asked, &admitted.caller, &stores)?;
         reply.header_mut().leader_hint = self.leadership.hint();
         Ok(reply)
     }
@@ -192,7 +199,7 @@ impl Services {
     fn open(
         &self,
         reply: &mut impl Values,
-        asked: Asked,
+        asked: impl Fn(usize) -> Asked,
         caller: &Caller,
         stores: &[Option<String>],
     ) -> Result<(), Failure> {
@@ -223,6 +230,11 @@ pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     const CLASS: Class;
     /// What answers it.
     type Reply: Headed + Values + Witness;
+
+    /// The numbers of those targets whose values the reply hands out; `None` if it says so by itself.
+    fn handed_out(&self) -> Option<Vec<usize>> {
+        None
+    }
 
     /// Carries the call out.
     fn run(

@@ -46,7 +46,7 @@ pub(crate) trait Mutation: Sized + Send {
 
 /// Requests that bear their identity themselves and differ in their names only. The operation's name is the call's.
 macro_rules! mutations {
-    ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)?;)*) => {$(
+    ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)? $(, handing out $handed_out:expr)?;)*) => {$(
         crate::service::headed!($reply);
 
         impl crate::service::Call for $request {
@@ -61,6 +61,11 @@ macro_rules! mutations {
             ) -> Result<$reply, crate::service::failure::Failure> {
                 services.mutate(self, admitted).await
             }
+
+            $(fn handed_out(&self) -> Option<Vec<usize>> {
+                let handed_out: fn(&Self) -> Vec<usize> = $handed_out;
+                Some(handed_out(self))
+            })?
         }
 
         impl crate::service::mutation::Mutation for $request {

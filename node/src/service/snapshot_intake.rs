@@ -83,10 +83,27 @@ mod tests {
 
     use futures::stream;
     use helve_proto::peer::v1::{SnapshotFile, SnapshotManifest, SnapshotStart};
+    use proptest::prelude::*;
+    use prost::Message;
     use tonic::Code;
 
     use super::*;
-    use crate::storage::checkpoint::ENGINE;
+    use crate::{
+        properties::{bytes_like, check},
+        storage::checkpoint::ENGINE,
+    };
+
+    fn start(files: Vec<SnapshotFile>) -> SnapshotPart {
+        let start = Part::Start(SnapshotStart {
+            manifest: Some(SnapshotManifest {
+                engine: ENGINE.to_owned(),
+                files,
+                ..SnapshotManifest::default()
+            }),
+            ..SnapshotStart::default()
+        });
+        SnapshotPart { part: Some(start) }
+    }
 
     /// How a snapshot of one empty file is received there.
     async fn received(snapshots: &Arc<Snapshots>, file: &str) -> Result<(), Status> {
@@ -94,15 +111,7 @@ mod tests {
             name: file.to_owned(),
             ..SnapshotFile::default()
         };
-        let start = Part::Start(SnapshotStart {
-            manifest: Some(SnapshotManifest {
-                engine: ENGINE.to_owned(),
-                files: vec![file],
-                ..SnapshotManifest::default()
-            }),
-            ..SnapshotStart::default()
-        });
-        let part = SnapshotPart { part: Some(start) };
+        let part = start(vec![file]);
         receive(snapshots, stream::iter([Ok(part)]), |_| Ok(()))
             .await
             .map(|_| ())
@@ -119,5 +128,50 @@ mod tests {
         fs::remove_dir_all(&path).unwrap();
         let failed = received(&snapshots, "1.sst").await.unwrap_err();
         assert_eq!(failed.code(), Code::Internal);
+    }
+    #[test]
+    fn a_snapshot_that_a_peer_makes_up_is_refused_or_is_what_its_manifest_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let snapshots = Arc::new(Snapshots::open(directory.path()).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let data = b"rows".as_slice();
+        let file = |name: &str, data: &[u8]| SnapshotFile {
+            name: name.to_owned(),
+            size_bytes: data.len() as u64,
+            crc32c: crc32c::crc32c(data),
+        };
+        let chunk = SnapshotChunk {
+            file: 1,
+            data: data.into(),
+        };
+        let chunk = SnapshotPart {
+            part: Some(Part::Chunk(chunk)),
+        };
+        let start = start(vec![file("CURRENT", b""), file("1.sst", data)]);
+        let parts = [start, chunk].map(|part| bytes_like(vec![part.encode_to_vec()]));
+        check(&parts, |parts| {
+            let parts = parts.iter().map(|part| SnapshotPart::decode(&**part));
+            let Ok(parts) = parts.collect::<Result<Vec<_>, _>>() else {
+                return Ok(());
+            };
+            let parts = stream::iter(parts.into_iter().map(Ok));
+            match runtime.block_on(receive(&snapshots, parts, |_| Ok(()))) {
+                Ok((_, snapshot)) => {
+                    let files = &snapshot.manifest().files;
+                    let mut read = vec![Vec::new(); files.len()];
+                    for chunk in snapshot.chunks(1 << 10) {
+                        let chunk = chunk.unwrap();
+                        read[chunk.file as usize].extend_from_slice(&chunk.data);
+                    }
+                    for (said, read) in files.iter().zip(&read) {
+                        prop_assert_eq!(said, &file(&said.name, read));
+                    }
+                }
+                Err(status) => prop_assert_eq!(status.code(), Code::InvalidArgument),
+            }
+            Ok(())
+        });
     }
 }

@@ -23,7 +23,7 @@ impl TransactService for Transact {
 }
 
 mutations! {
-    Transact: TransactRequest -> TransactReply, minting mints;
+    Transact: TransactRequest -> TransactReply, minting mints, handing out takes;
 }
 
 fn mints(request: &TransactRequest) -> usize {
@@ -31,4 +31,11 @@ fn mints(request: &TransactRequest) -> usize {
     operations
         .filter(|part| matches!(part.operation, Some(operation::Operation::Mint(_))))
         .count()
+}
+
+fn takes(request: &TransactRequest) -> Vec<usize> {
+    let operations = request.operations.iter().enumerate();
+    let takes = operations
+        .filter(|(_, part)| matches!(part.operation, Some(operation::Operation::Take(_))));
+    takes.map(|(at, _)| at).collect()
 }

@@ -142,7 +142,38 @@ fn skip(part: BERReader<'_, '_>) -> ASN1Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use rustls::pki_types::pem::PemObject;
+
     use super::*;
+    use crate::{
+        properties::{bytes_like, check},
+        tls::authority::{Authority, Life},
+    };
+
+    #[test]
+    fn a_certificate_that_a_peer_makes_up_is_refused_or_read() {
+        let life = Life::of(Duration::from_secs(3_600));
+        let (authority, ca) = Authority::make("ca", life).unwrap();
+        let node = authority
+            .node("a", &["localhost".to_owned()], life)
+            .unwrap();
+        let real = [ca.certificate_pem, node.certificate_pem].map(|pem| {
+            let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            der.to_vec()
+        });
+        for der in &real {
+            assert!(Certificate::parse(&der.as_slice().into()).is_ok());
+        }
+        check(&bytes_like(real.into()), |bytes| {
+            let read = Certificate::parse(&bytes.as_slice().into());
+            let names = read.map_or(0, |it| it.common_name.len() + it.names.concat().len());
+            prop_assert!(names <= bytes.len());
+            Ok(())
+        });
+    }
 
     fn living(days: u64) -> Certificate {
         Certificate {

@@ -147,7 +147,7 @@ impl Values for TransactReply {
         };
         let mut replies = committed.replies.iter_mut().enumerate();
         replies.try_for_each(|(at, reply)| {
-            let value = (!reply.value.is_empty()).then_some(&mut reply.value);
+            let value = Some(&mut reply.value);
             reply
                 .info
                 .as_mut()
@@ -157,21 +157,22 @@ impl Values for TransactReply {
 }
 
 impl Vault {
-    /// Opens every value of a reply. `store` says of each of the request's targets in which store it lies; `None`: it is a key.
+    /// Opens every value of a reply. Of each of the request's targets, `asked` says whether its value is handed out, and `store` in
+    /// which store it lies; `None`: it is a key.
     ///
     /// # Errors
     /// See [`OpenError`]; what was opened until then must not be handed out.
     pub fn open<'a>(
         &self,
         reply: &mut impl Values,
-        asked: Asked,
+        asked: impl Fn(usize) -> Asked,
         tenant: &str,
         store: impl Fn(usize) -> Option<&'a str>,
     ) -> Result<(), OpenError> {
         reply.values(&mut |at, info, value| {
             let key_id = std::mem::take(&mut info.sealed_under);
             match value {
-                Some(value) if !key_id.is_empty() && asked == Asked::Values => {
+                Some(value) if !key_id.is_empty() && asked(at) == Asked::Values => {
                     *value = self.opened(&key_id, tenant, store(at), info, value)?;
                     Ok(())
                 }

@@ -4,8 +4,9 @@ use helve_machine::limits;
 use helve_proto::{
     command::v1::{Command, command::Operation},
     v1::{
-        BatchRetrieveReply, BatchStoreRequest, GetReply, KeyRecord, MintOperation, MintRequest,
-        Operation as Part, RecordInfo, RetrievedKey, StoreItem, TransactRequest, operation,
+        BatchRetrieveReply, BatchStoreRequest, Committed, GetReply, KeyRecord, MintOperation,
+        MintRequest, Operation as Part, OperationReply, RecordInfo, RetrievedKey, StoreItem,
+        TransactReply, TransactRequest, operation, transact_reply,
     },
 };
 use helve_seal::{Keyring, SEAL_BYTES, Secret};
@@ -76,7 +77,7 @@ fn minted(vault: &Vault, value: &[u8]) -> GetReply {
 }
 
 fn open(vault: &Vault, mut reply: GetReply) -> Result<GetReply, OpenError> {
-    vault.open(&mut reply, Asked::Values, "default", |_| Some("carts"))?;
+    vault.open(&mut reply, |_| Asked::Values, "default", |_| Some("carts"))?;
     Ok(reply)
 }
 
@@ -120,10 +121,15 @@ fn a_value_that_was_moved_or_emptied_or_whose_key_is_gone_is_an_error() {
         );
     }
     let mut elsewhere = sealed.clone();
-    let error = vault.open(&mut elsewhere, Asked::Values, "default", |_| Some("orders"));
+    let error = vault.open(
+        &mut elsewhere,
+        |_| Asked::Values,
+        "default",
+        |_| Some("orders"),
+    );
     assert!(matches!(error, Err(OpenError::Damaged { .. })));
     let mut foreign = sealed.clone();
-    let error = vault.open(&mut foreign, Asked::Values, "other", |_| Some("carts"));
+    let error = vault.open(&mut foreign, |_| Asked::Values, "other", |_| Some("carts"));
     assert!(matches!(error, Err(OpenError::Damaged { .. })));
     let emptied = GetReply {
         value: Bytes::new(),
@@ -135,6 +141,32 @@ fn a_value_that_was_moved_or_emptied_or_whose_key_is_gone_is_an_error() {
     ));
     let error = open(&self::vault(&[2], 0), sealed).unwrap_err();
     assert!(matches!(error, OpenError::NoKey { .. }), "{error}");
+}
+
+#[test]
+fn what_a_transaction_took_is_an_error_if_it_was_emptied_and_what_it_wrote_is_not() {
+    let vault = vault(&[1], 0);
+    let sealed = minted(&vault, b"tea");
+    let replies = |value: &Bytes| {
+        let part = |value: &Bytes| OperationReply {
+            info: sealed.info.clone(),
+            value: value.clone(),
+            ..OperationReply::default()
+        };
+        let replies = vec![part(&Bytes::new()), part(value)];
+        TransactReply {
+            result: Some(transact_reply::Result::Committed(Committed { replies })),
+            ..TransactReply::default()
+        }
+    };
+    let asked = |at| if at == 1 { Asked::Values } else { Asked::Names };
+    let open = |value| vault.open(&mut replies(value), asked, "default", |_| Some("carts"));
+    assert_eq!(open(&sealed.value), Ok(()));
+    let emptied = open(&Bytes::new());
+    assert!(
+        matches!(emptied, Err(OpenError::Damaged { .. })),
+        "{emptied:?}"
+    );
 }
 
 #[test]
@@ -178,14 +210,14 @@ fn every_value_of_a_batch_is_sealed_for_its_own_key() {
         ..BatchRetrieveReply::default()
     };
     vault
-        .open(&mut reply, Asked::Values, "default", |_| None)
+        .open(&mut reply, |_| Asked::Values, "default", |_| None)
         .unwrap();
     assert_eq!(reply.keys[2].record.as_ref().unwrap().value, "tea");
     let mut swapped = BatchRetrieveReply {
         keys: vec![found("a", &b.value)],
         ..BatchRetrieveReply::default()
     };
-    let error = vault.open(&mut swapped, Asked::Values, "default", |_| None);
+    let error = vault.open(&mut swapped, |_| Asked::Values, "default", |_| None);
     assert!(matches!(error, Err(OpenError::Damaged { .. })));
 }
 

@@ -21,6 +21,10 @@ impl Keys {
     }
 
     pub(super) fn setup(&self) -> Setup {
-        nodes(3).with("HELVE_DATA_KEYS", &self.0.path().display().to_string())
+        self.setup_of(3)
+    }
+
+    pub(super) fn setup_of(&self, count: u64) -> Setup {
+        nodes(count).with("HELVE_DATA_KEYS", &self.0.path().display().to_string())
     }
 }

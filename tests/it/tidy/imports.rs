@@ -17,6 +17,7 @@ const RUNGS: [&[&str]; 7] = [
         "limits",
         "metrics",
         "peer_channel",
+        "properties",
         "renewals",
         "runtime",
         "stamp",

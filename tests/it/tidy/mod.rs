@@ -86,7 +86,7 @@ fn files_and_functions_stay_in_budget() {
 }
 
 #[test]
-fn every_decoder_of_what_a_client_sends_has_a_property_test() {
+fn every_decoder_of_what_comes_over_the_network_has_a_property_test() {
     let mut findings = decoders::check_sources(&tree::rust_sources());
     findings.extend(decoders::check_tests(tree::read));
     assert_clean(&findings);

@@ -1,14 +1,17 @@
 //! Who is not let in, at either port.
 
+use std::{fs, iter, time::Duration};
+
 use anyhow::Result;
-use helve_client::Tls;
-use helve_node::tls::authority::Life;
+use helve_client::{ClusterBuilder, ErrorKind, KeyOptions, StateTool as _, Tls};
+use helve_node::tls::authority::{Authority, Life};
 use helve_proto::peer::v1::{HelloRequest, peer_service_client::PeerServiceClient};
 use helve_tests::{
     caller::{Caller, with_deadline},
     certificates::{Certificates, LIFE},
     cluster::Equipment,
     ledger::Ledger,
+    wait::{Look, until},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -113,5 +116,40 @@ async fn the_peer_port_answers_nodes_of_its_own_ca_and_nobody_else() -> Result<(
         assert!(answer.is_err(), "answered although {why}: {answer:?}");
     }
     assert!(hello(&own.as_holder("node")?).await?.is_ok());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_signed_itself_is_refused_at_both_ports_and_by_clients() -> Result<()> {
+    let cluster = nodes(1).on(Equipment::Certificates).start().await?;
+    let own = cluster.certificates()?;
+    let (_, itself) = Authority::make("itself", Life::of(LIFE))?;
+    let shown = own.trusted();
+    let shown = shown.identity(&itself.certificate_pem, itself.key_pem.as_bytes());
+    let ports = cluster.listeners(1);
+    for address in [ports.client, ports.peer] {
+        let answer = Caller::over(address, &shown)?.status().await;
+        assert!(answer.is_err(), "{address} answered {answer:?}");
+    }
+    // Over a new connection each time: the node takes it up when it has noticed.
+    let retrieve = async || {
+        let client = ClusterBuilder::new(cluster.endpoints()).deadline(Duration::from_secs(1));
+        let client = client.tls(own.trusted()).build()?;
+        client.keys(KeyOptions::default()).retrieve("a").await
+    };
+    assert_eq!(retrieve().await?, None);
+    fs::write(own.path("node.key"), &*itself.key_pem)?;
+    fs::write(own.path("node.crt"), &itself.certificate_pem)?;
+    let refused = until("the node to show it", async || match retrieve().await {
+        Ok(value) => Look::NotYet(format!("{value:?}")),
+        Err(error) => Look::Done(error),
+    })
+    .await?;
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    let why = iter::successors(Some(&refused as &dyn std::error::Error), |error| {
+        error.source()
+    });
+    let why: Vec<_> = why.map(ToString::to_string).collect();
+    assert!(why.concat().contains("certificate"), "{why:?}");
     Ok(())
 }

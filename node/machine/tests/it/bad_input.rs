@@ -1,14 +1,17 @@
-//! Bytes that a client makes up: refused, or carried out; never a fault, which would stop the replica.
+//! Bytes that a client or a peer makes up: refused, or carried out; never a fault of a replica's own, which would stop it.
 
 use bytes::Bytes;
-use helve_machine::{check, limits, query};
+use helve_machine::{Batch, Context, Fault, apply, check, limits, query};
 use helve_proto::{
-    command::v1::command::Operation,
+    command::v1::{
+        AllocateNodeId, Command, RaiseFeatureLevel, SetClusterId, Tick, command::Operation,
+    },
     v1::{
         BatchStoreRequest, CallIdentity, ExchangeCall, ExchangeRequest, GetRequest, Lifetime,
         ListKeysRequest, ListRequest, MintRequest, Operation as TransactOperation, PutRequest,
-        RetrieveRequest, StoreItem, StoreOperation, StoreRequest, TransactRequest, Unit,
-        exchange_call::Call, lifetime::Absolute, operation::Operation as Kind,
+        RetrieveRequest, SetTenantRequest, StoreItem, StoreOperation, StoreRequest,
+        TransactRequest, Unit, exchange_call::Call, lifetime::Absolute,
+        operation::Operation as Kind,
     },
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -111,11 +114,10 @@ fn encoded(call: Call) -> Vec<u8> {
     ExchangeRequest { calls: vec![call] }.encode_to_vec()
 }
 
-/// Noise, and calls with some of their bytes changed, cut out or put in.
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
+/// Noise, and these messages with some of their bytes changed, cut out or put in.
+fn bytes_like(real: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edits = vec((any::<Index>(), any::<u8>(), 0..3_u8), 0..6);
-    let edited = (prop::sample::select(calls()), edits).prop_map(|(call, edits)| {
-        let mut bytes = encoded(call);
+    let edited = (prop::sample::select(real), edits).prop_map(|(mut bytes, edits)| {
         for (at, byte, how) in edits {
             let at = at.index(bytes.len());
             match how {
@@ -130,6 +132,35 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         bytes
     });
     prop_oneof![1 => vec(any::<u8>(), 0..200), 4 => edited]
+}
+
+/// Commands as nodes forward them and make them, to change bits of.
+fn commands() -> Vec<Vec<u8>> {
+    let own = [
+        Operation::Tick(Tick { rows_max: 4 }),
+        Operation::AllocateNodeId(AllocateNodeId::default()),
+        Operation::SetClusterId(SetClusterId {
+            cluster_id: "cluster".into(),
+        }),
+        Operation::RaiseFeatureLevel(RaiseFeatureLevel { level: 2 }),
+        Operation::SetTenant(SetTenantRequest {
+            tenant: "acme".into(),
+            ..SetTenantRequest::default()
+        }),
+    ];
+    let own = own.map(|operation| command(START_MS, operation));
+    let forwarded = calls().into_iter().filter_map(mutation);
+    let forwarded = forwarded.map(|(identity, operation)| Command {
+        identity,
+        fingerprint: Bytes::from_static(&[1; limits::FINGERPRINT_BYTES]),
+        ..command(START_MS, operation)
+    });
+    let all = own.into_iter().chain(forwarded);
+    all.map(|mut command| {
+        stamp_minted_ids(&mut command, 1);
+        command.encode_to_vec()
+    })
+    .collect()
 }
 
 fn mutation(call: Call) -> Option<(Option<CallIdentity>, Operation)> {
@@ -179,7 +210,9 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault(bytes in bytes()) {
+    fn bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault(
+        bytes in bytes_like(calls().into_iter().map(encoded).collect()),
+    ) {
         let Ok(request) = ExchangeRequest::decode(&bytes[..]) else {
             return Ok(());
         };
@@ -196,6 +229,25 @@ proptest! {
             if check(&command).is_ok() {
                 host.apply(&command);
             }
+        }
+    }
+
+    #[test]
+    fn a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version(
+        bytes in bytes_like(commands()),
+    ) {
+        let Ok(made_up) = Command::decode(&bytes[..]) else {
+            return Ok(());
+        };
+        let mut host = Host::default();
+        for bytes in commands() {
+            host.apply(&Command::decode(&bytes[..]).unwrap());
+        }
+        let context = Context { group_id: GROUP, index: host.index + 1 };
+        let mut batch = Batch::new(&host.rows);
+        match apply(&context, &made_up, &mut batch) {
+            Ok(_) => prop_assert!(batch.finish().is_ok()),
+            Err(fault) => prop_assert!(matches!(fault, Fault::FeatureLevel { .. }), "{}", fault),
         }
     }
 

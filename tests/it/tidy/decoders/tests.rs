@@ -1,6 +1,6 @@
 //! Tests of the rule.
 
-use super::*;
+use super::{list::MADE_UP, *};
 
 #[test]
 fn a_decoder_that_nobody_listed_is_found() {
@@ -17,7 +17,11 @@ fn a_decoder_that_nobody_listed_is_found() {
             .iter()
             .any(|finding| finding.path.ends_with("new.rs"))
     );
-    sources[0] = Source::new("node/src/raft/new.rs", text);
+    let converting =
+        "fn b_from_proto(b: B) -> Result<C, E> { c }\nfn c_from_proto(b: B) -> C { c }\n";
+    let found = decoding(&Source::new("node/src/raft/codec/new.rs", converting));
+    assert_eq!(found, [(0, "b_from_proto".to_owned())]);
+    sources[0] = Source::new("node/src/storage/new.rs", text);
     let findings = check_sources(&sources);
     assert!(
         findings
@@ -29,9 +33,10 @@ fn a_decoder_that_nobody_listed_is_found() {
 #[test]
 fn a_property_that_is_gone_or_small_or_not_run_is_found() {
     let good = "HELVE_CASES 10_000 proptest! { #[test]\nfn ";
-    let all = |read: &str| match read {
+    let all = |read: &str| {
+        match read {
         "Makefile" => {
-            "\nfuzz: x\n\tclient_makes_up state_codec::tests bytes_on_the_wire\n\n".to_owned()
+            "\nfuzz: x\n\tclient_makes_up peer_makes_up node_makes_up state_codec::tests bytes_on_the_wire\n\n".to_owned()
         }
         RUNNER => "HELVE_CASES 10_000".to_owned(),
         file => {
@@ -43,6 +48,7 @@ fn a_property_that_is_gone_or_small_or_not_run_is_found() {
             let names = names.chain(elsewhere.map(|(_, test)| *test));
             names.map(|name| format!("{good}{name}() {{}}\n")).collect()
         }
+    }
     };
     assert!(check_tests(all).is_empty());
     let small = |file: &str| all(file).replace("10_000", "300");

@@ -1,0 +1,126 @@
+//! Callers that take their answers, slowly or never, as the transport has them: a piece is asked for when there is room for one.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, future::join_all, stream};
+use tokio::{
+    sync::Semaphore,
+    task::JoinHandle,
+    time::{self, advance},
+};
+
+use super::*;
+
+/// A stream whose caller takes as many pieces as it is given permits for.
+struct Stream {
+    takes: Arc<Semaphore>,
+    task: JoinHandle<()>,
+    whole: Arc<AtomicBool>,
+}
+
+impl Stream {
+    fn start(quay: &Quay, body: impl FnOnce() -> Body + Send + 'static) -> Self {
+        let takes = Arc::new(Semaphore::new(0));
+        let whole = Arc::<AtomicBool>::default();
+        let (permits, done) = (Arc::clone(&takes), Arc::clone(&whole));
+        let task = tokio::spawn(quay.clone().send(async move {
+            let mut leaving = Leaving::of(body());
+            while let Some(piece) =
+                poll_fn(|context| Pin::new(&mut leaving).poll_frame(context)).await
+            {
+                let piece = piece.unwrap().into_data().unwrap();
+                assert!(piece.len() <= ANSWER_PIECE_BYTES);
+                permits.acquire().await.unwrap().forget();
+            }
+            done.store(true, Ordering::Relaxed);
+        }));
+        Self { takes, task, whole }
+    }
+
+    fn of_bytes(quay: &Quay, bytes: usize) -> Self {
+        Self::start(quay, move || {
+            Body::new(axum::body::Body::from(vec![7; bytes]))
+        })
+    }
+
+    /// Whether its caller has had all of it.
+    async fn ends(self) -> bool {
+        self.task.await.unwrap();
+        self.whole.load(Ordering::Relaxed)
+    }
+}
+
+fn waiting(quay: &Quay) -> (usize, usize) {
+    let waiting = lock(&quay.waiting);
+    (waiting.answers.len(), waiting.bytes)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_takes_is_given_up_and_one_that_is_taken_slowly_is_not() {
+    let quay = Quay::default();
+    let (pieces, began) = (4, time::Instant::now());
+    let bytes = pieces * ANSWER_PIECE_BYTES;
+    let idle = Stream::of_bytes(&quay, bytes);
+    let slow = Stream::of_bytes(&quay, bytes);
+    let takes = Arc::clone(&slow.takes);
+    let taking = tokio::spawn(async move {
+        for _ in 0..pieces {
+            sleep(ANSWER_STALL_MAX - Duration::from_millis(1)).await;
+            takes.add_permits(1);
+        }
+    });
+    assert!(!idle.ends().await);
+    assert_eq!(began.elapsed().as_secs(), ANSWER_STALL_MAX.as_secs());
+    assert!(slow.ends().await);
+    taking.await.unwrap();
+    assert_eq!(waiting(&quay), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_waited_longest_makes_room() {
+    let quay = Quay::default();
+    let bytes = ANSWERS_WAITING_BYTES_MAX / 4;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        streams.push(Stream::of_bytes(&quay, bytes));
+        advance(Duration::from_millis(1)).await;
+    }
+    assert_eq!(waiting(&quay), (4, ANSWERS_WAITING_BYTES_MAX));
+    // The first takes a piece, and so begins to wait anew: then the second has waited longest.
+    streams[0].takes.add_permits(1);
+    advance(Duration::from_millis(1)).await;
+    streams.push(Stream::of_bytes(&quay, bytes));
+    assert!(!streams.remove(1).ends().await);
+    for stream in &streams {
+        stream.takes.add_permits(bytes);
+    }
+    let whole = join_all(streams.into_iter().map(Stream::ends)).await;
+    assert_eq!(whole, [true; 4]);
+    assert_eq!(waiting(&quay), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_for_the_node_is_waited_for() {
+    let quay = Quay::default();
+    let open = Stream::start(&quay, || {
+        let message = Ok::<_, axum::Error>(Bytes::from_static(b"message"));
+        let pieces = stream::iter([message]).chain(stream::pending());
+        Body::new(axum::body::Body::from_stream(pieces))
+    });
+    open.takes.add_permits(1);
+    assert!(
+        time::timeout(100 * ANSWER_STALL_MAX, open.task)
+            .await
+            .is_err()
+    );
+    assert_eq!(waiting(&quay), (0, 0));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_taken_at_once_waits_nowhere() {
+    let quay = Quay::default();
+    let small = Stream::of_bytes(&quay, 100);
+    small.takes.add_permits(1);
+    assert!(small.ends().await);
+    assert_eq!(lock(&quay.waiting).next, 0);
+}

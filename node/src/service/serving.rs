@@ -1,0 +1,109 @@
+//! Serving the client port: HTTP/2 with the limits set, each connection and each stream in a task of its own.
+
+use std::{convert::Infallible, future::Future, io, pin::pin};
+
+use axum::http::{Request, Response};
+use futures::{Stream, StreamExt as _, TryFutureExt as _};
+use hyper::{body::Incoming, rt::Executor, server::conn::http2::Builder, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{body::Body, codegen::Service, transport::server::Connected};
+
+use super::leaving::{Leaving, Quay};
+use crate::{connections::Connection, limits};
+
+/// Serves those who are let in until `stop` ends, then waits for calls under way.
+pub(super) async fn serve<S>(
+    callers: impl Stream<Item = io::Result<Connection>>,
+    services: S,
+    stop: impl Future<Output = ()>,
+) where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let http = http2(Quay::default());
+    let stopping = CancellationToken::new();
+    let connections = TaskTracker::new();
+    {
+        let mut callers = pin!(callers);
+        let mut stop = pin!(stop);
+        loop {
+            let caller = tokio::select! {
+                () = &mut stop => break,
+                caller = callers.next() => caller,
+            };
+            match caller {
+                Some(Ok(connection)) => {
+                    let served =
+                        serve_one(http.clone(), connection, services.clone(), stopping.clone());
+                    connections.spawn(served);
+                }
+                Some(Err(error)) => tracing::debug!(%error, "a connection was not accepted"),
+                None => break,
+            }
+        }
+    }
+    stopping.cancel();
+    connections.close();
+    connections.wait().await;
+}
+
+async fn serve_one<S>(
+    http: Builder<Streams>,
+    connection: Connection,
+    services: S,
+    stopping: CancellationToken,
+) where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let info = connection.connect_info();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(info.clone());
+        let answer = services.clone().call(request.map(Body::new));
+        answer.map_ok(|response| response.map(Leaving::of))
+    });
+    let mut served = pin!(http.serve_connection(TokioIo::new(connection), service));
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = stopping.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+fn http2(quay: Quay) -> Builder<Streams> {
+    let mut http = Builder::new(Streams(quay));
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
+        .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
+        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(limits::STREAM_SEND_BYTES_MAX)
+        .keep_alive_interval(limits::CONNECTION_KEEPALIVE)
+        .keep_alive_timeout(limits::CONNECTION_KEEPALIVE);
+    http
+}
+
+/// Runs the tasks of streams, each with an eye on its answer.
+#[derive(Debug, Clone)]
+struct Streams(Quay);
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        tokio::spawn(self.0.clone().send(stream));
+    }
+}

@@ -1,0 +1,304 @@
+//! The decoders, and what shows that each stands whatever is sent to it.
+
+/// What shows that a decoder stands whatever a client sends.
+pub(super) enum Shown {
+    /// A property test, and the file it stands in.
+    By(&'static str, &'static str),
+    /// Nothing that a client sends gets here, and why.
+    NoClient(&'static str),
+}
+
+/// A function that decodes.
+pub(super) struct Decoder {
+    pub(super) file: &'static str,
+    pub(super) function: &'static str,
+    pub(super) shown: Shown,
+}
+
+pub(super) const STATE_CODEC: &str = "client/src/state_codec/tests.rs";
+const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
+const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
+const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
+const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
+const DOOR: &str = "node/src/service/door.rs";
+const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
+const CODEC: &str = "node/src/raft/codec.rs";
+const MESSAGES: &str = "node/src/raft/codec/messages.rs";
+const CODEC_TESTS: &str = "node/src/raft/codec/made_up_tests.rs";
+const MADE_UP_APPEND: &str = "an_append_that_a_peer_makes_up_is_refused_or_understood";
+const MADE_UP_REPLY: &str = "an_answer_to_an_append_that_a_peer_makes_up_is_refused_or_understood";
+const MADE_UP_VOTE: &str = "a_vote_that_a_peer_makes_up_is_refused_or_understood";
+const MADE_UP_MEMBERSHIP: &str = "a_membership_that_a_peer_makes_up_is_refused_or_understood";
+const CERTIFICATE: &str = "node/src/tls/certificate.rs";
+const MADE_UP_CERTIFICATE: &str = "a_certificate_that_a_peer_makes_up_is_refused_or_read";
+const VERDICT: &str = "client/src/verdict.rs";
+pub(super) const MADE_UP: &str = "nothing_that_a_client_makes_up_is_opened_and_nothing_panics";
+
+const fn by(
+    file: &'static str,
+    function: &'static str,
+    tests: &'static str,
+    test: &'static str,
+) -> Decoder {
+    Decoder {
+        file,
+        function,
+        shown: Shown::By(tests, test),
+    }
+}
+
+const fn no_client(file: &'static str, function: &'static str, why: &'static str) -> Decoder {
+    Decoder {
+        file,
+        function,
+        shown: Shown::NoClient(why),
+    }
+}
+
+pub(super) const DECODERS: &[Decoder] = &[
+    by(
+        "node/src/service/data_keys.rs",
+        "set_data_key",
+        "client/seal/src/sealed.rs",
+        "no_text_that_a_client_makes_up_is_an_id_unless_it_is_spelled_as_one",
+    ),
+    by(
+        "client/src/state_codec/compat.rs",
+        "payload",
+        STATE_CODEC,
+        MADE_UP,
+    ),
+    by(
+        "client/src/state_codec/hardened.rs",
+        "of",
+        STATE_CODEC,
+        MADE_UP,
+    ),
+    by(
+        "client/src/state_codec/hardened.rs",
+        "open",
+        STATE_CODEC,
+        "a_changed_bit_of_what_the_base64_holds_is_refused",
+    ),
+    by(
+        "client/src/state_codec/primitives.rs",
+        "from_base64",
+        STATE_CODEC,
+        "other_spellings_of_the_same_bytes_are_refused",
+    ),
+    by(
+        "client/src/state_codec/single_use.rs",
+        "decode",
+        "client/mcp/tests/boundary.rs",
+        "nothing_that_a_client_makes_up_reaches_a_handler",
+    ),
+    by(
+        "client/mcp/src/boundary.rs",
+        "open",
+        "client/mcp/tests/boundary.rs",
+        "nothing_that_a_client_makes_up_reaches_a_handler",
+    ),
+    by(
+        "client/mcp/src/bearer/verifier.rs",
+        "decoded",
+        TOKENS,
+        MADE_UP_TOKEN,
+    ),
+    by(
+        "client/mcp/src/bearer/verifier.rs",
+        "part",
+        TOKENS,
+        MADE_UP_TOKEN,
+    ),
+    by(DOOR, "bearer", DOOR, MADE_UP_HEADER),
+    by(
+        "client/mcp/src/state/arguments.rs",
+        "read",
+        STATE_TOOL,
+        "arguments_that_a_client_makes_up_are_refused_or_taken_at_their_word",
+    ),
+    by(
+        "client/mcp/src/state/confirm.rs",
+        "said",
+        STATE_TOOL,
+        MADE_UP_ANSWER,
+    ),
+    by(
+        "client/mcp/src/state/confirm.rs",
+        "consent",
+        STATE_TOOL,
+        MADE_UP_ANSWER,
+    ),
+    by(
+        "node/src/service/admit.rs",
+        "parse_timeout",
+        "node/src/service/admit.rs",
+        "a_timeout_that_a_client_makes_up_is_refused_or_bounded",
+    ),
+    by(CODEC, "entry_from_proto", CODEC_TESTS, MADE_UP_APPEND),
+    by(
+        CODEC,
+        "membership_from_proto",
+        CODEC_TESTS,
+        MADE_UP_MEMBERSHIP,
+    ),
+    by(
+        CODEC,
+        "stored_membership_from_proto",
+        CODEC_TESTS,
+        MADE_UP_MEMBERSHIP,
+    ),
+    by(MESSAGES, "append_from_proto", CODEC_TESTS, MADE_UP_APPEND),
+    by(
+        MESSAGES,
+        "append_reply_from_proto",
+        CODEC_TESTS,
+        MADE_UP_REPLY,
+    ),
+    by(
+        MESSAGES,
+        "stream_reply_from_proto",
+        CODEC_TESTS,
+        MADE_UP_REPLY,
+    ),
+    by(
+        MESSAGES,
+        "vote_request_from_proto",
+        CODEC_TESTS,
+        MADE_UP_VOTE,
+    ),
+    by(MESSAGES, "vote_reply_from_proto", CODEC_TESTS, MADE_UP_VOTE),
+    by(
+        MESSAGES,
+        "transfer_from_proto",
+        CODEC_TESTS,
+        "a_transfer_that_a_peer_makes_up_is_refused_or_understood",
+    ),
+    by(CERTIFICATE, "common_name", CERTIFICATE, MADE_UP_CERTIFICATE),
+    by(
+        "node/src/connections/connection.rs",
+        "shown",
+        CERTIFICATE,
+        MADE_UP_CERTIFICATE,
+    ),
+    by(
+        VERDICT,
+        "of",
+        VERDICT,
+        "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
+    ),
+    by(
+        VERDICT,
+        "of_reply",
+        "client/src/exchange/stream/tests.rs",
+        "answers_that_a_node_makes_up_are_each_for_one_call_or_for_none",
+    ),
+    by(
+        VERDICT,
+        "refusal",
+        VERDICT,
+        "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
+    ),
+    no_client(
+        "client/src/state_codec/keys.rs",
+        "parse",
+        "the operator's command line",
+    ),
+    no_client(
+        "client/mcp/src/bearer/key_file.rs",
+        "parse",
+        "the operator's file",
+    ),
+    no_client(
+        "client/mcp/src/bearer/key_file.rs",
+        "key",
+        "the operator's file",
+    ),
+    no_client(
+        "client/mcp/src/bearer/key_file.rs",
+        "of_pem",
+        "the operator's file",
+    ),
+    no_client("client/mcp/src/bearer/mod.rs", "refuse", "the server's own"),
+    no_client(
+        "client/mcp/src/bearer/mod.rs",
+        "metadata_url",
+        "the operator's command line",
+    ),
+    no_client(
+        "client/mcp/src/state/reads.rs",
+        "retrieved",
+        "the cluster's; what is no JSON is an error of its own",
+    ),
+    no_client(
+        "client/mcp/src/storage/connect.rs",
+        "known",
+        "the cluster's, sealed",
+    ),
+    no_client(
+        "client/mcp/src/storage/credentials.rs",
+        "decode",
+        "the cluster's, sealed",
+    ),
+    no_client("client/mcp/src/flow/held.rs", "read", "the cluster's"),
+    no_client(
+        "client/mcp/src/cart/checkout.rs",
+        "order_of",
+        "the cluster's",
+    ),
+    no_client(
+        "client/src/state_codec/ring.rs",
+        "key",
+        "the cluster's, under the operator's key",
+    ),
+    no_client(
+        "client/src/state_codec/ring.rs",
+        "open",
+        "the cluster's, under the operator's key",
+    ),
+];
+
+/// Messages of the contract are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as
+/// other arguments are; where messages end is counted by hand. Nothing in the rooms names that.
+pub(super) const ELSEWHERE: [(&str, &str); 10] = [
+    (
+        "node/machine/tests/it/bad_input.rs",
+        "a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version",
+    ),
+    (
+        "node/src/service/forwarded.rs",
+        "commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words",
+    ),
+    (
+        "node/src/forward.rs",
+        "answers_that_a_peer_makes_up_are_each_for_one_call_or_for_none",
+    ),
+    (
+        "node/src/service/snapshot_intake.rs",
+        "a_snapshot_that_a_peer_makes_up_is_refused_or_is_what_its_manifest_says",
+    ),
+    (
+        "node/src/service/exchange.rs",
+        "a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlines",
+    ),
+    (
+        "node/machine/tests/it/bad_input.rs",
+        "bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault",
+    ),
+    (
+        "node/machine/tests/it/bad_input.rs",
+        "a_list_resumes_at_any_token_that_a_client_makes_up",
+    ),
+    (
+        "client/mcp/tests/state/requests.rs",
+        "requests_that_a_client_makes_up_are_answered_and_store_nothing",
+    ),
+    (
+        STATE_TOOL,
+        "batches_that_a_client_makes_up_are_refused_or_taken_at_their_word",
+    ),
+    (
+        "node/src/service/arriving.rs",
+        "the_ends_of_messages_that_a_client_makes_up_are_found_however_they_are_cut",
+    ),
+];
