@@ -19,6 +19,7 @@ mod failover;
 mod failpoints;
 mod faults;
 mod flows;
+mod heartbeats;
 mod key_ring;
 mod lifetimes;
 mod lists;

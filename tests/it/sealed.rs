@@ -1,6 +1,7 @@
 //! Values sealed at rest: what the disks hold, what a node without its key does, and rotation while callers go on.
 
 mod keys;
+mod unsealed;
 
 use std::{
     fs,

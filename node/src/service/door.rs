@@ -1,16 +1,18 @@
-//! What every request of the client port goes through before its handler: who calls, by which token, and whether the call is theirs to
-//! make.
+//! What every request of the client port goes through before its handler: who calls, by which credential, and whether the call is
+//! theirs to make.
 //!
-//! A token costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
+//! A credential costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
 //! applied it. One that is not there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no
 //! valid token hears the same, whether the token was never made, has expired or was revoked.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use axum::{
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, header::AUTHORIZATION},
     middleware::Next,
     response::Response,
 };
@@ -21,17 +23,21 @@ use tokio::time::Instant;
 use super::{
     audited,
     caller::{Caller, Power},
+    credential::Credential,
     failure::Failure,
     rules,
     status::Problem,
 };
 use crate::{
     audit::Audit,
-    config::{Auth, TokenHash},
+    config::Auth,
     connections::Info,
     limits,
     read_index::{Place, ReadView, Reader},
 };
+
+/// Why a node that asks for no credential serves nobody any more.
+const SHUT: &str = "it runs with --auth none, and its cluster has tokens or tenants by now: restart it with --auth tokens";
 
 /// Whom an operator's token from a file names.
 const FIRST_OPERATOR: &str = "operator";
@@ -39,6 +45,7 @@ const FIRST_OPERATOR: &str = "operator";
 /// Lets callers in.
 pub struct Door {
     auth: Auth,
+    is_shut: AtomicBool,
     reader: Arc<Reader>,
     audit: Audit,
 }
@@ -50,7 +57,8 @@ pub(super) async fn enter(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    let who = door.who(path, request.headers()).await;
+    let shown = Credential::shown(request.headers(), request.extensions().get());
+    let who = door.who(path, shown).await;
     let admitted = who
         .as_ref()
         .map_or(Ok(()), |caller| door.lets(path, caller));
@@ -70,9 +78,25 @@ impl Door {
     pub fn new(auth: Auth, reader: Arc<Reader>, audit: Audit) -> Self {
         Self {
             auth,
+            is_shut: AtomicBool::new(false),
             reader,
             audit,
         }
+    }
+
+    /// Lets nobody in any more who shows no credential: there are tokens or tenants now, and this node asks for none. It goes on as a
+    /// member, so that its cluster keeps its majority.
+    pub(crate) fn shut(&self) {
+        tracing::error!("this node serves nobody any more: {SHUT}");
+        self.is_shut.store(true, Ordering::Relaxed);
+    }
+
+    /// Why nobody is let in.
+    pub(super) fn ready(&self) -> Result<(), String> {
+        if self.is_shut.load(Ordering::Relaxed) {
+            return Err(SHUT.to_owned());
+        }
+        Ok(())
     }
 
     /// Where those who are turned away are recorded.
@@ -97,54 +121,66 @@ impl Door {
         problem.into_status().into_http::<Body>()
     }
 
-    /// Who makes the call with this path and these headers.
-    async fn who(&self, path: &str, headers: &HeaderMap) -> Result<Arc<Caller>, Failure> {
-        let Auth::Tokens { .. } = self.auth else {
-            return Ok(Caller::anyone());
-        };
+    /// Who makes the call with this path, and has shown this.
+    async fn who(&self, path: &str, shown: Option<Credential>) -> Result<Arc<Caller>, Failure> {
         if rules::of(path) == Some(rules::Least::Open) {
             return Ok(Caller::nobody());
         }
-        let hash = bearer(headers).ok_or(Failure::Unauthenticated)?;
-        self.holder(hash).await
+        if self.auth == Auth::None {
+            return self.anyone();
+        }
+        self.holder(shown.ok_or(Failure::Unauthenticated)?).await
     }
 
-    /// The same caller's next call on a stream that stays open: its token may have been revoked since, or have expired.
+    /// Whoever calls where no credential is asked for.
+    fn anyone(&self) -> Result<Arc<Caller>, Failure> {
+        self.ready().map_err(Failure::Stopping)?;
+        Ok(Caller::anyone())
+    }
+
+    /// The same caller's next call on a stream that stays open: its credential may have been revoked since, or have expired.
     pub(crate) async fn again(&self, caller: &Caller) -> Result<(), Failure> {
         match &caller.power {
-            Power::Token { hash, .. } => self.holder(*hash).await.map(drop),
-            Power::All => Ok(()),
+            Power::Token { credential, .. } => self.holder(credential.clone()).await.map(drop),
+            Power::All => self.anyone().map(drop),
             Power::Nothing => Err(Failure::Unauthenticated),
         }
     }
 
-    /// Who holds the token with this hash.
-    async fn holder(&self, hash: TokenHash) -> Result<Arc<Caller>, Failure> {
+    /// Who holds this credential.
+    async fn holder(&self, credential: Credential) -> Result<Arc<Caller>, Failure> {
         if let Auth::Tokens {
             operator: Some(operator),
         } = &self.auth
-            && hash == *operator
+            && credential == Credential::Token(*operator)
         {
             let grant = TokenGrant {
                 role: TokenRole::Operator.into(),
                 principal: FIRST_OPERATOR.to_owned(),
                 ..TokenGrant::default()
             };
-            return Ok(Caller::of_token(hash, grant));
+            return Ok(Caller::of_token(credential, grant));
         }
+        let hash = credential.hash().ok_or(Failure::Unauthenticated)?;
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         let look = move |view: &ReadView<'_>| {
             granted(view.view, limits::GROUP_ID, hash.bytes()).map(Read::Answer)
         };
         let reader = &self.reader;
         let known = reader.read_applied(deadline, Place::Memory, look).await?;
-        if let Read::Answer(Some(grant)) = known {
-            return Ok(Caller::of_token(hash, grant));
-        }
-        // A token may have been made just now, at another node.
-        let made = reader.read(limits::TENANT, deadline, Place::Memory, look);
-        let grant = made.await?.ok_or(Failure::Unauthenticated)?;
-        Ok(Caller::of_token(hash, grant))
+        let grant = match known {
+            Read::Answer(Some(grant)) => Some(grant),
+            // A token may have been made just now, at another node.
+            _ => {
+                let made = reader.read(limits::TENANT, deadline, Place::Memory, look);
+                made.await?
+            }
+        };
+        let grant = grant.filter(|grant| credential.owns(grant));
+        Ok(Caller::of_token(
+            credential,
+            grant.ok_or(Failure::Unauthenticated)?,
+        ))
     }
 }
 
@@ -157,86 +193,5 @@ pub(crate) fn may_call(path: &str, caller: &Caller) -> Result<(), Failure> {
             least.who()
         ))),
         None => Err(Failure::Denied("there is no such call for anybody".into())),
-    }
-}
-
-/// The hash of the one bearer token in the headers (RFC 6750, section 2.1).
-fn bearer(headers: &HeaderMap) -> Option<TokenHash> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (value, None) = (values.next()?, values.next()) else {
-        return None;
-    };
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return None;
-    }
-    TokenHash::parse(token)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::{prelude::*, test_runner::TestRunner};
-
-    use super::*;
-
-    const TOKEN: &str = "hlv_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-
-    fn headers(values: &[&str]) -> HeaderMap {
-        let values = values
-            .iter()
-            .map(|value| (AUTHORIZATION, value.parse().unwrap()));
-        values.collect()
-    }
-
-    #[test]
-    fn one_bearer_token_is_a_credential_and_nothing_else_is() {
-        for scheme in ["Bearer", "bearer", "BEARER"] {
-            let hash = bearer(&headers(&[&format!("{scheme} {TOKEN}")]));
-            assert_eq!(hash, Some(TokenHash::of(TOKEN)));
-        }
-        let bearer_token = format!("Bearer {TOKEN}");
-        for values in [
-            &[][..],
-            &[TOKEN],
-            &["Bearer"],
-            &["Bearer "],
-            &[&format!("Basic {TOKEN}")],
-            &[&format!("{bearer_token} ")],
-            &[&format!("Bearer  {TOKEN}")],
-            &[&format!("{bearer_token}A")],
-            &[&bearer_token[..bearer_token.len() - 1]],
-            &[&bearer_token.replace("hlv_", "hlw_")],
-            &[&bearer_token.replace("_AA", "_A!")],
-            &[&bearer_token, &bearer_token],
-        ] {
-            assert_eq!(bearer(&headers(values)), None, "{values:?}");
-        }
-    }
-
-    /// Ten thousand cases, or as many as the environment asks for.
-    #[test]
-    fn no_header_that_a_client_makes_up_is_taken_for_a_token() {
-        let cases = std::env::var("HELVE_CASES").ok();
-        let config = ProptestConfig {
-            cases: cases.map_or(10_000, |cases| cases.parse().unwrap()),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
-        let value = prop_oneof![
-            "[ -~]{0,80}",
-            "[Bb]earer hlv_[A-Za-z0-9_-]{0,50}",
-            "Bearer [ -~]{47}"
-        ];
-        TestRunner::new(config)
-            .run(&value, |value| {
-                let is_token = value.len() == "Bearer ".len() + TOKEN.len()
-                    && value.to_lowercase().starts_with("bearer hlv_");
-                if let Ok(value) = value.parse() {
-                    let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-                    prop_assert!(bearer(&headers).is_none() || is_token);
-                }
-                Ok(())
-            })
-            .unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

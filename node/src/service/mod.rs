@@ -15,6 +15,7 @@ mod audited;
 mod call;
 mod caller;
 mod cluster;
+mod credential;
 mod data_keys;
 mod door;
 mod exchange;
@@ -140,6 +141,11 @@ impl Services {
         })
     }
 
+    /// What lets callers in.
+    pub(crate) fn door(&self) -> Arc<Door> {
+        Arc::clone(&self.door)
+    }
+
     /// Begins to drain: readiness turns off, and streams that would live on (Exchange, health watches) finish what is under way and
     /// end. Unary calls are still served until the listener closes.
     pub fn drain(&self) {
@@ -152,6 +158,7 @@ impl Services {
             return Err("this node is stopping".into());
         }
         self.leadership.ready()?;
+        self.door.ready()?;
         self.vault.ready()
     }
 

@@ -26,7 +26,7 @@ use super::{
     ask,
 };
 use crate::{
-    config::{TokenHash, token_text},
+    config::{TokenHash, certificate_principal, token_text},
     stamp,
 };
 
@@ -55,15 +55,17 @@ pub(crate) struct SecretArgs {
     out: PathBuf,
 }
 
-/// Make a token
+/// Make a token, or grant a role to a client certificate
 ///
-/// Its text is made here and shown once; the cluster keeps a hash alone. Whoever holds it may do what its role may: a reader reads
+/// Its text is made here and shown once; the cluster keeps a hash alone. With --certificate there is no text: whoever shows a client
+/// certificate of that common name, and sends no token, is let in. Whoever holds it may do what its role may: a reader reads
 /// records of the tenant, a writer changes them too, an admin manages the tenant's tokens too; an operator manages the cluster, its
 /// tenants and all tokens, and sees no records.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve token create --tenant acme --role admin --name acme-admin --out admin-token --token-file operator-token
   helve token create --tenant acme --role writer --name shop --store cart --expires-after 24h --token-file admin-token --output json
+  helve token create --tenant acme --role writer --certificate cart-server --token-file operator-token
 
 Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
 pub(crate) struct CreateArgs {
@@ -76,8 +78,24 @@ pub(crate) struct CreateArgs {
     tenant: Option<String>,
 
     /// The caller that it names: replay sessions are bound to it
-    #[arg(long, env = "HELVE_TOKEN_NAME", value_name = "NAME")]
-    name: String,
+    #[arg(
+        long,
+        required_unless_present = "certificate",
+        env = "HELVE_TOKEN_NAME",
+        value_name = "NAME"
+    )]
+    name: Option<String>,
+
+    /// Grant it to whoever shows a client certificate with this common name (`helve cert client --name NAME`), instead of making a
+    /// token; an operator's alone to do
+    #[arg(
+        long,
+        conflicts_with_all = ["name", "out"],
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        env = "HELVE_TOKEN_CERTIFICATE",
+        value_name = "NAME"
+    )]
+    certificate: Option<String>,
 
     /// Confine it to these stores; without --key-prefix, it is then for no key
     #[arg(
@@ -166,7 +184,7 @@ impl From<Role> for TokenRole {
 
 #[derive(Serialize)]
 struct Token {
-    /// SHA-256 of its text, in hexadecimal.
+    /// SHA-256 of its text, or of a certificate's principal, in hexadecimal.
     id: String,
     tenant: String,
     role: String,
@@ -226,17 +244,21 @@ async fn create(args: &CreateArgs) -> Outcome {
         let message = anyhow!("--tenant: name the tenant whose records the token is for");
         return Err(Ending::Refused(message));
     }
-    let text = secret()?;
+    let (principal, text) = match &args.certificate {
+        Some(name) => (certificate_principal(name), None),
+        None => (args.name.clone().unwrap_or_default(), Some(secret()?)),
+    };
     // Before it is let in: a token that nobody has need not be revoked.
-    if let Some(out) = &args.out {
-        write(out, &text)?;
+    if let (Some(out), Some(text)) = (&args.out, &text) {
+        write(out, text)?;
     }
+    let hashed = text.as_ref().map_or(&principal, |text| &**text);
     let message = CreateTokenRequest {
-        token_hash: TokenHash::of(&text).bytes().to_vec().into(),
+        token_hash: TokenHash::of(hashed).bytes().to_vec().into(),
         grant: Some(TokenGrant {
             tenant: args.tenant.clone().unwrap_or_default(),
             role: TokenRole::from(args.role).into(),
-            principal: args.name.clone(),
+            principal,
             stores: args.store.clone(),
             key_prefixes: args.key_prefix.clone(),
         }),
@@ -249,7 +271,7 @@ async fn create(args: &CreateArgs) -> Outcome {
         client.create_token(request).await
     });
     let mut token = Token::from(created.await?.token.unwrap_or_default());
-    token.token = args.out.is_none().then_some(text);
+    token.token = text.filter(|_| args.out.is_none());
     args.output.print(&token, |token| match &token.token {
         Some(text) => format!("{}\nid {}; it is not shown again", **text, token.id),
         None => format!("id {}", token.id),
