@@ -13,7 +13,9 @@ use std::{
     path::PathBuf,
 };
 
-pub use auth::{Auth, AuthSetting, TokenHash, token_text};
+pub use auth::{
+    Auth, AuthSetting, TokenHash, certificate_named, certificate_principal, token_text,
+};
 pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsSettings};

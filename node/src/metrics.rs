@@ -6,6 +6,7 @@
 mod audit;
 #[cfg(feature = "planted")]
 mod planted;
+mod sealing;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -248,6 +249,7 @@ fn status_registry(status: &StatusReply, tenants: &[TenantInfo]) -> Registry {
     )];
     let group = registry.sub_registry_with_labels(labels.into_iter());
     register_raft(group, &node);
+    sealing::register(group, &node);
     let used = || tenants.iter().filter_map(|tenant| tenant.usage);
     gauge(
         group,

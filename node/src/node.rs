@@ -6,6 +6,7 @@
 
 mod background;
 mod exposure;
+mod guard;
 mod listeners;
 mod membership;
 mod record;

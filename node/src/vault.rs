@@ -135,9 +135,8 @@ impl Vault {
     ) -> Result<Option<Zeroizing<[u8; primitives::KEY_BYTES]>>, Refusal> {
         let ring = self.ring.load();
         let Some(row) = row else { return Ok(None) };
-        let is_plain = row.key_id.is_empty();
         if ring.is_empty() {
-            if is_plain && row.done {
+            if is_over(row) {
                 return Ok(None);
             }
             return Err(Refusal::new(
@@ -154,7 +153,7 @@ impl Vault {
         let secret = key.and_then(|key| key.open(&SECRET_PLACE, &row.secret));
         match secret.and_then(|secret| secret.as_slice().try_into().ok().map(Zeroizing::new)) {
             Some(secret) => Ok(Some(secret)),
-            None if is_plain && row.done => Ok(None),
+            None if is_over(row) => Ok(None),
             None => Err(Refusal::new(
                 "--data-key-file",
                 format!(
@@ -305,6 +304,11 @@ pub async fn follow(vault: Arc<Vault>, consensus: Consensus, state: Arc<StateDb>
             }
         }
     }
+}
+
+/// Sealing was ended, and nothing is sealed any more: no key is needed.
+fn is_over(row: &SealingRow) -> bool {
+    row.key_id.is_empty() && row.done
 }
 
 fn hex(key_id: &[u8]) -> String {

@@ -1,17 +1,20 @@
 //! Tokens, tenants and their quotas, over gRPC.
 
+mod certificates;
 mod command_line;
 mod life;
 mod matrix;
 mod tenants;
+mod unguarded;
 
 use std::time::Duration;
 
 use anyhow::Result;
+use helve_client::Bearer;
 use helve_proto::v1::{CreateTokenRequest, Quotas, SetTenantRequest, TokenGrant};
 use helve_tests::{
     caller::Caller,
-    cluster::Cluster,
+    cluster::{Cluster, Setup},
     token::{Token, grant},
     wait::{Look, until},
 };
@@ -30,23 +33,20 @@ struct Guarded {
 impl Guarded {
     /// So many nodes, whose level knows tokens.
     async fn start(count: u64) -> Result<Self> {
+        Self::of(nodes(count)).await
+    }
+
+    /// Such nodes, once their level knows tokens.
+    async fn of(setup: Setup) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let file = directory.path().join("operator");
-        let operator = Token::new()?;
-        operator.write(&file)?;
-        let cluster = nodes(count)
+        let (operator, file) = first_operator(&directory)?;
+        let cluster = setup
             .with("HELVE_AUTH", "tokens")
-            .with("HELVE_OPERATOR_TOKEN_FILE", &file.display().to_string())
-            .bearing(operator.bearer)
+            .with("HELVE_OPERATOR_TOKEN_FILE", &file)
+            .bearing(operator)
             .start()
             .await?;
-        until("the level of tokens", async || {
-            match cluster.status(1).await {
-                Ok(status) if status.feature_level >= 2 => Look::Done(()),
-                answer => Look::NotYet(format!("{answer:?}")),
-            }
-        })
-        .await?;
+        knows_tokens(&cluster).await?;
         Ok(Self { cluster, directory })
     }
 
@@ -91,19 +91,42 @@ impl Guarded {
 
     /// Waits until a node lets a token in, or shuts it out: it does once it has applied the entry that says so.
     async fn becomes(&self, seat: u64, token: &Token, code: Code) -> Result<()> {
-        let caller = self.caller(seat, token);
-        until("a node to have applied a token", async || {
-            let found = caller
-                .status()
-                .await
-                .map_or_else(|status| status.code(), |_| Code::Ok);
-            if found == code {
-                return Look::Done(());
-            }
-            Look::NotYet(format!("node {seat} says {found:?}"))
-        })
-        .await
+        hears(&self.caller(seat, token), code).await
     }
+}
+
+/// A token for the first operator, and the file that holds it.
+fn first_operator(directory: &TempDir) -> Result<(Bearer, String)> {
+    let file = directory.path().join("operator");
+    let operator = Token::new()?;
+    operator.write(&file)?;
+    Ok((operator.bearer, file.display().to_string()))
+}
+
+/// Waits until the level of a cluster knows tokens.
+async fn knows_tokens(cluster: &Cluster) -> Result<()> {
+    until("the level of tokens", async || {
+        match cluster.status(1).await {
+            Ok(status) if status.feature_level >= 2 => Look::Done(()),
+            answer => Look::NotYet(format!("{answer:?}")),
+        }
+    })
+    .await
+}
+
+/// Waits until a caller is let in, or shut out.
+async fn hears(caller: &Caller, code: Code) -> Result<()> {
+    until("a node to have applied who is let in", async || {
+        let found = match caller.status().await {
+            Ok(_) => Code::Ok,
+            Err(status) => status.code(),
+        };
+        if found == code {
+            return Look::Done(());
+        }
+        Look::NotYet(format!("the caller hears {found:?}"))
+    })
+    .await
 }
 
 /// What went wrong, for a call that must fail.

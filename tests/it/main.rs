@@ -19,6 +19,7 @@ mod failover;
 mod failpoints;
 mod faults;
 mod flows;
+mod heartbeats;
 mod init;
 mod key_ring;
 mod lifetimes;

@@ -2,6 +2,7 @@
 
 mod edited;
 mod keys;
+mod unsealed;
 
 use std::{
     fs,

@@ -9,3 +9,21 @@ pub(crate) mod tokens;
 
 pub use tenants::quotas;
 pub use tokens::granted;
+
+use crate::{batch::View, fault::Fault, layout::Group, limits::DEFAULT_TENANT};
+
+/// Whether there are tokens, or tenants beyond the default one: whoever made them counts on every node to ask who calls. A token that
+/// was revoked counts as long as its row stays, which is a day.
+///
+/// # Errors
+/// A fault if the rows cannot be read.
+pub fn is_guarded(view: &impl View, group_id: u32) -> Result<bool, Fault> {
+    let group = Group(group_id);
+    let (tokens, tenants) = (group.tokens(), group.tenants());
+    if !view.range(&tokens.prefix, &tokens.end, 1)?.is_empty() {
+        return Ok(true);
+    }
+    let is_own = |key: &[u8]| key[tenants.prefix.len()..] != *DEFAULT_TENANT.as_bytes();
+    let first = view.range(&tenants.prefix, &tenants.end, 2)?;
+    Ok(first.iter().any(|(key, _)| is_own(key)))
+}

@@ -101,6 +101,10 @@ impl Group {
         self.row(TOKENS, hash)
     }
 
+    pub(crate) fn tokens(self) -> Span {
+        Span::of_prefix(self.table(TOKENS))
+    }
+
     pub(crate) fn tenant(self, name: &str) -> Bytes {
         self.row(TENANTS, name.as_bytes())
     }

@@ -40,7 +40,7 @@ use helve_proto::command::v1::{
 };
 
 pub use crate::{
-    access::{granted, quotas},
+    access::{granted, is_guarded, quotas},
     audit::audit,
     batch::{Batch, View},
     check::{Violation, check},

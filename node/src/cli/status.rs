@@ -30,7 +30,8 @@ use super::{
 
 Columns: ID is the node's id for life, SEAT its place in --peers; TERM, LOG (last entry), APPLIED; LAG is the number of entries that it
 lacks, as the leader knows; SIZE is bytes on disk; LEVEL is the newest feature level that its version supports. The cluster's own level
-stands below the table: the leader raises it once every node supports more.
+stands below the table: the leader raises it once every node supports more. SEALED says whether values are sealed at rest, as the node
+has applied it (yes, no, or under way while a change is carried out); KEY is the newest data key that it holds.
 
 Exit status: 0 a leader is known and a majority answers, 2 bad usage, 3 no quorum answers.")]
 pub(crate) struct Args {

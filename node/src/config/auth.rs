@@ -20,6 +20,8 @@ const PREFIX: &str = "hlv_";
 const SECRET_BYTES: usize = 32;
 /// Characters of a token: its prefix, and its bytes in base64url (RFC 4648, section 5) without padding.
 const TOKEN_CHARS: usize = PREFIX.len() + 43;
+/// What the principal of whoever shows a certificate begins with. No token's text begins so, and no token's holder has such a principal.
+const CERTIFICATE: &str = "certificate:";
 /// Anyone may read the file.
 const WORLD_READABLE: u32 = 0o004;
 
@@ -44,7 +46,7 @@ pub enum Auth {
     },
 }
 
-/// SHA-256 of a token's text. It gives no authority, and may be logged.
+/// SHA-256 of a token's text, or of a certificate's principal. It gives no authority, and may be logged.
 #[derive(Clone, Copy)]
 pub struct TokenHash([u8; 32]);
 
@@ -124,6 +126,19 @@ impl fmt::Debug for TokenHash {
     }
 }
 
+/// The principal of whoever shows a certificate with this common name. What it may do stands in the rows under the SHA-256 of this
+/// text, which nobody can send as a token: a token begins otherwise.
+#[must_use]
+pub fn certificate_principal(common_name: &str) -> String {
+    format!("{CERTIFICATE}{common_name}")
+}
+
+/// The common name of the certificates whose principal this is; `None` if it is no certificate's.
+#[must_use]
+pub fn certificate_named(principal: &str) -> Option<&str> {
+    principal.strip_prefix(CERTIFICATE)
+}
+
 /// A token's text from its secret bytes.
 #[must_use]
 pub fn token_text(secret: &[u8; SECRET_BYTES]) -> Zeroizing<String> {
@@ -181,6 +196,16 @@ mod tests {
         assert_eq!(TokenHash::parse(&text), Some(TokenHash::of(&text)));
         assert_ne!(TokenHash::of(&text), TokenHash::of(&token_text(&[8; 32])));
         assert!(!format!("{:?}", TokenHash::of(&text)).contains(&text[4..12]));
+    }
+
+    #[test]
+    fn what_stands_for_a_certificate_is_no_tokens_text() {
+        for name in ["", "shop", &"x".repeat(TOKEN_CHARS - CERTIFICATE.len())] {
+            let principal = certificate_principal(name);
+            assert_eq!(certificate_named(&principal), Some(name));
+            assert_eq!(TokenHash::parse(&principal), None);
+        }
+        assert!(!PREFIX.starts_with(CERTIFICATE) && !CERTIFICATE.starts_with(PREFIX));
     }
 
     #[test]

@@ -62,9 +62,9 @@ pub enum StartError {
         /// The newest that this version supports.
         supported: u32,
     },
-    /// The cluster's values are sealed, and the keys do not fit.
+    /// What the flags ask for does not fit what the rows hold: keys that do not open them, or no tokens although there are some.
     #[error(transparent)]
-    Keys(#[from] Refusal),
+    Refused(#[from] Refusal),
     /// A port cannot be had.
     #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
     Listen {

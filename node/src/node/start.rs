@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Addresses, Node, Tasks,
     background::Background,
+    guard,
     listeners::{ClientPorts, Listeners, serve_clients, serve_peers},
     refusal::StartError,
     waiting::WaitingRoom,
@@ -87,6 +88,7 @@ impl Storage {
         let known = data_dir.identity().clone();
         let state = StateDb::open(data_dir.path(), StateOptions::default())?;
         check_level(&state, data_dir.path())?;
+        guard::check(&config.auth, &state)?;
         let vault = Vault::new(config.data_keys.clone(), config.keyring.clone());
         let (sealing, holding) = vault::read_rows(&state)?;
         vault.check_start(sealing, holding)?;

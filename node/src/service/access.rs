@@ -27,7 +27,13 @@ use super::{
     query::Query,
     target::{Target, Targets},
 };
-use crate::{audit::Class, read_index::Place, storage::state_view::StateView};
+use crate::{
+    audit::Class,
+    config::{TokenHash, certificate_named},
+    limits,
+    read_index::Place,
+    storage::state_view::StateView,
+};
 
 /// Serves those who manage tokens and tenants.
 pub(crate) struct Access(pub(crate) Arc<Services>);
@@ -88,6 +94,11 @@ impl Witness for ListTenantsReply {}
 trait Managing {
     fn confine(&mut self, _: &Caller) {}
 
+    /// Refuses a call that is not the caller's to make.
+    fn allow(&self, caller: &Caller) -> Result<(), Failure> {
+        caller.may_manage(self.managed())
+    }
+
     fn managed(&self) -> &str;
 
     fn named(&self) -> Target<'_> {
@@ -96,6 +107,27 @@ trait Managing {
 }
 
 impl Managing for CreateTokenRequest {
+    fn allow(&self, caller: &Caller) -> Result<(), Failure> {
+        caller.may_manage(self.managed())?;
+        caller.must_be_known()?;
+        let principal = self.grant.as_ref().map_or("", |grant| &grant.principal);
+        let Some(name) = certificate_named(principal) else {
+            return Ok(());
+        };
+        // A name is no secret: an admin who were first to grant it would have another tenant's callers in its own.
+        if caller.role() != TokenRole::Operator {
+            return Err(Failure::Denied(
+                "what a certificate's holder may do is an operator's to say, who rules the CA: use an operator's token".into(),
+            ));
+        }
+        if name.is_empty() || self.token_hash != TokenHash::of(principal).bytes()[..] {
+            return Err(Failure::Malformed(
+                "a certificate's grant stands under the SHA-256 of its principal, `certificate:NAME`".into(),
+            ));
+        }
+        Ok(())
+    }
+
     fn managed(&self) -> &str {
         self.grant.as_ref().map_or("", |grant| &grant.tenant)
     }
@@ -122,6 +154,14 @@ impl Managing for RevokeTokenRequest {
 }
 
 impl Managing for SetTenantRequest {
+    fn allow(&self, caller: &Caller) -> Result<(), Failure> {
+        caller.may_manage(self.managed())?;
+        if self.tenant == limits::TENANT {
+            return Ok(());
+        }
+        caller.must_be_known()
+    }
+
     fn managed(&self) -> &str {
         &self.tenant
     }
@@ -174,7 +214,7 @@ macro_rules! managing {
                 admitted: &Admitted,
             ) -> Result<$reply, Failure> {
                 self.confine(&admitted.caller);
-                admitted.caller.may_manage(self.managed())?;
+                self.allow(&admitted.caller)?;
                 services.$way(self, admitted).await
             }
         }

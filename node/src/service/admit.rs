@@ -203,7 +203,7 @@ mod tests {
     use proptest::{prelude::*, test_runner::TestRunner};
 
     use super::*;
-    use crate::config::TokenHash;
+    use crate::{config::TokenHash, service::credential::Credential};
 
     /// Ten thousand cases, or as many as the environment asks for.
     #[test]
@@ -306,7 +306,7 @@ mod tests {
                 tenant: tenant.to_owned(),
                 ..TokenGrant::default()
             };
-            Caller::of_token(TokenHash::of(tenant), grant)
+            Caller::of_token(Credential::Token(TokenHash::of(tenant)), grant)
         };
         let admit = |tenant| gate.admit(holder(tenant), 1, now);
         let all: Vec<_> = (0..limits::TENANT_CALLS_IN_FLIGHT_MAX)

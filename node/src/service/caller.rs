@@ -9,10 +9,11 @@ use helve_proto::v1::{TokenGrant, TokenRole};
 use tonic::Request;
 
 use super::{
+    credential::Credential,
     failure::Failure,
     target::{Target, Targets},
 };
-use crate::{config::TokenHash, limits};
+use crate::limits;
 
 /// Whom a call is carried out for.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,11 +33,11 @@ pub(crate) enum Power {
     All,
     /// What needs no credential: none was given.
     Nothing,
-    /// What a token grants.
+    /// What a token grants, or what is granted to a certificate.
     Token {
-        /// By which the token is looked up again.
-        hash: TokenHash,
-        /// What it grants.
+        /// By which it is looked up again.
+        credential: Credential,
+        /// What is granted.
         grant: TokenGrant,
     },
 }
@@ -55,8 +56,8 @@ impl Caller {
         Arc::clone(&NOBODY)
     }
 
-    /// Who holds a token.
-    pub(crate) fn of_token(hash: TokenHash, grant: TokenGrant) -> Arc<Self> {
+    /// Who holds a token, or a certificate.
+    pub(crate) fn of_token(credential: Credential, grant: TokenGrant) -> Arc<Self> {
         // An operator sees no records. What its calls leave, such as the time that passes, is the default tenant's.
         let tenant = match grant.role() {
             TokenRole::Operator => limits::TENANT.to_owned(),
@@ -65,7 +66,7 @@ impl Caller {
         Arc::new(Self {
             tenant,
             principal: grant.principal.clone(),
-            power: Power::Token { hash, grant },
+            power: Power::Token { credential, grant },
         })
     }
 
@@ -83,7 +84,7 @@ impl Caller {
         })
     }
 
-    /// Whether it came with a token.
+    /// Whether it came with a token, or with a certificate that counts as one.
     pub(crate) fn holds_token(&self) -> bool {
         matches!(self.power, Power::Token { .. })
     }
@@ -118,6 +119,17 @@ impl Caller {
             }
         });
         allowed
+    }
+
+    /// Refuses to make what only callers who show a credential are there for, on a node that asks for none: whoever has a token, or a
+    /// tenant, counts on every node to ask.
+    pub(crate) fn must_be_known(&self) -> Result<(), Failure> {
+        if self.power != Power::All {
+            return Ok(());
+        }
+        Err(Failure::NotNow(
+            "this node runs with --auth none: first restart every node with --auth tokens and --operator-token-file, then make tokens and tenants".into(),
+        ))
     }
 
     /// Whether it may manage this tenant's tokens; the empty tenant is the operators'.
@@ -174,6 +186,7 @@ impl fmt::Display for Target<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::TokenHash;
 
     fn holder(stores: &[&str], key_prefixes: &[&str]) -> Arc<Caller> {
         let texts = |texts: &[&str]| texts.iter().copied().map(str::to_owned).collect();
@@ -184,7 +197,7 @@ mod tests {
             stores: texts(stores),
             key_prefixes: texts(key_prefixes),
         };
-        Caller::of_token(TokenHash::of("hlv_"), grant)
+        Caller::of_token(Credential::Token(TokenHash::of("hlv_")), grant)
     }
 
     const CART: Target<'_> = Target::Store {

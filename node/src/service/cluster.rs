@@ -150,7 +150,11 @@ impl Services {
     /// The node's status, as it is said everywhere: gRPC, metrics, probes.
     pub(crate) fn status(&self) -> StatusReply {
         let mut status = self.leadership.status();
-        if let (Some(node), Err(why)) = (&mut status.node, self.readiness()) {
+        let Some(node) = &mut status.node else {
+            return status;
+        };
+        self.show_sealing(node);
+        if let Err(why) = self.readiness() {
             node.ready = false;
             if node.warning.is_empty() {
                 node.warning = why;

@@ -10,7 +10,8 @@ use helve_machine::{
 use helve_proto::{
     command::v1::SealingRow,
     v1::{
-        DataKeyCount, DataKeyStatusReply, SetDataKeyReply, set_data_key_request::Target as Asked,
+        DataKeyCount, DataKeyStatusReply, NodeStatus, SetDataKeyReply,
+        set_data_key_request::Target as Asked,
     },
 };
 use helve_seal::KeyId;
@@ -36,6 +37,15 @@ struct Tallies {
 }
 
 impl Services {
+    /// Adds to what the node says of itself how values are sealed.
+    pub(super) fn show_sealing(&self, node: &mut NodeStatus) {
+        let row = self.vault.row().unwrap_or_default();
+        let newest = self.vault.key_ids().last().map(KeyId::to_string);
+        node.sealed_key_id = text(&row.key_id);
+        node.sealing_under_way = is_under_way(&row);
+        node.held_key_id = newest.unwrap_or_default();
+    }
+
     /// How values are sealed, and how many under which key, as this node has applied.
     pub(super) async fn data_key_status(
         &self,

@@ -1,17 +1,20 @@
-//! What every request of the client port goes through before its handler: who calls, by which token, and whether the call is theirs to
-//! make.
+//! What every request of the client port goes through before its handler: who calls, by which credential, and whether the call is
+//! theirs to make.
 //!
-//! A token costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
-//! applied it. Calls that come before the next entry is applied share that look: rows of one entry say one thing. A token that is not
-//! there is looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same,
-//! whether the token was never made, has expired or was revoked.
+//! A credential costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
+//! applied it. Calls that come before the next entry is applied share that look: rows of one entry say one thing. One that is not there is
+//! looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same, whether the
+//! token was never made, has expired or was revoked.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use axum::http::{HeaderMap, Request, Response, header::AUTHORIZATION};
+use axum::http::{Request, Response};
 use helve_machine::{granted, query::Read};
 use helve_proto::v1::{TokenGrant, TokenRole};
 use tokio::time::Instant;
@@ -20,6 +23,7 @@ use tonic::body::Body;
 use super::{
     audited,
     caller::{Caller, Power},
+    credential::Credential,
     failure::Failure,
     rules,
     status::Problem,
@@ -32,18 +36,22 @@ use crate::{
     read_index::{Place, ReadView, Reader},
 };
 
+/// Why a node that asks for no credential serves nobody any more.
+const SHUT: &str = "it runs with --auth none, and its cluster has tokens or tenants by now: restart it with --auth tokens";
+
 /// Whom an operator's token from a file names.
 const FIRST_OPERATOR: &str = "operator";
 
 /// Lets callers in.
 pub struct Door {
     auth: Auth,
+    is_shut: AtomicBool,
     reader: Arc<Reader>,
     audit: Audit,
     seen: Mutex<Seen>,
 }
 
-/// Who holds which token, by the rows of one applied entry.
+/// Who holds which credential, by the rows of one applied entry.
 #[derive(Default)]
 struct Seen {
     index: u64,
@@ -55,8 +63,8 @@ struct Seen {
 pub(super) enum Look {
     /// All.
     Seen(Result<Arc<Caller>, Failure>),
-    /// The token with this hash must be looked up first.
-    Unseen(TokenHash),
+    /// This credential must be looked up first.
+    Unseen(Credential),
 }
 
 impl Door {
@@ -65,10 +73,26 @@ impl Door {
     pub fn new(auth: Auth, reader: Arc<Reader>, audit: Audit) -> Self {
         Self {
             auth,
+            is_shut: AtomicBool::new(false),
             reader,
             audit,
             seen: Mutex::default(),
         }
+    }
+
+    /// Lets nobody in any more who shows no credential: there are tokens or tenants now, and this node asks for none. It goes on as a
+    /// member, so that its cluster keeps its majority.
+    pub(crate) fn shut(&self) {
+        tracing::error!("this node serves nobody any more: {SHUT}");
+        self.is_shut.store(true, Ordering::Relaxed);
+    }
+
+    /// Why nobody is let in.
+    pub(super) fn ready(&self) -> Result<(), String> {
+        if self.is_shut.load(Ordering::Relaxed) {
+            return Err(SHUT.to_owned());
+        }
+        Ok(())
     }
 
     /// Where those who are turned away are recorded.
@@ -107,28 +131,35 @@ impl Door {
         Some(problem.into_status().into_http())
     }
 
-    /// Who makes the call with this path and these headers.
-    pub(super) fn look(&self, path: &str, headers: &HeaderMap) -> Look {
-        let Auth::Tokens { .. } = self.auth else {
-            return Look::Seen(Ok(Caller::anyone()));
-        };
+    /// Who makes the call with this path, and has shown this.
+    pub(super) fn look(&self, path: &str, shown: Option<Credential>) -> Look {
         if rules::of(path) == Some(rules::Least::Open) {
             return Look::Seen(Ok(Caller::nobody()));
         }
-        let Some(hash) = bearer(headers) else {
+        if self.auth == Auth::None {
+            return Look::Seen(self.anyone());
+        }
+        let Some(credential) = shown else {
             return Look::Seen(Err(Failure::Unauthenticated));
         };
-        self.seen(hash)
-            .map_or(Look::Unseen(hash), |caller| Look::Seen(Ok(caller)))
+        match self.seen(&credential) {
+            Some(caller) => Look::Seen(Ok(caller)),
+            None => Look::Unseen(credential),
+        }
     }
 
-    /// Who holds the token with this hash, if that was looked up since the last entry was applied.
-    fn seen(&self, hash: TokenHash) -> Option<Arc<Caller>> {
+    /// Who holds this credential, if that was looked up since the last entry was applied.
+    fn seen(&self, credential: &Credential) -> Option<Arc<Caller>> {
+        let hash = credential.hash()?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.index != self.reader.applied_index() {
             return None;
         }
-        seen.holders.get(hash.bytes()).cloned()
+        let caller = seen.holders.get(hash.bytes())?;
+        // Certificates of one name end at times of their own.
+        let is_same =
+            matches!(&caller.power, Power::Token { credential: seen, .. } if seen == credential);
+        is_same.then(|| Arc::clone(caller))
     }
 
     /// Remembers what a look said that began when this entry was the last one applied.
@@ -143,30 +174,37 @@ impl Door {
         }
     }
 
-    /// The same caller's next call on a stream that stays open: its token may have been revoked since, or have expired.
+    /// Whoever calls where no credential is asked for.
+    fn anyone(&self) -> Result<Arc<Caller>, Failure> {
+        self.ready().map_err(Failure::Stopping)?;
+        Ok(Caller::anyone())
+    }
+
+    /// The same caller's next call on a stream that stays open: its credential may have been revoked since, or have expired.
     pub(crate) async fn again(&self, caller: &Caller) -> Result<(), Failure> {
         match &caller.power {
-            Power::Token { hash, .. } if self.seen(*hash).is_some() => Ok(()),
-            Power::Token { hash, .. } => self.holder(*hash).await.map(drop),
-            Power::All => Ok(()),
+            Power::Token { credential, .. } if self.seen(credential).is_some() => Ok(()),
+            Power::Token { credential, .. } => self.holder(credential.clone()).await.map(drop),
+            Power::All => self.anyone().map(drop),
             Power::Nothing => Err(Failure::Unauthenticated),
         }
     }
 
-    /// Who holds the token with this hash.
-    pub(super) async fn holder(&self, hash: TokenHash) -> Result<Arc<Caller>, Failure> {
+    /// Who holds this credential.
+    pub(super) async fn holder(&self, credential: Credential) -> Result<Arc<Caller>, Failure> {
         if let Auth::Tokens {
             operator: Some(operator),
         } = &self.auth
-            && hash == *operator
+            && credential == Credential::Token(*operator)
         {
             let grant = TokenGrant {
                 role: TokenRole::Operator.into(),
                 principal: FIRST_OPERATOR.to_owned(),
                 ..TokenGrant::default()
             };
-            return Ok(Caller::of_token(hash, grant));
+            return Ok(Caller::of_token(credential, grant));
         }
+        let hash = credential.hash().ok_or(Failure::Unauthenticated)?;
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         // Asked for before the look, which so sees rows that are at least as new.
         let index = self.reader.applied_index();
@@ -175,15 +213,21 @@ impl Door {
         };
         let reader = &self.reader;
         let known = reader.read_applied(deadline, Place::Memory, look).await?;
+        let granted_to = |grant: TokenGrant| {
+            let grant = Some(grant).filter(|grant| credential.owns(grant));
+            Ok(Caller::of_token(
+                credential.clone(),
+                grant.ok_or(Failure::Unauthenticated)?,
+            ))
+        };
         if let Read::Answer(Some(grant)) = known {
-            let caller = Caller::of_token(hash, grant);
+            let caller = granted_to(grant)?;
             self.remember(index, hash, &caller);
             return Ok(caller);
         }
-        // A token may have been made just now, at another node.
+        // It may have been granted just now, at another node.
         let made = reader.read(limits::TENANT, deadline, Place::Memory, look);
-        let grant = made.await?.ok_or(Failure::Unauthenticated)?;
-        Ok(Caller::of_token(hash, grant))
+        granted_to(made.await?.ok_or(Failure::Unauthenticated)?)
     }
 }
 
@@ -196,86 +240,5 @@ pub(crate) fn may_call(path: &str, caller: &Caller) -> Result<(), Failure> {
             least.who()
         ))),
         None => Err(Failure::Denied("there is no such call for anybody".into())),
-    }
-}
-
-/// The hash of the one bearer token in the headers (RFC 6750, section 2.1).
-fn bearer(headers: &HeaderMap) -> Option<TokenHash> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (value, None) = (values.next()?, values.next()) else {
-        return None;
-    };
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return None;
-    }
-    TokenHash::parse(token)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::{prelude::*, test_runner::TestRunner};
-
-    use super::*;
-
-    const TOKEN: &str = "hlv_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-
-    fn headers(values: &[&str]) -> HeaderMap {
-        let values = values
-            .iter()
-            .map(|value| (AUTHORIZATION, value.parse().unwrap()));
-        values.collect()
-    }
-
-    #[test]
-    fn one_bearer_token_is_a_credential_and_nothing_else_is() {
-        for scheme in ["Bearer", "bearer", "BEARER"] {
-            let hash = bearer(&headers(&[&format!("{scheme} {TOKEN}")]));
-            assert_eq!(hash, Some(TokenHash::of(TOKEN)));
-        }
-        let bearer_token = format!("Bearer {TOKEN}");
-        for values in [
-            &[][..],
-            &[TOKEN],
-            &["Bearer"],
-            &["Bearer "],
-            &[&format!("Basic {TOKEN}")],
-            &[&format!("{bearer_token} ")],
-            &[&format!("Bearer  {TOKEN}")],
-            &[&format!("{bearer_token}A")],
-            &[&bearer_token[..bearer_token.len() - 1]],
-            &[&bearer_token.replace("hlv_", "hlw_")],
-            &[&bearer_token.replace("_AA", "_A!")],
-            &[&bearer_token, &bearer_token],
-        ] {
-            assert_eq!(bearer(&headers(values)), None, "{values:?}");
-        }
-    }
-
-    /// Ten thousand cases, or as many as the environment asks for.
-    #[test]
-    fn no_header_that_a_client_makes_up_is_taken_for_a_token() {
-        let cases = std::env::var("HELVE_CASES").ok();
-        let config = ProptestConfig {
-            cases: cases.map_or(10_000, |cases| cases.parse().unwrap()),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
-        let value = prop_oneof![
-            "[ -~]{0,80}",
-            "[Bb]earer hlv_[A-Za-z0-9_-]{0,50}",
-            "Bearer [ -~]{47}"
-        ];
-        TestRunner::new(config)
-            .run(&value, |value| {
-                let is_token = value.len() == "Bearer ".len() + TOKEN.len()
-                    && value.to_lowercase().starts_with("bearer hlv_");
-                if let Ok(value) = value.parse() {
-                    let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-                    prop_assert!(bearer(&headers).is_none() || is_token);
-                }
-                Ok(())
-            })
-            .unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

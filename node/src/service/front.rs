@@ -37,6 +37,7 @@ use super::{
     arriving::{Arriving, Harbour},
     call::Calls,
     cluster::Cluster,
+    credential::Credential,
     door::{Door, Look},
     handles::Handles,
     health::Health,
@@ -144,18 +145,19 @@ impl Service<Request<Arriving>> for Front {
     }
 
     fn call(&mut self, mut request: Request<Arriving>) -> Answer {
-        let hash = match self.door.look(request.uri().path(), request.headers()) {
+        let shown = Credential::shown(request.headers(), request.extensions().get());
+        let credential = match self.door.look(request.uri().path(), shown) {
             Look::Seen(who) => {
                 return match self.door.turned_away(&mut request, who) {
                     Some(answer) => ready(Ok(answer)).boxed(),
                     None => self.carry(request),
                 };
             }
-            Look::Unseen(hash) => hash,
+            Look::Unseen(credential) => credential,
         };
         let mut front = self.clone();
         async move {
-            let who = front.door.holder(hash).await;
+            let who = front.door.holder(credential).await;
             match front.door.turned_away(&mut request, who) {
                 Some(answer) => Ok(answer),
                 None => front.carry(request).await,

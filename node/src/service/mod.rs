@@ -17,6 +17,7 @@ mod audited;
 mod call;
 mod caller;
 mod cluster;
+mod credential;
 mod data_keys;
 mod door;
 mod exchange;
@@ -118,6 +119,11 @@ impl Services {
         })
     }
 
+    /// What lets callers in.
+    pub(crate) fn door(&self) -> Arc<Door> {
+        Arc::clone(&self.door)
+    }
+
     /// Begins to drain: readiness turns off, and streams that would live on (Exchange, health watches) finish what is under way and
     /// end. Unary calls are still served until the listener closes.
     pub fn drain(&self) {
@@ -130,6 +136,7 @@ impl Services {
             return Err("this node is stopping".into());
         }
         self.leadership.ready()?;
+        self.door.ready()?;
         self.vault.ready()
     }
 

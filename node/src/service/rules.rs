@@ -1,5 +1,5 @@
 //! What each call of the client port asks of its caller, in one table. A call that is not in it is denied; a test holds it against the
-//! descriptors of the services.
+//! descriptors of the services. Where it says token, a certificate does as well that was granted what a token would be.
 
 use helve_proto::v1::TokenRole;
 
@@ -121,7 +121,10 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::{config::TokenHash, service::front::PUBLIC_SERVICES};
+    use crate::{
+        config::TokenHash,
+        service::{credential::Credential, front::PUBLIC_SERVICES},
+    };
 
     #[test]
     fn every_call_of_the_public_services_has_a_rule_and_every_rule_a_call() {
@@ -185,7 +188,7 @@ mod tests {
                 role: role.into(),
                 ..TokenGrant::default()
             };
-            let caller = Caller::of_token(TokenHash::of("hlv_"), grant);
+            let caller = Caller::of_token(Credential::Token(TokenHash::of("hlv_")), grant);
             assert_eq!(all.map(|least| least.is_met(&caller)), expected, "{role:?}");
         }
         assert!(all.iter().all(|least| least.is_met(&Caller::anyone())));

@@ -195,7 +195,7 @@ const OVERLOADED: &str = "too much is under way, and the call was not executed: 
 
 const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
 
-const UNAUTHENTICATED: &str = "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...` that has neither expired nor been revoked (--token-file)";
+const UNAUTHENTICATED: &str = "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...` that has neither expired nor been revoked (--token-file); without one, show a client certificate whose name was granted a role";
 
 fn not_executed(why: &str) -> String {
     format!("the call was not executed: {why}")
@@ -382,7 +382,7 @@ fn refused_problem(refused: &Refused) -> Problem {
         ),
         Refusal::TokenExists => Problem::new(
             Reason::Conflict,
-            "the token was made before, for something else, or was revoked: make another secret",
+            "the token was made before, for something else, or was revoked: make another secret, or grant another certificate name (a revoked one is free again after a day)",
         ),
         Refusal::Sealing => Problem::new(
             Reason::Stopping,

@@ -9,7 +9,7 @@ use std::{
 
 use helve_seal::{KeyId, Keyring, Secret};
 
-use super::{PURPOSE, Vault};
+use super::{PURPOSE, Vault, is_over};
 use crate::config::Refusal;
 
 /// How often files are looked at.
@@ -136,8 +136,8 @@ impl Vault {
         if ring.ids() == before.ids() {
             return Ok(());
         }
-        let needed = self.row().map(|row| row.secret_key_id);
-        let needed = needed.and_then(|id| KeyId::from_bytes(&id));
+        let row = self.row().filter(|row| !is_over(row));
+        let needed = row.and_then(|row| KeyId::from_bytes(&row.secret_key_id));
         if let Some(needed) = needed.filter(|id| ring.find(*id).is_none()) {
             return Err(format!(
                 "key {needed} seals, and its file is gone: put it back"
@@ -153,6 +153,7 @@ impl Vault {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use bytes::Bytes;
     use helve_proto::command::v1::SealingRow;
 
     use super::*;
@@ -202,16 +203,14 @@ mod tests {
         assert!(refusal.problem.contains("chmod 600"), "{refusal}");
     }
 
-    #[test]
-    fn a_reload_that_would_lose_the_key_that_seals_changes_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let (old, new) = (key(directory.path(), "1", 1), key(directory.path(), "2", 2));
-        let files = in_directory(directory.path());
+    /// A node with two keys of a directory, and what a cluster says that seals under the first.
+    fn sealing(directory: &Path) -> (KeyFiles, Arc<Vault>, SealingRow) {
+        key(directory, "1", 1);
+        key(directory, "2", 2);
+        let files = in_directory(directory);
         let vault = Vault::new(files.clone(), files.read().unwrap());
-        let [first, _] = vault.key_ids()[..] else {
-            panic!("not two keys")
-        };
-        let key_id = bytes::Bytes::copy_from_slice(first.bytes());
+        let first = vault.key_ids()[0];
+        let key_id = Bytes::copy_from_slice(first.bytes());
         let sealed = vault.ring.load().find(first).unwrap().seal(
             &[7; 28],
             &super::super::SECRET_PLACE,
@@ -224,14 +223,44 @@ mod tests {
             index: 1,
             done: true,
         };
-        vault.learn(Some(row)).unwrap();
-        fs::remove_file(old).unwrap();
-        let trouble = vault.take_in(files.read().unwrap()).unwrap_err();
-        assert!(trouble.contains("put it back"), "{trouble}");
-        assert_eq!(vault.key_ids().len(), 2);
+        (files, vault, row)
+    }
+
+    #[test]
+    fn a_reload_that_would_lose_the_key_that_seals_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (files, vault, row) = sealing(directory.path());
+        let first = vault.key_ids()[0];
+        let opening = SealingRow {
+            key_id: Bytes::new(),
+            done: false,
+            ..row.clone()
+        };
+        fs::remove_file(directory.path().join("1")).unwrap();
+        for needing in [row, opening] {
+            vault.learn(Some(needing)).unwrap();
+            let trouble = vault.take_in(files.read().unwrap()).unwrap_err();
+            assert!(trouble.contains("put it back"), "{trouble}");
+            assert_eq!(vault.key_ids().len(), 2);
+        }
         key(directory.path(), "1", 1);
-        fs::remove_file(new).unwrap();
+        fs::remove_file(directory.path().join("2")).unwrap();
         vault.take_in(files.read().unwrap()).unwrap();
         assert_eq!(vault.key_ids(), [first]);
+    }
+
+    #[test]
+    fn once_sealing_has_been_ended_a_reload_needs_the_last_key_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let (files, vault, row) = sealing(directory.path());
+        let second = vault.key_ids()[1];
+        let over = SealingRow {
+            key_id: Bytes::new(),
+            ..row
+        };
+        vault.learn(Some(over)).unwrap();
+        fs::remove_file(directory.path().join("1")).unwrap();
+        vault.take_in(files.read().unwrap()).unwrap();
+        assert_eq!(vault.key_ids(), [second]);
     }
 }

@@ -11,7 +11,7 @@ use helve_seal::{DataKey, KeyId, primitives};
 use tokio::time::{Instant, sleep};
 use zeroize::Zeroizing;
 
-use super::{Members, SECRET_PLACE, Vault, fresh, hex};
+use super::{Members, SECRET_PLACE, Vault, fresh, hex, is_over};
 use crate::{
     propose::{ProposeError, Proposer},
     raft::Consensus,
@@ -144,7 +144,7 @@ impl Switch {
             .ok_or_else(|| SwitchError::NoKey(missing()))
     }
 
-    /// The secret that fingerprints are keyed with: the one there is, or the first.
+    /// The secret that fingerprints are keyed with: the one there is, or a first one.
     fn secret(
         &self,
         before: &SealingRow,
@@ -152,9 +152,12 @@ impl Switch {
         if before.secret.is_empty() {
             return Ok(Zeroizing::new(fresh()?));
         }
-        let known = self.vault.known.load();
-        let lost = || SwitchError::SecretLost(hex(&before.secret_key_id));
-        known.secret.clone().ok_or_else(lost)
+        match &self.vault.known.load().secret {
+            Some(secret) => Ok(secret.clone()),
+            // Its key may be destroyed by now. Retries from the time before find another fingerprint, and are refused, not repeated.
+            None if is_over(before) => Ok(Zeroizing::new(fresh()?)),
+            None => Err(SwitchError::SecretLost(hex(&before.secret_key_id))),
+        }
     }
 
     async fn commit(

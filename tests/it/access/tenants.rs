@@ -1,6 +1,9 @@
 //! What tenants see of each other, and what they may use.
 
+use std::time::Duration;
+
 use anyhow::Result;
+use helve_client::{ClusterBuilder, KeyOptions, StateTool as _};
 use helve_proto::{
     Reason,
     v1::{
@@ -145,6 +148,8 @@ async fn a_tenant_that_writes_too_fast_is_told_when_to_come_back() -> Result<()>
         ..Quotas::default()
     };
     let (guarded, acme, globex) = two_tenants(quotas).await?;
+    let client = ClusterBuilder::new(guarded.cluster.endpoints()).token(acme.bearer.clone());
+    let keys = client.build()?.keys(KeyOptions::default());
     let (acme, globex) = (guarded.caller(1, &acme), guarded.caller(1, &globex));
     let refused = until("a write above the rate", async || {
         match acme.put(put("a")).await {
@@ -158,9 +163,16 @@ async fn a_tenant_that_writes_too_fast_is_told_when_to_come_back() -> Result<()>
         .get_details_error_info()
         .expect("a reason has details");
     assert_eq!(details.metadata["retry_after_ms"], "500");
+    let pause = refused.get_details_retry_info();
+    let pause = pause.and_then(|info| info.retry_delay);
+    assert_eq!(pause, Some(Duration::from_millis(500)));
     globex.put(put("a")).await?;
     let retry = async || Look::of(acme.put(put("a")).await);
     until("the next second's write", retry).await?;
+    // The client crate comes back by itself.
+    for key in ["a", "b", "c"] {
+        keys.store(key, &serde_json::json!(1)).await?;
+    }
     Ok(())
 }
 

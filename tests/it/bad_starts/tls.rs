@@ -1,10 +1,6 @@
 //! Certificates, keys and listeners that a node does not start with.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use anyhow::Result;
 use helve_node::tls::authority::{Authority, Issued, Life};
@@ -44,7 +40,7 @@ impl Files {
         ] {
             made.node(name, host, life)?;
         }
-        made.client("client", Life::of(LIFE))?;
+        drop(made.client("client", Life::of(LIFE))?);
         let (_, itself) = Authority::make("itself", Life::of(LIFE))?;
         put(&made.path("itself.crt"), &made.path("itself.key"), &itself)?;
         fs::copy(made.path("node.key"), made.path("open.key"))?;
@@ -66,7 +62,7 @@ impl Files {
             .zip(names)
             .filter(|(_, name)| !name.is_empty());
         Ok(given.fold(Arguments::good()?, |arguments, (flag, name)| {
-            arguments.with(flag, text(self.made.path(name)))
+            arguments.with(flag, text(&self.made.path(name)))
         }))
     }
 }
@@ -77,7 +73,7 @@ fn put(certificate: &Path, key: &Path, issued: &Issued) -> Result<()> {
     Ok(fs::set_permissions(key, fs::Permissions::from_mode(0o600))?)
 }
 
-fn text(path: PathBuf) -> String {
+fn text(path: &Path) -> String {
     path.display().to_string()
 }
 

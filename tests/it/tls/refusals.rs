@@ -47,7 +47,7 @@ async fn whoever_cannot_be_trusted_or_does_not_trust_gets_no_word_with_the_clien
     let strange = Certificates::make(elsewhere.path().join("strange"))?;
     drop(strange.client("mallory", Life::of(LIFE))?);
     let expired = own.client("expired", PAST)?;
-    let read = |name: &str| std::fs::read(strange.path(name));
+    let read = |name: &str| fs::read(strange.path(name));
     let forged = own
         .trusted()
         .identity(read("mallory.crt")?, read("mallory.key")?);
@@ -98,7 +98,7 @@ async fn the_peer_port_answers_nodes_of_its_own_ca_and_nobody_else() -> Result<(
     let strange = Certificates::make(elsewhere.path().join("strange"))?;
     strange.node("node", &host, Life::of(LIFE))?;
     own.node("expired", &host, PAST)?;
-    let read = |name: &str| std::fs::read(strange.path(name));
+    let read = |name: &str| fs::read(strange.path(name));
     let other_cluster = own.trusted().identity(read("node.crt")?, read("node.key")?);
     let hello = async |tls: &Tls| {
         let peer = Caller::over(address, tls)?.channel();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use helve_machine::{
-    audit, check, granted, limits,
+    audit, check, granted, is_guarded, limits,
     query::{list_tenants, list_tokens},
 };
 use helve_proto::{
@@ -284,4 +284,22 @@ fn a_token_that_is_malformed_is_not_proposed() {
     for (row, change) in table.into_iter().enumerate() {
         assert!(with(change).is_err(), "row {row}");
     }
+}
+
+#[test]
+fn rows_are_guarded_from_the_first_token_or_tenant_on_but_not_by_quotas_of_the_default_one() {
+    let is_guarded = |tried: &Tried| is_guarded(&tried.0.rows, GROUP).unwrap();
+    let mut tried = Tried::new();
+    tried.at(
+        0,
+        set_tenant(limits::DEFAULT_TENANT, Some(Quotas::default())),
+    );
+    assert!(!is_guarded(&tried));
+    tried.at(0, set_tenant("zeta", None));
+    assert!(is_guarded(&tried));
+    let mut tried = Tried::new();
+    tried.at(0, create(1, limits::DEFAULT_TENANT, Some(9)));
+    assert!(is_guarded(&tried));
+    tried.at(10, set_tenant(limits::DEFAULT_TENANT, None));
+    assert!(!is_guarded(&tried), "the only token has expired");
 }

@@ -66,7 +66,7 @@ pub(crate) struct RevokeArgs {
 
 #[derive(Serialize)]
 struct Token {
-    /// SHA-256 of its text, in hexadecimal.
+    /// SHA-256 of its text, or of a certificate's principal, in hexadecimal.
     id: String,
     tenant: String,
     role: String,

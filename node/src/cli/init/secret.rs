@@ -77,11 +77,14 @@ pub(super) fn is_there(file: &Path) -> anyhow::Result<bool> {
     found.with_context(|| format!("{} cannot be looked at", file.display()))
 }
 
-/// Whether what is there of a pair goes.
-pub(super) fn replacing(is_half_there: bool) -> Replace {
-    if is_half_there {
+/// What a run that was killed left of a pair, goes.
+///
+/// # Errors
+/// If it cannot be told whether there is any.
+pub(super) fn replacing(key: &Path) -> anyhow::Result<Replace> {
+    Ok(if is_there(key)? {
         Replace::Allowed
     } else {
         Replace::Never
-    }
+    })
 }

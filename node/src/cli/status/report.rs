@@ -77,8 +77,42 @@ pub(super) struct Said {
     log_syncs: u64,
     log_entries: u64,
     log_bytes: u64,
+    sealed: Sealed,
+    /// Under which key; empty for none.
+    sealed_key_id: String,
+    /// The newest key that it holds; empty for none.
+    held_key_id: String,
     version: String,
     pid: u32,
+}
+
+/// Whether values are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Sealed {
+    Yes,
+    No,
+    /// A change of the key, or the end of sealing, is not carried out everywhere yet.
+    UnderWay,
+}
+
+impl Sealed {
+    fn of(node: &NodeStatus) -> Self {
+        match (node.sealing_under_way, node.sealed_key_id.as_str()) {
+            (true, _) => Self::UnderWay,
+            (false, "") => Self::No,
+            (false, _) => Self::Yes,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::UnderWay => "under way",
+        }
+        .to_owned()
+    }
 }
 
 impl Report {
@@ -243,6 +277,9 @@ fn said(node: NodeStatus) -> Said {
         log_syncs: node.log_syncs,
         log_entries: node.log_entries,
         log_bytes: node.log_bytes,
+        sealed: Sealed::of(&node),
+        sealed_key_id: node.sealed_key_id,
+        held_key_id: node.held_key_id,
         version: node.version,
         pid: node.pid,
     }
@@ -264,7 +301,8 @@ fn role(role: Role) -> &'static str {
 /// The report for people.
 pub(super) fn text(report: &Report) -> String {
     let columns = [
-        "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "LEVEL", "HEALTH", "ADDRESS",
+        "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "LEVEL", "SEALED", "KEY",
+        "HEALTH", "ADDRESS",
     ];
     let mut table = table(&columns);
     for node in &report.nodes {
@@ -286,6 +324,11 @@ pub(super) fn text(report: &Report) -> String {
             node.lag_entries.map_or("-".into(), |lag| lag.to_string()),
             said(|said| bytes(said.disk_used_bytes)),
             known(node.feature_level.into()),
+            said(|said| said.sealed.text()),
+            said(|said| match said.held_key_id.as_str() {
+                "" => "-".to_owned(),
+                key_id => key_id.to_owned(),
+            }),
             health(node),
             node.client_address.clone(),
         ]);

@@ -121,6 +121,41 @@ fn json_says_nodes_with_id_seat_and_role() {
 }
 
 #[test]
+fn whether_values_are_sealed_and_which_key_a_node_holds_is_shown() {
+    let shown = |sealed_key_id: &str, sealing_under_way, held_key_id: &str| {
+        let mut answer = answer(1, Role::Leader, 1);
+        let reply = answer.reply.as_mut().unwrap();
+        let node = reply.node.as_mut().unwrap();
+        node.sealed_key_id = sealed_key_id.into();
+        node.sealing_under_way = sealing_under_way;
+        node.held_key_id = held_key_id.into();
+        let report = Report::new(&[answer]);
+        let json = serde_json::to_value(&report).unwrap();
+        let sealed = json["nodes"][0]["sealed"].as_str().unwrap().to_owned();
+        (sealed, report::text(&report))
+    };
+    for (asked, sealed, words) in [
+        (("", false, ""), "no", "no"),
+        (
+            ("00000000000000a1", false, "00000000000000a1"),
+            "yes",
+            "yes",
+        ),
+        (("", true, "00000000000000a1"), "under_way", "under way"),
+    ] {
+        let (said, text) = shown(asked.0, asked.1, asked.2);
+        assert_eq!(said, sealed);
+        let key = if asked.2.is_empty() { "-" } else { asked.2 };
+        let line = text.lines().nth(1).unwrap();
+        let cells: Vec<_> = line.split_whitespace().collect();
+        assert!(
+            cells.join(" ").contains(&format!("{words} {key} ready")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn while_versions_differ_the_old_nodes_are_named() {
     let mut answers = [
         answer(1, Role::Leader, 1),

@@ -7,14 +7,14 @@ use tokio::sync::watch;
 use super::{
     super::{
         background::Background,
-        exposure,
+        exposure, guard,
         membership::{end_changes, take_seat, watch_standing},
         name_cluster, record,
     },
     Core, Parts,
 };
 use crate::{
-    config::Refusal,
+    config::{Auth, Refusal},
     raft::strangers::{self, Misplaced},
     retention, ticker, upgrade, vault,
 };
@@ -57,6 +57,11 @@ impl Parts {
         );
         let exposed = self.config.exposed.clone();
         background.finish("warning of open listeners", exposure::repeat(exposed));
+        if self.config.auth == Auth::None {
+            let state = Arc::clone(&self.storage.state);
+            let watch = guard::watch(core.services.door(), consensus.clone(), state);
+            background.finish("watch for tokens", watch);
+        }
         let peers = self.config.peers.clone();
         background.finish(
             "name of the cluster",

@@ -76,10 +76,10 @@ fn settles<M: Message + Default + PartialEq + Debug>(
 
 /// What nodes really send comes back as it went, and what is like it settles.
 fn holds<M: Message + Default + PartialEq + Clone + Debug>(
-    real: Vec<M>,
+    real: &[M],
     again: impl Fn(M) -> Result<M, CodecError>,
 ) {
-    for message in &real {
+    for message in real {
         assert_eq!(again(message.clone()).as_ref(), Ok(message));
     }
     let real = real.iter().map(Message::encode_to_vec).collect();
@@ -101,7 +101,7 @@ fn an_append_that_a_peer_makes_up_is_refused_or_understood() {
         ..append.clone()
     };
     let real = [append, heartbeat].map(|request| append_to_proto(header(), request));
-    holds(real.into(), |message| {
+    holds(&real, |message| {
         let request = append_from_proto(message)?;
         Ok(append_to_proto(header(), request))
     });
@@ -115,7 +115,7 @@ fn an_answer_to_an_append_that_a_peer_makes_up_is_refused_or_understood() {
         AppendEntriesResponse::Conflict,
         AppendEntriesResponse::HigherVote(vote()),
     ];
-    holds(single.map(append_reply_to_proto).into(), |message| {
+    holds(&single.map(append_reply_to_proto), |message| {
         append_reply_from_proto(message).map(append_reply_to_proto)
     });
     let streamed = [
@@ -124,7 +124,7 @@ fn an_answer_to_an_append_that_a_peer_makes_up_is_refused_or_understood() {
         Err(StreamAppendError::Conflict(log_id(7))),
         Err(StreamAppendError::HigherVote(vote())),
     ];
-    holds(streamed.map(stream_reply_to_proto).into(), |message| {
+    holds(&streamed.map(stream_reply_to_proto), |message| {
         stream_reply_from_proto(message).map(stream_reply_to_proto)
     });
 }
@@ -134,12 +134,12 @@ fn a_vote_that_a_peer_makes_up_is_refused_or_understood() {
     let request = VoteRequest::<TypeConfig>::new(vote(), Some(log_id(7)));
     let real = [Ballot::Vote, Ballot::PreVote]
         .map(|ballot| vote_request_to_proto(header(), request.clone(), ballot));
-    holds(real.into(), |message| {
+    holds(&real, |message| {
         let (request, ballot) = vote_request_from_proto(message)?;
         Ok(vote_request_to_proto(header(), request, ballot))
     });
     let reply = VoteResponse::<TypeConfig>::new(vote(), Some(log_id(7)), true);
-    holds(vec![vote_reply_to_proto(reply)], |message| {
+    holds(&[vote_reply_to_proto(reply)], |message| {
         vote_reply_from_proto(message).map(vote_reply_to_proto)
     });
 }
@@ -148,7 +148,7 @@ fn a_vote_that_a_peer_makes_up_is_refused_or_understood() {
 fn a_transfer_that_a_peer_makes_up_is_refused_or_understood() {
     let request = TransferLeaderRequest::<TypeConfig>::new(vote(), 2, Some(log_id(7)));
     let real = transfer_to_proto(header(), &request);
-    holds(vec![real], |message| {
+    holds(&[real], |message| {
         Ok(transfer_to_proto(header(), &transfer_from_proto(message)?))
     });
 }
@@ -162,7 +162,7 @@ fn a_membership_that_a_peer_makes_up_is_refused_or_understood() {
         membership: Some(membership),
         ..proto::SnapshotManifest::default()
     };
-    holds(stored.map(manifest).into(), |message| {
+    holds(&stored.map(manifest), |message| {
         let meta = snapshot_meta(&message)?;
         Ok(proto::SnapshotManifest {
             last_log_id: log_id_option_to_proto(meta.last_log_id.as_ref()),

@@ -5,21 +5,60 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use futures::{channel::mpsc, future::join};
+use futures::{
+    channel::mpsc,
+    future::{join, join_all},
+};
 use helve_proto::peer::v1::NodeRecord;
 use tokio::{net::TcpListener, task::yield_now};
 
 use super::*;
 use crate::raft::types::Vote;
 
-fn connection(address: String) -> Connection {
+fn network() -> Network {
     let identity = Arc::new(Identity::new(NodeRecord::default(), 1, "ours".to_owned()));
-    let network = Network::new(identity, Arc::default(), Arc::default());
-    let node = NodeInfo(NodeRecord {
+    Network::new(identity, Arc::default(), Arc::default())
+}
+
+fn node(address: String) -> NodeInfo {
+    NodeInfo(NodeRecord {
         peer_address: address,
         ..NodeRecord::default()
-    });
-    network.connect(2, &node, Purpose::Replication)
+    })
+}
+
+fn connection(address: String) -> Connection {
+    network().connect(2, &node(address), Purpose::Replication)
+}
+
+/// What fills one of them, or is stuck there, holds up nothing on the others.
+#[tokio::test]
+async fn entries_heartbeats_and_snapshots_have_a_connection_each() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let node = node(listener.local_addr().unwrap().to_string());
+    let mut network = network();
+    let mut connections = [
+        network.new_client(2, &node).await,
+        network.new_heartbeat_client(2, &node).await,
+        network.new_snapshot_client(2, &node).await,
+    ];
+    let count = connections.len();
+    let ask = |connection| async move {
+        let request = VoteRequest::new(Vote::new(1, 1), None);
+        let option = RPCOption::new(Duration::from_secs(60));
+        Connection::vote(connection, request, option).await
+    };
+    let mut accepted = Vec::new();
+    let all = async {
+        while accepted.len() < count {
+            // Kept open, and never answered.
+            accepted.push(listener.accept().await.unwrap());
+        }
+    };
+    tokio::select! {
+        () = all => {}
+        answers = join_all(connections.iter_mut().map(ask)) => panic!("too few connections: {answers:?}"),
+    }
 }
 
 /// The pause that consensus makes behind a failure stands before the first request.

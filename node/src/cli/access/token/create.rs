@@ -15,12 +15,13 @@ use crate::{
         ending::{Ending, Outcome},
         output::OutputArgs,
     },
-    config::TokenHash,
+    config::{TokenHash, certificate_principal},
 };
 
-/// Make a token
+/// Make a token, or grant a role to a client certificate
 ///
-/// Its text is made here and shown once; the cluster keeps a hash alone. Whoever holds it may do what its role may: a reader reads
+/// Its text is made here and shown once; the cluster keeps a hash alone. With --certificate there is no text: whoever shows a client
+/// certificate of that common name, and sends no token, is let in. Whoever holds it may do what its role may: a reader reads
 /// records of the tenant, a writer changes them too, an admin manages the tenant's tokens too; an operator manages the cluster, its
 /// tenants and all tokens, and sees no records.
 #[derive(Debug, Clone, clap::Args)]
@@ -28,6 +29,7 @@ use crate::{
   helve token create --tenant acme --role admin --name acme-admin --out admin-token --token-file operator-token
   helve token create --tenant acme --role writer --name shop --store cart --expires-after 24h --token-file admin-token --output json
   helve token create --tenant acme --role writer --name shop --text-file shop.token --token-file operator-token   (again and again)
+  helve token create --tenant acme --role writer --certificate cart-server --token-file operator-token
 
 Exit status: 0 done, or the same token was let in before; 2 refused; 3 the cluster cannot answer.")]
 pub(crate) struct CreateArgs {
@@ -40,8 +42,24 @@ pub(crate) struct CreateArgs {
     tenant: Option<String>,
 
     /// The caller that it names: replay sessions are bound to it
-    #[arg(long, env = "HELVE_TOKEN_NAME", value_name = "NAME")]
-    name: String,
+    #[arg(
+        long,
+        required_unless_present = "certificate",
+        env = "HELVE_TOKEN_NAME",
+        value_name = "NAME"
+    )]
+    name: Option<String>,
+
+    /// Grant it to whoever shows a client certificate with this common name (`helve cert client --name NAME`), instead of making a
+    /// token; an operator's alone to do
+    #[arg(
+        long,
+        conflicts_with_all = ["name", "out", "text_file"],
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        env = "HELVE_TOKEN_CERTIFICATE",
+        value_name = "NAME"
+    )]
+    certificate: Option<String>,
 
     /// Confine it to these stores; without --key-prefix, it is then for no key
     #[arg(
@@ -146,8 +164,11 @@ pub(super) async fn run(args: &CreateArgs) -> Outcome {
 }
 
 impl CreateArgs {
-    /// The hash of the token to let in; and its text, if it was made here and stands in no file.
+    /// The hash of what to let in; and a token's text, if it was made here and stands in no file.
     fn text(&self) -> Result<(TokenHash, Option<Zeroizing<String>>), Ending> {
+        if self.certificate.is_some() {
+            return Ok((TokenHash::of(&self.principal()), None));
+        }
         if let Some(file) = &self.text_file {
             let hash = TokenHash::from_file("--text-file", file);
             return Ok((hash.map_err(|why| Ending::Refused(why.into()))?, None));
@@ -163,6 +184,14 @@ impl CreateArgs {
         Ok((hash, None))
     }
 
+    /// Whom it names.
+    fn principal(&self) -> String {
+        let name = || self.name.clone().unwrap_or_default();
+        self.certificate
+            .as_deref()
+            .map_or_else(name, certificate_principal)
+    }
+
     fn request(&self, hash: TokenHash) -> CreateTokenRequest {
         let expires_after_ms = self
             .expires_after
@@ -172,7 +201,7 @@ impl CreateArgs {
             grant: Some(TokenGrant {
                 tenant: self.tenant.clone().unwrap_or_default(),
                 role: TokenRole::from(self.role).into(),
-                principal: self.name.clone(),
+                principal: self.principal(),
                 stores: self.store.clone(),
                 key_prefixes: self.key_prefix.clone(),
             }),

@@ -1,0 +1,52 @@
+//! A node that asks nobody for a credential has no business with rows that say whose they are.
+
+use std::{sync::Arc, time::Duration};
+
+use helve_machine::is_guarded;
+use tokio::time::sleep;
+
+use super::refusal::StartError;
+use crate::{
+    config::{Auth, Refusal},
+    limits::GROUP_ID,
+    raft::Consensus,
+    service::Door,
+    storage::{error::StorageError, state_db::StateDb},
+};
+
+/// Between two looks at the rows, while they change.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Refuses to start without `--auth tokens` on rows that hold tokens, or tenants beyond the default one.
+pub(super) fn check(auth: &Auth, state: &StateDb) -> Result<(), StartError> {
+    if *auth != Auth::None || !has_guards(state)? {
+        return Ok(());
+    }
+    let refusal = Refusal::new(
+        "--auth",
+        "none, but this node holds tokens or tenants of its cluster: whoever reaches it could do everything without a token",
+        "pass --auth tokens to `helve serve`, and --operator-token-file if no operator's token is at hand",
+    );
+    Err(refusal.into())
+}
+
+/// Shuts the door once such rows come by replication. Only for a node that asks for nothing.
+pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<StateDb>) {
+    let mut applied = consensus.applied();
+    loop {
+        match has_guards(&state) {
+            Ok(true) => return door.shut(),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "whether there are tokens cannot be read"),
+        }
+        sleep(LOOK_PAUSE).await;
+        if applied.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn has_guards(state: &StateDb) -> Result<bool, StorageError> {
+    let guarded = state.read(|view| is_guarded(view, GROUP_ID));
+    guarded.map_err(|fault| StorageError::damaged("tokens and tenants", fault.to_string()))
+}
