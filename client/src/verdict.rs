@@ -87,11 +87,19 @@ impl Verdict {
         }
     }
 
-    /// The same of a call that was sent over a stream whose end says this, unanswered. A node that stops first answers all that it
-    /// has taken from the stream; any other end is not about this call.
+    /// The same of a call that was sent over a stream whose end says this, unanswered. A node that stops, or that shuts out a caller
+    /// whose token has ended, first answers all that it has taken from the stream; any other end is not about this call. A token that
+    /// was replaced meanwhile is on the next stream.
     pub(crate) fn of_stream(self) -> Self {
         match self {
             Self::NotDone { ref error, .. } if error.reason() == Some(Reason::Stopping) => self,
+            Self::Refused(error) if error.reason() == Some(Reason::Unauthenticated) => {
+                Self::NotDone {
+                    error,
+                    pause: None,
+                    node: Health::Sound,
+                }
+            }
             Self::NotDone { error, .. } | Self::Unknown { error, .. } | Self::Refused(error) => {
                 Self::Unknown {
                     error,
@@ -289,9 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_stopping_node_says_by_the_end_of_a_stream_that_a_sent_call_was_not_done() {
+    fn only_a_node_that_stops_or_shuts_out_leaves_a_sent_call_certainly_undone() {
         let stopping = Verdict::of(status(Code::Unavailable, Reason::Stopping)).of_stream();
         assert!(matches!(stopping, Verdict::NotDone { .. }), "{stopping:?}");
+        let shut_out = Verdict::of(status(Code::Unauthenticated, Reason::Unauthenticated));
+        assert!(matches!(shut_out, Verdict::Refused(_)), "{shut_out:?}");
+        let shut_out = shut_out.of_stream();
+        assert!(matches!(shut_out, Verdict::NotDone { .. }), "{shut_out:?}");
         for reason in [Reason::Overloaded, Reason::BadRequest, Reason::NoLeader] {
             let other = Verdict::of(status(Code::Unavailable, reason)).of_stream();
             assert!(matches!(other, Verdict::Unknown { .. }), "{other:?}");

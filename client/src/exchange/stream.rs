@@ -332,7 +332,7 @@ impl End {
 
     /// Of a call that was not sent.
     fn of_unsent(&self) -> Verdict {
-        Verdict::of(self.status()).of_unsent()
+        self.of_sent().of_unsent()
     }
 }
 
