@@ -20,6 +20,9 @@ use crate::{
 /// Rows that a page makes up for.
 const SKIPPED_ROWS_MAX: usize = 64;
 
+/// A key, and what stands under it.
+type Row = (Bytes, Option<Bytes>);
+
 /// A consistent, ordered picture of all rows.
 pub trait View {
     /// The value under a key.
@@ -52,7 +55,7 @@ pub struct Batch<V> {
     view: V,
     writes: BTreeMap<Bytes, Option<Bytes>>,
     /// A group, and rows of it that every command asks for, as the view has them: read once.
-    held: Option<(u32, [(Bytes, Option<Bytes>); 3])>,
+    held: Option<(u32, [Row; 3])>,
     usage: BTreeMap<Bytes, Delta>,
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
