@@ -71,7 +71,7 @@ impl ClusterBuilder {
             attempt_timeout: limits::ATTEMPT_TIMEOUT,
             dial: Dial::plain(limits::CONNECT_TIMEOUT),
             hints: Hints::Known,
-            carriage: Carriage::Unary,
+            carriage: Carriage::Streams,
         }
     }
 
@@ -115,11 +115,11 @@ impl ClusterBuilder {
         self
     }
 
-    /// Carries calls that come at the same time in one batch, over a few streams that stay open: that costs the client and the node much
-    /// less than a call each by itself, and what a call does and answers is the same. Leave it off where a proxy between passes
-    /// no streams on.
-    pub fn streams(mut self) -> Self {
-        self.carriage = Carriage::Streams;
+    /// Sends each call by itself, as clients in other languages do. By default calls that come at the same time travel in one batch, over
+    /// a few streams that stay open: that costs the client and the node much less, and what a call does and answers is the same. For
+    /// where a proxy between passes no streams on, or shall choose a node anew for each call.
+    pub fn unary(mut self) -> Self {
+        self.carriage = Carriage::Unary;
         self
     }
 

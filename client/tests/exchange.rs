@@ -15,7 +15,7 @@ const PATIENT: Duration = Duration::from_secs(600);
 
 fn client(nodes: &[&Node]) -> Client {
     let builder = ClusterBuilder::new(nodes.iter().map(|node| node.address.clone()));
-    let builder = builder.attempt_timeout(PATIENT).deadline(PATIENT).streams();
+    let builder = builder.attempt_timeout(PATIENT).deadline(PATIENT);
     builder.build().expect("the nodes have addresses")
 }
 

@@ -78,8 +78,8 @@ fn client(endpoints: &[String], number: u64) -> Result<Client, helve_client::Err
         .attempt_timeout(ATTEMPT_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT);
     match number % 2 {
-        0 => builder.streams().build(),
-        _ => builder.build(),
+        0 => builder.build(),
+        _ => builder.unary().build(),
     }
 }
 

@@ -178,7 +178,7 @@ async fn a_bench_prints_what_was_answered_at_every_node_and_what_failed() -> Res
     let mut cluster = nodes(3).start().await?;
     for load in [
         &["--workload", "mixed", "--callers", "8"][..],
-        &["--workload", "cart", "--callers", "2", "--streams"],
+        &["--workload", "cart", "--callers", "2", "--unary"],
         &["--workload", "get", "--rate", "200"],
     ] {
         let report = told(&cluster, &[&["bench", "--for", "500ms"], load].concat())?;

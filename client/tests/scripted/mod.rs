@@ -46,8 +46,8 @@ pub(crate) enum Over {
 impl Over {
     pub(crate) fn builder(self, addresses: impl IntoIterator<Item = String>) -> ClusterBuilder {
         match self {
-            Self::Streams => ClusterBuilder::new(addresses).streams(),
-            Self::Unary => ClusterBuilder::new(addresses),
+            Self::Streams => ClusterBuilder::new(addresses),
+            Self::Unary => ClusterBuilder::new(addresses).unary(),
         }
     }
 }

@@ -96,9 +96,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10m", value_parser = duration::parse, env = "HELVE_TTL", value_name = "DURATION")]
     ttl: Duration,
 
-    /// Carry calls in batches over streams, which the client crate does when asked to
-    #[arg(long, env = "HELVE_STREAMS")]
-    streams: bool,
+    /// Send each call by itself, as clients in other languages do, instead of in batches over streams
+    #[arg(long, env = "HELVE_UNARY")]
+    unary: bool,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -133,11 +133,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 fn clients(args: &Args) -> Result<Vec<Client>, Ending> {
     let client = |endpoint: &String| {
         let builder = args.cluster.builder(std::slice::from_ref(endpoint))?;
-        let builder = if args.streams {
-            builder.streams()
-        } else {
-            builder
-        };
+        let builder = if args.unary { builder.unary() } else { builder };
         builder.build().map_err(|error| refused_endpoint(&error))
     };
     args.cluster.endpoints.iter().map(client).collect()

@@ -34,7 +34,7 @@ impl Helve {
     /// Nodes that trust whoever reaches them.
     pub(crate) async fn start() -> Result<Self> {
         let cluster = setup().start().await?;
-        let clients = clients(&cluster, |builder| Ok(builder.streams()))?;
+        let clients = clients(&cluster, Ok)?;
         Ok(Self {
             cluster,
             clients,
@@ -45,9 +45,7 @@ impl Helve {
     /// Nodes that trust nobody.
     pub(crate) async fn start_secured() -> Result<Self> {
         let secured = Secured::start(setup()).await?;
-        let clients = clients(&secured.cluster, |builder| {
-            secured.client(builder.streams())
-        })?;
+        let clients = clients(&secured.cluster, |builder| secured.client(builder))?;
         Ok(Self {
             cluster: secured.cluster,
             clients,
@@ -57,7 +55,7 @@ impl Helve {
 
     /// From now on each call travels by itself.
     pub(crate) fn unary(mut self) -> Result<Self> {
-        self.clients = clients(&self.cluster, Ok)?;
+        self.clients = clients(&self.cluster, |builder| Ok(builder.unary()))?;
         Ok(self)
     }
 }
