@@ -90,6 +90,17 @@ async fn a_call_that_a_stopping_node_or_a_token_s_end_left_unanswered_may_go_und
 }
 
 #[tokio::test]
+async fn a_call_that_was_shut_out_with_its_stream_goes_over_the_next_and_is_not_in_doubt() {
+    let expired = Step::Refuse(Reason::SessionExpired);
+    let node = Node::start([Step::End(Reason::Unauthenticated), expired, Step::Answer]).await;
+    let minted = mint(&client(&[&node]), "v").await;
+    assert_eq!(minted, Ok("minted".to_owned()));
+    let [shut_out, expired, anew] = node.identities().try_into().unwrap();
+    assert_eq!(shut_out, expired);
+    assert_ne!(expired, anew);
+}
+
+#[tokio::test]
 async fn a_call_that_any_other_end_left_unanswered_stays_in_doubt() {
     let ending = Node::start([Step::End(Reason::Overloaded)]).await;
     let expired = Step::Refuse(Reason::SessionExpired);
