@@ -19,6 +19,9 @@ const NARROW: Treatment = Treatment::Limit {
 
 const VALUE_BYTES: usize = 1 << 20;
 
+/// What goes over each link of a leader before it counts as one that stays.
+const SENT_BYTES: u64 = 4 << 20;
+
 /// Values that each node is to put at a time.
 const PUTS: usize = 4;
 
@@ -39,42 +42,61 @@ async fn flood(caller: &Caller, name: String) -> Result<()> {
     }
 }
 
-/// Waits until so many bytes went over each link from the leader.
-async fn filled(cluster: &Cluster, leader: u64, bytes: u64) -> Result<()> {
-    let lanes = cluster.network()?.lanes();
-    until("the links to be full for a while", async || {
-        for follower in cluster.others(leader) {
-            let passed = lanes
-                .counts(Side::Node(leader), Side::Node(follower))
-                .passed;
-            if passed < bytes {
-                return Look::NotYet(format!("{passed} bytes to node {follower}"));
+/// Narrows every link between nodes.
+fn narrow(cluster: &Cluster) -> Result<()> {
+    for from in cluster.seats() {
+        for to in cluster.others(from) {
+            let lanes = cluster.network()?.lanes();
+            lanes.treat(Side::Node(from), Side::Node(to), NARROW);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until one leader was in office while this went over each of its links. On a busy machine one may fall for want of a
+/// processor, so another may try; if entries held heartbeats up, none would last for a single value.
+async fn lasting_leader(cluster: &Cluster) -> Result<()> {
+    let mut since = None;
+    until("a leader to last while its links are full", async || {
+        let leader = match cluster.leader().await {
+            Ok(leader) => leader,
+            Err(error) => return Look::Done(Err(error)),
+        };
+        let passed = match sent_by(cluster, leader.seat) {
+            Ok(passed) => passed,
+            Err(error) => return Look::Done(Err(error)),
+        };
+        let now = (leader.id, leader.term);
+        match since {
+            Some((before, at)) if before == now && passed >= at + SENT_BYTES => Look::Done(Ok(())),
+            Some((before, _)) if before == now => Look::NotYet(format!("{passed} bytes sent")),
+            _ => {
+                since = Some((now, passed));
+                Look::NotYet(format!("{now:?} leads since a moment ago"))
             }
         }
-        Look::Done(())
     })
-    .await
+    .await?
+}
+
+/// What went over the link from a node over which the least went.
+fn sent_by(cluster: &Cluster, seat: u64) -> Result<u64> {
+    let lanes = cluster.network()?.lanes();
+    let others = cluster.others(seat).into_iter();
+    let passed = others.map(|to| lanes.counts(Side::Node(seat), Side::Node(to)).passed);
+    Ok(passed.min().unwrap_or_default())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_fill_the_links_between_nodes_cost_the_leader_no_term() -> Result<()> {
+async fn a_leader_stays_in_office_while_writes_fill_its_links_to_the_others() -> Result<()> {
     let cluster = nodes(3).on(Equipment::Network).start().await?;
-    let before = cluster.leader().await?;
-    let lanes = cluster.network()?.lanes();
-    for follower in cluster.others(before.seat) {
-        let ends = [Side::Node(before.seat), Side::Node(follower)];
-        lanes.treat(ends[0], ends[1], NARROW);
-        lanes.treat(ends[1], ends[0], NARROW);
-    }
+    narrow(&cluster)?;
     let callers: Vec<_> = cluster.seats().iter().map(|&s| cluster.caller(s)).collect();
     let floods = callers.iter().enumerate().flat_map(|(node, caller)| {
         (0..PUTS).map(move |number| flood(caller, format!("{node}-{number}")))
     });
     tokio::select! {
         ended = join_all(floods) => bail!("the flood ended: {ended:?}"),
-        filled = filled(&cluster, before.seat, 4 << 20) => filled?,
+        lasted = lasting_leader(&cluster) => lasted,
     }
-    let after = cluster.leader().await?;
-    assert_eq!((after.id, after.term), (before.id, before.term));
-    Ok(())
 }
