@@ -38,6 +38,9 @@ const DECODING: [&str; 8] = [
     "parse",
 ];
 
+/// Calls that run a property: by hand, by the runner, and by the codec's tests, which do that for each of their messages.
+const RUNNING: [&str; 3] = ["TestRunner::new", "check(&", "holds("];
+
 /// What runs the properties of the client, the MCP servers and the node.
 const RUNNER: &str = "client/src/properties.rs";
 
@@ -127,7 +130,7 @@ fn is_property(text: &str, test: &str) -> bool {
     let body = text[at..]
         .find('{')
         .map_or("", |open| &text[at + open..closing_brace(text, at + open)]);
-    let runs = body.contains("TestRunner::new") || body.contains("check(&");
+    let runs = RUNNING.iter().any(|call| body.contains(call));
     let macro_before = text[..at].rfind("proptest! {").is_some();
     is_test && (runs || macro_before)
 }
