@@ -19,7 +19,7 @@ use tonic_prost::ProstCodec;
 use super::nodes;
 
 const VALUE_BYTES: usize = 1 << 20;
-const KEYS: usize = 7;
+const KEYS: usize = 3;
 /// Of HTTP/2, before its callers say otherwise (RFC 9113, 6.9.2).
 const WINDOW_BYTES: u32 = 65_535;
 

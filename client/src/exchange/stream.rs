@@ -59,6 +59,8 @@ struct State {
     waiting: HashMap<u64, Waiting>,
     /// Of whoever sends the next batch, if it waits for one.
     sender: Option<Waker>,
+    /// The node has taken the stream.
+    is_open: bool,
     is_over: bool,
 }
 
@@ -156,6 +158,7 @@ impl ExchangeStream {
             Ok(answers) => answers.into_inner(),
             Err(status) => return End::Unopened(status),
         };
+        self.state().is_open = true;
         loop {
             match answers.message().await {
                 Ok(Some(batch)) => self.settle(batch.answers),
@@ -299,10 +302,13 @@ impl Stream for Outgoing {
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        // No further call can be sent. What was sent may still be answered, so the reading half decides about that.
+        // No further call can be sent. What was sent may still be answered, so the reading half decides about that; and why a stream
+        // never opened, it is about to hear.
         let mut state = self.0.state();
         state.is_over = true;
-        state.refuse_queued(&|| unsent(ENDED));
+        if state.is_open {
+            state.refuse_queued(&|| unsent(ENDED));
+        }
     }
 }
 

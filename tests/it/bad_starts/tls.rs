@@ -132,10 +132,12 @@ async fn beyond_loopback_the_client_port_needs_tls_and_tokens_and_the_peer_port_
         (peer()?, "--listen", "--tls-cert"),
         (peer()?, "--http-listen", "--tls-cert"),
     ] {
-        let exposed = arguments.with(flag, "0.0.0.0:7499");
+        let advertised = arguments.with("--advertise", "node-1:7499");
+        let exposed = advertised.with(flag, "0.0.0.0:7499");
         exposed.assert_refused(remedy).await?;
     }
     let tokens = Arguments::good()?.with("--auth", "tokens");
-    let exposed = tokens.with("--listen", "0.0.0.0:7499");
+    let advertised = tokens.with("--advertise", "node-1:7499");
+    let exposed = advertised.with("--listen", "0.0.0.0:7499");
     exposed.assert_refused("--tls-cert").await
 }

@@ -34,6 +34,8 @@ async fn once_sealing_was_ended_its_key_may_go_and_a_new_one_may_come() -> Resul
     }
     cluster.revive()?;
     cluster.all_ready().await?;
+    // The new leader looks through all records before it says that nothing is left to do.
+    all_under(&cluster, "").await?;
     read_everywhere(&cluster, &id).await?;
     let sealed = set_key(&cluster.caller(2), Target::Newest(Unit {})).await?;
     all_under(&cluster, &sealed.key_id).await?;

@@ -20,10 +20,10 @@ pub(super) struct Crate {
     source: Option<String>,
 }
 
-/// What cargo says would be built, for any machine and with any feature.
+/// What cargo says would be built, for any machine and with any feature. Crates of other machines may have to be fetched for it.
 pub(super) fn crates() -> Vec<Crate> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--locked", "--offline", "--all-features"])
+        .args(["metadata", "--locked", "--all-features"])
         .args(["--format-version", "1"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()

@@ -20,7 +20,7 @@ const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
-const DOOR: &str = "node/src/service/door.rs";
+const CREDENTIAL: &str = "node/src/service/credential.rs";
 const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
 const CODEC: &str = "node/src/raft/codec.rs";
 const MESSAGES: &str = "node/src/raft/codec/messages.rs";
@@ -110,7 +110,7 @@ pub(super) const DECODERS: &[Decoder] = &[
         TOKENS,
         MADE_UP_TOKEN,
     ),
-    by(DOOR, "bearer", DOOR, MADE_UP_HEADER),
+    by(CREDENTIAL, "bearer", CREDENTIAL, MADE_UP_HEADER),
     by(
         "client/mcp/src/state/arguments.rs",
         "read",
