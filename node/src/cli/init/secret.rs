@@ -77,10 +77,10 @@ pub(super) fn is_there(file: &Path) -> anyhow::Result<bool> {
     found.with_context(|| format!("{} cannot be looked at", file.display()))
 }
 
-/// What a run that was killed left of a pair, goes.
+/// Whether what is there of a pair goes.
 ///
 /// # Errors
-/// If it cannot be told whether there is any.
+/// If it cannot be told what is there.
 pub(super) fn replacing(key: &Path) -> anyhow::Result<Replace> {
     Ok(if is_there(key)? {
         Replace::Allowed
