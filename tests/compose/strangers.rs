@@ -41,16 +41,11 @@ pub(crate) async fn who_speaks_plain_text_or_shows_no_token_is_refused(
 pub(crate) async fn each_container_holds_the_secrets_that_it_needs_and_no_others(
     project: &Project,
 ) -> Result<()> {
-    let of = async |service| {
-        Secrets::of(&project.container(service).await?)
-            .await?
-            .names()
-    };
     let signing = ["ca/ca.crt", "ca/ca.key"].map(str::to_owned);
     let callers = ["clients/ca.crt", "clients/cart.token"].map(str::to_owned);
-    let all = of("init").await?;
+    let all = held(project, "init").await?;
     for seat in SEATS {
-        let held = of(&node(seat)).await?;
+        let held = held(project, &node(seat)).await?;
         let others = [&signing[..], &callers].concat();
         promise!(
             held.iter().all(|name| name.starts_with("nodes/"))
@@ -62,10 +57,17 @@ pub(crate) async fn each_container_holds_the_secrets_that_it_needs_and_no_others
         .compose(&["--profile", "cart", "up", "--detach"])
         .await?;
     for replica in ["cart-1", "cart-2"] {
-        let held = of(replica).await?;
+        let held = held(project, replica).await?;
         promise!(held == callers, "{replica} holds {held:?}");
     }
     Ok(())
+}
+
+/// The files that a service's container could open.
+async fn held(project: &Project, service: &str) -> Result<Vec<String>> {
+    Secrets::of(&project.container(service).await?)
+        .await?
+        .names()
 }
 
 pub(crate) async fn no_disk_shows_a_value(project: &Project) -> Result<()> {
