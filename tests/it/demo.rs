@@ -28,10 +28,13 @@ use super::{
 
 async fn demo(planted: Option<&str>) -> Result<Output> {
     let _slot = slot().await?;
+    // One that fails keeps what it made.
+    let directory = tempfile::tempdir()?;
     let mut command = Command::new(binary());
     command
         .args(["demo", "--output", "json"])
-        .env_remove("HELVE_PLANTED");
+        .env_remove("HELVE_PLANTED")
+        .env("TMPDIR", directory.path());
     if let Some(bug) = planted {
         command.env("HELVE_PLANTED", bug);
     }
