@@ -13,6 +13,8 @@ async fn once_sealing_was_ended_its_key_may_go_and_a_new_one_may_come() -> Resul
     let keys = Keys::new()?;
     let mut cluster = keys.setup().start().await?;
     let id = write_everywhere(&cluster).await?;
+    let sealed = key_status(&cluster.caller(1)).await?.key_id;
+    all_under(&cluster, &sealed).await?;
     set_key(&cluster.caller(1), Target::Plain(Unit {})).await?;
     all_under(&cluster, "").await?;
     let old = key_status(&cluster.caller(1)).await?.held;
