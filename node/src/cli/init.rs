@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, env = "HELVE_INIT_CLIENT_DIR", value_name = "DIR")]
     client_dir: Option<PathBuf>,
 
-    /// A node, and the DNS names and IP addresses at which it is reached: by default its name, localhost, 127.0.0.1 and ::1; may be
+    /// A node, and the DNS names and IP addresses at which it is reached: by default its name and this machine's own; may be
     /// repeated
     #[arg(
         long,

@@ -54,7 +54,7 @@ impl Leaf<'_> {
         };
         if state != State::Kept {
             let issued = self.issue(authority).context(self.flag())?;
-            let replace = replacing(is_there(&key)?);
+            let replace = replacing(&key)?;
             self.place.write_pair(self.name, &issued, replace)?;
         }
         let (shown, kept) = match self.hosts {

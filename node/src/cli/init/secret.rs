@@ -78,10 +78,13 @@ pub(super) fn is_there(file: &Path) -> anyhow::Result<bool> {
 }
 
 /// Whether what is there of a pair goes.
-pub(super) fn replacing(is_half_there: bool) -> Replace {
-    if is_half_there {
+///
+/// # Errors
+/// If it cannot be told what is there.
+pub(super) fn replacing(key: &Path) -> anyhow::Result<Replace> {
+    Ok(if is_there(key)? {
         Replace::Allowed
     } else {
         Replace::Never
-    }
+    })
 }

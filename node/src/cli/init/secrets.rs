@@ -165,10 +165,10 @@ impl Secrets {
         let (authority, state) = match (is_there(&certificate)?, is_there(&key)?) {
             (true, true) => (self.ca().authority()?, State::Kept),
             // A key alone is what a run that was killed leaves. Nothing bears its signature.
-            (false, half) if self.signed(leaves)?.is_none() => {
+            (false, _) if self.signed(leaves)?.is_none() => {
                 let made = Authority::make("Helve development CA", Life::of(LIFE));
                 let (authority, issued) = made.context("--ca-dir")?;
-                self.ca().write_pair(CA, &issued, replacing(half))?;
+                self.ca().write_pair(CA, &issued, replacing(&key)?)?;
                 (authority, State::Made)
             }
             (has_certificate, _) => bail!(
@@ -223,7 +223,7 @@ impl Secrets {
 }
 
 fn new_token(path: &Path) -> anyhow::Result<()> {
-    secret::write(path, &*secret::new()?)
+    secret::write(path, &secret::new()?)
 }
 
 fn taken(flag: &str, name: &str) -> String {
