@@ -6,12 +6,13 @@ use std::{
     process::{Command, Output},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use helve_proto::{
     Reason,
     v1::{
         CountRequest, ExchangeCall, ExchangeRequest, GetRequest, ListRequest, MintRequest,
-        StoreRequest, call_service_client::CallServiceClient, exchange_call::Call,
+        StoreRequest, call_service_client::CallServiceClient, exchange_answer::Answer,
+        exchange_call::Call,
     },
 };
 use helve_tests::{
@@ -142,9 +143,15 @@ async fn every_call_has_a_line_whichever_way_it_came_and_no_line_has_a_value() -
         .exchange(futures::stream::iter([batch]))
         .await?
         .into_inner();
-    replies.message().await?.context("an answer")?;
+    let reply = replies.message().await?.context("an answer")?;
+    let answer = reply.answers.into_iter().next().and_then(|one| one.answer);
+    let Some(Answer::Mint(streamed)) = answer else {
+        bail!("no handle was minted over the stream: {answer:?}");
+    };
 
-    let words = ["\"List\"", "\"Store\"", "\"TakeSnapshot\""];
+    let streamed = streamed.info.context("a record")?.name;
+
+    let words = ["\"List\"", "\"Store\"", "\"TakeSnapshot\"", &streamed];
     let text = audited.says(&words).await?;
     assert!(!text.contains(SECRET), "{text}");
     let calls = calls(&text)?;
