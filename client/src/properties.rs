@@ -1,4 +1,4 @@
-//! How every property of what clients send is run, here and in `helve-mcp`.
+//! How every property of what clients send is run, here, in `helve-mcp` and in the node; there of what peers send, too.
 
 use proptest::{prelude::*, test_runner::TestRunner};
 

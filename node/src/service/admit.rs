@@ -200,31 +200,22 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use helve_proto::v1::TokenGrant;
-    use proptest::{prelude::*, test_runner::TestRunner};
+    use proptest::prelude::*;
 
     use super::*;
-    use crate::{config::TokenHash, service::credential::Credential};
+    use crate::{config::TokenHash, properties::check, service::credential::Credential};
 
-    /// Ten thousand cases, or as many as the environment asks for.
     #[test]
     fn a_timeout_that_a_client_makes_up_is_refused_or_bounded() {
-        let cases = std::env::var("HELVE_CASES").ok();
-        let config = ProptestConfig {
-            cases: cases.map_or(10_000, |cases| cases.parse().unwrap()),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
         let text = prop_oneof!["[0-9]{0,9}[HMSmun]?", "\\PC{0,12}"];
         let now = Instant::now();
-        TestRunner::new(config)
-            .run(&text, |text| {
-                if let Some(timeout) = parse_timeout(&text) {
-                    prop_assert!(within(timeout, now) <= now + limits::DEADLINE_MAX);
-                    prop_assert!(text.len() <= 9, "{}", text);
-                }
-                Ok(())
-            })
-            .unwrap_or_else(|failure| panic!("{failure}"));
+        check(&text, |text| {
+            if let Some(timeout) = parse_timeout(&text) {
+                prop_assert!(within(timeout, now) <= now + limits::DEADLINE_MAX);
+                prop_assert!(text.len() <= 9, "{}", text);
+            }
+            Ok(())
+        });
     }
 
     #[test]

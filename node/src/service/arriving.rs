@@ -195,10 +195,11 @@ mod tests {
     use std::convert::Infallible;
 
     use futures::{StreamExt as _, stream};
-    use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+    use proptest::{collection::vec, prelude::*};
     use tonic::Code;
 
     use super::*;
+    use crate::properties::check;
 
     const UNARY: &str = "/helve.v1.HandleService/Mint";
 
@@ -294,38 +295,29 @@ mod tests {
         assert_eq!(public.collect::<Vec<_>>(), [STREAMS[0]]);
     }
 
-    /// Ten thousand cases, or as many as the environment asks for.
     #[test]
     fn the_ends_of_messages_that_a_client_makes_up_are_found_however_they_are_cut() {
-        let cases = std::env::var("HELVE_CASES").ok();
-        let config = ProptestConfig {
-            cases: cases.map_or(10_000, |cases| cases.parse().unwrap()),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
         let messages = vec(0..40_usize, 1..6);
-        TestRunner::new(config)
-            .run(&(messages, vec(1..9_usize, 1..9)), |(messages, cuts)| {
-                let all: Vec<u8> = messages.iter().flat_map(|bytes| message(*bytes)).collect();
-                let ends: Vec<usize> = messages
-                    .iter()
-                    .scan(0, |end, bytes| {
-                        *end += PREFIX_BYTES + bytes;
-                        Some(*end)
-                    })
-                    .collect();
-                let (mut boundary, mut at) = (Boundary::default(), 0);
-                for cut in cuts.iter().cycle() {
-                    let next = (at + cut).min(all.len());
-                    boundary.advance(&all[at..next]);
-                    at = next;
-                    prop_assert_eq!(boundary.is_between(), ends.contains(&at), "at {}", at);
-                    if at == all.len() {
-                        break;
-                    }
+        check(&(messages, vec(1..9_usize, 1..9)), |(messages, cuts)| {
+            let all: Vec<u8> = messages.iter().flat_map(|bytes| message(*bytes)).collect();
+            let ends: Vec<usize> = messages
+                .iter()
+                .scan(0, |end, bytes| {
+                    *end += PREFIX_BYTES + bytes;
+                    Some(*end)
+                })
+                .collect();
+            let (mut boundary, mut at) = (Boundary::default(), 0);
+            for cut in cuts.iter().cycle() {
+                let next = (at + cut).min(all.len());
+                boundary.advance(&all[at..next]);
+                at = next;
+                prop_assert_eq!(boundary.is_between(), ends.contains(&at), "at {}", at);
+                if at == all.len() {
+                    break;
                 }
-                Ok(())
-            })
-            .unwrap_or_else(|failure| panic!("{failure}"));
+            }
+            Ok(())
+        });
     }
 }

@@ -74,10 +74,10 @@ fn bearer(headers: &HeaderMap) -> Option<TokenHash> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{prelude::*, test_runner::TestRunner};
+    use proptest::prelude::*;
 
     use super::*;
-    use crate::tls::certificate::NODE_URI;
+    use crate::{properties::check, tls::certificate::NODE_URI};
 
     const TOKEN: &str = "hlv_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -113,31 +113,22 @@ mod tests {
         }
     }
 
-    /// Ten thousand cases, or as many as the environment asks for.
     #[test]
     fn no_header_that_a_client_makes_up_is_taken_for_a_token() {
-        let cases = std::env::var("HELVE_CASES").ok();
-        let config = ProptestConfig {
-            cases: cases.map_or(10_000, |cases| cases.parse().unwrap()),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
         let value = prop_oneof![
             "[ -~]{0,80}",
             "[Bb]earer hlv_[A-Za-z0-9_-]{0,50}",
             "Bearer [ -~]{47}"
         ];
-        TestRunner::new(config)
-            .run(&value, |value| {
-                let is_token = value.len() == "Bearer ".len() + TOKEN.len()
-                    && value.to_lowercase().starts_with("bearer hlv_");
-                if let Ok(value) = value.parse() {
-                    let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-                    prop_assert!(bearer(&headers).is_none() || is_token);
-                }
-                Ok(())
-            })
-            .unwrap_or_else(|failure| panic!("{failure}"));
+        check(&value, |value| {
+            let is_token = value.len() == "Bearer ".len() + TOKEN.len()
+                && value.to_lowercase().starts_with("bearer hlv_");
+            if let Ok(value) = value.parse() {
+                let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+                prop_assert!(bearer(&headers).is_none() || is_token);
+            }
+            Ok(())
+        });
     }
 
     fn named(common_name: &str) -> Certificate {

@@ -129,6 +129,7 @@ mod tests {
         let failed = received(&snapshots, "1.sst").await.unwrap_err();
         assert_eq!(failed.code(), Code::Internal);
     }
+
     #[test]
     fn a_snapshot_that_a_peer_makes_up_is_refused_or_is_what_its_manifest_says() {
         let directory = tempfile::tempdir().unwrap();
