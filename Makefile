@@ -105,7 +105,7 @@ chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or what is as
 planted: tools ## Each planted bug is found by the chaos test that is there for it
 	@$(STEP) "planted bugs" $(CHAOS) --planted all $(ARGS)
 
-failovers: tools ## 200 times in a row the leader is killed or frozen: how long until the next write, and is any lost
+failovers: tools ## 200 times in a row the leader is killed, frozen or stopped: how long until the next write, and is any lost
 	@$(STEP) "failovers" $(CHAOS) --failovers 200 $(ARGS)
 
 fix: tools ## Format, and mend what clippy can mend

@@ -2,6 +2,8 @@
 
 use clap::{Parser, ValueEnum};
 
+use crate::failovers::End;
+
 /// Breaks clusters of real processes while clients work, and judges every answer.
 #[derive(Debug, Parser)]
 #[command(
@@ -54,6 +56,16 @@ pub(crate) struct Arguments {
     /// Nothing but so many failovers in a row, each measured
     #[arg(long, value_name = "N")]
     pub(crate) failovers: Option<u64>,
+
+    /// How the leader ends in them
+    #[arg(
+        long,
+        value_name = "HOW,...",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "killed,frozen,stopped"
+    )]
+    pub(crate) ends: Vec<End>,
 
     /// Shows that planted bugs are found: `all`, or the names of some; with --fault, runs that plan with the bug
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]

@@ -1,11 +1,13 @@
-//! Failovers in a row: the leader is killed or frozen again and again, and each time it is measured how long nobody could write.
+//! Failovers in a row: the leader is killed, frozen or stopped again and again, and each time it is measured how long nobody could write.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use helve_client::{ClusterBuilder, KeyOptions, Keys, StateTool as _};
 use helve_tests::{
@@ -30,10 +32,15 @@ const HANG: Duration = Duration::from_secs(10);
 const WRITES: u64 = 5;
 
 /// How a leader ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum End {
+    /// At once, by SIGKILL.
     Killed,
+    /// It stands still, and goes on later.
     Frozen,
+    /// In good order, by SIGTERM: no call may fail.
+    Stopped,
 }
 
 /// What they came to.
@@ -41,10 +48,8 @@ enum End {
 pub(crate) struct Failovers {
     seed: u64,
     failovers: u64,
-    killed: u64,
-    frozen: u64,
-    /// How long each took, sorted.
-    times_ms: Vec<u64>,
+    /// How long nobody could write, sorted, by how the leader ended.
+    times_ms: BTreeMap<End, Vec<u64>>,
     /// How many took longer than any should.
     hung: usize,
     /// Why it did not hold, if it did not.
@@ -53,45 +58,48 @@ pub(crate) struct Failovers {
 
 impl Failovers {
     pub(crate) fn held(&self) -> bool {
+        let measured: usize = self.times_ms.values().map(Vec::len).sum();
         self.failovers > 0
             && self.hung == 0
             && self.broken.is_empty()
-            && self.failovers == self.times_ms.len() as u64
+            && self.failovers == measured as u64
     }
 
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
         table.set_header([
+            "the leader is",
             "failovers",
-            "killed",
-            "frozen",
             "median, s",
             "p99, s",
             "longest, s",
-            "hung",
-            "broken",
         ]);
-        let quantile = |percent: usize| {
-            let last = self.times_ms.len().saturating_sub(1);
-            self.times_ms
-                .get(last * percent / 100)
-                .map_or_else(String::new, |&ms| seconds(ms))
-        };
-        table.add_row([
-            self.failovers.to_string(),
-            self.killed.to_string(),
-            self.frozen.to_string(),
-            quantile(50),
-            quantile(99),
-            quantile(100),
-            self.hung.to_string(),
-            self.broken.join("; "),
-        ]);
-        for column in table.column_iter_mut() {
+        for (end, times_ms) in &self.times_ms {
+            let quantile = |percent: usize| {
+                let last = times_ms.len().saturating_sub(1);
+                times_ms
+                    .get(last * percent / 100)
+                    .map_or_else(String::new, |&ms| seconds(ms))
+            };
+            table.add_row([
+                format!("{end:?}").to_lowercase(),
+                times_ms.len().to_string(),
+                quantile(50),
+                quantile(99),
+                quantile(100),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
         table
+    }
+
+    /// What went wrong, for people.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = String> {
+        let hung = (self.hung > 0).then(|| format!("{} failovers hung", self.hung));
+        self.broken.iter().cloned().chain(hung)
     }
 }
 
@@ -100,10 +108,11 @@ impl Failovers {
 /// # Errors
 ///
 /// If one of them does not end at all.
-pub(crate) async fn run(count: u64, seed: u64) -> Result<Failovers> {
+pub(crate) async fn run(count: u64, seed: u64, ends: &[End]) -> Result<Failovers> {
     eprintln!(
         "{count} failovers, seed {seed}: make chaos ARGS=\"--failovers {count} --seed {seed}\""
     );
+    ensure!(!ends.is_empty(), "no way for a leader to end: --ends");
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut cluster = Setup::new(binary_under_test(), 3).start().await?;
     cluster.hush();
@@ -114,37 +123,36 @@ pub(crate) async fn run(count: u64, seed: u64) -> Result<Failovers> {
     let mut writer = Writer {
         keys: client.keys(KeyOptions::new()),
         written: 0,
+        failed: Vec::new(),
     };
     let mut failovers = Failovers {
         seed,
         failovers: count,
-        killed: 0,
-        frozen: 0,
-        times_ms: Vec::new(),
+        times_ms: BTreeMap::new(),
         hung: 0,
         broken: Vec::new(),
     };
     for number in 1..=count {
-        let end = if rng.random_ratio(2, 3) {
-            End::Killed
-        } else {
-            End::Frozen
-        };
+        let end = ends[rng.random_range(0..ends.len())];
+        writer.failed.clear();
         let took = fail_over(&mut cluster, &mut writer, end)
             .await
             .with_context(|| format!("failover {number} of {count} with seed {seed}"))?;
-        match end {
-            End::Killed => failovers.killed += 1,
-            End::Frozen => failovers.frozen += 1,
+        if end == End::Stopped {
+            failovers.broken.append(&mut writer.failed);
         }
-        failovers.times_ms.push(u64::try_from(took.as_millis())?);
+        let times_ms = failovers.times_ms.entry(end).or_default();
+        times_ms.push(u64::try_from(took.as_millis())?);
         failovers.hung += usize::from(took > HANG);
         if number % 20 == 0 || number == count {
             let last = seconds(u64::try_from(took.as_millis())?);
             eprintln!("  {number} of {count}, the last took {last} s");
         }
     }
-    failovers.times_ms.sort_unstable();
+    failovers
+        .times_ms
+        .values_mut()
+        .for_each(|times_ms| times_ms.sort_unstable());
     recovery::converge(&mut cluster).await?;
     for written in 1..=writer.written {
         writer.keys.retrieve(&key(written)).await?;
@@ -152,7 +160,8 @@ pub(crate) async fn run(count: u64, seed: u64) -> Result<Failovers> {
     match verdict::of(&history) {
         Judged::Held { .. } => {}
         Judged::Broken(harmed) => {
-            failovers.broken = harmed.iter().map(ToString::to_string).collect();
+            let harmed = harmed.iter().map(ToString::to_string);
+            failovers.broken.extend(harmed);
         }
         Judged::Undecided(why) => failovers.broken.push(format!("undecided: {why}")),
     }
@@ -162,20 +171,29 @@ pub(crate) async fn run(count: u64, seed: u64) -> Result<Failovers> {
 struct Writer {
     keys: Keys,
     written: u64,
+    /// What the client said of writes that it gave up.
+    failed: Vec<String>,
 }
 
 impl Writer {
-    /// One write, made until it is acknowledged.
-    async fn write(&mut self) -> Result<()> {
+    /// One write, made until it is acknowledged; how long that took.
+    async fn write(&mut self) -> Result<Duration> {
         self.written += 1;
         let key = key(self.written);
+        let begun = Instant::now();
         let mut tries = 0;
+        let failed = &mut self.failed;
         until("a write to be acknowledged", async || {
             tries += 1;
             let value = json!(format!("{key}, try {tries}"));
-            Look::of(self.keys.store(&key, &value).await)
+            let stored = self.keys.store(&key, &value).await;
+            if let Err(error) = &stored {
+                failed.push(format!("{key}: {error}"));
+            }
+            Look::of(stored)
         })
-        .await
+        .await?;
+        Ok(begun.elapsed())
     }
 }
 
@@ -183,22 +201,37 @@ fn key(written: u64) -> String {
     format!("failover/{written}")
 }
 
-/// From the leader's end to the next acknowledged write.
+/// How long nobody could write: from the leader's end to the next acknowledged write; of one that stops in good order, the longest
+/// write from the signal until it has gone.
 async fn fail_over(cluster: &mut Cluster, writer: &mut Writer, end: End) -> Result<Duration> {
     for _ in 0..WRITES {
         writer.write().await?;
     }
-    let leader = cluster.leader().await?;
+    let seat = cluster.leader().await?.seat;
     let begun = Instant::now();
-    match end {
-        End::Killed => cluster.kill(leader.seat)?,
-        End::Frozen => cluster.node(leader.seat).freeze()?,
+    let took = match end {
+        End::Killed => {
+            cluster.kill(seat)?;
+            writer.write().await?;
+            begun.elapsed()
+        }
+        End::Frozen => {
+            cluster.node(seat).freeze()?;
+            writer.write().await?;
+            begun.elapsed()
+        }
+        End::Stopped => {
+            cluster.node(seat).terminate()?;
+            let mut longest = writer.write().await?;
+            while cluster.node_mut(seat).ended()?.is_none() {
+                longest = longest.max(writer.write().await?);
+            }
+            longest
+        }
     };
-    writer.write().await?;
-    let took = begun.elapsed();
     match end {
-        End::Killed => cluster.start(leader.seat)?,
-        End::Frozen => cluster.node(leader.seat).thaw()?,
+        End::Killed | End::Stopped => cluster.start(seat)?,
+        End::Frozen => cluster.node(seat).thaw()?,
     }
     cluster.all_ready().await?;
     Ok(took)

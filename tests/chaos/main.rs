@@ -67,7 +67,7 @@ async fn go(mut arguments: Arguments) -> Result<bool> {
     }
     if let Some(count) = arguments.failovers {
         let seed = arguments.seed.unwrap_or(1);
-        report.failovers = Some(failovers::run(count, seed).await?);
+        report.failovers = Some(failovers::run(count, seed, &arguments.ends).await?);
     } else if !arguments.planted.is_empty() && arguments.fault.is_empty() {
         let seed = arguments.seed.unwrap_or(1);
         report.searches = planted::search(&arguments.planted, seed).await?;
@@ -83,7 +83,7 @@ async fn go(mut arguments: Arguments) -> Result<bool> {
         suite::chosen(&arguments, &faults, &mut report).await?;
     } else {
         suite::short(&faults, &mut report).await;
-        report.failovers = Some(failovers::run(SHORT_FAILOVERS, 1).await?);
+        report.failovers = Some(failovers::run(SHORT_FAILOVERS, 1, &arguments.ends).await?);
     }
     report.seconds = begun.elapsed().as_secs_f64();
     report.print(arguments.output)?;

@@ -93,6 +93,9 @@ impl Report {
         }
         if let Some(failovers) = &self.failovers {
             println!("{}", failovers.table());
+            failovers
+                .troubles()
+                .for_each(|trouble| println!("{trouble}"));
         }
         if !self.searches.is_empty() {
             println!("{}", planted::table(&self.searches));
