@@ -49,7 +49,8 @@ impl Ended {
 }
 
 impl Entry {
-    pub(super) fn none() -> Self {
+    /// Of a call of which nothing is written.
+    pub(crate) fn none() -> Self {
         Self(None)
     }
 

@@ -74,6 +74,14 @@ struct Desk {
 pub struct Unrecorded;
 
 impl Audit {
+    /// Whether there may be more to write of a call of this class, once its caller may touch what it names: an operator's call may be
+    /// turned away later than that.
+    #[must_use]
+    pub fn follows(&self, class: Class) -> bool {
+        let is_chosen = |desk: &Arc<Desk>| class == Class::Admin || desk.classes.contains(&class);
+        self.0.as_ref().is_some_and(is_chosen)
+    }
+
     /// A call begins. `event` says what is known of it; its end is written however it ends, once the [`Entry`] is told of it or dropped.
     ///
     /// # Errors
