@@ -59,6 +59,9 @@ pub struct Batch<V> {
     usage: BTreeMap<Bytes, Delta>,
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
+    /// The earliest times of deadline rows that were put, and of those that were deleted.
+    first_put_ms: Option<u64>,
+    first_deleted_ms: Option<u64>,
     /// The tenant whose quotas were read last, and what they are.
     quotas: Option<(String, Quotas)>,
 }
@@ -72,8 +75,23 @@ impl<V: View> Batch<V> {
             held: None,
             usage: BTreeMap::new(),
             deadlines_from: None,
+            first_put_ms: None,
+            first_deleted_ms: None,
             quotas: None,
         }
+    }
+
+    /// What [`next_deadline`](crate::next_deadline) answers once the batch is written, if it is `before` in the view that the batch
+    /// started from. To be asked of a batch of one group.
+    ///
+    /// # Errors
+    /// A fault if the deadline index cannot be read, which is done only if the first deadline may be gone.
+    pub fn next_deadline(&self, group_id: u32, before: Option<u64>) -> Result<Option<u64>, Fault> {
+        let is_first = |at_ms: u64| before.is_none_or(|first_ms| at_ms <= first_ms);
+        if self.first_deleted_ms.is_some_and(is_first) {
+            return expiry::next_deadline(self, group_id);
+        }
+        Ok(earlier(before, self.first_put_ms))
     }
 
     /// What to write, in the order of the keys: `None` deletes. Adds up the usage rows first.
@@ -175,11 +193,13 @@ impl<V: View> Batch<V> {
         let group = space.group();
         let from_ms = self.deadlines_from(group)?;
         self.set_deadlines_from(group, from_ms.min(at_ms))?;
+        self.first_put_ms = earlier(self.first_put_ms, Some(at_ms));
         self.put(group.deadline(at_ms, space.tenant, due), Bytes::new());
         Ok(())
     }
 
     pub(crate) fn delete_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
+        self.first_deleted_ms = earlier(self.first_deleted_ms, Some(at_ms));
         self.delete(space.group().deadline(at_ms, space.tenant, due));
     }
 
@@ -251,6 +271,10 @@ impl<V: View> View for Batch<V> {
         merged.extend(rest.take(rows_max - merged.len()));
         Ok(merged)
     }
+}
+
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 /// The smallest key after this one.

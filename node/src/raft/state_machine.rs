@@ -72,6 +72,8 @@ struct Chunk {
 
 struct Work {
     chunk: Chunk,
+    /// When the first row is due that stands before the chunk is applied.
+    next_deadline_ms: Option<u64>,
     done: oneshot::Sender<io::Result<(Vec<Outcome>, Progress)>>,
 }
 
@@ -119,9 +121,10 @@ impl StateMachine {
         thread::Builder::new()
             .name("helve-apply".to_owned())
             .spawn(move || {
-                while let Ok(Work { chunk, done }) = work.recv() {
+                while let Ok(work) = work.recv() {
+                    let applied = worker.apply(work.chunk, work.next_deadline_ms);
                     // Nobody waits for it only when consensus has stopped.
-                    let _ = done.send(worker.apply(chunk));
+                    let _ = work.done.send(applied);
                 }
             })?;
         let applied = watch::Sender::new(progress);
@@ -151,9 +154,12 @@ impl StateMachine {
         }
         let (done, outcomes) = oneshot::channel();
         let gone = || io::Error::other("the apply thread stopped");
-        self.applier
-            .send(Work { chunk, done })
-            .map_err(|_| gone())?;
+        let work = Work {
+            chunk,
+            next_deadline_ms: self.applied.borrow().next_deadline_ms,
+            done,
+        };
+        self.applier.send(work).map_err(|_| gone())?;
         let (outcomes, progress) = outcomes.await.map_err(|_| gone())??;
         self.applied.send_replace(progress);
         for (responder, outcome) in responders.into_iter().zip(outcomes) {
@@ -169,17 +175,24 @@ impl Rows {
     fn progress(&self) -> io::Result<Progress> {
         self.state.read(|view| {
             let applied = view.applied().map_err(io::Error::other)?;
-            progress(applied.map_or(0, |id| id.index), view).map_err(io::Error::other)
+            let index = applied.map_or(0, |id| id.index);
+            let next_deadline_ms = helve_machine::next_deadline(view, GROUP_ID);
+            let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
+            progress(index, view, next_deadline_ms).map_err(io::Error::other)
         })
     }
 
     /// One chunk, one write. Outcomes are one for each entry; those without a command have the default one.
-    fn apply(&self, chunk: Chunk) -> io::Result<(Vec<Outcome>, Progress)> {
+    fn apply(
+        &self,
+        chunk: Chunk,
+        next_deadline_ms: Option<u64>,
+    ) -> io::Result<(Vec<Outcome>, Progress)> {
         let Some(last) = chunk.last else {
             return Ok((Vec::new(), self.progress()?));
         };
         let mut outcomes = Vec::with_capacity(chunk.entries);
-        let (rows, progress) = self.state.read(|view| -> io::Result<_> {
+        let (rows, progress) = self.state.read_to_write(|view| -> io::Result<_> {
             let mut batch = Batch::new(view);
             for (index, command) in chunk.commands {
                 if command.is_empty() {
@@ -199,7 +212,10 @@ impl Rows {
                 self.note(&outcome)?;
                 outcomes.push(outcome);
             }
-            let progress = progress(last.index, &batch).map_err(io::Error::other)?;
+            let next_deadline_ms = batch.next_deadline(GROUP_ID, next_deadline_ms);
+            let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
+            let progress = progress(last.index, &batch, next_deadline_ms);
+            let progress = progress.map_err(io::Error::other)?;
             Ok((batch.finish().map_err(io::Error::other)?, progress))
         })?;
         failpoint::pass(Failpoint::ApplyBeforeWrite);
@@ -249,12 +265,16 @@ fn is_joint(stored: Option<&proto::StoredMembership>) -> bool {
     membership.is_some_and(|membership| membership.configs.len() > 1)
 }
 
-fn progress(index: u64, view: &impl View) -> Result<Progress, Fault> {
+fn progress(
+    index: u64,
+    view: &impl View,
+    next_deadline_ms: Option<u64>,
+) -> Result<Progress, Fault> {
     let sealing = helve_machine::sealing::sealing(view, GROUP_ID)?;
     Ok(Progress {
         index,
         clock_ms: helve_machine::clock(view, GROUP_ID)?,
-        next_deadline_ms: helve_machine::next_deadline(view, GROUP_ID)?,
+        next_deadline_ms,
         feature_level: helve_machine::feature_level(view, GROUP_ID)?,
         sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
     })

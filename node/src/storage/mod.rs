@@ -5,8 +5,8 @@
 //! DIR/node.json        who this node is                                    data_dir
 //! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
-//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view
-//! DIR/CURRENT          which state-N counts                                 state_db
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view, recent_rows
+//! DIR/CURRENT          which state-N counts                                 generations
 //! DIR/snapshots/       the newest checkpoint of the state                   checkpoint, snapshot_writer
 //! ```
 //!
@@ -18,11 +18,13 @@ pub mod data_dir;
 pub mod disk_space;
 mod durable_file;
 pub mod error;
+mod generations;
 pub mod log_db;
 pub mod log_op;
 pub mod log_tail;
 pub mod log_writer;
 pub mod options;
+pub mod recent_rows;
 pub mod snapshot_writer;
 pub mod state_db;
 pub mod state_view;

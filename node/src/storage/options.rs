@@ -35,6 +35,9 @@ const LOG_MEMTABLE_BYTES: usize = 16 << 20;
 const LOG_WAL_BYTES_MAX: u64 = 64 << 20;
 const META_MEMTABLE_BYTES: usize = 4 << 20;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// Of a memtable's size: most rows that a command looks for are not there, and a walk of the memtable to learn that costs more than
+/// all else that is done for it.
+const MEMTABLE_BLOOM_RATIO: f64 = 0.02;
 
 fn common() -> Options {
     let mut options = Options::default();
@@ -90,6 +93,8 @@ pub(super) fn state_families(options: &StateOptions) -> Vec<ColumnFamilyDescript
     rows.set_compression_type(DBCompressionType::Lz4);
     rows.set_block_based_table_factory(&blocks);
     rows.set_write_buffer_size(options.memtable_bytes / 2);
+    rows.set_memtable_whole_key_filtering(true);
+    rows.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
     vec![ColumnFamilyDescriptor::new(ROWS, rows), meta_family()]
 }
 

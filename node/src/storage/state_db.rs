@@ -7,7 +7,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -23,7 +23,9 @@ use super::{
     checkpoint::SnapshotDir,
     durable_file,
     error::StorageError,
+    generations::{generation_path, generations, pointer_path, read_pointer, write_pointer},
     options::{self, META, ROWS, StateOptions},
+    recent_rows::{RecentRows, WriterView},
     state_view::{Reach, StateView},
 };
 use crate::failpoint::{self, Failpoint};
@@ -33,7 +35,6 @@ const FORMAT: u32 = 1;
 const FORMAT_KEY: &[u8] = b"format";
 const APPLIED_KEY: &[u8] = b"applied";
 const MEMBERSHIP_KEY: &[u8] = b"membership";
-const PREFIX: &str = "state-";
 
 /// The state of one node. All calls block.
 pub struct StateDb {
@@ -49,6 +50,7 @@ pub(super) struct Generation {
     pub(super) db: DB,
     remains: Remains,
     number: u64,
+    recent: Mutex<RecentRows>,
 }
 
 /// Removes the directory of a generation that was replaced, once nobody reads it any more.
@@ -110,6 +112,16 @@ impl StateDb {
         read(&StateView::new(&generation.db, Reach::Memory))
     }
 
+    /// Reads as [`read`](Self::read) does, for the one who writes: nothing is written meanwhile.
+    pub fn read_to_write<R>(&self, read: impl FnOnce(&WriterView<'_>) -> R) -> R {
+        let generation = self.current.load_full();
+        let recent = generation.recent();
+        read(&WriterView {
+            view: StateView::new(&generation.db, Reach::Disk),
+            recent: &recent,
+        })
+    }
+
     /// Writes rows (`None` removes one) together with the entry that they come from; not synced. For one writer at a time.
     ///
     /// # Errors
@@ -123,10 +135,12 @@ impl StateDb {
         let generation = self.current.load();
         let db = &generation.db;
         let (rows_family, meta_family) = (family(db, ROWS), family(db, META));
+        let rows: Vec<_> = rows.into_iter().collect();
+        let unwritten = rows.as_slice();
         #[cfg(feature = "planted")]
-        let rows = super::two_writes::write_half(db, rows)?;
+        let unwritten = super::two_writes::write_half(db, unwritten)?;
         let mut batch = WriteBatch::default();
-        for (key, value) in rows {
+        for (key, value) in unwritten {
             match value {
                 Some(value) => batch.put_cf(&rows_family, key, value),
                 None => batch.delete_cf(&rows_family, key),
@@ -137,7 +151,9 @@ impl StateDb {
             batch.put_cf(&meta_family, MEMBERSHIP_KEY, membership.encode_to_vec());
         }
         db.write(batch)
-            .map_err(StorageError::engine("write the state"))
+            .map_err(StorageError::engine("write the state"))?;
+        generation.recent().note(rows);
+        Ok(())
     }
 
     /// The last entry that was applied.
@@ -248,7 +264,12 @@ impl Generation {
                 replaced: AtomicBool::new(false),
             },
             number,
+            recent: Mutex::default(),
         })
+    }
+
+    fn recent(&self) -> MutexGuard<'_, RecentRows> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -327,53 +348,6 @@ pub(super) const fn applied_key() -> &'static [u8] {
 pub(super) fn family<'a>(db: &'a DB, name: &str) -> Arc<rocksdb::BoundColumnFamily<'a>> {
     db.cf_handle(name)
         .expect("every family is created when the database is opened")
-}
-
-fn pointer_path(root: &Path) -> PathBuf {
-    root.join("CURRENT")
-}
-
-fn generation_path(root: &Path, number: u64) -> PathBuf {
-    root.join(format!("{PREFIX}{number}"))
-}
-
-fn read_pointer(root: &Path) -> Result<Option<u64>, StorageError> {
-    let path = pointer_path(root);
-    let Some(content) = durable_file::read_sealed(&path)? else {
-        return Ok(None);
-    };
-    let number = std::str::from_utf8(&content)
-        .ok()
-        .and_then(|number| number.parse().ok());
-    match number {
-        Some(number) => Ok(Some(number)),
-        None => Err(StorageError::damaged(
-            path.display().to_string(),
-            "it holds no number",
-        )),
-    }
-}
-
-fn write_pointer(root: &Path, number: u64) -> Result<(), StorageError> {
-    let path = pointer_path(root);
-    let written = durable_file::replace_sealed(&path, number.to_string().as_bytes());
-    written.map_err(StorageError::io("write", &path))
-}
-
-/// The generations that have a directory.
-fn generations(root: &Path) -> Result<Vec<(u64, PathBuf)>, StorageError> {
-    let mut generations = Vec::new();
-    for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
-        let entry = entry.map_err(StorageError::io("read", root))?;
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
-        if let Some(number) = number {
-            generations.push((number, entry.path()));
-        }
-    }
-    Ok(generations)
 }
 
 #[cfg(test)]

@@ -10,15 +10,11 @@ use crate::failpoint::{self, Failpoint};
 type Row = (Bytes, Option<Bytes>);
 
 /// With the bug, writes the first half of the rows on its own. Answers what is left to write.
-pub(super) fn write_half(
-    db: &DB,
-    rows: impl IntoIterator<Item = Row>,
-) -> Result<Vec<Row>, StorageError> {
-    let mut rows: Vec<Row> = rows.into_iter().collect();
+pub(super) fn write_half<'a>(db: &DB, rows: &'a [Row]) -> Result<&'a [Row], StorageError> {
     if rows.len() < 2 || !planted::is(Plant::TwoWrites) {
         return Ok(rows);
     }
-    let rest = rows.split_off(rows.len() / 2);
+    let (rows, rest) = rows.split_at(rows.len() / 2);
     let family = state_db::family(db, ROWS);
     let mut batch = WriteBatch::default();
     for (key, value) in rows {

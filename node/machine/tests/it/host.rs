@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply, level, minted_id,
+    Batch, Context, Fault, View, apply, level, minted_id, next_deadline,
     query::{Read, Scope},
 };
 use helve_proto::{
@@ -55,8 +55,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Applies commands as one write.
+    /// Applies commands as one write. That the next deadline is known without a look at the index is held on the way.
     pub(crate) fn apply_all(&mut self, commands: &[Command]) -> Vec<Outcome> {
+        let before = next_deadline(&self.rows, GROUP).unwrap();
         let mut batch = Batch::new(&self.rows);
         let mut outcomes = Vec::new();
         for command in commands {
@@ -67,8 +68,10 @@ impl Host {
             };
             outcomes.push(apply(&context, command, &mut batch).unwrap());
         }
+        let next = batch.next_deadline(GROUP, before).unwrap();
         let writes = batch.finish().unwrap();
         self.rows.write(writes);
+        assert_eq!(next, next_deadline(&self.rows, GROUP).unwrap());
         outcomes
     }
 

@@ -153,7 +153,7 @@ impl Node {
     /// Applies commands in one write.
     fn apply(&mut self, commands: &[Command]) -> Vec<Outcome> {
         let mut index = self.index;
-        let (outcomes, writes) = self.state().read(|view| {
+        let (outcomes, writes) = self.state().read_to_write(|view| {
             let mut batch = Batch::new(view);
             let apply = |command| {
                 index += 1;

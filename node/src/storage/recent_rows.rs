@@ -1,0 +1,117 @@
+//! Rows that were written lately, for the one thread that writes: most rows that a command reads, the commands just before it wrote,
+//! and to find them again in the database costs more than all else that is done for the command.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use helve_machine::{Fault, View};
+
+use super::state_view::StateView;
+
+/// Bytes of rows after which the older half is forgotten: those that are read again are read soon.
+const HALF_BYTES: usize = 2 << 20;
+/// About what a row takes up besides its key and value.
+const ROW_BYTES: usize = 128;
+/// A larger value is not remembered.
+const VALUE_BYTES_MAX: usize = 16 << 10;
+
+/// The rows written last, as they stand in the database.
+#[derive(Debug, Default)]
+pub(super) struct RecentRows {
+    newer: HashMap<Bytes, Bytes>,
+    /// May hold what `newer` holds a newer value of.
+    older: HashMap<Bytes, Bytes>,
+    newer_bytes: usize,
+}
+
+impl RecentRows {
+    fn get(&self, key: &[u8]) -> Option<&Bytes> {
+        self.newer.get(key).or_else(|| self.older.get(key))
+    }
+
+    /// These rows were written (`None`: removed).
+    pub(super) fn note(&mut self, rows: impl IntoIterator<Item = (Bytes, Option<Bytes>)>) {
+        for (key, value) in rows {
+            match value.filter(|value| value.len() <= VALUE_BYTES_MAX) {
+                Some(value) => {
+                    self.newer_bytes += key.len() + value.len() + ROW_BYTES;
+                    self.newer.insert(key, value);
+                }
+                None => {
+                    self.newer.remove(&key);
+                    self.older.remove(&key);
+                }
+            }
+        }
+        if self.newer_bytes > HALF_BYTES {
+            self.older = std::mem::take(&mut self.newer);
+            self.newer_bytes = 0;
+        }
+    }
+}
+
+/// The state as its writer sees it: the same as any view that is opened now.
+#[derive(Debug)]
+pub struct WriterView<'a> {
+    pub(super) view: StateView<'a>,
+    pub(super) recent: &'a RecentRows,
+}
+
+impl View for WriterView<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        match self.recent.get(key) {
+            Some(value) => Ok(Some(value.clone())),
+            None => self.view.get(key),
+        }
+    }
+
+    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
+        self.view.range(from, to, rows_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &'static str, value: Option<&'static str>) -> (Bytes, Option<Bytes>) {
+        (key.into(), value.map(Bytes::from))
+    }
+
+    #[test]
+    fn the_last_value_counts_and_a_removed_row_is_not_remembered_from_before() {
+        let mut recent = RecentRows::default();
+        recent.note([row("cart", Some("apple")), row("order", Some("one"))]);
+        recent.note([row("cart", Some("pear"))]);
+        assert_eq!(recent.get(b"cart"), Some(&"pear".into()));
+        // Both halves hold the row when it goes.
+        recent.note([("large".into(), Some(vec![7; VALUE_BYTES_MAX].into()))]);
+        recent.newer_bytes = HALF_BYTES;
+        recent.note([row("cart", Some("plum"))]);
+        recent.note([row("cart", Some("fig"))]);
+        assert_eq!(recent.older.get(&b"cart"[..]), Some(&"plum".into()));
+        assert_eq!(recent.get(b"cart"), Some(&"fig".into()));
+        recent.note([row("cart", None)]);
+        assert_eq!(recent.get(b"cart"), None);
+        assert_eq!(recent.get(b"order"), Some(&"one".into()));
+    }
+
+    #[test]
+    fn what_is_too_large_is_forgotten_with_what_stood_there() {
+        let mut recent = RecentRows::default();
+        recent.note([row("cart", Some("apple"))]);
+        recent.note([("cart".into(), Some(vec![7; VALUE_BYTES_MAX + 1].into()))]);
+        assert_eq!(recent.get(b"cart"), None);
+    }
+
+    #[test]
+    fn no_more_than_two_halves_are_remembered() {
+        let mut recent = RecentRows::default();
+        for number in 0..100_000_u32 {
+            recent.note([(number.to_be_bytes().to_vec().into(), Some("apple".into()))]);
+        }
+        let count = recent.newer.len() + recent.older.len();
+        assert!(count * ROW_BYTES <= 2 * HALF_BYTES + ROW_BYTES, "{count}");
+        assert!(recent.get(&99_999_u32.to_be_bytes()).is_some());
+    }
+}
