@@ -26,6 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         tonic_prost_build::configure()
             .bytes(".")
             .btree_map(".")
+            // What passes through queues would be moved whole each time.
+            .boxed(".helve.peer.v1.ForwardCall.command")
+            .boxed(".helve.peer.v1.ForwardAnswer.answer.outcome")
             .build_client(has("CLIENT"))
             .build_server(has("SERVER"))
     };

@@ -224,7 +224,7 @@ fn settle(waiting: &mut Waiting, reply: ForwardReply) {
             continue;
         };
         let attempt = match answer {
-            Some(Answer::Outcome(outcome)) => Attempt::Outcome(Box::new(outcome)),
+            Some(Answer::Outcome(outcome)) => Attempt::Outcome(outcome),
             Some(Answer::Rejected(rejected)) => Attempt::Rejected(rejection(rejected.reason())),
             Some(Answer::Unknown(why)) => Attempt::Unknown(why),
             None => Attempt::Unknown("an answer that this version does not know".to_owned()),
@@ -248,7 +248,7 @@ fn rejection(reason: Reason) -> Rejection {
 mod tests {
     use std::time::Duration;
 
-    use helve_proto::{command::v1::Command, peer::v1::Rejected};
+    use helve_proto::peer::v1::Rejected;
     use proptest::prelude::*;
 
     use super::*;
@@ -257,7 +257,7 @@ mod tests {
     fn sent(deadline: Instant) -> (Sent, oneshot::Receiver<Attempt>) {
         let (reply, answer) = oneshot::channel();
         let timed = Timed {
-            command: Command::default(),
+            command: Box::default(),
             deadline,
         };
         (Sent { timed, reply }, answer)
@@ -295,10 +295,7 @@ mod tests {
             leader_id: 2,
         };
         let answers = vec![
-            answer(
-                1,
-                Some(Answer::Outcome(helve_proto::command::v1::Outcome::default())),
-            ),
+            answer(1, Some(Answer::Outcome(Box::default()))),
             answer(2, Some(Answer::Rejected(rejected))),
             answer(3, Some(Answer::Unknown("lost".to_owned()))),
             answer(4, None),

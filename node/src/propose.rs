@@ -144,7 +144,7 @@ impl Proposer {
         if command.identity.is_some() || repeats_harmlessly(command) {
             return self.attempts(command, deadline).await;
         }
-        let mut command = command.clone();
+        let mut command = Box::new(command.clone());
         loop {
             let call = match self.core.sessions.call(self, &command, deadline).await? {
                 Opened::Call(call) => call,
@@ -168,7 +168,7 @@ impl Proposer {
         let mut unknown: Option<String> = None;
         let mut pause = Duration::from_millis(5);
         loop {
-            match self.attempt(command.clone(), deadline).await {
+            match self.attempt(Box::new(command.clone()), deadline).await {
                 Attempt::Outcome(outcome) => return settle(*outcome, unknown),
                 Attempt::Rejected(rejection) => {
                     if unknown.is_none()
@@ -187,7 +187,7 @@ impl Proposer {
         }
     }
 
-    async fn attempt(&self, command: Command, deadline: Instant) -> Attempt {
+    async fn attempt(&self, command: Box<Command>, deadline: Instant) -> Attempt {
         // This node would have to store it as well, whoever leads.
         if self.core.disk.is_low() && !frees_space(&command) {
             return Attempt::Rejected(Rejection::DiskFull);
@@ -347,7 +347,7 @@ impl Core {
             .collect()
     }
 
-    fn stamped(&self, mut command: Command, term: u64) -> Bytes {
+    fn stamped(&self, mut command: Box<Command>, term: u64) -> Bytes {
         let clock_ms = self.consensus.applied().borrow().clock_ms;
         command.proposed_at_ms = self.stamper.stamp(term, clock_ms);
         Bytes::from(command.encode_to_vec())

@@ -64,12 +64,15 @@ const TOKENS_OF_TENANT: u8 = 36;
 pub(crate) struct Group(pub(crate) u32);
 
 impl Group {
-    fn table(self, table: u8) -> Vec<u8> {
+    fn space(self) -> Space<'static> {
         Space {
             group_id: self.0,
             tenant: "",
         }
-        .table(table)
+    }
+
+    fn table(self, table: u8) -> Vec<u8> {
+        self.space().table(table)
     }
 
     pub(crate) fn clock(self) -> Bytes {
@@ -114,9 +117,7 @@ impl Group {
     }
 
     fn row(self, table: u8, path: &[u8]) -> Bytes {
-        let mut key = self.table(table);
-        key.extend_from_slice(path);
-        key.into()
+        self.space().row(table, path)
     }
 
     /// The row that says a time before which no deadline row stands: whoever looks for due rows need not step over those that
@@ -127,7 +128,8 @@ impl Group {
 
     pub(crate) fn deadline(self, at_ms: u64, tenant: &str, due: &Due) -> Bytes {
         let (kind, path) = due.parts();
-        let mut key = self.table(DEADLINES);
+        let own_bytes = 8 + 1 + 1 + tenant.len() + path.len();
+        let mut key = self.space().begin(DEADLINES, own_bytes);
         key.extend_from_slice(&at_ms.to_be_bytes());
         key.push(kind);
         push_tenant(&mut key, tenant);
@@ -221,16 +223,21 @@ pub(crate) struct Space<'a> {
 }
 
 impl Space<'_> {
-    fn table(self, table: u8) -> Vec<u8> {
-        let mut key = Vec::with_capacity(self.tenant.len() + 96);
+    /// The beginning of a key that has so many bytes more: a key with room to spare would be allocated twice.
+    fn begin(self, table: u8, own_bytes: usize) -> Vec<u8> {
+        let mut key = Vec::with_capacity(4 + 1 + self.tenant.len() + 1 + own_bytes);
         key.extend_from_slice(&self.group_id.to_be_bytes());
         push_tenant(&mut key, self.tenant);
         key.push(table);
         key
     }
 
+    fn table(self, table: u8) -> Vec<u8> {
+        self.begin(table, 0)
+    }
+
     fn row(self, table: u8, path: &[u8]) -> Bytes {
-        let mut key = self.table(table);
+        let mut key = self.begin(table, path.len());
         key.extend_from_slice(path);
         key.into()
     }
@@ -261,7 +268,7 @@ impl Space<'_> {
     }
 
     pub(crate) fn tombstone_order(self, at_ms: u64, path: &[u8]) -> Bytes {
-        let mut key = self.table(TOMBSTONE_ORDER);
+        let mut key = self.begin(TOMBSTONE_ORDER, 8 + path.len());
         key.extend_from_slice(&at_ms.to_be_bytes());
         key.extend_from_slice(path);
         key.into()
@@ -280,7 +287,7 @@ impl Space<'_> {
     }
 
     pub(crate) fn session_outcome(self, session_id: &[u8], seq: u64) -> Bytes {
-        let mut key = self.table(SESSION_OUTCOMES);
+        let mut key = self.begin(SESSION_OUTCOMES, session_id.len() + 8);
         key.extend_from_slice(session_id);
         key.extend_from_slice(&seq.to_be_bytes());
         key.into()

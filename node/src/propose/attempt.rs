@@ -9,8 +9,8 @@ use crate::raft::Answer;
 /// A command, and until when somebody waits for it.
 #[derive(Debug)]
 pub struct Timed {
-    /// The command.
-    pub command: Command,
+    /// The command. It passes through several queues, which would move all of it each time.
+    pub command: Box<Command>,
     /// From then on it is not begun any more.
     pub deadline: Instant,
 }

@@ -150,7 +150,7 @@ fn take(
     let calls = batch.calls.into_iter();
     pending.waiting.extend(calls.map(|call| {
         let deadline = deadline_after(call.timeout_ms, now);
-        answer(Arc::clone(services), from.clone(), call, deadline).boxed()
+        answer(Arc::clone(services), from.clone(), call, deadline)
     }));
     Ok(())
 }
@@ -196,47 +196,41 @@ async fn drain(pending: &mut Calls, out: &mpsc::Sender<ExchangeReply>) -> End {
     Ok(())
 }
 
-async fn answer(
+/// Carries a call out. Each kind of call has a future of its own size, since as much is moved and cleared for every call.
+fn answer(
     services: Arc<Services>,
     from: Origin,
     call: ExchangeCall,
     deadline: Instant,
-) -> ExchangeAnswer {
+) -> BoxFuture<'static, ExchangeAnswer> {
     let correlation_id = call.correlation_id;
-    let answer = match call.call {
-        Some(call) => carry_out(&services, call, from, deadline).await,
-        None => Err(Failure::Malformed("there is no call that this version knows".into()).into()),
-    };
-    let answer = answer.unwrap_or_else(|problem| Answer::Error(problem.into_reply()));
-    ExchangeAnswer {
+    let answered = move |answer: Result<Answer, Problem>| ExchangeAnswer {
         correlation_id,
-        answer: Some(answer),
-    }
-}
-
-async fn carry_out(
-    services: &Services,
-    call: Call,
-    from: Origin,
-    deadline: Instant,
-) -> Result<Answer, Problem> {
+        answer: Some(answer.unwrap_or_else(|problem| Answer::Error(problem.into_reply()))),
+    };
+    let Some(call) = call.call else {
+        let failure = Failure::Malformed("there is no call that this version knows".into());
+        return future::ready(answered(Err(failure.into()))).boxed();
+    };
     if let Err(failure) = may_call(path(&call), &from.0) {
         let problem = Problem::from(failure);
         let origin = (Some(&*from.0), from.1);
         audited::turned_away(&services.audit, path(&call), origin, problem.reason());
-        return Err(problem);
+        return future::ready(answered(Err(problem))).boxed();
     }
     /// The answer to a call has the call's name.
-    macro_rules! answered {
+    macro_rules! carried_out {
         ($($name:ident)*) => {
             match call {
-                $(Call::$name(call) => {
-                    services.answer(call, from, Ok(deadline)).await.map(Answer::$name)
-                })*
+                $(Call::$name(call) => async move {
+                    let answer = services.answer(call, from, Ok(deadline)).await;
+                    answered(answer.map(Answer::$name))
+                }
+                .boxed(),)*
             }
         };
     }
-    answered!(
+    carried_out!(
         Mint Put Get Take Renew Delete Count
         Store Retrieve DeleteKey Exists BatchStore BatchRetrieve
         Transact OpenSession

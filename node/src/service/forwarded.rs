@@ -56,7 +56,7 @@ fn timed(call: ForwardCall, now: Instant) -> Timed {
 
 fn answer(attempt: Attempt, leader_id: u64) -> Answer {
     match attempt {
-        Attempt::Outcome(outcome) => Answer::Outcome(*outcome),
+        Attempt::Outcome(outcome) => Answer::Outcome(outcome),
         Attempt::Rejected(rejection) => Answer::Rejected(Rejected {
             reason: reject_reason(rejection).into(),
             leader_id,
@@ -88,11 +88,11 @@ mod tests {
         let call = ForwardCall {
             correlation_id: 7,
             timeout_ms: 5_000,
-            command: Some(Command {
+            command: Some(Box::new(Command {
                 tenant: "default".to_owned(),
                 fingerprint: vec![1; 16].into(),
                 ..Command::default()
-            }),
+            })),
         };
         let batch = ForwardBatch {
             header: None,

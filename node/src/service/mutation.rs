@@ -116,14 +116,14 @@ impl Services {
     /// Proposes a plain command, sealed as the cluster says: anew if it says otherwise by the time that the command is executed.
     async fn propose_sealed(
         &self,
-        mut plain: Command,
+        mut plain: Box<Command>,
         admitted: &Admitted,
     ) -> Result<Outcome, Failure> {
         let request = canonical(&mut plain);
         loop {
             plain.fingerprint = self.vault.fingerprint(&request);
             let sealed = self.vault.sealed(&plain)?;
-            let command = sealed.as_ref().unwrap_or(&plain);
+            let command = sealed.as_deref().unwrap_or(&plain);
             let outcome = self.proposer.propose(command, admitted.deadline).await;
             let outcome = outcome.map_err(|error| Failure::of_propose(error, admitted.deadline))?;
             let Some(Kind::Refused(refused)) = &outcome.outcome else {
@@ -175,7 +175,7 @@ impl Services {
 }
 
 /// The command of a request, plain and without fingerprint.
-fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Command, Failure> {
+fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Box<Command>, Failure> {
     let identity = request.take_identity();
     let minted_ids = (0..request.mints())
         .map(|_| stamp::mint_id())
@@ -183,7 +183,7 @@ fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Command, Fail
     let operation = request.into_operation();
     // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone, as does a
     // fingerprint.
-    let command = Command {
+    let mut command = Box::new(Command {
         feature_level: level::needed(&operation),
         tenant: caller.tenant.clone(),
         principal: caller.principal.clone(),
@@ -192,12 +192,10 @@ fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Command, Fail
         minted_ids,
         operation: Some(operation),
         ..Default::default()
-    };
+    });
     helve_machine::check(&command)?;
-    Ok(Command {
-        identity,
-        ..command
-    })
+    command.identity = identity;
+    Ok(command)
 }
 
 /// What makes a request the same request: tenant, principal, operation and the request itself, in their canonical encoding, and

@@ -35,6 +35,8 @@ const FORMAT: u32 = 1;
 const FORMAT_KEY: &[u8] = b"format";
 const APPLIED_KEY: &[u8] = b"applied";
 const MEMBERSHIP_KEY: &[u8] = b"membership";
+/// At most, of a row in a batch: what it is, its column family, and two lengths.
+const ROW_HEAD_BYTES: usize = 16;
 
 /// The state of one node. All calls block.
 pub struct StateDb {
@@ -139,7 +141,10 @@ impl StateDb {
         let unwritten = rows.as_slice();
         #[cfg(feature = "planted")]
         let unwritten = super::two_writes::write_half(db, unwritten)?;
-        let mut batch = WriteBatch::default();
+        let bytes = |(key, value): &(Bytes, Option<Bytes>)| {
+            ROW_HEAD_BYTES + key.len() + value.as_ref().map_or(0, Bytes::len)
+        };
+        let mut batch = WriteBatch::with_capacity_bytes(unwritten.iter().map(bytes).sum());
         for (key, value) in unwritten {
             match value {
                 Some(value) => batch.put_cf(&rows_family, key, value),

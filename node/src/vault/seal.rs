@@ -43,7 +43,7 @@ impl Vault {
     ///
     /// # Errors
     /// See [`SealError`].
-    pub fn sealed(&self, plain: &Command) -> Result<Option<Command>, SealError> {
+    pub fn sealed(&self, plain: &Command) -> Result<Option<Box<Command>>, SealError> {
         let operation = plain.operation.as_ref();
         if !operation.is_some_and(helve_machine::sealing::brings_value) {
             return Ok(None);
@@ -56,7 +56,7 @@ impl Vault {
         let ring = self.ring.load();
         let key = KeyId::from_bytes(&row.key_id).and_then(|id| ring.find(id));
         let key = key.ok_or_else(|| SealError::NoKey(super::hex(&row.key_id)))?;
-        let mut command = plain.clone();
+        let mut command = Box::new(plain.clone());
         if let Some(operation) = &mut command.operation {
             let into = Into {
                 key,

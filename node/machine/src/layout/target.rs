@@ -27,7 +27,8 @@ pub(crate) struct Unfit;
 
 impl Target {
     pub(crate) fn handle(store: &str, owner: &str, id: &str) -> Result<Self, Unfit> {
-        let mut path = store_path(store)?;
+        let mut path = Vec::with_capacity(1 + store.len() + 2 + owner.len() + id.len());
+        push_store(&mut path, store)?;
         push_owner(&mut path, owner)?;
         path.extend_from_slice(id.as_bytes());
         Ok(Self {
@@ -37,7 +38,8 @@ impl Target {
     }
 
     pub(crate) fn key(owner: &str, key: &str) -> Result<Self, Unfit> {
-        let mut path = owner_path(owner)?;
+        let mut path = Vec::with_capacity(2 + owner.len() + key.len());
+        push_owner(&mut path, owner)?;
         path.extend_from_slice(key.as_bytes());
         Ok(Self {
             kind: Kind::Key,
@@ -55,15 +57,20 @@ impl Target {
 
 /// A store's part of a handle's path.
 pub(crate) fn store_path(store: &str) -> Result<Vec<u8>, Unfit> {
-    let mut path = Vec::with_capacity(store.len() + 64);
+    let mut path = Vec::with_capacity(1 + store.len());
+    push_store(&mut path, store)?;
+    Ok(path)
+}
+
+fn push_store(path: &mut Vec<u8>, store: &str) -> Result<(), Unfit> {
     path.push(u8::try_from(store.len()).map_err(|_| Unfit)?);
     path.extend_from_slice(store.as_bytes());
-    Ok(path)
+    Ok(())
 }
 
 /// An owner's part of a key's path.
 pub(crate) fn owner_path(owner: &str) -> Result<Vec<u8>, Unfit> {
-    let mut path = Vec::with_capacity(owner.len() + 64);
+    let mut path = Vec::with_capacity(2 + owner.len());
     push_owner(&mut path, owner)?;
     Ok(path)
 }
