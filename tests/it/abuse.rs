@@ -1,22 +1,47 @@
 //! Callers that ask for too much at once, or in a way that would cost the node more than them.
 
-use std::iter;
+use std::{
+    collections::BTreeMap,
+    future::{pending, poll_fn},
+    iter,
+};
 
 use anyhow::{Context as _, Result, ensure};
-use futures::future::join_all;
-use helve_node::limits::{CALLS_IN_FLIGHT_MAX, HEADER_LIST_BYTES_MAX, OVERLOADED_RETRY_AFTER};
+use bytes::Bytes;
+use futures::{StreamExt as _, future::join_all, stream::FuturesUnordered};
+use helve_node::limits::{
+    ARRIVING_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_STREAMS_MAX, HEADER_LIST_BYTES_MAX,
+    MESSAGE_BYTES_MAX, OVERLOADED_RETRY_AFTER,
+};
 use helve_proto::{Reason, v1::handle_service_client::HandleServiceClient};
 use helve_tests::{
     caller::{Caller, reason, with_deadline},
+    ledger::Ledger,
     wait::{Look, until},
 };
-use tonic::{Code, Status};
+use http_body_util::{BodyExt as _, Full};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tonic::{
+    Code, Status,
+    body::Body,
+    codegen::{Service as _, http::Request},
+};
 use tonic_types::StatusExt as _;
 
 use super::{nodes, probes::get, replay::mint_of};
 
+/// The preface of HTTP/2, and settings that leave everything as it is (RFC 9113, 3.4).
+pub(crate) const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
 /// Mints with one more header.
-async fn mint_with(caller: &Caller, name: &'static str, value: &str) -> Result<(), Status> {
+pub(crate) async fn mint_with(
+    caller: &Caller,
+    name: &'static str,
+    value: &str,
+) -> Result<(), Status> {
     let mut request = with_deadline(mint_of("carts"));
     let value = value.parse().expect("letters make a header");
     request.metadata_mut().insert(name, value);
@@ -104,4 +129,95 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
         }
     })
     .await
+}
+
+/// Begins a call over a connection of its own, never ends it, and waits for what the node says to that.
+async fn begin(caller: &Caller, begun: Bytes) -> Result<Status> {
+    let mut channel = caller.channel();
+    let body = Body::new(Full::new(begun).with_trailers(pending()));
+    let request = Request::post("/helve.v1.HandleService/Mint");
+    let request = request.header("content-type", "application/grpc");
+    poll_fn(|context| channel.poll_ready(context)).await?;
+    let answer = channel.call(request.body(body)?).await?;
+    Status::from_header_map(answer.headers()).context("no status")
+}
+
+#[tokio::test]
+async fn messages_that_do_not_end_have_one_bound_over_all_connections_and_hold_up_nobody()
+-> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let length = u32::try_from(MESSAGE_BYTES_MAX)?.to_be_bytes();
+    let rest = vec![7; MESSAGE_BYTES_MAX - 1];
+    let begun = Bytes::from([&[0][..], &length, &rest].concat());
+    // With the length that stands before each, a little more than there is room for.
+    let connections = ARRIVING_BYTES_MAX / MESSAGE_BYTES_MAX;
+    let callers: Vec<_> = iter::repeat_with(|| cluster.caller(1))
+        .take(connections)
+        .collect();
+    let answers = callers.iter().map(|caller| begin(caller, begun.clone()));
+    let mut answers: FuturesUnordered<_> = answers.collect();
+    let refused = answers.next().await.context("there are some")??;
+    assert_eq!(reason(&refused), Some(Reason::Overloaded), "{refused:?}");
+    let ledger = Ledger::new("carts");
+    ledger.mint(&[cluster.caller(1)]).await?;
+    ledger.check(&cluster).await
+}
+
+/// Kinds of frames (RFC 9113, 6).
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const END_HEADERS: u8 = 4;
+const REFUSED_STREAM: [u8; 4] = [0, 0, 0, 7];
+
+/// A frame that opens an Exchange stream.
+fn opened(stream: u32) -> Vec<u8> {
+    // POST and http, as the static table has them, and three fields that are named there (RFC 7541, appendix A).
+    let mut headers = vec![0x83, 0x86];
+    for (name, value) in [
+        (&[1][..], "helve"),
+        (&[4][..], "/helve.v1.CallService/Exchange"),
+        (&[15, 16][..], "application/grpc"),
+    ] {
+        headers.extend(name);
+        headers.push(u8::try_from(value.len()).expect("a short value"));
+        headers.extend(value.as_bytes());
+    }
+    let length = u8::try_from(headers.len()).expect("few headers");
+    let head = [0, 0, length, HEADERS, END_HEADERS];
+    [&head[..], &stream.to_be_bytes(), &headers].concat()
+}
+
+/// Reads a frame: its stream, its kind and what it holds.
+async fn read_frame(connection: &mut TcpStream) -> Result<(u32, u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    connection.read_exact(&mut head).await?;
+    let [a, b, c, kind, _flags, stream @ ..] = head;
+    let mut content = vec![0; usize::try_from(u32::from_be_bytes([0, a, b, c]))?];
+    connection.read_exact(&mut content).await?;
+    Ok((u32::from_be_bytes(stream), kind, content))
+}
+
+#[tokio::test]
+async fn of_the_streams_of_a_connection_one_above_the_limit_is_refused_and_the_others_are_served()
+-> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let mut connection = TcpStream::connect(cluster.listeners(1).client).await?;
+    connection.write_all(GREETING).await?;
+    // A client's streams have odd numbers.
+    let above = 2 * CONNECTION_STREAMS_MAX + 1;
+    let opening: Vec<u8> = (1..=above).step_by(2).flat_map(opened).collect();
+    connection.write_all(&opening).await?;
+    let mut answers = BTreeMap::new();
+    while answers.len() <= usize::try_from(CONNECTION_STREAMS_MAX)? {
+        let (stream, kind, content) = read_frame(&mut connection).await?;
+        if stream > 0 {
+            answers.entry(stream).or_insert((kind, content));
+        }
+    }
+    let refused = Some((RST_STREAM, REFUSED_STREAM.to_vec()));
+    assert_eq!(answers.remove(&above), refused);
+    let is_served = answers.values().all(|(kind, _)| *kind == HEADERS);
+    assert!(is_served, "{answers:?}");
+    cluster.caller(1).mint(mint_of("carts")).await?;
+    Ok(())
 }

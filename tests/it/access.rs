@@ -4,6 +4,7 @@ mod certificates;
 mod command_line;
 mod life;
 mod matrix;
+mod recorded;
 mod tenants;
 mod unguarded;
 

@@ -1,10 +1,11 @@
-//! Messages on the peer port that were meant for another cluster or another node.
+//! Messages on the peer port that were meant for another cluster or another node, or are not from whom they say.
 
 use anyhow::Result;
+use futures::stream;
 use helve_proto::{
     Reason,
     peer::v1::{
-        HelloReply, HelloRequest, PeerHeader, ReadIndexRequest,
+        ForwardBatch, HelloReply, HelloRequest, PeerHeader, ReadIndexRequest,
         peer_service_client::PeerServiceClient,
     },
 };
@@ -18,6 +19,8 @@ use tonic::{Code, Status, transport::Channel};
 use super::nodes;
 
 type Peer = PeerServiceClient<Channel>;
+
+const STRANGER: &str = "5d7c1f0e-0000-7000-8000-000000000000";
 
 /// The peer port of a node, and what it says of itself.
 async fn peer(cluster: &Cluster, seat: u64) -> Result<(Peer, HelloReply)> {
@@ -33,9 +36,9 @@ async fn peer(cluster: &Cluster, seat: u64) -> Result<(Peer, HelloReply)> {
     Ok((peer, hello))
 }
 
-/// A header as the first node would send it to the second.
-async fn true_header(cluster: &Cluster, to: &HelloReply) -> Result<PeerHeader> {
-    let (_, from) = peer(cluster, 1).await?;
+/// A header as the node of a seat would send it to this one.
+async fn true_header(cluster: &Cluster, seat: u64, to: &HelloReply) -> Result<PeerHeader> {
+    let (_, from) = peer(cluster, seat).await?;
     Ok(PeerHeader {
         cluster_id: to.cluster_id.clone(),
         from: from.node_id,
@@ -54,18 +57,39 @@ async fn ask(peer: &mut Peer, header: PeerHeader) -> Result<(), Status> {
     .map(drop)
 }
 
+/// Forwards a batch of no commands.
+async fn forward(peer: &mut Peer, header: PeerHeader) -> Result<(), Status> {
+    let batch = ForwardBatch {
+        header: Some(header),
+        calls: Vec::new(),
+    };
+    let replies = peer.forward(with_deadline(stream::iter([batch]))).await?;
+    replies.into_inner().message().await.map(drop)
+}
+
+#[track_caller]
+fn assert_refused(answer: Result<(), Status>, header: &PeerHeader, expected: Reason) {
+    let Err(status) = answer else {
+        panic!("the node took a message with the header {header:?}");
+    };
+    assert_eq!(
+        (status.code(), reason(&status)),
+        (Code::FailedPrecondition, Some(expected)),
+        "{header:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_message_for_another_cluster_or_node_is_refused() -> Result<()> {
     let cluster = nodes(3).start().await?;
     let (mut peer, hello) = peer(&cluster, 2).await?;
-    let header = true_header(&cluster, &hello).await?;
+    let header = true_header(&cluster, 1, &hello).await?;
     ask(&mut peer, header.clone()).await?;
 
-    let stranger = "5d7c1f0e-0000-7000-8000-000000000000".to_owned();
     let wrong = [
         (
             PeerHeader {
-                cluster_id: stranger.clone(),
+                cluster_id: STRANGER.to_owned(),
                 ..header.clone()
             },
             Reason::WrongCluster,
@@ -79,21 +103,15 @@ async fn a_message_for_another_cluster_or_node_is_refused() -> Result<()> {
         ),
         (
             PeerHeader {
-                to_uuid: stranger,
+                to_uuid: STRANGER.to_owned(),
                 ..header.clone()
             },
             Reason::WrongNode,
         ),
     ];
     for (header, expected) in wrong {
-        let Err(status) = ask(&mut peer, header.clone()).await else {
-            anyhow::bail!("the node took a message with the header {header:?}");
-        };
-        assert_eq!(
-            (status.code(), reason(&status)),
-            (Code::FailedPrecondition, Some(expected)),
-            "{header:?}"
-        );
+        let answer = ask(&mut peer, header.clone()).await;
+        assert_refused(answer, &header, expected);
     }
     let status = peer
         .read_index(with_deadline(ReadIndexRequest { header: None }))
@@ -110,4 +128,28 @@ async fn a_message_for_another_cluster_or_node_is_refused() -> Result<()> {
     let ledger = Ledger::new("carts");
     ledger.mint(&[cluster.caller(2)]).await?;
     ledger.check(&cluster).await
+}
+
+#[tokio::test]
+async fn a_message_of_another_node_than_it_says_or_of_no_member_is_refused() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    let leader = cluster.leader().await?.seat;
+    let follower = cluster.others(leader)[0];
+    let (mut peer, hello) = peer(&cluster, leader).await?;
+    let header = true_header(&cluster, follower, &hello).await?;
+    ask(&mut peer, header.clone()).await?;
+    forward(&mut peer, header.clone()).await?;
+    // Such as a node that was replaced would send, or one that was removed.
+    for from in [header.from, 77] {
+        let header = PeerHeader {
+            from,
+            from_uuid: STRANGER.to_owned(),
+            ..header.clone()
+        };
+        let asked = ask(&mut peer, header.clone()).await;
+        assert_refused(asked, &header, Reason::WrongNode);
+        let forwarded = forward(&mut peer, header.clone()).await;
+        assert_refused(forwarded, &header, Reason::WrongNode);
+    }
+    Ok(())
 }

@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use futures::future::try_join;
 use helve_proto::{
     Reason,
@@ -30,11 +30,11 @@ use helve_tests::{
 };
 use tonic::Status;
 
-use self::keys::Keys;
+pub(crate) use self::keys::Keys;
 use super::{nodes, replay, revisions};
 
 /// What no disk may hold.
-const MARK: &[u8] = b"the-plaintext-that-nobody-may-find-on-a-disk";
+pub(crate) const MARK: &[u8] = b"the-plaintext-that-nobody-may-find-on-a-disk";
 const REFUSED: i32 = 2;
 
 async fn key_status(caller: &Caller) -> Result<DataKeyStatusReply, Status> {
@@ -103,9 +103,17 @@ fn minted_part(value: &'static [u8]) -> Operation {
     }
 }
 
+/// Callers of all nodes that run.
+fn callers(cluster: &Cluster) -> Vec<Caller> {
+    let seats = cluster.running().into_iter();
+    seats.map(|seat| cluster.caller(seat)).collect()
+}
+
 /// Writes the mark in every way, and takes one of what was written. Answers the id of a handle that holds it.
-async fn write_everywhere(cluster: &Cluster) -> Result<String> {
-    let caller = cluster.caller(1);
+pub(crate) async fn write_everywhere(callers: &[Caller]) -> Result<String> {
+    let [caller, .., last] = callers else {
+        bail!("a cluster has more nodes");
+    };
     let mint = MintRequest {
         store: "carts".into(),
         value: MARK.into(),
@@ -116,20 +124,15 @@ async fn write_everywhere(cluster: &Cluster) -> Result<String> {
         id.value_bytes == MARK.len() as u64 && id.sealed_under.is_empty(),
         "{id:?}"
     );
-    let taken = cluster
-        .caller(2)
-        .mint(mint)
-        .await?
-        .info
-        .context("an info")?;
+    let taken = last.mint(mint).await?.info.context("an info")?;
     let take = TakeRequest {
         identity: Some(new_identity()),
         store: "carts".into(),
         id: taken.name,
         ..TakeRequest::default()
     };
-    for seat in cluster.seats() {
-        let taken = cluster.caller(seat).take(take.clone()).await?;
+    for caller in callers {
+        let taken = caller.take(take.clone()).await?;
         ensure!(
             taken.status() == HandleStatus::Live && taken.value == MARK,
             "{taken:?}"
@@ -141,7 +144,7 @@ async fn write_everywhere(cluster: &Cluster) -> Result<String> {
         value: MARK.into(),
         ..PutRequest::default()
     };
-    cluster.caller(3).put(put).await?;
+    last.put(put).await?;
     let store = StoreRequest {
         key: "store".into(),
         value: MARK.into(),
@@ -167,15 +170,14 @@ async fn write_everywhere(cluster: &Cluster) -> Result<String> {
 }
 
 /// Reads the mark back in every way, on every node.
-async fn read_everywhere(cluster: &Cluster, id: &str) -> Result<()> {
-    for seat in cluster.running() {
-        let caller = cluster.caller(seat);
+pub(crate) async fn read_everywhere(callers: &[Caller], id: &str) -> Result<()> {
+    for (at, caller) in callers.iter().enumerate() {
         let get = GetRequest {
             store: "carts".into(),
             id: id.into(),
             ..GetRequest::default()
         };
-        ensure!(caller.get(get).await?.value == MARK, "node {seat}: a get");
+        ensure!(caller.get(get).await?.value == MARK, "caller {at}: a get");
         let list = ListRequest {
             store: "carts".into(),
             with_values: true,
@@ -185,7 +187,7 @@ async fn read_everywhere(cluster: &Cluster, id: &str) -> Result<()> {
         let mut listed = parts.iter().flat_map(|part| &part.handles);
         ensure!(
             listed.all(|handle| handle.value == MARK),
-            "node {seat}: a list"
+            "caller {at}: a list"
         );
         let keys = ["a", "store", "b"].map(String::from).to_vec();
         let batch = BatchRetrieveRequest {
@@ -198,7 +200,7 @@ async fn read_everywhere(cluster: &Cluster, id: &str) -> Result<()> {
         };
         ensure!(
             found.len() == 3 && found.iter().all(holds),
-            "node {seat}: {found:?}"
+            "caller {at}: {found:?}"
         );
     }
     Ok(())
@@ -225,14 +227,14 @@ async fn on_disk(cluster: &mut Cluster) -> Result<Vec<String>> {
 async fn no_file_of_a_sealed_cluster_holds_a_value_and_files_of_a_plain_one_do() -> Result<()> {
     let keys = Keys::new()?;
     let mut sealed = keys.setup().start().await?;
-    let id = write_everywhere(&sealed).await?;
-    read_everywhere(&sealed, &id).await?;
+    let id = write_everywhere(&callers(&sealed)).await?;
+    read_everywhere(&callers(&sealed), &id).await?;
     let found = on_disk(&mut sealed).await?;
     ensure!(found.is_empty(), "{found:?}");
     drop(sealed);
     let mut plain = nodes(3).start().await?;
-    let id = write_everywhere(&plain).await?;
-    read_everywhere(&plain, &id).await?;
+    let id = write_everywhere(&callers(&plain)).await?;
+    read_everywhere(&callers(&plain), &id).await?;
     ensure!(
         !on_disk(&mut plain).await?.is_empty(),
         "the search finds nothing anywhere"
@@ -245,7 +247,7 @@ async fn a_rotation_under_load_loses_no_update_and_a_retry_after_it_is_the_same_
 {
     let keys = Keys::new()?;
     let cluster = keys.setup().start().await?;
-    let id = write_everywhere(&cluster).await?;
+    let id = write_everywhere(&callers(&cluster)).await?;
     let mint = replay::mint_of("retried");
     let first = cluster.caller(1).mint(mint.clone()).await?.info;
     let done = AtomicBool::new(false);
@@ -264,7 +266,7 @@ async fn a_rotation_under_load_loses_no_update_and_a_retry_after_it_is_the_same_
         anyhow::Ok(())
     };
     try_join(updates, rotation).await?;
-    read_everywhere(&cluster, &id).await?;
+    read_everywhere(&callers(&cluster), &id).await?;
     for seat in cluster.seats() {
         let again = cluster.caller(seat).mint(mint.clone()).await?.info;
         ensure!(
@@ -292,7 +294,7 @@ async fn a_rotation_under_load_loses_no_update_and_a_retry_after_it_is_the_same_
 async fn a_node_without_the_key_of_its_cluster_refuses_to_start_and_names_the_flag() -> Result<()> {
     let keys = Keys::new()?;
     let mut cluster = keys.setup().start().await?;
-    write_everywhere(&cluster).await?;
+    write_everywhere(&callers(&cluster)).await?;
     let wrong = tempfile::tempdir()?;
     let path = wrong.path().join("wrong.key");
     fs::write(&path, [9; 32])?;
@@ -327,7 +329,7 @@ async fn a_plain_cluster_is_sealed_node_by_node_and_unsealed_again_and_a_retry_s
     let keys = Keys::new()?;
     let directory = keys.0.path().display().to_string();
     let mut cluster = nodes(3).start().await?;
-    let id = write_everywhere(&cluster).await?;
+    let id = write_everywhere(&callers(&cluster)).await?;
     let mint = replay::mint_of("retried");
     let first = cluster.caller(1).mint(mint.clone()).await?.info;
     cluster.kill(1)?;
@@ -348,7 +350,7 @@ async fn a_plain_cluster_is_sealed_node_by_node_and_unsealed_again_and_a_retry_s
         node.set("HELVE_DATA_KEY_MIGRATE", "true");
         cluster.start(seat)?;
         cluster.ready(seat).await?;
-        read_everywhere(&cluster, &id).await?;
+        read_everywhere(&callers(&cluster), &id).await?;
     }
     let key_id = until("the leader to begin", async || {
         match key_status(&cluster.caller(2)).await {
@@ -358,7 +360,7 @@ async fn a_plain_cluster_is_sealed_node_by_node_and_unsealed_again_and_a_retry_s
     })
     .await?;
     all_under(&cluster, &key_id).await?;
-    read_everywhere(&cluster, &id).await?;
+    read_everywhere(&callers(&cluster), &id).await?;
     for seat in cluster.seats() {
         let again = cluster.caller(seat).mint(mint.clone()).await?.info;
         ensure!(
@@ -368,5 +370,5 @@ async fn a_plain_cluster_is_sealed_node_by_node_and_unsealed_again_and_a_retry_s
     }
     set_key(&cluster.caller(3), Target::Plain(Unit {})).await?;
     all_under(&cluster, "").await?;
-    read_everywhere(&cluster, &id).await
+    read_everywhere(&callers(&cluster), &id).await
 }

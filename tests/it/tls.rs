@@ -5,6 +5,7 @@ mod refusals;
 
 use std::{
     fs,
+    net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -20,7 +21,7 @@ use helve_tests::{
 
 use super::{
     binary,
-    command_line::{USAGE, helve, printed},
+    command_line::{ABSENT, USAGE, helve, printed},
     nodes,
     probes::get,
 };
@@ -118,6 +119,36 @@ async fn new_certificates_are_taken_up_under_load_and_broken_ones_are_not() -> R
         "{page}"
     );
     ledger.check(&cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_loopback_the_http_port_speaks_tls_and_answers_nothing_in_plain_text() -> Result<()>
+{
+    let mut cluster = nodes(1).on(Equipment::Certificates).prepare().await?;
+    let node = cluster.node_mut(1);
+    node.set_argument("--http-listen", "0.0.0.0:0")?;
+    cluster.start(1)?;
+    cluster.all_ready().await?;
+    let port = until("the node to say where it listens", async || {
+        let said = cluster.node(1).log_tail();
+        let (_, rest) = said.split_once("http=0.0.0.0:").unwrap_or_default();
+        Look::of(rest.lines().next().unwrap_or_default().parse())
+    });
+    let address = SocketAddr::new(cluster.listeners(1).http.ip(), port.await?);
+    let (plain, secured) = (address.to_string(), format!("https://{address}"));
+    let ca = cluster.certificates()?.path("ca.crt").display().to_string();
+    let check = |arguments: &[&str]| {
+        let all = [&["healthcheck", "--http"], arguments].concat();
+        helve(&cluster, &all)
+    };
+    printed(&check(&[&secured, "--tls-ca", &ca])?);
+    // Without the CA there is nobody to trust, and without TLS there is no answer.
+    for unfit in [&secured, &plain] {
+        assert_eq!(check(&[unfit])?.status.code(), Some(ABSENT));
+    }
+    let told = get(address, "/readyz").await;
+    assert!(told.is_err(), "{told:?}");
+    Ok(())
 }
 
 #[test]

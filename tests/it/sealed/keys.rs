@@ -7,24 +7,24 @@ use tempfile::TempDir;
 use super::nodes;
 
 /// A directory of keys that every node reads.
-pub(super) struct Keys(pub(super) TempDir);
+pub(crate) struct Keys(pub(crate) TempDir);
 
 impl Keys {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let keys = Self(tempfile::tempdir()?);
         keys.add("1.key", 1)?;
         Ok(keys)
     }
 
-    pub(super) fn add(&self, name: &str, byte: u8) -> Result<()> {
+    pub(crate) fn add(&self, name: &str, byte: u8) -> Result<()> {
         write_secret(&self.0.path().join(name), &[byte; 32])
     }
 
-    pub(super) fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         self.setup_of(3)
     }
 
-    pub(super) fn setup_of(&self, count: u64) -> Setup {
+    pub(crate) fn setup_of(&self, count: u64) -> Setup {
         nodes(count).with("HELVE_DATA_KEYS", &self.0.path().display().to_string())
     }
 }

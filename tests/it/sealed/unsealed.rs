@@ -6,13 +6,13 @@ use anyhow::Result;
 use helve_proto::v1::{Unit, set_data_key_request::Target};
 use helve_tests::wait::{Look, until};
 
-use super::{Keys, all_under, key_status, read_everywhere, set_key, write_everywhere};
+use super::{Keys, all_under, callers, key_status, read_everywhere, set_key, write_everywhere};
 
 #[tokio::test]
 async fn once_sealing_was_ended_its_key_may_go_and_a_new_one_may_come() -> Result<()> {
     let keys = Keys::new()?;
     let mut cluster = keys.setup().start().await?;
-    let id = write_everywhere(&cluster).await?;
+    let id = write_everywhere(&callers(&cluster)).await?;
     let sealed = key_status(&cluster.caller(1)).await?.key_id;
     all_under(&cluster, &sealed).await?;
     set_key(&cluster.caller(1), Target::Plain(Unit {})).await?;
@@ -38,8 +38,8 @@ async fn once_sealing_was_ended_its_key_may_go_and_a_new_one_may_come() -> Resul
     cluster.all_ready().await?;
     // The new leader looks through all records before it says that nothing is left to do.
     all_under(&cluster, "").await?;
-    read_everywhere(&cluster, &id).await?;
+    read_everywhere(&callers(&cluster), &id).await?;
     let sealed = set_key(&cluster.caller(2), Target::Newest(Unit {})).await?;
     all_under(&cluster, &sealed.key_id).await?;
-    read_everywhere(&cluster, &id).await
+    read_everywhere(&callers(&cluster), &id).await
 }

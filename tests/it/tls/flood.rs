@@ -7,12 +7,10 @@ use rustix::process::{Resource, getrlimit};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use super::nodes;
+use crate::abuse::GREETING;
 
 /// What one machine's idle callers may come to.
 const IDLE: u64 = 10_000;
-
-/// The preface of HTTP/2, and settings that leave everything as it is (RFC 9113, 3.4).
-const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_idle_connections_do_no_harm() -> Result<()> {
