@@ -1,4 +1,6 @@
-//! What the machine gives at most: its disk, and a gRPC call that does nothing.
+//! What the machine gives at most: its disk, a gRPC call that does nothing, and consensus without either.
+
+mod consensus;
 
 use std::{
     fs::File,
@@ -42,11 +44,17 @@ impl Floors {
         let preallocated = fdatasyncs(1, PREALLOCATED_BYTES, time).await?;
         let three = fdatasyncs(3, PREALLOCATED_BYTES, time).await?;
         let unary = unary(time).await?;
+        let proposals = consensus::proposals(time).await?;
         Ok(Self(vec![
             Floor::new("append 4 KiB and fdatasync, one writer", &appended, time),
             Floor::new("the same into a preallocated file", &preallocated, time),
             Floor::new("the same, three writers of a file each", &three, time),
             Floor::new("empty unary call over tonic, 256 callers", &unary, time),
+            Floor::new(
+                "openraft, three nodes in one thread, in memory, 256 callers",
+                &proposals,
+                time,
+            ),
         ]))
     }
 

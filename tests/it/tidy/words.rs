@@ -76,8 +76,8 @@ const BANS: &[Ban] = &[
     ban(
         "openraft",
         &["client/", "proto/", "tests/"],
-        RULES,
-        "only the node's raft/ names openraft",
+        &["tests/it/tidy/", "tests/benches/cluster/floor/"],
+        "only the node's raft/ names openraft, and the benchmark of it alone",
     ),
     ban(
         "rocksdb",
