@@ -24,6 +24,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::background::Background;
+#[cfg(test)]
+pub(crate) use self::start::alone::Alone;
 pub use self::{background::Broken, refusal::StartError};
 use crate::{
     audit::Audit,

@@ -198,6 +198,21 @@ mod tests {
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
 
+    /// What another implementation makes of it, `cryptography` of Python, by the form that stands at the head of this crate.
+    #[test]
+    fn a_sealed_value_is_the_bytes_that_it_was_when_the_form_was_made() {
+        let random = std::array::from_fn(|at| u8::try_from(at).unwrap());
+        let sealed = concat!(
+            "01000102030405060708090a0b0c0d0e0f101112131415161718191a1b",
+            "45c06b3b8039a0ff043f5069851ac3ff7eb4a9",
+        );
+        assert_eq!(key(1).id().to_string(), "d3b8d5c1a485bed8");
+        let made = key(1).seal(&random, &HERE, b"tea");
+        assert_eq!(HEXLOWER.encode(&made), sealed);
+        let sealed = HEXLOWER.decode(sealed.as_bytes()).unwrap();
+        assert_eq!(&**key(1).open(&HERE, &sealed).unwrap(), b"tea");
+    }
+
     #[test]
     fn two_purposes_of_one_secret_share_nothing() {
         let secret = Secret::new([1; 32]).unwrap();

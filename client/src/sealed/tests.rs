@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     HandleOptions, HandleStore, HandleStoreExt, KeyOptions, MemoryBuilder, Resolved, StateTool,
     Transacted, Ttl,
-    v1::{GetRequest, PutRequest, RetrieveRequest},
+    v1::{GetRequest, PutRequest, RetrieveRequest, StoreRequest},
 };
 
 const MARK: &str = "the secret of the cart";
@@ -20,7 +20,11 @@ fn keys(byte: u8) -> EndToEnd {
 }
 
 fn carts(client: &Client) -> crate::Handles<Value> {
-    client.handles(HandleOptions::new("carts").owner("ada"))
+    handles(client, "carts", "ada")
+}
+
+fn handles(client: &Client, store: &str, owner: &str) -> crate::Handles<Value> {
+    client.handles(HandleOptions::new(store).owner(owner))
 }
 
 async fn stored(host: &Client, id: &str) -> Bytes {
@@ -32,11 +36,24 @@ async fn stored(host: &Client, id: &str) -> Bytes {
     host.call(request).await.unwrap().value
 }
 
+async fn stored_key(host: &Client, key: &str) -> Bytes {
+    let request = RetrieveRequest {
+        owner: "ada".into(),
+        key: key.into(),
+    };
+    host.call(request).await.unwrap().record.unwrap().value
+}
+
 /// As whoever rules the host could.
 async fn overwrite(host: &Client, id: &str, value: Bytes) {
+    put_down(host, ["carts", "ada", id], value).await;
+}
+
+/// The same, under any handle.
+async fn put_down(host: &Client, [store, owner, id]: [&str; 3], value: Bytes) {
     let request = PutRequest {
-        store: "carts".into(),
-        owner: "ada".into(),
+        store: store.into(),
+        owner: owner.into(),
         id: id.into(),
         value,
         ..PutRequest::default()
@@ -87,12 +104,8 @@ async fn keys_batches_and_transactions_are_sealed_too() {
         .await
         .unwrap();
     for name in ["a", "b", "c"] {
-        let request = RetrieveRequest {
-            owner: "ada".into(),
-            key: name.into(),
-        };
-        let record = host.call(request).await.unwrap().record.unwrap();
-        assert!(record.value.len() as u64 > ADDED_BYTES && !is_seen(&record.value));
+        let value = stored_key(&host, name).await;
+        assert!(value.len() as u64 > ADDED_BYTES && !is_seen(&value));
     }
     assert_eq!(tool.retrieve("a").await.unwrap(), Some(json!(MARK)));
     let all = tool
@@ -157,6 +170,62 @@ async fn values_that_were_swapped_are_refused_once_each_has_its_name() {
     let minted = carts(&client).mint(&json!(1), Ttl::Default).await.unwrap();
     overwrite(&host, "other", stored(&host, &minted).await).await;
     assert_eq!(carts(&client).get("other").await.unwrap(), Some(json!(1)));
+}
+
+#[tokio::test]
+async fn a_handles_value_named_or_minted_opens_in_no_other_store_and_for_no_other_owner() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let client = host.sealed(&keys(1));
+    let cart = carts(&client);
+    cart.put("one", &json!(1), Ttl::Default).await.unwrap();
+    let minted = cart.mint(&json!(1), Ttl::Default).await.unwrap();
+    for id in ["one", &minted] {
+        let value = stored(&host, id).await;
+        for (store, owner) in [("carts", "bob"), ("orders", "ada")] {
+            put_down(&host, [store, owner, id], value.clone()).await;
+            let there = handles(&client, store, owner);
+            let error = there.get(id).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Sealed, "{store} {owner} {id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_keys_value_opens_under_no_other_key_and_for_no_other_owner() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let client = host.sealed(&keys(1));
+    let tool = client.keys(KeyOptions::new().owner("ada"));
+    tool.store("a", &json!(1)).await.unwrap();
+    let value = stored_key(&host, "a").await;
+    for (owner, key) in [("bob", "a"), ("ada", "b")] {
+        let request = StoreRequest {
+            owner: owner.into(),
+            key: key.into(),
+            value: value.clone(),
+            ..StoreRequest::default()
+        };
+        host.call(request).await.unwrap();
+        let there = client.keys(KeyOptions::new().owner(owner));
+        let error = there.retrieve(key).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed, "{owner} {key}");
+    }
+}
+
+#[tokio::test]
+async fn one_value_is_sealed_with_another_salt_and_nonce_each_time() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let cart = carts(&host.sealed(&keys(1)));
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        cart.put("one", &json!(1), Ttl::Default).await.unwrap();
+        let value = stored(&host, "one").await;
+        // Behind the form, the key's id and the version.
+        let random = &value[1 + KEY_ID_BYTES + 1..][..helve_seal::RANDOM_BYTES];
+        let (salt, nonce) = random.split_at(16);
+        seen.push((salt.to_vec(), nonce.to_vec()));
+    }
+    let (first, second) = (&seen[0], &seen[1]);
+    assert!(first.0 != second.0 && first.1 != second.1, "{seen:?}");
 }
 
 #[tokio::test]

@@ -88,6 +88,22 @@ async fn a_full_port_closes_the_newest_at_once_and_has_room_again_when_one_ends(
 }
 
 #[tokio::test]
+async fn a_full_port_takes_no_place_of_another() {
+    let (address, mut clients) = port(None, bounds(1, 1, PATIENCE)).await;
+    let _client = TcpStream::connect(address).await.unwrap();
+    let _held = clients.next().await.unwrap().unwrap();
+    let refused = TcpStream::connect(address).await.unwrap();
+    let (address, mut peers) = port(None, bounds(1, 1, PATIENCE)).await;
+    tokio::select! {
+        () = closed(refused) => {}
+        _ = clients.next() => panic!("let in over the bound"),
+    }
+    let _peer = TcpStream::connect(address).await.unwrap();
+    let peer = timeout(PATIENCE, peers.next()).await;
+    assert!(peer.is_ok(), "a full client port shuts peers out");
+}
+
+#[tokio::test]
 async fn silent_handshakes_hold_up_no_honest_one() {
     let directory = tempfile::tempdir().unwrap();
     let (tls, dial) = peer_tls(directory.path());

@@ -1,5 +1,7 @@
 //! How a node starts.
 
+#[cfg(test)]
+pub(super) mod alone;
 mod beside;
 
 use std::{

@@ -79,6 +79,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_caller_writes_counts_against_its_rate_and_what_frees_space_does_not() {
+        let counts = |operation| {
+            counts_as_write(&Command {
+                operation: Some(operation),
+                ..Command::default()
+            })
+        };
+        for written in [
+            Operation::Mint(Default::default()),
+            Operation::Put(Default::default()),
+            Operation::Renew(Default::default()),
+            Operation::Store(Default::default()),
+            Operation::BatchStore(Default::default()),
+            Operation::Transact(Default::default()),
+        ] {
+            assert!(counts(written.clone()), "{written:?}");
+        }
+        for freed in [
+            Operation::Delete(Default::default()),
+            Operation::DeleteKey(Default::default()),
+            Operation::Take(Default::default()),
+            Operation::Tick(Default::default()),
+        ] {
+            assert!(!counts(freed.clone()), "{freed:?}");
+        }
+    }
+
+    #[test]
     fn what_is_above_the_clusters_level_is_refused_before_it_is_appended() {
         let command = |feature_level| Command {
             feature_level,

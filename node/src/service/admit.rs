@@ -289,6 +289,18 @@ mod tests {
     }
 
     #[test]
+    fn health_watches_are_bounded_and_take_no_calls_room() {
+        let gate = Gate::default();
+        let watch = || gate.admit_watch(Caller::nobody());
+        let all: Vec<_> = (0..limits::HEALTH_WATCHES_MAX).map(|_| watch()).collect();
+        assert!(all.iter().all(Result::is_ok));
+        assert!(matches!(watch(), Err(Failure::Overloaded)));
+        assert!(gate.admit(Caller::anyone(), 1, Instant::now()).is_ok());
+        drop(all);
+        assert!(watch().is_ok());
+    }
+
+    #[test]
     fn no_tenant_takes_the_room_of_another() {
         let gate = Gate::default();
         let now = Instant::now();

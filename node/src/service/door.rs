@@ -242,3 +242,64 @@ pub(crate) fn may_call(path: &str, caller: &Caller) -> Result<(), Failure> {
         None => Err(Failure::Denied("there is no such call for anybody".into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{node::Alone, stamp, tls::certificate::Certificate};
+
+    const GET: &str = "/helve.v1.HandleService/Get";
+    const PUT: &str = "/helve.v1.HandleService/Put";
+
+    /// Whom this lets in as a reader of a tenant.
+    fn reader(credential: Credential) -> Arc<Caller> {
+        let grant = TokenGrant {
+            tenant: "acme".to_owned(),
+            role: TokenRole::Reader.into(),
+            principal: "shop".to_owned(),
+            ..TokenGrant::default()
+        };
+        Caller::of_token(credential, grant)
+    }
+
+    #[tokio::test]
+    async fn certificates_of_one_name_that_end_at_different_times_share_no_look() {
+        let node = Alone::start().await;
+        let door = node.services.door();
+        let now_ms = stamp::wall_ms();
+        let [long, short] = [2, 1].map(|hours| {
+            Credential::Certificate(Arc::new(Certificate {
+                common_name: "shop".to_owned(),
+                names: Vec::new(),
+                not_before_ms: 0,
+                not_after_ms: now_ms + hours * 3_600_000,
+            }))
+        });
+        let hash = long.hash().unwrap();
+        assert_eq!(short.hash(), Some(hash));
+        door.remember(door.reader.applied_index(), hash, &reader(long.clone()));
+        assert!(matches!(door.look(GET, Some(long)), Look::Seen(Ok(_))));
+        // As the holder of the long one it would be let in after its end.
+        let look = door.look(GET, Some(short.clone()));
+        assert!(matches!(look, Look::Unseen(unseen) if unseen == short));
+    }
+
+    #[tokio::test]
+    async fn whoever_is_turned_away_has_a_line_that_says_who_and_why() {
+        let node = Alone::start().await;
+        let door = node.services.door();
+        let is_turned_away = |path, who| {
+            let mut request = Request::post(path).body(()).unwrap();
+            door.turned_away(&mut request, who).is_some()
+        };
+        let reader = reader(Credential::Token(TokenHash::of("hlv_")));
+        assert!(is_turned_away(GET, Err(Failure::Unauthenticated)));
+        assert!(is_turned_away(PUT, Ok(Arc::clone(&reader))));
+        assert!(!is_turned_away(GET, Ok(reader)));
+        let lines = [
+            [GET, "", "", "UNAUTHENTICATED"],
+            [PUT, "acme", "shop", "DENIED"],
+        ];
+        assert_eq!(node.recorded(), lines);
+    }
+}

@@ -33,6 +33,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// What the port bears.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Of more connections than these none is accepted.
+    connections: usize,
+    /// How long a caller may take to say what it wants.
+    header_time: Duration,
+}
+
+const BOUNDS: Bounds = Bounds {
+    connections: HTTP_CONNECTIONS_MAX,
+    header_time: HTTP_HEADER_TIME_MAX,
+};
+
 /// The port, and its TLS if it has some. Nobody is asked for a certificate: probes have none.
 pub struct HttpPort {
     /// Where callers come in.
@@ -59,7 +73,7 @@ pub async fn serve(
     services: Arc<Services>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_pages(port, router(services), HTTP_HEADER_TIME_MAX, stop).await
+    serve_pages(port, router(services), BOUNDS, stop).await
 }
 
 /// Serves the HTTP port of a node that takes no part in a cluster, until `stop` ends.
@@ -79,15 +93,14 @@ pub async fn serve_waiting(
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(not_ready.clone()))
         .route("/metrics", get(not_ready));
-    serve_pages(port, router, HTTP_HEADER_TIME_MAX, stop).await
+    serve_pages(port, router, BOUNDS, stop).await
 }
 
-/// Serves until `stop` ends, and then what is under way. Whoever takes longer than `header_time` to say what they want is not waited
-/// for, and of more connections than the bound none is accepted.
+/// Serves until `stop` ends, and then what is under way.
 async fn serve_pages(
     HttpPort { listener, tls }: HttpPort,
     pages: Router,
-    header_time: Duration,
+    bounds: Bounds,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let stopping = CancellationToken::new();
@@ -97,13 +110,14 @@ async fn serve_pages(
         let accepted = tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept(), if connections.len() < HTTP_CONNECTIONS_MAX => accepted,
+            accepted = listener.accept(), if connections.len() < bounds.connections => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
                 let pages = TowerToHyperService::new(pages.clone());
-                let opened = opened(stream, tls.clone(), header_time);
-                connections.spawn(connection(opened, pages, header_time, stopping.clone()));
+                let opened = opened(stream, tls.clone(), bounds.header_time);
+                let served = connection(opened, pages, bounds.header_time, stopping.clone());
+                connections.spawn(served);
             }
             // Out of open files, or a caller that has gone already: neither is the port's end.
             Err(error) => {
@@ -191,42 +205,102 @@ async fn metrics(State(services): State<Arc<Services>>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use std::net::SocketAddr;
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        task::JoinHandle,
+    };
 
     use super::*;
 
-    #[tokio::test]
-    async fn who_takes_too_long_to_ask_is_cut_off_and_others_are_served() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let pages = Router::new().route("/livez", get(async || "alive\n"));
-        let stop = CancellationToken::new();
-        let header_time = Duration::from_millis(500);
-        let stopped = stop.clone().cancelled_owned();
-        let port = HttpPort {
-            listener,
-            tls: None,
-        };
-        let serving = tokio::spawn(serve_pages(port, pages, header_time, stopped));
+    const LAST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-        let mut slow = TcpStream::connect(address).await.unwrap();
-        slow.write_all(b"GET /livez HTTP/1.1\r\nHost: ")
-            .await
-            .unwrap();
-        let mut silent = TcpStream::connect(address).await.unwrap();
+    /// A port with one page, and what stops it.
+    struct Served {
+        address: SocketAddr,
+        stop: CancellationToken,
+        serving: JoinHandle<io::Result<()>>,
+    }
+
+    impl Served {
+        async fn within(bounds: Bounds) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let pages = Router::new().route("/livez", get(async || "alive\n"));
+            let stop = CancellationToken::new();
+            let stopped = stop.clone().cancelled_owned();
+            let port = HttpPort {
+                listener,
+                tls: None,
+            };
+            let serving = tokio::spawn(serve_pages(port, pages, bounds, stopped));
+            Self {
+                address,
+                stop,
+                serving,
+            }
+        }
+
+        async fn asked(&self, request: &[u8]) -> TcpStream {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            stream.write_all(request).await.unwrap();
+            stream
+        }
+
+        async fn end(self) {
+            self.stop.cancel();
+            self.serving.await.unwrap().unwrap();
+        }
+    }
+
+    async fn is_answered(mut asking: TcpStream) {
         let mut answer = String::new();
-        let mut asking = TcpStream::connect(address).await.unwrap();
-        let request = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        asking.write_all(request).await.unwrap();
         asking.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn who_takes_too_long_to_ask_is_cut_off_and_others_are_served() {
+        let port = Served::within(Bounds {
+            header_time: Duration::from_millis(500),
+            ..BOUNDS
+        });
+        let port = port.await;
+        let slow = port.asked(b"GET /livez HTTP/1.1\r\nHost: ").await;
+        let silent = port.asked(b"").await;
+        is_answered(port.asked(LAST).await).await;
         // Both end although their callers neither ask nor go.
-        for stream in [&mut slow, &mut silent] {
+        for mut stream in [slow, silent] {
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).await.unwrap();
             assert!(!rest.starts_with(b"HTTP/1.1 200"));
         }
-        stop.cancel();
-        serving.await.unwrap().unwrap();
+        port.end().await;
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_the_bound_waits_until_another_ends() {
+        let port = Served::within(Bounds {
+            connections: 1,
+            ..BOUNDS
+        });
+        let port = port.await;
+        let mut first = port.asked(b"").await;
+        let second = port.asked(LAST).await;
+        // Long enough for two to be served.
+        for _ in 0..8 {
+            let request = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+            first.write_all(request).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"alive\n") {
+                assert_ne!(first.read_buf(&mut answer).await.unwrap(), 0);
+            }
+        }
+        let waiting = second.try_read(&mut [0]).unwrap_err();
+        assert_eq!(waiting.kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        is_answered(second).await;
+        port.end().await;
     }
 }

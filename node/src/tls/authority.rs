@@ -128,6 +128,15 @@ impl Authority {
         self.sign(params)
     }
 
+    /// Signs the certificate of a server that is no node.
+    #[cfg(test)]
+    pub(super) fn server(&self, name: &str, hosts: &[String], life: Life) -> Result<Issued, Error> {
+        let mut params = params(name, life)?;
+        params.subject_alt_names = CertificateParams::new(hosts)?.subject_alt_names;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(params)
+    }
+
     fn sign(&self, mut params: CertificateParams) -> Result<Issued, Error> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;

@@ -5,8 +5,8 @@ use helve_proto::{
     command::v1::{Command, command::Operation},
     v1::{
         BatchRetrieveReply, BatchStoreRequest, Committed, GetReply, KeyRecord, MintOperation,
-        MintRequest, Operation as Part, OperationReply, RecordInfo, RetrievedKey, StoreItem,
-        TransactReply, TransactRequest, operation, transact_reply,
+        MintRequest, Operation as Part, OperationReply, RecordInfo, RetrieveReply, RetrievedKey,
+        StoreItem, StoreRequest, TransactReply, TransactRequest, operation, transact_reply,
     },
 };
 use helve_seal::{Keyring, SEAL_BYTES, Secret};
@@ -167,6 +167,56 @@ fn what_a_transaction_took_is_an_error_if_it_was_emptied_and_what_it_wrote_is_no
         matches!(emptied, Err(OpenError::Damaged { .. })),
         "{emptied:?}"
     );
+}
+
+#[test]
+fn a_keys_value_opens_for_its_tenant_and_its_owner_alone() {
+    let vault = vault(&[1], 0);
+    let store = command(Operation::Store(StoreRequest {
+        owner: "ada".into(),
+        key: "a".into(),
+        value: "tea".into(),
+        ..StoreRequest::default()
+    }));
+    let stored = vault.sealed(&store).unwrap().unwrap();
+    let Some(Operation::Store(request)) = stored.operation else {
+        panic!("not a store")
+    };
+    let opened = |tenant, owner: &str| {
+        let info = RecordInfo {
+            name: "a".into(),
+            owner: owner.into(),
+            sealed_under: stored.sealed_under.clone(),
+            ..RecordInfo::default()
+        };
+        let mut reply = RetrieveReply {
+            record: Some(KeyRecord {
+                info: Some(info),
+                value: request.value.clone(),
+            }),
+            ..RetrieveReply::default()
+        };
+        let opened = vault.open(&mut reply, |_| Asked::Values, tenant, |_| None);
+        opened.map(|()| reply.record.unwrap().value)
+    };
+    assert_eq!(opened("default", "ada"), Ok("tea".into()));
+    for (tenant, owner) in [("other", "ada"), ("default", "bob")] {
+        let error = opened(tenant, owner);
+        assert!(
+            matches!(error, Err(OpenError::Damaged { .. })),
+            "{tenant} {owner}"
+        );
+    }
+}
+
+#[test]
+fn one_value_is_sealed_with_another_salt_and_nonce_each_time() {
+    let vault = vault(&[1], 0);
+    let [one, other] = [(); 2].map(|()| minted(&vault, b"tea").value);
+    // Behind the version, as the head of the crate that seals says.
+    for random in [1..17, 17..29] {
+        assert_ne!(one[random.clone()], other[random]);
+    }
 }
 
 #[test]

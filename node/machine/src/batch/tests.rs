@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{Batch, View};
-use crate::fault::Fault;
+use crate::{fault::Fault, layout::Group};
 
 struct Rows(BTreeMap<Bytes, Bytes>);
 
@@ -77,5 +77,24 @@ fn a_range_merges_what_is_written_with_what_stands() {
             batch.get(&key(number)).unwrap(),
             expected.get(&key(number)).unwrap()
         );
+    }
+}
+
+#[test]
+fn what_the_batch_wrote_wins_over_a_held_row_whichever_came_first() {
+    let group = Group(1);
+    let rows = [group.clock(), group.feature_level(), group.sealing()];
+    let stands = rows.clone().map(|key| (key, Bytes::from("old")));
+    let mut batch = Batch::new(Rows(stands.into()));
+    let [replaced, deleted, untouched] = rows;
+    batch.put(replaced.clone(), Bytes::from("new"));
+    batch.hold(group).unwrap();
+    batch.delete(deleted.clone());
+    for (key, wanted) in [
+        (replaced, Some("new")),
+        (deleted, None),
+        (untouched, Some("old")),
+    ] {
+        assert_eq!(batch.get(&key).unwrap(), wanted.map(Bytes::from), "{key:?}");
     }
 }

@@ -96,6 +96,20 @@ fn files_are_put_aside_when_they_are_large_and_the_chain_goes_through_them() {
 }
 
 #[test]
+fn the_file_and_those_that_were_put_aside_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut log = Log::new();
+    log.settings.size_bytes = 1;
+    log.write(2);
+    let files = log.files();
+    assert!(files.len() > 1, "{files:?}");
+    for file in files {
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+}
+
+#[test]
 fn no_more_files_are_kept_than_asked_for_and_the_log_says_which_went() {
     let mut log = Log::new();
     (log.settings.size_bytes, log.settings.keep) = (1, 2);

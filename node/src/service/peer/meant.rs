@@ -110,3 +110,48 @@ pub(super) fn until_ended<T: Send + 'static>(
     });
     answers.chain(end.filter_map(std::future::ready)).boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::node::Alone;
+
+    #[tokio::test]
+    async fn nobody_speaks_under_anothers_id_and_a_leader_hears_only_members() {
+        let Alone { consensus, .. } = &Alone::start().await;
+        let us = consensus.identity();
+        let (own_id, own) = (us.node_id(), us.record());
+        let members = BTreeMap::from([(own_id, own.clone())]);
+        consensus.initialize(members).await.unwrap();
+        consensus
+            .wait_leading(|leading| leading.here)
+            .await
+            .unwrap();
+        let refusal = |from, from_uuid: &str, sender| {
+            let header = PeerHeader {
+                from,
+                from_uuid: from_uuid.to_owned(),
+                ..us.header(own_id, &own.uuid)
+            };
+            let checked = check(us, consensus, Some(&header), sender);
+            checked.err().map(|status| status.message().to_owned())
+        };
+        let uuid = "of-another".to_owned();
+        let impostor = PeerRefusal::Impostor {
+            id: own_id,
+            uuid: uuid.clone(),
+        };
+        let stranger = PeerRefusal::NoMember {
+            id: 9,
+            uuid: uuid.clone(),
+        };
+        for sender in [Sender::Anyone, Sender::Member] {
+            assert_eq!(refusal(own_id, &own.uuid, sender), None);
+            assert_eq!(refusal(own_id, &uuid, sender), Some(impostor.to_string()));
+        }
+        let refused = refusal(9, &uuid, Sender::Member);
+        assert_eq!(refused, Some(stranger.to_string()));
+    }
+}

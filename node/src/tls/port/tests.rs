@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use tokio::io::duplex;
+use rustls::{HandshakeKind, pki_types::ServerName, server::ServerSessionMemoryCache};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
@@ -46,6 +47,12 @@ impl House {
     fn node(&self, name: &str) {
         let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let issued = self.authority.node(name, &hosts, Life::of(YEAR));
+        self.put(name, &issued.unwrap());
+    }
+
+    fn server(&self, name: &str) {
+        let hosts = ["localhost".to_owned()];
+        let issued = self.authority.server(name, &hosts, Life::of(YEAR));
         self.put(name, &issued.unwrap());
     }
 
@@ -133,7 +140,7 @@ fn new_files_are_taken_up_and_broken_ones_leave_the_old_in_use() {
 /// Whether a node with this certificate comes in at the port, which is called by this name.
 async fn comes_in(port: &PortTls, dial: Arc<ClientConfig>, name: &str) -> Result<(), String> {
     let (near, far) = duplex(1 << 14);
-    let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
     let accepting = TlsAcceptor::from(port.server()).accept(far);
     let connecting = TlsConnector::from(dial).connect(name, near);
     let (accepted, connected) = tokio::join!(accepting, connecting);
@@ -162,6 +169,70 @@ async fn a_peer_is_let_in_by_a_nodes_certificate_of_the_same_ca_alone() {
     let caller = dial(&house, "caller");
     let refused = comes_in(&port, caller, "localhost").await.unwrap_err();
     assert!(refused.contains("NoNode"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_node_connects_to_no_server_of_its_ca_that_is_no_node() {
+    let house = House::new();
+    house.node("a");
+    house.server("shop");
+    let shop = PortTls::read(house.port("shop")).unwrap();
+    let dial = PortTls::read(house.port("a")).unwrap().dial().unwrap();
+    let refused = comes_in(&shop, dial, "localhost").await.unwrap_err();
+    assert!(refused.contains("NoNode"), "{refused}");
+}
+
+/// How the second of two connections between the same two began.
+async fn second(server: &Arc<ServerConfig>, client: &Arc<ClientConfig>) -> Option<HandshakeKind> {
+    let mut kind = None;
+    for _ in 0..2 {
+        let (near, far) = duplex(1 << 14);
+        let accepting = TlsAcceptor::from(Arc::clone(server)).accept(far);
+        let name = ServerName::try_from("localhost").unwrap();
+        let connecting = TlsConnector::from(Arc::clone(client)).connect(name, near);
+        let (mut accepted, mut connected) = tokio::try_join!(accepting, connecting).unwrap();
+        // What a session is resumed by comes behind the handshake.
+        accepted.write_u8(7).await.unwrap();
+        accepted.flush().await.unwrap();
+        assert_eq!(connected.read_u8().await.unwrap(), 7);
+        kind = connected.get_ref().1.handshake_kind();
+    }
+    kind
+}
+
+/// The same server, if it resumed sessions.
+fn lax(server: &ServerConfig) -> Arc<ServerConfig> {
+    let mut lax = server.clone();
+    lax.session_storage = ServerSessionMemoryCache::new(8);
+    lax.send_tls13_tickets = 1;
+    Arc::new(lax)
+}
+
+#[tokio::test]
+async fn no_session_is_resumed_if_only_the_other_end_would() {
+    let house = House::new();
+    house.node("a");
+    let port = PortTls::read(house.port("a")).unwrap();
+    let dial = port.dial().unwrap();
+    let mut keen = ClientConfig::clone(&dial);
+    keen.resumption = Resumption::in_memory_sessions(8);
+    let Trust::Nodes(ca) = house.port("a").trust else {
+        panic!("no port for nodes")
+    };
+    let old = ClientConfig::builder_with_provider(ring::default_provider().into())
+        .with_protocol_versions(&[&TLS12])
+        .unwrap()
+        .with_root_certificates(roots(&ca).unwrap())
+        .with_no_client_auth();
+    for (server, keen) in [(port.server(), keen), (port.http(), old)] {
+        let keen = Arc::new(keen);
+        assert_eq!(second(&server, &keen).await, Some(HandshakeKind::Full));
+        // So that it is the server which had refused.
+        let resumed = second(&lax(&server), &keen).await;
+        assert_eq!(resumed, Some(HandshakeKind::Resumed));
+    }
+    let dialled = second(&lax(&port.server()), &dial).await;
+    assert_eq!(dialled, Some(HandshakeKind::Full));
 }
 
 #[test]

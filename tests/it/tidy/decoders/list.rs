@@ -278,7 +278,7 @@ pub(super) const ELSEWHERE: [(&str, &str); 10] = [
         "a_snapshot_that_a_peer_makes_up_is_refused_or_is_what_its_manifest_says",
     ),
     (
-        "node/src/service/exchange.rs",
+        "node/src/service/exchange/tests.rs",
         "a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlines",
     ),
     (

@@ -1,0 +1,133 @@
+//! Tests of batches, of their bounds, and of callers who do not read.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use helve_proto::v1::{GetRequest, TakeRequest, TokenGrant, TokenRole};
+use proptest::prelude::*;
+use tokio::time::sleep;
+
+use super::*;
+use crate::{
+    config::TokenHash,
+    node::Alone,
+    properties::{bytes_like, check},
+    service::{credential::Credential, rules},
+};
+
+#[test]
+fn a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlines() {
+    let get = GetRequest {
+        store: "cart".to_owned(),
+        id: "cart-1".to_owned(),
+        ..GetRequest::default()
+    };
+    let take = TakeRequest {
+        store: "cart".to_owned(),
+        id: "cart-1".to_owned(),
+        ..TakeRequest::default()
+    };
+    let call = |call| ExchangeCall {
+        correlation_id: 7,
+        timeout_ms: 5_000,
+        call: Some(call),
+    };
+    let calls = vec![call(Call::Get(get)), call(Call::Take(take))];
+    let real = ExchangeRequest { calls }.encode_to_vec();
+    let now = Instant::now();
+    check(&bytes_like(vec![real]), |bytes| {
+        let Ok(batch) = ExchangeRequest::decode(bytes.as_slice()) else {
+            return Ok(());
+        };
+        let again = ExchangeRequest::decode(batch.encode_to_vec().as_slice());
+        prop_assert_eq!(again.as_ref(), Ok(&batch));
+        for call in batch.calls {
+            let deadline = deadline_after(call.timeout_ms, now);
+            prop_assert!(deadline >= now && deadline <= now + limits::DEADLINE_MAX);
+            if let Some(call) = call.call {
+                prop_assert!(rules::of(path(&call)).is_some(), "{}", path(&call));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[tokio::test]
+async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
+    let max = limits::EXCHANGE_CALLS_IN_FLIGHT_MAX;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let mut calls = Calls::default();
+    for id in 0..2 * max - 1 {
+        let begun = Arc::clone(&begun);
+        let call = async move {
+            begun.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            ExchangeAnswer {
+                correlation_id: id as u64,
+                answer: None,
+            }
+        };
+        calls.waiting.push_back(call.boxed());
+    }
+    let mut answered = 0;
+    while calls.next().await.is_some() {
+        answered += 1;
+        let under_way = begun.load(Ordering::Relaxed) - answered;
+        assert!(under_way <= max, "{under_way} calls are under way");
+    }
+    assert_eq!(
+        (answered, begun.load(Ordering::Relaxed)),
+        (2 * max - 1, 2 * max - 1)
+    );
+}
+
+/// As many calls as there are answers in so many batches, each answered at once.
+fn answered(batches: usize) -> Calls {
+    let answer = || future::ready(ExchangeAnswer::default()).boxed();
+    let count = batches * limits::EXCHANGE_BATCH_ANSWERS_MAX;
+    let waiting = std::iter::repeat_with(answer).take(count).collect();
+    Calls {
+        waiting,
+        ..Calls::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_whose_answers_nobody_reads_and_goes_on_if_they_are_read_late() {
+    let (out, _unread) = mpsc::channel(1);
+    let began = Instant::now();
+    let ended = drain(&mut answered(2), &out).await;
+    assert!(matches!(ended, Err(Failure::Ambiguous { .. })), "{ended:?}");
+    let waited = began.elapsed().as_secs();
+    assert_eq!(waited, limits::EXCHANGE_STALL_MAX.as_secs());
+    let (out, mut replies) = mpsc::channel(1);
+    let reading = async {
+        for _ in 0..4 {
+            sleep(limits::EXCHANGE_STALL_MAX / 2).await;
+            replies.recv().await.unwrap();
+        }
+    };
+    let mut calls = answered(4);
+    let (ended, ()) = tokio::join!(drain(&mut calls, &out), reading);
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_call_of_a_stream_that_is_turned_away_has_a_line_that_says_who_and_why() {
+    let node = Alone::start().await;
+    let grant = TokenGrant {
+        tenant: "acme".to_owned(),
+        role: TokenRole::Reader.into(),
+        principal: "shop".to_owned(),
+        ..TokenGrant::default()
+    };
+    let reader = Caller::of_token(Credential::Token(TokenHash::of("hlv_")), grant);
+    let take = ExchangeCall {
+        call: Some(Call::Take(TakeRequest::default())),
+        ..ExchangeCall::default()
+    };
+    let services = Arc::clone(&node.services);
+    let refused = answer(services, (reader, None), take, Instant::now()).await;
+    assert!(matches!(refused.answer, Some(Answer::Error(_))));
+    let line = ["/helve.v1.HandleService/Take", "acme", "shop", "DENIED"];
+    assert_eq!(node.recorded(), [line]);
+}
