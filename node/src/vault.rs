@@ -21,7 +21,7 @@ use std::sync::{
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use helve_machine::sealing::sealing;
+use helve_machine::{View, sealing::sealing};
 use helve_proto::command::v1::SealingRow;
 use helve_seal::{KeyId, Keyring, Place, primitives};
 use tokio::{
@@ -263,21 +263,19 @@ pub enum Holding {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn read_rows(state: &StateDb) -> Result<(Option<SealingRow>, Holding), StorageError> {
+pub fn read_rows(rows: &impl View) -> Result<(Option<SealingRow>, Holding), StorageError> {
     let damaged = |fault: helve_machine::Fault| {
         StorageError::damaged("the sealing of values", fault.to_string())
     };
-    state.read(|view| {
-        let row = sealing(view, GROUP_ID).map_err(damaged)?;
-        // Whatever is sealed under some key: the first record is enough.
-        let walk = helve_machine::sealing::walk(view, GROUP_ID, b"none", b"", (u64::MAX, 1));
-        let holding = if walk.map_err(damaged)?.found.is_empty() {
-            Holding::Nothing
-        } else {
-            Holding::Values
-        };
-        Ok((row, holding))
-    })
+    let row = sealing(rows, GROUP_ID).map_err(damaged)?;
+    // Whatever is sealed under some key: the first record is enough.
+    let walk = helve_machine::sealing::walk(rows, GROUP_ID, b"none", b"", (u64::MAX, 1));
+    let holding = if walk.map_err(damaged)?.found.is_empty() {
+        Holding::Nothing
+    } else {
+        Holding::Values
+    };
+    Ok((row, holding))
 }
 
 /// Follows what the cluster says; ends with the reason why this node must not serve it.
@@ -291,7 +289,7 @@ pub async fn follow(vault: Arc<Vault>, consensus: Consensus, state: Arc<StateDb>
         let Ok(index) = changed.map(|progress| progress.sealing_state) else {
             return std::future::pending().await;
         };
-        match read_rows(&state) {
+        match state.read(|rows| read_rows(rows)) {
             Ok((row, _)) => {
                 if let Err(refusal) = vault.learn(row) {
                     return refusal;

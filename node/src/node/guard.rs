@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use helve_machine::is_guarded;
+use helve_machine::{View, is_guarded};
 use tokio::time::sleep;
 
 use super::refusal::StartError;
@@ -18,8 +18,8 @@ use crate::{
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Refuses to start without `--auth tokens` on rows that hold tokens, or tenants beyond the default one.
-pub(super) fn check(auth: &Auth, state: &StateDb) -> Result<(), StartError> {
-    if *auth != Auth::None || !has_guards(state)? {
+pub(super) fn check(auth: &Auth, rows: &impl View) -> Result<(), StartError> {
+    if *auth != Auth::None || !has_guards(rows)? {
         return Ok(());
     }
     let refusal = Refusal::new(
@@ -34,7 +34,7 @@ pub(super) fn check(auth: &Auth, state: &StateDb) -> Result<(), StartError> {
 pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<StateDb>) {
     let mut applied = consensus.applied();
     loop {
-        match has_guards(&state) {
+        match state.read(|rows| has_guards(rows)) {
             Ok(true) => return door.shut(),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "whether there are tokens cannot be read"),
@@ -46,7 +46,7 @@ pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<Stat
     }
 }
 
-fn has_guards(state: &StateDb) -> Result<bool, StorageError> {
-    let guarded = state.read(|view| is_guarded(view, GROUP_ID));
+fn has_guards(rows: &impl View) -> Result<bool, StorageError> {
+    let guarded = is_guarded(rows, GROUP_ID);
     guarded.map_err(|fault| StorageError::damaged("tokens and tenants", fault.to_string()))
 }

@@ -3,10 +3,11 @@
 #[cfg(test)]
 pub(super) mod alone;
 mod beside;
+mod rows;
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -21,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Addresses, Node, Tasks,
     background::Background,
-    guard,
     listeners::{ClientPorts, Listeners, serve_clients, serve_peers},
     refusal::StartError,
     waiting::WaitingRoom,
@@ -44,7 +44,7 @@ use crate::{
         identity::{Identity, REMOVED},
         log_store::{LogStore, PurgeGate},
         state_machine::StateMachine,
-        strangers::{self, Misplaced},
+        strangers,
     },
     read_index::Reader,
     runtime::OwnRuntime,
@@ -56,11 +56,9 @@ use crate::{
     storage::{
         checkpoint::Snapshots,
         data_dir::{DataDir, NodeIdentity},
-        error::StorageError,
-        options::StateOptions,
         state_db::StateDb,
     },
-    vault::{self, Members, Switch, Vault},
+    vault::{Members, Switch, Vault},
 };
 
 /// What a node has on disk.
@@ -88,12 +86,9 @@ impl Storage {
         let gate = PurgeGate::default();
         let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
         let known = data_dir.identity().clone();
-        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
-        check_level(&state, data_dir.path())?;
-        guard::check(&config.auth, &state)?;
+        let state = StateDb::open(data_dir.path(), config.tuning.rows)?;
         let vault = Vault::new(config.data_keys.clone(), config.keyring.clone());
-        let (sealing, holding) = vault::read_rows(&state)?;
-        vault.check_start(sealing, holding)?;
+        rows::check(config, &vault, &log, &state)?;
         let has_rows = state.applied()?.is_some();
         if log.is_pristine() && (has_rows || !known.cluster_id.is_empty()) {
             return Err(StartError::LogGone(config.data_dir.clone()));
@@ -111,18 +106,6 @@ impl Storage {
             data_dir: Arc::new(Mutex::new(data_dir)),
         })
     }
-}
-
-/// Rows of a newer version are not for this one, whoever leads.
-fn check_level(state: &StateDb, path: &Path) -> Result<(), StartError> {
-    let needed = state.read(|view| helve_machine::feature_level(view, GROUP_ID));
-    let needed = needed.map_err(|e| StorageError::damaged("the feature level", e.to_string()))?;
-    let supported = level::supported();
-    if needed > supported {
-        let too_old = Misplaced::TooOld { needed, supported };
-        return Err(StartError::misplaced(path, too_old));
-    }
-    Ok(())
 }
 
 pub(super) async fn start(config: Config) -> Result<Node, StartError> {

@@ -147,6 +147,18 @@ impl LogStore {
         synced.await.map_err(|_| StorageError::Stopped)
     }
 
+    /// The beginning of what the log holds from this entry on, as the disk has it; empty at its end. Blocks.
+    ///
+    /// # Errors
+    /// If an entry is missing or damaged, or the engine fails.
+    pub fn stored(&self, from: u64) -> Result<Vec<Entry>, StorageError> {
+        let entries = self.0.log.read(from..u64::MAX, LOG_PAGE_BYTES_MAX)?;
+        entries
+            .into_iter()
+            .map(|(entry, _)| decode(entry))
+            .collect()
+    }
+
     /// The last entry that memory does not hold, so that reading it takes the disk; 0 if there is none.
     #[must_use]
     pub fn on_disk_only(&self) -> u64 {

@@ -11,6 +11,7 @@ pub mod bootstrap;
 pub mod change;
 pub mod codec;
 mod compaction;
+pub mod foresight;
 pub mod identity;
 pub mod log_store;
 pub mod membership;

@@ -2,46 +2,36 @@
 //!
 //! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
 
+mod rows;
+
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError, mpsc as blocking},
+    sync::{Arc, Mutex, mpsc as blocking},
     thread,
 };
 
-use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
-use helve_machine::{
-    Batch, Context, Fault, View,
-    planted::{self, Plant},
-};
-use helve_proto::{
-    command::v1::{Command, Outcome, outcome::Outcome as Kind},
-    peer::v1 as proto,
-};
+use helve_machine::planted::{self, Plant};
+use helve_proto::command::v1::Outcome;
 use openraft::{
     OptionalSend,
     alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
     storage::{ApplyResponder, EntryResponder, RaftStateMachine},
 };
-use prost::Message;
 use tokio::sync::{oneshot, watch};
 
+use self::rows::{Chunk, Rows};
 use super::{
     codec,
     identity::Identity,
     log_store::{LogStore, PurgeGate},
     snapshot::SnapshotBuilder,
-    types::{Applied, Payload, TypeConfig},
+    types::{Applied, TypeConfig},
 };
-use crate::{
-    failpoint::{self, Failpoint},
-    limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX, GROUP_ID},
-    stamp,
-    storage::{
-        checkpoint::{SnapshotDir, Snapshots},
-        data_dir::DataDir,
-        state_db::StateDb,
-    },
+use crate::storage::{
+    checkpoint::{SnapshotDir, Snapshots},
+    data_dir::DataDir,
+    state_db::StateDb,
 };
 
 /// How far this node's rows have come.
@@ -61,19 +51,10 @@ pub struct Progress {
 
 type Responder = Option<ApplyResponder<TypeConfig>>;
 
-#[derive(Default)]
-struct Chunk {
-    commands: Vec<(u64, Bytes)>,
-    last: Option<proto::LogId>,
-    membership: Option<proto::StoredMembership>,
-    bytes: usize,
-    entries: usize,
-}
-
 struct Work {
     chunk: Chunk,
-    /// When the first row is due that stands before the chunk is applied.
-    next_deadline_ms: Option<u64>,
+    /// How far the rows are before it.
+    before: Progress,
     done: oneshot::Sender<io::Result<(Vec<Outcome>, Progress)>>,
 }
 
@@ -85,13 +66,6 @@ pub struct StateMachine {
     gate: PurgeGate,
     applier: blocking::Sender<Work>,
     applied: watch::Sender<Progress>,
-}
-
-/// What the apply thread works on.
-struct Rows {
-    state: Arc<StateDb>,
-    identity: Arc<Identity>,
-    data_dir: Arc<Mutex<DataDir>>,
 }
 
 impl StateMachine {
@@ -108,11 +82,7 @@ impl StateMachine {
         gate: PurgeGate,
     ) -> io::Result<Self> {
         state.sync().map_err(io::Error::other)?;
-        let rows = Arc::new(Rows {
-            state,
-            identity,
-            data_dir,
-        });
+        let rows = Arc::new(Rows::new(state, identity, data_dir));
         rows.note_name()?;
         let progress = rows.progress()?;
         gate.advance(progress.index);
@@ -122,7 +92,7 @@ impl StateMachine {
             .name("helve-apply".to_owned())
             .spawn(move || {
                 while let Ok(work) = work.recv() {
-                    let applied = worker.apply(work.chunk, work.next_deadline_ms);
+                    let applied = worker.apply(work.chunk, work.before);
                     // Nobody waits for it only when consensus has stopped.
                     let _ = work.done.send(applied);
                 }
@@ -156,7 +126,7 @@ impl StateMachine {
         let gone = || io::Error::other("the apply thread stopped");
         let work = Work {
             chunk,
-            next_deadline_ms: self.applied.borrow().next_deadline_ms,
+            before: *self.applied.borrow(),
             done,
         };
         self.applier.send(work).map_err(|_| gone())?;
@@ -168,141 +138,6 @@ impl StateMachine {
             }
         }
         Ok(())
-    }
-}
-
-impl Rows {
-    fn progress(&self) -> io::Result<Progress> {
-        self.state.read(|view| {
-            let applied = view.applied().map_err(io::Error::other)?;
-            let index = applied.map_or(0, |id| id.index);
-            let next_deadline_ms = helve_machine::next_deadline(view, GROUP_ID);
-            let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
-            progress(index, view, next_deadline_ms).map_err(io::Error::other)
-        })
-    }
-
-    /// One chunk, one write. Outcomes are one for each entry; those without a command have the default one.
-    fn apply(
-        &self,
-        chunk: Chunk,
-        next_deadline_ms: Option<u64>,
-    ) -> io::Result<(Vec<Outcome>, Progress)> {
-        let Some(last) = chunk.last else {
-            return Ok((Vec::new(), self.progress()?));
-        };
-        let mut outcomes = Vec::with_capacity(chunk.entries);
-        let (rows, progress) = self.state.read_to_write(|view| -> io::Result<_> {
-            let mut batch = Batch::new(view);
-            for (index, command) in chunk.commands {
-                if command.is_empty() {
-                    outcomes.push(Outcome::default());
-                    continue;
-                }
-                let mut command = Command::decode(command).map_err(io::Error::other)?;
-                if planted::is(Plant::LocalClock) {
-                    command.proposed_at_ms = stamp::wall_ms();
-                }
-                let context = Context {
-                    group_id: GROUP_ID,
-                    index,
-                };
-                let outcome = helve_machine::apply(&context, &command, &mut batch);
-                let outcome = outcome.map_err(io::Error::other)?;
-                self.note(&outcome)?;
-                outcomes.push(outcome);
-            }
-            let next_deadline_ms = batch.next_deadline(GROUP_ID, next_deadline_ms);
-            let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
-            let progress = progress(last.index, &batch, next_deadline_ms);
-            let progress = progress.map_err(io::Error::other)?;
-            Ok((batch.finish().map_err(io::Error::other)?, progress))
-        })?;
-        failpoint::pass(Failpoint::ApplyBeforeWrite);
-        let written = self.state.write(rows, &last, chunk.membership.as_ref());
-        written.map_err(io::Error::other)?;
-        failpoint::pass(Failpoint::ApplyAfterWrite);
-        if is_joint(chunk.membership.as_ref()) {
-            failpoint::pass(Failpoint::JointApplied);
-        }
-        Ok((outcomes, progress))
-    }
-
-    /// The cluster's name is also kept where a start finds it before any row.
-    fn note(&self, outcome: &Outcome) -> io::Result<()> {
-        if let Some(Kind::SetClusterId(set)) = &outcome.outcome {
-            self.name_cluster(set.cluster_id.clone())?;
-        }
-        Ok(())
-    }
-
-    /// What the rows say of the cluster's name goes to the data directory, which a crash may have kept from hearing it.
-    fn note_name(&self) -> io::Result<()> {
-        let name = self
-            .state
-            .read(|view| helve_machine::cluster_id(view, GROUP_ID));
-        match name.map_err(io::Error::other)? {
-            Some(cluster_id) => self.name_cluster(cluster_id),
-            None => Ok(()),
-        }
-    }
-
-    fn name_cluster(&self, cluster_id: String) -> io::Result<()> {
-        let mut data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
-        if data_dir.identity().cluster_id == cluster_id {
-            return Ok(());
-        }
-        let assigned = data_dir.assign(self.identity.node_id(), &cluster_id);
-        assigned.map_err(io::Error::other)?;
-        self.identity.set_cluster_id(cluster_id);
-        Ok(())
-    }
-}
-
-/// In the middle of a change of members: both the old voters and the new ones have to agree.
-fn is_joint(stored: Option<&proto::StoredMembership>) -> bool {
-    let membership = stored.and_then(|stored| stored.membership.as_ref());
-    membership.is_some_and(|membership| membership.configs.len() > 1)
-}
-
-fn progress(
-    index: u64,
-    view: &impl View,
-    next_deadline_ms: Option<u64>,
-) -> Result<Progress, Fault> {
-    let sealing = helve_machine::sealing::sealing(view, GROUP_ID)?;
-    Ok(Progress {
-        index,
-        clock_ms: helve_machine::clock(view, GROUP_ID)?,
-        next_deadline_ms,
-        feature_level: helve_machine::feature_level(view, GROUP_ID)?,
-        sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
-    })
-}
-
-impl Chunk {
-    fn is_full(&self) -> bool {
-        self.entries >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
-    }
-
-    fn push(&mut self, entry: super::types::Entry) {
-        self.entries += 1;
-        let log_id = codec::log_id_to_proto(&entry.log_id);
-        let index = log_id.index;
-        let command = match entry.payload {
-            Payload::Normal(proposal) => proposal.command,
-            Payload::Blank => Bytes::new(),
-            Payload::Membership(membership) => {
-                self.membership = Some(proto::StoredMembership {
-                    log_id: Some(log_id),
-                    membership: Some(codec::membership_to_proto(&membership)),
-                });
-                Bytes::new()
-            }
-        };
-        self.bytes += command.len();
-        self.commands.push((index, command));
-        self.last = Some(log_id);
     }
 }
 

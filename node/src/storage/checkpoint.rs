@@ -1,7 +1,7 @@
 //! Snapshots of the state, for peers that lag too far behind the log: a RocksDB checkpoint with a manifest that names every file, its
 //! size and its checksum. The newest is kept in `snapshots/snap-<index>/`.
 
-mod tries;
+mod manifest;
 
 use std::{
     fs::{self, File},
@@ -14,14 +14,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use helve_proto::peer::v1::{SnapshotChunk, SnapshotFile, SnapshotManifest};
+use helve_proto::peer::v1::{SnapshotChunk, SnapshotManifest};
 use prost::Message;
-use rocksdb::{DB, checkpoint::Checkpoint};
+use rocksdb::checkpoint::Checkpoint;
 
+pub(super) use self::manifest::write_manifest;
 use super::{
     durable_file,
     error::StorageError,
-    options::{self, META, ROWS},
     snapshot_writer::SnapshotWriter,
     state_db::{self, StateDb},
 };
@@ -34,7 +34,6 @@ pub(crate) const ENGINE: &str = "rocksdb-11";
 pub(super) const MANIFEST_NAME: &str = "snapshot.pb";
 const PREFIX: &str = "snap-";
 const UNFINISHED_PREFIX: &str = "tmp-";
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// The snapshots of one node. All calls block.
 #[derive(Debug)]
@@ -55,6 +54,8 @@ struct Inner {
     path: Mutex<PathBuf>,
     /// It is the newest one, and outlives the process.
     kept: AtomicBool,
+    /// Which state it was taken of, if this process took it.
+    generation: Option<u64>,
 }
 
 impl Snapshots {
@@ -102,7 +103,8 @@ impl Snapshots {
         lock(&self.current).clone()
     }
 
-    /// Takes a snapshot of the state as it is, durably, and makes it the newest. Applying may go on meanwhile.
+    /// Takes a snapshot of the state as it is, durably, and makes it the newest. What it holds is durable in the state, too. Applying may
+    /// go on meanwhile.
     ///
     /// # Errors
     /// If the engine or the disk fails.
@@ -115,18 +117,17 @@ impl Snapshots {
         let generation = state.generation();
         let db = &generation.db;
         // First without holding anything up; what the checkpoint then flushes is what was written since.
-        let families = [state_db::family(db, ROWS), state_db::family(db, META)];
-        let flushed = db.flush_cfs_opt(
-            &[&families[0], &families[1]],
-            &rocksdb::FlushOptions::default(),
-        );
-        flushed.map_err(StorageError::engine("flush the state"))?;
-        tries::checkpoint(|| Checkpoint::new(db)?.create_checkpoint(&path))
+        state_db::flush(db)?;
+        Checkpoint::new(db)
+            .and_then(|checkpoint| checkpoint.create_checkpoint(&path))
             .map_err(StorageError::engine("take a checkpoint"))?;
         failpoint::pass(Failpoint::BuildCheckpointed);
-        let manifest = describe(&path, state)?;
+        let number = Some(generation.number);
+        let before = self.current().filter(|it| it.0.generation == number);
+        let known = before.as_ref().map_or(&[][..], |it| &it.manifest().files);
+        let manifest = manifest::describe(&path, state.options(), known)?;
         failpoint::pass(Failpoint::BuildDescribed);
-        self.publish(&SnapshotDir::unfinished(manifest, path))
+        self.publish(&SnapshotDir::new(manifest, path, number))
     }
 
     /// Begins to receive a snapshot that a peer describes so.
@@ -166,10 +167,15 @@ impl Snapshots {
 impl SnapshotDir {
     /// A snapshot that goes with its last clone, unless it is published.
     pub(super) fn unfinished(manifest: SnapshotManifest, path: PathBuf) -> Self {
+        Self::new(manifest, path, None)
+    }
+
+    fn new(manifest: SnapshotManifest, path: PathBuf, generation: Option<u64>) -> Self {
         Self(Arc::new(Inner {
             manifest,
             path: Mutex::new(path),
             kept: AtomicBool::new(false),
+            generation,
         }))
     }
 
@@ -296,71 +302,6 @@ impl Iterator for SnapshotChunks {
     }
 }
 
-/// Writes the manifest of a fresh checkpoint, and makes all of it durable.
-fn describe(path: &Path, state: &StateDb) -> Result<SnapshotManifest, StorageError> {
-    // What the checkpoint itself says: entries that were applied while it was taken may be in it.
-    let (last_log_id, membership) = {
-        let options = state.options();
-        let families = options::state_families(options);
-        let db =
-            DB::open_cf_descriptors_read_only(&options::state_db(options), path, families, false)
-                .map_err(StorageError::engine("open the checkpoint"))?;
-        (
-            state_db::read_applied(&db)?,
-            state_db::read_membership(&db)?,
-        )
-    };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(StorageError::io("read", path))? {
-        let entry = entry.map_err(StorageError::io("read", path))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if is_content(&name) {
-            files.push(describe_file(&entry.path(), name)?);
-        } else {
-            fs::remove_file(entry.path()).map_err(StorageError::io("remove", &entry.path()))?;
-        }
-    }
-    files.sort_by(|a, b| a.name.cmp(&b.name));
-    let manifest = SnapshotManifest {
-        format: FORMAT,
-        engine: ENGINE.to_owned(),
-        last_log_id,
-        membership,
-        files,
-    };
-    write_manifest(path, &manifest)?;
-    Ok(manifest)
-}
-
-fn describe_file(path: &Path, name: String) -> Result<SnapshotFile, StorageError> {
-    let mut file = File::open(path).map_err(StorageError::io("open", path))?;
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let (mut size_bytes, mut crc32c) = (0, 0);
-    loop {
-        let read = file
-            .read(&mut buffer)
-            .map_err(StorageError::io("read", path))?;
-        if read == 0 {
-            break;
-        }
-        size_bytes += read as u64;
-        crc32c = crc32c::crc32c_append(crc32c, &buffer[..read]);
-    }
-    file.sync_all().map_err(StorageError::io("sync", path))?;
-    Ok(SnapshotFile {
-        name,
-        size_bytes,
-        crc32c,
-    })
-}
-
-/// Writes the manifest beside its files, and makes their directory durable.
-pub(super) fn write_manifest(path: &Path, manifest: &SnapshotManifest) -> Result<(), StorageError> {
-    let manifest_path = path.join(MANIFEST_NAME);
-    durable_file::replace_sealed(&manifest_path, &manifest.encode_to_vec())
-        .map_err(StorageError::io("write", &manifest_path))
-}
-
 fn sync_file(path: &Path) -> Result<(), StorageError> {
     File::open(path)
         .and_then(|file| file.sync_all())
@@ -378,15 +319,6 @@ fn is_immutable(name: &str) -> bool {
     Path::new(name)
         .extension()
         .is_some_and(|extension| extension == "sst")
-}
-
-/// Belongs to the database's content, rather than to a process that had it open.
-fn is_content(name: &str) -> bool {
-    let extension = Path::new(name).extension();
-    let starts = ["MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY"];
-    is_immutable(name)
-        || extension.is_some_and(|extension| extension == "log" || extension == "blob")
-        || starts.iter().any(|start| name.starts_with(start))
 }
 
 /// Whoever panics with one of these locks leaves the content whole.

@@ -1,8 +1,8 @@
 //! How the two databases are configured: for small machines, with everything that grows bounded.
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel,
-    Options, WriteBufferManager,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, Env,
+    LogLevel, Options, WriteBufferManager, WriteOptions,
 };
 
 /// How much memory the state may use.
@@ -17,7 +17,7 @@ pub struct StateOptions {
 impl Default for StateOptions {
     fn default() -> Self {
         Self {
-            block_cache_bytes: 64 << 20,
+            block_cache_bytes: 256 << 20,
             memtable_bytes: 32 << 20,
         }
     }
@@ -34,6 +34,7 @@ pub(super) const ROWS: &str = "rows";
 const LOG_MEMTABLE_BYTES: usize = 16 << 20;
 const LOG_WAL_BYTES_MAX: u64 = 64 << 20;
 const META_MEMTABLE_BYTES: usize = 4 << 20;
+const BYTES_PER_SYNC: u64 = 1 << 20;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// Of a memtable's size: most rows that a command looks for are not there, and a walk of the memtable to learn that costs more than
 /// all else that is done for it.
@@ -50,6 +51,12 @@ fn common() -> Options {
     options.set_keep_log_file_num(2);
     options.set_max_log_file_size(1 << 20);
     options.set_stats_dump_period_sec(0);
+    // Otherwise a file of many megabytes goes to the disk at once when it is finished, and a sync of the log waits behind it.
+    options.set_bytes_per_sync(BYTES_PER_SYNC);
+    // Compaction can wait; calls cannot. Where processors are few it would take a good part of them.
+    let mut env = Env::new().expect("the default environment is always there");
+    env.lower_thread_pool_cpu_priority();
+    options.set_env(&env);
     options
 }
 
@@ -72,14 +79,21 @@ pub(super) fn log_families() -> Vec<ColumnFamilyDescriptor> {
     vec![ColumnFamilyDescriptor::new(LOG, log), meta_family()]
 }
 
-/// The state database: recovery yields all families as of one moment, maybe an earlier one; the log replays the rest.
+/// The state database: what is flushed is all families as of one moment, for there is no write-ahead log to join them again; the
+/// replicated log replays the rest.
 pub(super) fn state_db(options: &StateOptions) -> Options {
     let mut db = common();
-    db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
-    db.set_max_total_wal_size(4 * options.memtable_bytes as u64);
+    db.set_atomic_flush(true);
     let memtables = WriteBufferManager::new_write_buffer_manager(options.memtable_bytes, false);
     db.set_write_buffer_manager(&memtables);
     db
+}
+
+/// How rows are written: to memory alone.
+pub(super) fn unlogged() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.disable_wal(true);
+    options
 }
 
 /// The column families of the state database.

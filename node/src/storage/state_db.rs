@@ -1,7 +1,10 @@
 //! The state database: the machine's rows, and with them, in the same write, which entry they come from.
 //!
 //! It lives in `state-<generation>/`; the file `CURRENT` says which generation counts, and is replaced whole, so that after a crash in
-//! the middle of taking over a snapshot there is the old state or the new one. Nothing is synced as it is applied: the log replays it.
+//! the middle of taking over a snapshot there is the old state or the new one.
+//!
+//! It has no write-ahead log: the replicated log is one, and replays what a crash took. Rows reach the disk when a memtable is flushed,
+//! all families at once, so that what a crash leaves is the state as of one entry.
 
 use std::{
     fs,
@@ -17,7 +20,7 @@ use bytes::Bytes;
 use helve_machine::planted::{self, Plant};
 use helve_proto::peer::v1::{LogId, StoredMembership};
 use prost::Message;
-use rocksdb::{DB, WriteBatch};
+use rocksdb::{DB, FlushOptions, WriteBatch};
 
 use super::{
     checkpoint::SnapshotDir,
@@ -51,7 +54,7 @@ pub(super) struct Generation {
     // Before `remains`: the database is closed before its directory goes.
     pub(super) db: DB,
     remains: Remains,
-    number: u64,
+    pub(super) number: u64,
     recent: Mutex<RecentRows>,
 }
 
@@ -124,7 +127,7 @@ impl StateDb {
         })
     }
 
-    /// Writes rows (`None` removes one) together with the entry that they come from; not synced. For one writer at a time.
+    /// Writes rows (`None` removes one) together with the entry that they come from, to memory. For one writer at a time.
     ///
     /// # Errors
     /// If the engine fails. Nothing was written then.
@@ -155,7 +158,7 @@ impl StateDb {
         if let Some(membership) = membership {
             batch.put_cf(&meta_family, MEMBERSHIP_KEY, membership.encode_to_vec());
         }
-        db.write(batch)
+        db.write_opt(batch, &options::unlogged())
             .map_err(StorageError::engine("write the state"))?;
         generation.recent().note(rows);
         Ok(())
@@ -182,11 +185,7 @@ impl StateDb {
     /// # Errors
     /// If it cannot be. What is durable is unknown then, and stays so: stop the node.
     pub fn sync(&self) -> Result<(), StorageError> {
-        self.current
-            .load_full()
-            .db
-            .flush_wal(true)
-            .map_err(StorageError::engine("sync the state"))
+        flush(&self.current.load_full().db)
     }
 
     /// Replaces the state with a snapshot's, durably. Views that are open go on reading the old one, which is removed behind the last of
@@ -216,10 +215,6 @@ impl StateDb {
             let refused = "its state is not as of the entry that its manifest names".to_owned();
             return Err(StorageError::Snapshot(refused));
         }
-        generation
-            .db
-            .flush_wal(true)
-            .map_err(StorageError::engine("sync the new state"))?;
         // Once the pointer may have been written, only the next start can tell which of the two counts.
         generation.remains.replaced.store(false, Ordering::Release);
         failpoint::pass(Failpoint::InstallBeforeSwitch);
@@ -291,6 +286,13 @@ impl Drop for Remains {
     }
 }
 
+/// Makes all rows that were written durable.
+pub(super) fn flush(db: &DB) -> Result<(), StorageError> {
+    let families = [family(db, ROWS), family(db, META)];
+    db.flush_cfs_opt(&[&families[0], &families[1]], &FlushOptions::default())
+        .map_err(StorageError::engine("flush the state"))
+}
+
 /// Marks a new database with the format; refuses one of a newer format.
 fn check_format(db: &DB) -> Result<(), StorageError> {
     let meta = family(db, META);
@@ -298,8 +300,14 @@ fn check_format(db: &DB) -> Result<(), StorageError> {
         .get_cf(&meta, FORMAT_KEY)
         .map_err(StorageError::engine("read the state"))?;
     let Some(format) = format else {
-        let written = db.put_cf(&meta, FORMAT_KEY, FORMAT.to_be_bytes());
-        return written.map_err(StorageError::engine("write the state"));
+        return db
+            .put_cf_opt(
+                &meta,
+                FORMAT_KEY,
+                FORMAT.to_be_bytes(),
+                &options::unlogged(),
+            )
+            .map_err(StorageError::engine("write the state"));
     };
     match format.try_into().map(u32::from_be_bytes) {
         Ok(found) if found > FORMAT => Err(StorageError::NewerFormat {

@@ -4,7 +4,11 @@ use bytes::Bytes;
 use helve_machine::planted::{self, Plant};
 use rocksdb::{DB, WriteBatch};
 
-use super::{error::StorageError, options::ROWS, state_db};
+use super::{
+    error::StorageError,
+    options::{self, ROWS},
+    state_db,
+};
 use crate::failpoint::{self, Failpoint};
 
 type Row = (Bytes, Option<Bytes>);
@@ -23,8 +27,10 @@ pub(super) fn write_half<'a>(db: &DB, rows: &'a [Row]) -> Result<&'a [Row], Stor
             None => batch.delete_cf(&family, key),
         }
     }
-    db.write(batch)
+    db.write_opt(batch, &options::unlogged())
         .map_err(StorageError::engine("write the state"))?;
+    // A memtable may be flushed at any time, and then a crash leaves the half.
+    state_db::flush(db)?;
     failpoint::pass(Failpoint::ApplyBetweenWrites);
     Ok(rest)
 }

@@ -1,7 +1,7 @@
 //! Tests of `checkpoint`.
 
 use helve_machine::View;
-use helve_proto::peer::v1::{LogId, StoredMembership};
+use helve_proto::peer::v1::{LogId, SnapshotFile, StoredMembership};
 use tempfile::TempDir;
 
 use super::*;
@@ -281,4 +281,37 @@ fn the_newest_whole_snapshot_is_found_after_a_restart() {
         Some(5)
     );
     assert_eq!(node.names(), [name(5)]);
+}
+
+#[test]
+fn a_table_file_is_read_once_for_all_snapshots_of_one_state() {
+    let node = fixture();
+    node.put(5, "apple");
+    let first = node.snapshots.build(&node.state).unwrap();
+    let table = |snapshot: &SnapshotDir| {
+        let mut tables = snapshot.manifest().files.iter();
+        tables
+            .find(|file| is_immutable(&file.name))
+            .unwrap()
+            .clone()
+    };
+    // Read again, it would have another checksum.
+    let path = lock(&first.0.path).join(table(&first).name);
+    let content = fs::read(&path).unwrap();
+    let mut flipped = content.clone();
+    flipped[0] ^= 1;
+    fs::write(&path, flipped).unwrap();
+    node.put(6, "pear");
+    let second = node.snapshots.build(&node.state).unwrap();
+    assert_eq!(table(&second), table(&first));
+    fs::write(&path, content).unwrap();
+
+    // Another state may have other files of these names.
+    node.state.install(&second).unwrap();
+    node.put(7, "plum");
+    let third = node.snapshots.build(&node.state).unwrap();
+    let follower = fixture();
+    let received = follower.receive(&third, |_| ()).unwrap();
+    follower.state.install(&received).unwrap();
+    assert_eq!(follower.get(), Some("plum".into()));
 }

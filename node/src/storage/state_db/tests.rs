@@ -133,6 +133,9 @@ fn an_installed_snapshot_replaces_the_state_across_reopening() {
     assert_eq!(generations_of(&directory), [2]);
     assert_eq!(get(&state, "cart"), Some("new".into()));
     assert_eq!(get(&state, "order"), None);
+    let written = state.read_to_write(|view| (view.get(b"cart"), view.get(b"order")));
+    assert_eq!(written.0.unwrap(), Some("new".into()));
+    assert_eq!(written.1.unwrap(), None, "a row of the state before");
     put(&state, 10, "cart", "newer");
     drop(state);
 
@@ -212,4 +215,47 @@ fn a_state_of_a_newer_format_is_refused() {
     drop(state);
     let opened = StateDb::open(directory.path(), options());
     assert!(matches!(opened, Err(StorageError::NewerFormat { .. })));
+}
+
+/// What a crash would leave now: that is in files.
+fn crashed(directory: &TempDir) -> DB {
+    let path = generation_path(directory.path(), 1);
+    let families = options::state_families(&options());
+    DB::open_cf_descriptors_read_only(&options::state_db(&options()), path, families, false)
+        .unwrap()
+}
+
+fn row_of(left: &DB, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
+    left.get_cf(&family(left, ROWS), key).unwrap()
+}
+
+#[test]
+fn what_was_synced_outlives_a_crash_and_nothing_else_is_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = open(&directory);
+    put(&state, 3, "cart", "apple");
+    state.sync().unwrap();
+    put(&state, 4, "cart", "pear");
+    let left = crashed(&directory);
+    assert_eq!(read_applied(&left).unwrap(), Some(log_id(3)));
+    assert_eq!(row_of(&left, "cart"), Some("apple".into()));
+}
+
+#[test]
+fn a_memtable_that_fills_up_reaches_the_disk_with_the_entry_that_it_is_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = open(&directory);
+    let value = Bytes::from(vec![7; 1 << 10]);
+    // Until some memtable was flushed in the background.
+    let left = (1_u64..100_000).find_map(|index| {
+        let key = Bytes::copy_from_slice(&index.to_be_bytes());
+        let row = [(key, Some(value.clone()))];
+        state.write(row, &log_id(index), None).unwrap();
+        let left = (index % 256 == 0).then(|| crashed(&directory))?;
+        row_of(&left, 1_u64.to_be_bytes()).map(|_| left)
+    });
+    let left = left.expect("100 MB do not fit in memtables of 1 MiB");
+    let applied = read_applied(&left).unwrap().unwrap().index;
+    assert!((1..=applied).all(|index| row_of(&left, index.to_be_bytes()).is_some()));
+    assert_eq!(row_of(&left, (applied + 1).to_be_bytes()), None);
 }

@@ -1,0 +1,55 @@
+//! Rows over which a node must not start.
+
+use helve_machine::{Fault, View, level};
+
+use crate::{
+    config::Config,
+    limits::GROUP_ID,
+    node::{guard, refusal::StartError},
+    raft::{
+        foresight::{Unforeseen, foresee},
+        log_store::LogStore,
+        strangers::Misplaced,
+    },
+    storage::{error::StorageError, state_db::StateDb},
+    vault::{self, Vault},
+};
+
+/// Refuses rows of a newer version, rows that ask for tokens where the node asks for none, and rows that its keys are not for. They are
+/// looked at as the log will make them: a crash may have left the rows themselves behind it.
+pub(super) fn check(
+    config: &Config,
+    vault: &Vault,
+    log: &LogStore,
+    state: &StateDb,
+) -> Result<(), StartError> {
+    let checked = foresee(log, state, |rows| {
+        check_level(rows, config)?;
+        guard::check(&config.auth, rows)?;
+        let (sealing, holding) = vault::read_rows(rows)?;
+        Ok(vault.check_start(sealing, holding)?)
+    });
+    match checked {
+        Ok(checked) => checked,
+        Err(Unforeseen::Fault(Fault::FeatureLevel { needed, .. })) => Err(too_old(config, needed)),
+        Err(Unforeseen::Fault(fault)) => {
+            Err(StorageError::damaged("a command of the log", fault.to_string()).into())
+        }
+        Err(Unforeseen::Storage(error)) => Err(error.into()),
+    }
+}
+
+/// Rows of a newer version are not for this one, whoever leads.
+fn check_level(rows: &impl View, config: &Config) -> Result<(), StartError> {
+    let needed = helve_machine::feature_level(rows, GROUP_ID);
+    let needed = needed.map_err(|e| StorageError::damaged("the feature level", e.to_string()))?;
+    if needed > level::supported() {
+        return Err(too_old(config, needed));
+    }
+    Ok(())
+}
+
+fn too_old(config: &Config, needed: u32) -> StartError {
+    let supported = level::supported();
+    StartError::misplaced(&config.data_dir, Misplaced::TooOld { needed, supported })
+}
