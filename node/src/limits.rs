@@ -41,6 +41,12 @@ pub const PROPOSE_BATCH_COMMANDS_MAX: usize = 512;
 /// Batches that may be under way at once: measured, four hide a round trip and more do not help.
 pub const PROPOSE_BATCHES_MAX: usize = 4;
 
+/// Batches that a leader has under way at once, of its own commands and those of other nodes.
+pub const EXECUTE_BATCHES_MAX: usize = 2;
+
+/// Commands of several batches that a leader puts together into one; a single larger one goes alone.
+pub const EXECUTE_COMMANDS_MAX: usize = 1_024;
+
 /// Commands that may wait for the connection to the leader.
 pub const FORWARD_QUEUE_MAX: usize = 4_096;
 
@@ -62,14 +68,20 @@ pub const READ_ROUND_LAG_MAX: Duration = Duration::from_millis(50);
 /// Queries that are asked of one view without a pause: bounds how long they hold up every other call.
 pub const READ_VIEW_QUERIES_MAX: usize = 64;
 
-/// Reads that may wait for the disk at once on one node; more wait their turn.
+/// Threads of one node whose reads may wait for the disk at once; more reads wait their turn.
 pub const DISK_READS_MAX: usize = 16;
+
+/// Reads of few rows that one such thread takes at once.
+pub const DISK_READS_TOGETHER_MAX: usize = 16;
+
+/// Reads that may wait for such a thread; over it, callers hear OVERLOADED.
+pub const DISK_READS_WAITING_MAX: usize = 16_384;
 
 /// Digests of all rows under way at once on one node; more wait their turn.
 pub const DIGESTS_MAX: usize = 1;
 
 /// Rows that one Tick removes: bounds how long its apply takes.
-pub const TICK_ROWS_MAX: u32 = 512;
+pub const TICK_ROWS_MAX: u32 = 64;
 
 /// The least time between two Ticks that find nothing more to do: many deadlines close together are met by one.
 pub const TICK_SPACING: Duration = Duration::from_millis(25);

@@ -6,6 +6,7 @@
 mod attempt;
 mod kinds;
 mod rates;
+mod turns;
 
 use std::{
     sync::{
@@ -30,6 +31,7 @@ use self::{
     attempt::{final_rejection, of_answer, settle},
     kinds::{above_level, counts_as_write, frees_space, repeats_harmlessly},
     rates::Rates,
+    turns::Turns,
 };
 use crate::{
     disk_watch::DiskWatch,
@@ -102,6 +104,7 @@ struct Core {
     log: LogStore,
     sessions: OwnSessions,
     rates: Rates,
+    turns: Turns,
     /// Batches of which something was executed, ever.
     executed: AtomicU64,
 }
@@ -126,6 +129,7 @@ impl Proposer {
             log,
             sessions,
             rates: Rates::new(state),
+            turns: Turns::default(),
             executed: AtomicU64::new(0),
         });
         let proposing = batches(Arc::clone(&core), queued);
@@ -261,7 +265,7 @@ async fn batches(core: Arc<Core>, mut queued: mpsc::Receiver<Queued>) {
 }
 
 impl Core {
-    async fn route(&self, mut batch: Vec<Queued>) {
+    async fn route(self: &Arc<Self>, mut batch: Vec<Queued>) {
         let leading = self.consensus.leading();
         let Some(leader) = leading.leader else {
             for queued in batch {
@@ -307,7 +311,8 @@ impl Core {
         }
     }
 
-    async fn execute(&self, commands: Vec<Timed>) -> Vec<Attempt> {
+    /// Executes commands in one batch, if this node leads.
+    async fn execute_together(&self, commands: Vec<Timed>) -> Vec<Attempt> {
         let count = commands.len();
         let leading = self.consensus.leading();
         if !leading.here {
