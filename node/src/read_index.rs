@@ -3,6 +3,7 @@
 //! A read joins only a round that starts after it arrived, so what it sees is at least as new as everything acknowledged before it
 //! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
 
+mod disk_reads;
 mod question;
 mod rounds;
 mod ticket;
@@ -16,19 +17,17 @@ use helve_machine::{
     query::Read,
 };
 use helve_proto::command::v1::{Command, Tick, Touch, command::Operation};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 pub use self::ticket::{Place, ReadView, Ticket};
 use self::{
+    disk_reads::{DiskReads, Extent},
     question::Asked,
     rounds::{Asker, Rounds},
 };
 use crate::{
     leader_contact::LeaderContact,
-    limits::{DISK_READS_MAX, TICK_ROWS_MAX},
+    limits::TICK_ROWS_MAX,
     peer_links::PeerLinks,
     propose::{ProposeError, Proposer},
     raft::Consensus,
@@ -75,8 +74,7 @@ struct Core {
     consensus: Consensus,
     contact: Arc<LeaderContact>,
     state: Arc<StateDb>,
-    /// Bounds the reads that wait for the disk.
-    disk_reads: Arc<Semaphore>,
+    disk_reads: DiskReads,
     renewals: Renewals,
 }
 
@@ -99,8 +97,8 @@ impl Reader {
         let core = Arc::new(Core {
             consensus,
             contact,
+            disk_reads: DiskReads::new(Arc::clone(&state)),
             state,
-            disk_reads: Arc::new(Semaphore::new(DISK_READS_MAX)),
             renewals: Renewals::default(),
         });
         let (rounds, running) = Rounds::new(asker, Arc::clone(&core));
@@ -197,7 +195,7 @@ impl Reader {
         let Asked { ticket, read } = self.rounds.ask(query, deadline).await?;
         let read = match read {
             Some(Err(fault)) if is_not_cached(&fault) => {
-                self.ask_disk(ticket, query, deadline).await?
+                self.ask_disk(ticket, Extent::Few, query, deadline).await?
             }
             Some(read) => read?,
             None => {
@@ -220,10 +218,12 @@ impl Reader {
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         if place == Place::Disk {
-            return self.ask_disk(ticket, query, deadline).await;
+            return self.ask_disk(ticket, Extent::Many, query, deadline).await;
         }
         match self.core.ask_memory(ticket, &**query) {
-            Err(fault) if is_not_cached(&fault) => self.ask_disk(ticket, query, deadline).await,
+            Err(fault) if is_not_cached(&fault) => {
+                self.ask_disk(ticket, Extent::Few, query, deadline).await
+            }
             read => Ok(read?),
         }
     }
@@ -252,6 +252,7 @@ impl Reader {
     async fn ask_disk<T, Q>(
         &self,
         ticket: Ticket,
+        extent: Extent,
         query: &Arc<Q>,
         deadline: Instant,
     ) -> Result<Read<T>, ReadError>
@@ -259,21 +260,9 @@ impl Reader {
         T: Send + 'static,
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
-        let slots = Arc::clone(&self.core.disk_reads);
-        let slot = timeout_at(deadline, slots.acquire_owned()).await;
-        let slot = slot
-            .map_err(|_| ReadError::Overloaded)?
-            .expect("the semaphore is never closed");
-        let (core, query) = (Arc::clone(&self.core), Arc::clone(query));
-        let asked = tokio::task::spawn_blocking(move || {
-            let read = core.ask_disk(ticket, &*query);
-            drop(slot);
-            read
-        });
-        let read = timeout_at(deadline, asked)
-            .await
-            .map_err(|_| ReadError::Overloaded)?;
-        Ok(read.map_err(|_| ReadError::Stopping)??)
+        let query = Arc::clone(query);
+        let asked = move |view: &StateView<'_>| ask(view, ticket, &*query);
+        Ok(self.core.disk_reads.ask(extent, deadline, asked).await??)
     }
 
     /// Asks a query of the current view, which must follow the ticket. It may wait for the disk, so call it where that is allowed.

@@ -1,0 +1,245 @@
+//! Reads that may wait for the disk, on threads where that is allowed.
+//!
+//! A thread takes whatever waits, in one view: to wake a thread and to open a view costs more than to fetch a row that the operating
+//! system holds in memory. The longer the queue, the more threads; one that waits for a slow disk holds up no other.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+
+use super::ReadError;
+use crate::{
+    limits::{DISK_READS_MAX, DISK_READS_TOGETHER_MAX, DISK_READS_WAITING_MAX},
+    storage::{state_db::StateDb, state_view::StateView},
+};
+
+/// How long a read takes, once its rows are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// It looks at few rows.
+    Few,
+    /// It may look at many, so that no other read should wait behind it.
+    Many,
+}
+
+/// Where reads wait for a thread. Clones share it.
+#[derive(Clone)]
+pub(super) struct DiskReads {
+    state: Arc<StateDb>,
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(Extent, Job)>,
+    threads: usize,
+    /// Those of them that are at a query of many rows.
+    long: usize,
+}
+
+type Job = Box<dyn FnOnce(&StateView<'_>) + Send>;
+
+impl DiskReads {
+    pub(super) fn new(state: Arc<StateDb>) -> Self {
+        Self {
+            state,
+            queue: Arc::default(),
+        }
+    }
+
+    /// What a query comes to in a view that is opened after this call.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        extent: Extent,
+        deadline: Instant,
+        query: impl FnOnce(&StateView<'_>) -> T + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let (reply, answer) = oneshot::channel();
+        let job = move |view: &StateView<'_>| {
+            if !reply.is_closed() {
+                // A reader that has gone away wants no answer.
+                let _ = reply.send(query(view));
+            }
+        };
+        {
+            let mut queue = lock(&self.queue);
+            if queue.waiting.len() >= DISK_READS_WAITING_MAX {
+                return Err(ReadError::Overloaded);
+            }
+            queue.waiting.push_back((extent, Box::new(job)));
+            if queue.wants_thread() {
+                queue.threads += 1;
+                let thread = Thread {
+                    reads: self.clone(),
+                    is_counted: true,
+                    is_long: false,
+                };
+                tokio::task::spawn_blocking(move || thread.work());
+            }
+        }
+        let answered = timeout_at(deadline, answer).await;
+        answered
+            .map_err(|_| ReadError::Overloaded)?
+            .map_err(|_| ReadError::Stopping)
+    }
+}
+
+impl Queue {
+    fn wants_thread(&self) -> bool {
+        let quick = self.threads - self.long;
+        let is_long = matches!(self.waiting.back(), Some((Extent::Many, _)));
+        let is_behind = self.waiting.len() >= (quick + 1) * DISK_READS_TOGETHER_MAX / 2;
+        self.threads < DISK_READS_MAX && (quick == 0 || is_long || is_behind)
+    }
+
+    /// What one thread does next.
+    fn next(&mut self) -> (Extent, Vec<Job>) {
+        let is_few = |(extent, _): &&(Extent, Job)| *extent == Extent::Few;
+        let few = self.waiting.iter().take_while(is_few).count();
+        let (extent, count) = match few {
+            0 => (Extent::Many, 1),
+            few => (Extent::Few, few.min(DISK_READS_TOGETHER_MAX)),
+        };
+        let jobs = self.waiting.drain(..count.min(self.waiting.len()));
+        (extent, jobs.map(|(_, job)| job).collect())
+    }
+}
+
+/// One thread at work. However it ends, it is not counted any more.
+struct Thread {
+    reads: DiskReads,
+    is_counted: bool,
+    is_long: bool,
+}
+
+impl Thread {
+    fn work(mut self) {
+        while let Some(jobs) = self.next() {
+            let run = |view: &StateView<'_>| jobs.into_iter().for_each(|job| job(view));
+            self.reads.state.read(run);
+        }
+    }
+
+    /// `None` if nothing waits: whoever comes then sees that this thread is gone.
+    fn next(&mut self) -> Option<Vec<Job>> {
+        let mut queue = lock(&self.reads.queue);
+        queue.long -= usize::from(std::mem::take(&mut self.is_long));
+        let (extent, jobs) = queue.next();
+        if jobs.is_empty() {
+            queue.threads -= 1;
+            self.is_counted = false;
+            return None;
+        }
+        self.is_long = extent == Extent::Many;
+        queue.long += usize::from(self.is_long);
+        Some(jobs)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.reads.queue);
+        queue.threads -= usize::from(self.is_counted);
+        queue.long -= usize::from(self.is_long);
+    }
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    // No query runs under the lock, and whoever else panics with it leaves the content whole.
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use helve_machine::View;
+    use helve_proto::peer::v1::LogId;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::storage::options::StateOptions;
+
+    fn reads() -> (DiskReads, TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDb::open(directory.path(), StateOptions::default()).unwrap();
+        (DiskReads::new(Arc::new(state)), directory)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    /// A query that goes on until it is let go.
+    fn long(reads: &DiskReads) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+        let (go, wait) = mpsc::channel::<()>();
+        let reads = reads.clone();
+        let asked = tokio::spawn(async move {
+            let query = move |_: &StateView<'_>| wait.recv().unwrap_or_default();
+            reads.ask(Extent::Many, soon(), query).await.unwrap();
+        });
+        (go, asked)
+    }
+
+    #[tokio::test]
+    async fn each_query_sees_what_was_written_before_it_was_asked() {
+        let (reads, _directory) = reads();
+        for index in 1..200_u64 {
+            let value = index.to_be_bytes().to_vec();
+            let row = ("cart".into(), Some(value.clone().into()));
+            let log_id = LogId { term: 1, index };
+            reads.state.write([row], &log_id, None).unwrap();
+            let query = |view: &StateView<'_>| view.get(b"cart").unwrap();
+            let found = reads.ask(Extent::Few, soon(), query).await.unwrap();
+            assert_eq!(found, Some(value.into()));
+        }
+        assert!(lock(&reads.queue).waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_long_query_holds_up_no_other_until_all_threads_have_one() {
+        let (reads, _directory) = reads();
+        let mut under_way = Vec::new();
+        for threads in 1..DISK_READS_MAX {
+            under_way.push(long(&reads));
+            let answer = reads
+                .ask(Extent::Few, soon(), move |_| threads)
+                .await
+                .unwrap();
+            assert_eq!(answer, threads);
+        }
+        under_way.push(long(&reads));
+        while lock(&reads.queue).threads < DISK_READS_MAX {
+            tokio::task::yield_now().await;
+        }
+        let late = Instant::now() + Duration::from_millis(1);
+        let refused = reads.ask(Extent::Few, late, |_| ()).await;
+        assert!(matches!(refused, Err(ReadError::Overloaded)));
+        for (go, asked) in under_way {
+            go.send(()).unwrap();
+            asked.await.unwrap();
+        }
+        reads.ask(Extent::Few, soon(), |_| ()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn more_than_may_wait_is_refused() {
+        let (reads, _directory) = reads();
+        let mut queue = lock(&reads.queue);
+        queue.threads = DISK_READS_MAX;
+        queue.long = DISK_READS_MAX;
+        let waits = || (Extent::Few, Box::new(|_: &StateView<'_>| ()) as Job);
+        queue
+            .waiting
+            .extend(std::iter::repeat_with(waits).take(DISK_READS_WAITING_MAX));
+        drop(queue);
+        let refused = reads.ask(Extent::Few, soon(), |_| ()).await;
+        assert!(matches!(refused, Err(ReadError::Overloaded)));
+    }
+}
