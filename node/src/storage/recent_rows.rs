@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use helve_machine::{Fault, View};
 
 use super::state_view::StateView;
 
-/// Bytes of rows after which the older half is forgotten: those that are read again are read soon.
-const HALF_BYTES: usize = 2 << 20;
+/// Bytes of rows after which those that were not written since the last time are forgotten: what is read again is read soon.
+const ERA_BYTES: usize = 2 << 20;
 /// About what a row takes up besides its key and value.
 const ROW_BYTES: usize = 128;
 /// A larger value is not remembered.
@@ -18,15 +19,20 @@ const VALUE_BYTES_MAX: usize = 16 << 10;
 /// The rows written last, as they stand in the database.
 #[derive(Debug, Default)]
 pub(super) struct RecentRows {
-    newer: HashMap<Bytes, Bytes>,
-    /// May hold what `newer` holds a newer value of.
-    older: HashMap<Bytes, Bytes>,
-    newer_bytes: usize,
+    rows: HashMap<Bytes, Recent, RandomState>,
+    era_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Recent {
+    value: Bytes,
+    /// It was written in this era.
+    is_new: bool,
 }
 
 impl RecentRows {
     fn get(&self, key: &[u8]) -> Option<&Bytes> {
-        self.newer.get(key).or_else(|| self.older.get(key))
+        self.rows.get(key).map(|row| &row.value)
     }
 
     /// These rows were written (`None`: removed).
@@ -34,18 +40,18 @@ impl RecentRows {
         for (key, value) in rows {
             match value.filter(|value| value.len() <= VALUE_BYTES_MAX) {
                 Some(value) => {
-                    self.newer_bytes += key.len() + value.len() + ROW_BYTES;
-                    self.newer.insert(key, value);
+                    self.era_bytes += key.len() + value.len() + ROW_BYTES;
+                    let is_new = true;
+                    self.rows.insert(key, Recent { value, is_new });
                 }
                 None => {
-                    self.newer.remove(&key);
-                    self.older.remove(&key);
+                    self.rows.remove(&key);
                 }
             }
         }
-        if self.newer_bytes > HALF_BYTES {
-            self.older = std::mem::take(&mut self.newer);
-            self.newer_bytes = 0;
+        if self.era_bytes > ERA_BYTES {
+            self.rows.retain(|_, row| std::mem::take(&mut row.is_new));
+            self.era_bytes = 0;
         }
     }
 }
@@ -84,12 +90,10 @@ mod tests {
         recent.note([row("cart", Some("apple")), row("order", Some("one"))]);
         recent.note([row("cart", Some("pear"))]);
         assert_eq!(recent.get(b"cart"), Some(&"pear".into()));
-        // Both halves hold the row when it goes.
-        recent.note([("large".into(), Some(vec![7; VALUE_BYTES_MAX].into()))]);
-        recent.newer_bytes = HALF_BYTES;
+        recent.era_bytes = ERA_BYTES;
         recent.note([row("cart", Some("plum"))]);
+        assert_eq!(recent.get(b"cart"), Some(&"plum".into()));
         recent.note([row("cart", Some("fig"))]);
-        assert_eq!(recent.older.get(&b"cart"[..]), Some(&"plum".into()));
         assert_eq!(recent.get(b"cart"), Some(&"fig".into()));
         recent.note([row("cart", None)]);
         assert_eq!(recent.get(b"cart"), None);
@@ -105,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_two_halves_are_remembered() {
+    fn no_more_than_two_eras_are_remembered() {
         let mut recent = RecentRows::default();
         for number in 0..100_000_u32 {
             recent.note([(number.to_be_bytes().to_vec().into(), Some("apple".into()))]);
         }
-        let count = recent.newer.len() + recent.older.len();
-        assert!(count * ROW_BYTES <= 2 * HALF_BYTES + ROW_BYTES, "{count}");
+        let count = recent.rows.len();
+        assert!(count * ROW_BYTES <= 2 * ERA_BYTES + ROW_BYTES, "{count}");
         assert!(recent.get(&99_999_u32.to_be_bytes()).is_some());
     }
 }
