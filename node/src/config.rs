@@ -20,11 +20,9 @@ pub(crate) use peers::host_and_port;
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsSettings};
 
-use crate::audit;
-
 use helve_seal::Keyring;
 
-use crate::vault::KeyFiles;
+use crate::{audit, storage::options::StateOptions, vault::KeyFiles};
 
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
@@ -125,6 +123,8 @@ pub struct Tuning {
     pub consensus: crate::raft::Settings,
     /// A snapshot is taken after this many bytes of entries.
     pub snapshot_bytes: u64,
+    /// How much memory the rows may use.
+    pub rows: StateOptions,
     /// Threads for consensus and peer traffic; 1: one that does everything, which is the fastest on two cores.
     pub raft_threads: usize,
     /// Threads for client service; 1: one that does everything, which is the fastest on two cores.
@@ -136,6 +136,7 @@ impl Default for Tuning {
         Self {
             consensus: crate::raft::Settings::default(),
             snapshot_bytes: crate::limits::SNAPSHOT_BYTES_DEFAULT,
+            rows: StateOptions::default(),
             raft_threads: 1,
             service_threads: 1,
         }

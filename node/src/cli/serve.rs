@@ -19,6 +19,7 @@ use crate::{
     config::{AuthSetting, Bootstrap, Config, Exposure, Settings, Tuning},
     node::{Ended, Node},
     raft,
+    storage::options::StateOptions,
 };
 
 /// Run one node of a cluster
@@ -138,6 +139,10 @@ pub(crate) struct Args {
     )]
     log_keep_entries: u64,
 
+    /// Memory for rows and indexes that were read from disk, such as 1GiB. All else takes some 200 MiB more
+    #[arg(long, default_value = "256MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
+    block_cache: u64,
+
     /// Threads for consensus and peer traffic; one is the fastest on two cores
     #[arg(
         long,
@@ -208,6 +213,10 @@ impl Args {
                     ..raft::Settings::default()
                 },
                 snapshot_bytes: self.snapshot_bytes,
+                rows: StateOptions {
+                    block_cache_bytes: self.block_cache as usize,
+                    ..StateOptions::default()
+                },
                 raft_threads: self.raft_threads,
                 service_threads: self.service_threads,
             },
