@@ -73,8 +73,8 @@ pub const TOKEN_KEY_PREFIX_BYTES_MAX: usize = 256;
 /// How long a revoked token stays listed, and its secret refused, in milliseconds of replicated time.
 pub const REVOKED_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Due rows that every mutation removes on the way.
-pub const SWEEP_ROWS: u32 = 4;
+/// Due rows that every mutation removes on the way: each costs about as much as the mutation, and its caller waits for them.
+pub const SWEEP_ROWS: u32 = 1;
 /// Due rows that one Tick removes at most.
 pub const TICK_ROWS_MAX: u32 = 1024;
 
