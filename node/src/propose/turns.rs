@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
 
 use super::{
     Core,
@@ -46,7 +46,7 @@ impl Core {
             turn.run().await;
         }
         let lost = |_| {
-            let lost = || Attempt::Unknown("the node stopped".to_owned());
+            let lost = || Attempt::Unknown("no answer within the deadline".to_owned());
             std::iter::repeat_with(lost).take(count).collect()
         };
         answer.await.unwrap_or_else(lost)
@@ -95,7 +95,13 @@ impl Turn {
             replies.push((waiter.commands.len(), waiter.reply));
             commands.extend(waiter.commands);
         }
-        let mut attempts = self.core.execute_together(commands).await.into_iter();
+        let Some(deadline) = commands.iter().map(|timed| timed.deadline).max() else {
+            return;
+        };
+        // A leader that was cut off may answer only when it is connected again. Who waits hears that the outcome is not known.
+        let attempts = timeout_at(deadline, self.core.execute_together(commands));
+        let Ok(attempts) = attempts.await else { return };
+        let mut attempts = attempts.into_iter();
         for (count, reply) in replies {
             // A caller that has gone away wants no answer.
             let _ = reply.send(attempts.by_ref().take(count).collect());
