@@ -15,12 +15,13 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check deny unit backends tests \
-    chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick
+    chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick bench-growth
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
 AS_RELEASED = --config .ci/as-released.toml --profile dev
-BENCH = $(CARGO) bench $(AS_RELEASED) --locked --workspace --features helve-tests/rivals --bench cluster --
+BENCHES = $(CARGO) bench $(AS_RELEASED) --locked --workspace --features helve-tests/rivals
+BENCH = $(BENCHES) --bench cluster --
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -120,6 +121,9 @@ bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 2
 	@$(STEP) "benchmarks side by side, quick" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench-quick.json" \
 	    --products helve,etcd,redis --workloads mint,create,get,cart,cart-compare --callers 64,256 \
 	    --round-ms 800 --warm-up-ms 200 $(ARGS)
+
+bench-growth: bench-tools ## Speed with ten million live handles, restarts, a new node, a storm of expiry (ARGS="--live 1000000 --storm 100000")
+	@$(STEP) "growth" $(BENCHES) --bench growth -- --json "$(CARGO_TARGET_DIR)/bench-growth.json" $(ARGS)
 
 fuzz: tools ## Each decoder of what comes over the network, with a million cases (CASES=100000)
 	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up peer_makes_up

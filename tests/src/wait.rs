@@ -39,8 +39,21 @@ impl<T> Look<T> {
 /// When [`PATIENCE`] is over, and nothing else was seen meanwhile; when it is over three times, whatever was seen; or when a look does
 /// not come back: `what` was waited for, and what was seen last.
 pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Look<T>) -> Result<T> {
+    until_within(PATIENCE, what, look).await
+}
+
+/// As [`until`], for what takes the longer the more there is: here `patience` is how long nothing else may be seen.
+///
+/// # Errors
+///
+/// As [`until`].
+pub async fn until_within<T>(
+    patience: Duration,
+    what: &str,
+    look: impl AsyncFnMut() -> Look<T>,
+) -> Result<T> {
     let limits = Limits {
-        patience: PATIENCE,
+        patience,
         look: LOOK,
     };
     within(limits, what, look).await

@@ -19,6 +19,7 @@ use self::rpc::{
 use crate::{
     daemon::{Daemon, Home, find, patiently},
     id::new_id,
+    measure::page::scrape,
     product::{Found, Running, Session},
 };
 
@@ -109,7 +110,7 @@ impl Running for Etcd {
     async fn syncs(&self) -> Result<Option<u64>> {
         let mut syncs = 0;
         for url in &self.metrics {
-            let page = crate::daemon::scrape(url).await?;
+            let page = scrape(url).await?;
             for name in [
                 "etcd_disk_wal_fsync_duration_seconds_count ",
                 "etcd_disk_backend_commit_duration_seconds_count ",

@@ -18,7 +18,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use tonic::transport::{Channel, Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::report::{aligned, table};
+use crate::measure::table::{aligned, table};
 
 const BLOCK_BYTES: usize = 4096;
 const PREALLOCATED_BYTES: usize = 64 << 20;

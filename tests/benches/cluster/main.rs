@@ -3,13 +3,14 @@
 //! Products are started and configured here, in temporary directories and on loopback; one that this machine lacks is left out, and
 //! the report says so. All run at the same time, and take turns.
 
-mod caller;
+mod cell;
 mod daemon;
 mod etcd;
-mod figures;
 mod floor;
 mod helve;
 mod id;
+#[path = "../measure/mod.rs"]
+mod measure;
 mod plot;
 mod postgres;
 mod product;

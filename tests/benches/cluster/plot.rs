@@ -13,11 +13,7 @@ use plotters::{
     style::{BLACK, Color as _, Palette as _, Palette99, WHITE},
 };
 
-use crate::{
-    figures::{Cell, Figures},
-    product::Product,
-    workload::Workload,
-};
+use crate::{cell::Cell, measure::figures::Figures, product::Product, workload::Workload};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 

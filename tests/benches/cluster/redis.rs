@@ -65,7 +65,7 @@ impl Redis {
 fn arguments(address: IpAddr, node: u16, directory: &str) -> Vec<String> {
     let port = (PRIMARY + node).to_string();
     let address = address.to_string();
-    let mut arguments = vec![
+    let mut arguments = [
         ["--bind", address.as_str()],
         ["--port", &port],
         ["--dir", directory],

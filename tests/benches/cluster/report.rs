@@ -3,12 +3,16 @@
 use std::{fs, path::Path};
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use comfy_table::Table;
 use serde::Serialize;
 
 use crate::{
-    figures::{Cell, Figures},
+    cell::Cell,
     floor::Floors,
+    measure::{
+        figures::Figures,
+        table::{aligned, table},
+    },
     product::Product,
     workload::Workload,
 };
@@ -84,6 +88,7 @@ impl Report {
                 client_cpu_seconds_per_1000,
                 written_bytes_per_operation,
                 syncs_per_operation,
+                ..
             } = &cell.median;
             table.add_row([
                 cell.workload.title().to_owned(),
@@ -162,19 +167,4 @@ fn secured_target(cell: &Cell) -> Option<f64> {
         Workload::Mint | Workload::Get | Workload::Cart
     );
     (is_promised && cell.callers == 64).then_some(0.85)
-}
-
-pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header(header.iter().copied());
-    table
-}
-
-/// With numbers to the right from this column on.
-pub(crate) fn aligned(mut table: Table, from: usize) -> Table {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -7,11 +7,14 @@ use futures::future::try_join_all;
 use hdrhistogram::Histogram;
 
 use crate::{
-    caller::{Caller, Pace, Schedule},
-    daemon::Usage,
-    figures::{Cell, Figures, Used},
+    cell::Cell,
+    measure::{
+        caller::{Pace, Schedule},
+        figures::{Figures, Used},
+        round::round,
+    },
     product::{Product, Running},
-    workload::{Prepared, Workload, prepare},
+    workload::{Caller, Prepared, Work, Workload, prepare},
 };
 
 /// How long, how often, how much.
@@ -83,7 +86,12 @@ impl<'a> Team<'a> {
         let prepared = prepare(workload, running, &plan.value, plan.live).await?;
         let callers = (0..callers).map(async |number| {
             let session = running.session(number).await?;
-            Caller::new(number, session, &plan.value)
+            let value = plan.value.clone();
+            Caller::new(Work {
+                number,
+                session,
+                value,
+            })
         });
         Ok(Self {
             product,
@@ -96,42 +104,31 @@ impl<'a> Team<'a> {
 
     async fn round(&mut self, plan: &Plan, workload: Workload) -> Result<Figures> {
         self.run(workload, &Pace::Closed, plan.warm_up).await?;
-        let pids = self.running.pids();
         let syncs = self.running.syncs().await?;
-        let (server, client) = (Usage::of(&pids)?, Usage::own()?);
         let pace = plan
             .rate
             .map_or(Pace::Closed, |rate| Pace::Open(Schedule::new(rate).into()));
-        let begun = Instant::now();
-        self.run(workload, &pace, plan.time).await?;
-        let seconds = begun.elapsed().as_secs_f64();
-        let server = Usage::of(&pids)?.since(server);
-        let client = Usage::own()?.since(client);
+        let (latencies_us, mut used) = self.run(workload, &pace, plan.time).await?;
         let since = self.running.syncs().await?.zip(syncs);
-        let used = Used {
-            seconds,
-            server,
-            client,
-            syncs: since.map(|(after, before)| after.saturating_sub(before)),
-        };
-        let mut latencies_us = Histogram::<u64>::new(3)?;
-        for caller in &self.callers {
-            latencies_us.add(caller.latencies_us())?;
-        }
+        used.syncs = since.map(|(after, before)| after.saturating_sub(before));
         Ok(Figures::of(&latencies_us, &used))
     }
 
-    /// All callers at once, each turn after turn until the time is over.
-    async fn run(&mut self, workload: Workload, pace: &Pace, time: Duration) -> Result<()> {
+    async fn run(
+        &mut self,
+        workload: Workload,
+        pace: &Pace,
+        time: Duration,
+    ) -> Result<(Histogram<u64>, Used)> {
         let end = Instant::now() + time;
         let prepared = &self.prepared;
-        let runs = self.callers.iter_mut().map(async |caller| {
-            caller.begin(pace.clone());
-            while Instant::now() < end {
-                workload.turn(caller, prepared).await?;
-            }
-            anyhow::Ok(())
-        });
-        try_join_all(runs).await.map(drop)
+        round(
+            &mut self.callers,
+            &self.running.pids(),
+            pace,
+            async |caller| workload.turn(caller, prepared).await,
+            || Instant::now() >= end,
+        )
+        .await
     }
 }

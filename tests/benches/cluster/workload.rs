@@ -8,9 +8,8 @@ use futures::future::try_join_all;
 use serde::Serialize;
 
 use crate::{
-    caller::Caller,
-    id::below,
-    product::{Found, Running},
+    measure::{caller, chance::below},
+    product::{Found, Running, Session},
 };
 
 /// Handles that gets go to.
@@ -71,6 +70,18 @@ impl Workload {
     }
 }
 
+/// One caller, and what it calls a product by.
+pub(crate) type Caller = caller::Caller<Work>;
+
+/// What one caller works with.
+pub(crate) struct Work {
+    /// Among all callers.
+    pub(crate) number: usize,
+    pub(crate) session: Box<dyn Session>,
+    /// What it writes.
+    pub(crate) value: String,
+}
+
 /// What a workload found prepared: ids or keys.
 pub(crate) type Prepared = Arc<Vec<String>>;
 
@@ -115,24 +126,27 @@ impl Workload {
     pub(crate) async fn turn(self, caller: &mut Caller, prepared: &[String]) -> Result<()> {
         match self {
             Self::Mint => caller
-                .timed(async |s, value| s.mint(value).await)
+                .timed(async |w| w.session.mint(&w.value).await)
                 .await
                 .map(drop),
             Self::Create => caller
-                .timed(async |s, value| s.create(value).await)
+                .timed(async |w| w.session.create(&w.value).await)
                 .await
                 .map(drop),
             Self::MintTtl => mint_with_ttl(caller, TTL).await,
             Self::Get => get(caller, any(prepared)).await.map(drop),
             Self::Cart => {
                 cart(caller, async |caller, id, _| {
-                    caller.timed(async |s, value| s.put(id, value).await).await
+                    caller
+                        .timed(async |w| w.session.put(id, &w.value).await)
+                        .await
                 })
                 .await
             }
             Self::CartCompare => {
                 cart(caller, async |caller, id, found| {
-                    let replaced = caller.timed(async |s, value| s.put_if(id, found, value).await);
+                    let replaced =
+                        caller.timed(async |w| w.session.put_if(id, found, &w.value).await);
                     ensure!(replaced.await?, "{id} was changed by somebody else");
                     Ok(())
                 })
@@ -151,46 +165,50 @@ fn any(prepared: &[String]) -> &str {
 }
 
 async fn mint_with_ttl(caller: &mut Caller, ttl: Duration) -> Result<()> {
-    let minted = caller.timed(async |s, value| s.mint_with_ttl(value, ttl).await);
+    let minted = caller.timed(async |w| w.session.mint_with_ttl(&w.value, ttl).await);
     minted.await.map(drop)
 }
 
 async fn get(caller: &mut Caller, id: &str) -> Result<Found> {
-    caller.timed(async |s, _| s.get(id).await).await
+    caller.timed(async |w| w.session.get(id).await).await
 }
 
 async fn cart(
     caller: &mut Caller,
     put: impl AsyncFn(&mut Caller, &str, &Found) -> Result<()>,
 ) -> Result<()> {
-    let id = caller.timed(async |s, value| s.mint(value).await).await?;
+    let id = caller
+        .timed(async |w| w.session.mint(&w.value).await)
+        .await?;
     for _ in 0..LINES {
         let found = get(caller, &id).await?;
         put(caller, &id, &found).await?;
     }
     get(caller, &id).await?;
-    caller.timed(async |s, _| s.take(&id).await).await
+    caller.timed(async |w| w.session.take(&id).await).await
 }
 
 async fn batch(caller: &mut Caller) -> Result<()> {
-    let first = caller.number * BATCH;
+    let first = caller.session.number * BATCH;
     let keys: Vec<String> = (first..first + BATCH)
         .map(|key| format!("batch/{key}"))
         .collect();
     caller
-        .timed(async |s, value| {
-            let item = |key: &String| (key.clone(), value.to_owned());
+        .timed(async |w| {
+            let item = |key: &String| (key.clone(), w.value.clone());
             let items: Vec<_> = keys.iter().map(item).collect();
-            s.store_batch(&items).await
+            w.session.store_batch(&items).await
         })
         .await?;
     caller
-        .timed(async |s, _| s.retrieve_batch(&keys).await)
+        .timed(async |w| w.session.retrieve_batch(&keys).await)
         .await
 }
 
 async fn list(caller: &mut Caller) -> Result<()> {
-    let count = caller.timed(async |s, _| s.list("listed/").await).await?;
+    let count = caller
+        .timed(async |w| w.session.list("listed/").await)
+        .await?;
     ensure!(count == LISTED, "{count} keys are listed");
     Ok(())
 }
@@ -200,7 +218,9 @@ async fn mixed(caller: &mut Caller, prepared: &[String]) -> Result<()> {
         0..8 => get(caller, any(prepared)).await.map(drop),
         8 => {
             let id = any(prepared);
-            caller.timed(async |s, value| s.put(id, value).await).await
+            caller
+                .timed(async |w| w.session.put(id, &w.value).await)
+                .await
         }
         _ => mint_with_ttl(caller, BRIEF_TTL).await,
     }
@@ -209,12 +229,12 @@ async fn mixed(caller: &mut Caller, prepared: &[String]) -> Result<()> {
 /// The whole update is one operation, however many rounds it takes.
 async fn hot(caller: &mut Caller, id: &str) -> Result<()> {
     caller
-        .timed(async |s, value| {
+        .timed(async |w| {
             loop {
-                let found = s.get(id).await?;
+                let found = w.session.get(id).await?;
                 // A compare of values must see that it was written.
-                let value = format!("{:016x}{}", below(usize::MAX), &value[16..]);
-                if s.put_if(id, &found, &value).await? {
+                let value = format!("{:016x}{}", below(usize::MAX), &w.value[16..]);
+                if w.session.put_if(id, &found, &value).await? {
                     return Ok(());
                 }
             }

@@ -3,22 +3,23 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::{daemon::Usage, product::Product, workload::Workload};
+use super::usage::Usage;
 
-/// One round of one product under one workload, or the median of several rounds, figure by figure.
+/// One round, or the median of several, figure by figure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figures {
     pub(crate) operations_per_second: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) p999_ms: f64,
-    /// Of the product's processes, for a thousand operations.
+    pub(crate) longest_ms: f64,
+    /// Of what is measured, all its processes, for a thousand operations.
     pub(crate) server_cpu_seconds_per_1000: f64,
     /// Of the process that makes the load, for a thousand operations.
     pub(crate) client_cpu_seconds_per_1000: f64,
-    /// To the disk, of all the product's processes, for one operation.
+    /// To the disk, by the same processes, for one operation.
     pub(crate) written_bytes_per_operation: f64,
-    /// Of all its processes, for one operation, where it counts them.
+    /// By the same processes, for one operation, where they count them.
     pub(crate) syncs_per_operation: Option<f64>,
 }
 
@@ -43,6 +44,7 @@ impl Figures {
             p50_ms: quantile_ms(0.5),
             p99_ms: quantile_ms(0.99),
             p999_ms: quantile_ms(0.999),
+            longest_ms: latencies_us.max() as f64 / 1e3,
             server_cpu_seconds_per_1000: used.server.cpu_seconds / operations * 1e3,
             client_cpu_seconds_per_1000: used.client.cpu_seconds / operations * 1e3,
             written_bytes_per_operation: used.server.written_bytes as f64 / operations,
@@ -51,45 +53,24 @@ impl Figures {
     }
 }
 
-/// All rounds of one product under one workload with so many callers.
-#[derive(Debug, Serialize)]
-pub(crate) struct Cell {
-    pub(crate) workload: Workload,
-    pub(crate) callers: usize,
-    pub(crate) product: Product,
-    pub(crate) median: Figures,
-    pub(crate) rounds: Vec<Figures>,
-}
-
-impl Cell {
+impl Figures {
     /// `None` without rounds.
-    pub(crate) fn new(
-        workload: Workload,
-        callers: usize,
-        product: Product,
-        rounds: Vec<Figures>,
-    ) -> Option<Self> {
+    pub(crate) fn median(rounds: &[Self]) -> Option<Self> {
         if rounds.is_empty() {
             return None;
         }
-        let middle = |figure: fn(&Figures) -> f64| median(rounds.iter().map(figure));
+        let middle = |figure: fn(&Self) -> f64| median(rounds.iter().map(figure));
         let syncs: Option<Vec<f64>> = rounds.iter().map(|f| f.syncs_per_operation).collect();
-        let median = Figures {
+        Some(Self {
             operations_per_second: middle(|f| f.operations_per_second),
             p50_ms: middle(|f| f.p50_ms),
             p99_ms: middle(|f| f.p99_ms),
             p999_ms: middle(|f| f.p999_ms),
+            longest_ms: middle(|f| f.longest_ms),
             server_cpu_seconds_per_1000: middle(|f| f.server_cpu_seconds_per_1000),
             client_cpu_seconds_per_1000: middle(|f| f.client_cpu_seconds_per_1000),
             written_bytes_per_operation: middle(|f| f.written_bytes_per_operation),
             syncs_per_operation: syncs.map(|syncs| median(syncs.into_iter())),
-        };
-        Some(Self {
-            workload,
-            callers,
-            product,
-            median,
-            rounds,
         })
     }
 }

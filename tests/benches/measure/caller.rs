@@ -11,8 +11,6 @@ use std::{
 use anyhow::Result;
 use hdrhistogram::Histogram;
 
-use crate::product::Session;
-
 /// When operations begin.
 #[derive(Debug, Clone)]
 pub(crate) enum Pace {
@@ -49,22 +47,17 @@ impl Schedule {
     }
 }
 
-/// One caller.
-pub(crate) struct Caller {
-    /// Among all.
-    pub(crate) number: usize,
-    session: Box<dyn Session>,
-    value: String,
+/// One caller, with what it calls by.
+pub(crate) struct Caller<S> {
+    pub(crate) session: S,
     pace: Pace,
     latencies_us: Histogram<u64>,
 }
 
-impl Caller {
-    pub(crate) fn new(number: usize, session: Box<dyn Session>, value: &str) -> Result<Self> {
+impl<S> Caller<S> {
+    pub(crate) fn new(session: S) -> Result<Self> {
         Ok(Self {
-            number,
             session,
-            value: value.to_owned(),
             pace: Pace::Closed,
             latencies_us: Histogram::new(3)?,
         })
@@ -80,16 +73,16 @@ impl Caller {
         &self.latencies_us
     }
 
-    /// One operation, which is given the session and the value to write.
+    /// One operation, which is given the session.
     pub(crate) async fn timed<T>(
         &mut self,
-        operation: impl AsyncFnOnce(&mut dyn Session, &str) -> Result<T>,
+        operation: impl AsyncFnOnce(&mut S) -> Result<T>,
     ) -> Result<T> {
         let begun = match &self.pace {
             Pace::Closed => Instant::now(),
             Pace::Open(schedule) => schedule.due().await,
         };
-        let result = operation(&mut *self.session, &self.value).await?;
+        let result = operation(&mut self.session).await?;
         let elapsed_us = begun.elapsed().as_micros();
         self.latencies_us.record(u64::try_from(elapsed_us)?)?;
         Ok(result)

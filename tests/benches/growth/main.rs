@@ -1,0 +1,72 @@
+//! What is left of Helve's speed when millions of handles live, and what a restart, a new node and a storm of expiry cost then.
+//!
+//! Two clusters of three nodes run side by side, one with few handles and one with many, and take turns. What is to be reached stands
+//! in `promise.rs`; a figure that is not reached is reported, and no error.
+
+mod bulk;
+mod fill;
+mod footprint;
+mod handles;
+mod load;
+#[path = "../measure/mod.rs"]
+mod measure;
+mod newcomer;
+mod nodes;
+mod plan;
+mod promise;
+mod report;
+mod restart;
+mod storm;
+
+use anyhow::Result;
+use clap::Parser as _;
+
+use crate::{
+    fill::fill,
+    footprint::{Disk, Memory},
+    load::{Operation, compare},
+    nodes::{Nodes, Size},
+    plan::Plan,
+    report::Report,
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let plan = Plan::parse();
+    plan.check()?;
+    let mut report = Report::new(&plan);
+    let course = run(&plan, &mut report).await;
+    // What was measured before something failed took its time, too.
+    println!("{}", report.text());
+    if let Some(path) = &plan.json {
+        report.write_json(path)?;
+    }
+    course
+}
+
+async fn run(plan: &Plan, report: &mut Report) -> Result<()> {
+    let small = Nodes::start(Size::Small, plan.small).await?;
+    let mut grown = Nodes::start(Size::Grown, plan.live).await?;
+    for nodes in [&small, &grown] {
+        report.filled.push(fill(nodes, plan).await?);
+        report.disk.extend(Disk::of(nodes)?);
+        report.memory.extend(Memory::of(nodes, "filled")?);
+    }
+    // Gets first: mints make the small cluster grow.
+    for operation in [Operation::Get, Operation::Mint] {
+        let measured = compare(plan, [&small, &grown], operation).await?;
+        report.operations.extend(measured);
+    }
+    for nodes in [&small, &grown] {
+        report.memory.extend(Memory::of(nodes, "under load")?);
+    }
+    small.stop().await?;
+    report.restarts = restart::measure(&mut grown, plan).await?;
+    report.memory.extend(Memory::of(&grown, "restarted")?);
+    report.newcomer = Some(newcomer::measure(&mut grown, plan).await?);
+    let when = "one wiped and back";
+    report.memory.extend(Memory::of(&grown, when)?);
+    report.storm = Some(storm::measure(&grown, plan).await?);
+    report.memory.extend(Memory::of(&grown, "after the storm")?);
+    grown.stop().await
+}
