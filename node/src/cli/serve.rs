@@ -139,8 +139,8 @@ pub(crate) struct Args {
     )]
     log_keep_entries: u64,
 
-    /// Memory for rows and indexes that were read from disk, such as 1GiB. All else takes some 200 MiB more
-    #[arg(long, default_value = "256MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
+    /// Memory for rows and indexes that were read from disk, such as 1GiB. All else takes up to 400 MiB, with ten million rows
+    #[arg(long, default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
     block_cache: u64,
 
     /// Threads for consensus and peer traffic; one is the fastest on two cores

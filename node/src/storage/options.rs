@@ -17,7 +17,7 @@ pub struct StateOptions {
 impl Default for StateOptions {
     fn default() -> Self {
         Self {
-            block_cache_bytes: 256 << 20,
+            block_cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
         }
     }
