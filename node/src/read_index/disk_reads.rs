@@ -231,14 +231,14 @@ mod tests {
     #[tokio::test]
     async fn more_than_may_wait_is_refused() {
         let (reads, _directory) = reads();
-        let mut queue = lock(&reads.queue);
-        queue.threads = DISK_READS_MAX;
-        queue.long = DISK_READS_MAX;
         let waits = || (Extent::Few, Box::new(|_: &StateView<'_>| ()) as Job);
-        queue
-            .waiting
-            .extend(std::iter::repeat_with(waits).take(DISK_READS_WAITING_MAX));
-        drop(queue);
+        *lock(&reads.queue) = Queue {
+            waiting: std::iter::repeat_with(waits)
+                .take(DISK_READS_WAITING_MAX)
+                .collect(),
+            threads: DISK_READS_MAX,
+            long: DISK_READS_MAX,
+        };
         let refused = reads.ask(Extent::Few, soon(), |_| ()).await;
         assert!(matches!(refused, Err(ReadError::Overloaded)));
     }
