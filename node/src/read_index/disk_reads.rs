@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(answer, threads);
         }
         under_way.push(long(&reads));
-        while lock(&reads.queue).threads < DISK_READS_MAX {
+        while lock(&reads.queue).long < DISK_READS_MAX {
             tokio::task::yield_now().await;
         }
         let late = Instant::now() + Duration::from_millis(1);
