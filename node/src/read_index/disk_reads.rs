@@ -38,6 +38,8 @@ pub(super) struct DiskReads {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<(Extent, Job)>,
+    /// Those of them that look at many rows.
+    waiting_long: usize,
     threads: usize,
     /// Those of them that are at a query of many rows.
     long: usize,
@@ -73,6 +75,7 @@ impl DiskReads {
                 return Err(ReadError::Overloaded);
             }
             queue.waiting.push_back((extent, Box::new(job)));
+            queue.waiting_long += usize::from(extent == Extent::Many);
             if queue.wants_thread() {
                 queue.threads += 1;
                 let thread = Thread {
@@ -91,11 +94,11 @@ impl DiskReads {
 }
 
 impl Queue {
+    /// What waits last would wait behind long queries, or behind too many short ones.
     fn wants_thread(&self) -> bool {
         let quick = self.threads - self.long;
-        let is_long = matches!(self.waiting.back(), Some((Extent::Many, _)));
         let is_behind = self.waiting.len() >= (quick + 1) * DISK_READS_TOGETHER_MAX / 2;
-        self.threads < DISK_READS_MAX && (quick == 0 || is_long || is_behind)
+        self.threads < DISK_READS_MAX && (quick <= self.waiting_long || is_behind)
     }
 
     /// What one thread does next.
@@ -106,7 +109,11 @@ impl Queue {
             0 => (Extent::Many, 1),
             few => (Extent::Few, few.min(DISK_READS_TOGETHER_MAX)),
         };
-        let jobs = self.waiting.drain(..count.min(self.waiting.len()));
+        let count = count.min(self.waiting.len());
+        if extent == Extent::Many {
+            self.waiting_long -= count;
+        }
+        let jobs = self.waiting.drain(..count);
         (extent, jobs.map(|(_, job)| job).collect())
     }
 }
@@ -236,6 +243,7 @@ mod tests {
             waiting: std::iter::repeat_with(waits)
                 .take(DISK_READS_WAITING_MAX)
                 .collect(),
+            waiting_long: 0,
             threads: DISK_READS_MAX,
             long: DISK_READS_MAX,
         };
