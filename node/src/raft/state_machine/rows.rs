@@ -132,8 +132,11 @@ impl Rows {
         failpoint::pass(Failpoint::ApplyBeforeWrite);
         let written = self.state.write(rows, &last, chunk.membership.as_ref());
         written.map_err(io::Error::other)?;
+        // A node that starts must not live through the keys and levels of the past again: it would miss a key that was rightly removed.
+        let is_turn = before.sealing_state != progress.sealing_state
+            || before.feature_level != progress.feature_level;
         // With that bug a crash must find the rows on disk: a memtable may be flushed at any time.
-        if planted::is(Plant::ApplyBeforeDurable) {
+        if is_turn || planted::is(Plant::ApplyBeforeDurable) {
             self.state.sync().map_err(io::Error::other)?;
         }
         failpoint::pass(Failpoint::ApplyAfterWrite);
