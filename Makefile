@@ -15,16 +15,18 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check deny unit backends tests \
-    chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick bench-growth
+    chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick bench-growth \
+    bench-instructions
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
 AS_RELEASED = --config .ci/as-released.toml --profile dev
 BENCHES = $(CARGO) bench $(AS_RELEASED) --locked --workspace --features helve-tests/rivals
 BENCH = $(BENCHES) --bench cluster --
+APPLY = $(CARGO) bench $(AS_RELEASED) --locked --package helve-machine --bench apply
 
 help: ## Say what can be made
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
 	@echo "What this machine cannot do is left out and named; HELVE_REQUIRE_DOCKER=1 and HELVE_REQUIRE_FAULTS=1 make that a failure."
 
 tools:
@@ -114,7 +116,7 @@ fix: tools ## Format, and mend what clippy can mend
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: bench-tools ## Helve, plain and secured, beside etcd, Redis and PostgreSQL, and the machine crate alone (ARGS="--workloads mint --callers 64")
-	@$(STEP) "benchmarks of the machine crate" $(CARGO) bench $(AS_RELEASED) --locked --package helve-machine --bench apply
+	@$(STEP) "benchmarks of the machine crate" $(APPLY)
 	@$(STEP) "benchmarks side by side" $(BENCH) --json "$(CARGO_TARGET_DIR)/bench.json" --plots "$(CARGO_TARGET_DIR)/bench" $(ARGS)
 
 bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 256 callers, etcd and Redis (ARGS="--products helve,helve-secured")
@@ -124,6 +126,9 @@ bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 2
 
 bench-growth: bench-tools ## Speed with ten million live handles, restarts, a new node, a storm of expiry (ARGS="--live 1000000 --storm 100000")
 	@$(STEP) "growth" $(BENCHES) --bench growth -- --json "$(CARGO_TARGET_DIR)/bench-growth.json" $(ARGS)
+
+bench-instructions: bench-tools ## Instructions of the machine crate an operation, and whether one takes more than is recorded (ARGS=--record)
+	@$(STEP) "instructions" .ci/instructions $(ARGS) -- $(APPLY)
 
 fuzz: tools ## Each decoder of what comes over the network, with a million cases (CASES=100000)
 	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up peer_makes_up

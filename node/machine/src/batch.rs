@@ -1,13 +1,16 @@
 //! What the machine reads from and writes to.
 
+mod first_deadlines;
+
 use std::{
-    collections::{BTreeMap, btree_map},
+    collections::{BTreeMap, VecDeque, btree_map},
     ops::Bound,
 };
 
 use bytes::Bytes;
 use helve_proto::{command::v1::NumberRow, v1::Quotas};
 
+use self::first_deadlines::{FirstDeadlines, LOOKED_UP_ROWS};
 use crate::{
     access, expiry,
     fault::Fault,
@@ -59,6 +62,7 @@ pub struct Batch<V> {
     usage: BTreeMap<Bytes, Delta>,
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
+    first_deadlines: Option<FirstDeadlines>,
     /// The earliest times of deadline rows that were put, and of those that were deleted.
     first_put_ms: Option<u64>,
     first_deleted_ms: Option<u64>,
@@ -75,6 +79,7 @@ impl<V: View> Batch<V> {
             held: None,
             usage: BTreeMap::new(),
             deadlines_from: None,
+            first_deadlines: None,
             first_put_ms: None,
             first_deleted_ms: None,
             quotas: None,
@@ -188,19 +193,44 @@ impl<V: View> Batch<V> {
         Ok(())
     }
 
+    /// The keys of the first rows of the group's deadline index, at most `rows_max`.
+    pub(crate) fn first_deadlines(
+        &mut self,
+        group: Group,
+        rows_max: usize,
+    ) -> Result<Vec<Bytes>, Fault> {
+        let known = self.first_deadlines.as_ref();
+        if let Some(first) = known.and_then(|known| known.first(group.0, rows_max)) {
+            return Ok(first);
+        }
+        let (from, to) = group.deadlines(self.deadlines_from(group)?, u64::MAX);
+        let looked_up = rows_max.max(LOOKED_UP_ROWS);
+        let rows = self.range(&from, &to, looked_up)?;
+        let keys: VecDeque<_> = rows.into_iter().map(|(key, _)| key).collect();
+        let first = keys.iter().take(rows_max).cloned().collect();
+        self.first_deadlines = Some(FirstDeadlines::new(group.0, keys, looked_up));
+        Ok(first)
+    }
+
     /// Writes a row of the group's deadline index.
     fn put_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) -> Result<(), Fault> {
         let group = space.group();
         let from_ms = self.deadlines_from(group)?;
         self.set_deadlines_from(group, from_ms.min(at_ms))?;
         self.first_put_ms = earlier(self.first_put_ms, Some(at_ms));
-        self.put(group.deadline(at_ms, space.tenant, due), Bytes::new());
+        let key = group.deadline(at_ms, space.tenant, due);
+        self.first_deadlines.take_if(|known| !known.put(&key));
+        self.put(key, Bytes::new());
         Ok(())
     }
 
     pub(crate) fn delete_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
         self.first_deleted_ms = earlier(self.first_deleted_ms, Some(at_ms));
-        self.delete(space.group().deadline(at_ms, space.tenant, due));
+        let key = space.group().deadline(at_ms, space.tenant, due);
+        if let Some(known) = &mut self.first_deadlines {
+            known.delete(&key);
+        }
+        self.delete(key);
     }
 
     /// Moves a deadline row, if it moves.

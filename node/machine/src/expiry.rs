@@ -119,10 +119,9 @@ fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow
     if from_ms > call.clock_ms || planted::is(Plant::ServeExpired) {
         return Ok(Vec::new());
     }
-    let (from, to) = group.deadlines(from_ms, u64::MAX);
-    let rows = call.batch.range(&from, &to, rows_max as usize)?;
-    let mut due = Vec::with_capacity(rows.len());
-    for (key, _) in &rows {
+    let keys = call.batch.first_deadlines(group, rows_max as usize)?;
+    let mut due = Vec::with_capacity(keys.len());
+    for key in &keys {
         due.push(group.parse_deadline(key)?);
     }
     let first_ms = due.first().map_or(u64::MAX, |row| row.at_ms);

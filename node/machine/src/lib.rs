@@ -122,8 +122,7 @@ fn apply_as<V: View>(
     if !matches!(command.operation, Some(Operation::Tick(_))) {
         expiry::sweep(&mut call, limits::SWEEP_ROWS)?;
     }
-    replay::keep(&mut call, &slot, &command.fingerprint, &outcome)?;
-    Ok(outcome)
+    replay::keep(&mut call, &slot, &command.fingerprint, outcome)
 }
 
 fn or_refused<V>(call: &Call<'_, V>, executed: Result<Outcome, Stop>) -> Result<Outcome, Fault> {

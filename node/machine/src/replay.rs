@@ -66,25 +66,26 @@ pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, command: &Command) -> Resul
     }
 }
 
+/// Keeps an outcome there, and hands it back, so that nobody has to copy it.
 pub(crate) fn keep<V: View>(
     call: &mut Call<'_, V>,
     slot: &Slot,
     fingerprint: &Bytes,
-    outcome: &Outcome,
-) -> Result<(), Fault> {
-    let row = || OutcomeRow {
+    outcome: Outcome,
+) -> Result<Outcome, Fault> {
+    let row = OutcomeRow {
         fingerprint: fingerprint.clone(),
-        outcome: Some(outcome.clone()),
+        outcome: Some(outcome),
     };
     match slot {
-        Slot::Nowhere => Ok(()),
+        Slot::Nowhere => {}
         Slot::Session { session_id, seq } => {
             let key = call.space.session_outcome(session_id, *seq);
-            put_outcome(call.batch, call.space, key, &row());
-            Ok(())
+            put_outcome(call.batch, call.space, key, &row);
         }
-        Slot::Request { request_id } => requests::keep(call, request_id, &row()),
+        Slot::Request { request_id } => requests::keep(call, request_id, &row)?,
     }
+    Ok(row.outcome.unwrap_or_default())
 }
 
 /// Whether a repeat of the command does no harm, so that it needs no identity.
