@@ -1,8 +1,8 @@
 //! How the two databases are configured: for small machines, with everything that grows bounded.
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, Env,
-    LogLevel, Options, WriteBufferManager, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType,
+    DBRecoveryMode, Env, LogLevel, Options, WriteBufferManager, WriteOptions,
 };
 
 /// How much memory the state may use.
@@ -102,6 +102,10 @@ pub(super) fn state_families(options: &StateOptions) -> Vec<ColumnFamilyDescript
     blocks.set_block_cache(&Cache::new_lru_cache(options.block_cache_bytes));
     blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
     blocks.set_cache_index_and_filter_blocks(true);
+    // In parts: with millions of rows not all of an index fits the cache, and a whole one of a file is hundreds of kilobytes.
+    blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    blocks.set_partition_filters(true);
+    blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     let mut rows = Options::default();
     rows.set_compression_type(DBCompressionType::Lz4);
