@@ -29,6 +29,9 @@ pub const RESEAL_PAUSE: Duration = Duration::from_millis(40);
 /// A chunk of a snapshot on the wire, in bytes.
 pub const SNAPSHOT_CHUNK_BYTES: usize = 1 << 20;
 
+/// Between two chunks of a snapshot that is sent, so that callers hardly notice: 64 MiB a second.
+pub const SNAPSHOT_CHUNK_PAUSE: Duration = Duration::from_micros(15_625);
+
 /// Chunks of a snapshot that may wait to be sent or written.
 pub const SNAPSHOT_CHUNKS_QUEUED_MAX: usize = 8;
 
@@ -81,7 +84,7 @@ pub const DISK_READS_WAITING_MAX: usize = 16_384;
 pub const DIGESTS_MAX: usize = 1;
 
 /// Rows that one Tick removes: bounds how long its apply takes.
-pub const TICK_ROWS_MAX: u32 = 64;
+pub const TICK_ROWS_MAX: u32 = 32;
 
 /// The least time between two Ticks that find nothing more to do: many deadlines close together are met by one.
 pub const TICK_SPACING: Duration = Duration::from_millis(25);
@@ -273,6 +276,10 @@ pub const LOG_TAIL_BYTES: usize = 32 << 20;
 
 /// Bytes of entries after which a snapshot is taken, if `--snapshot-bytes` does not say otherwise.
 pub const SNAPSHOT_BYTES_DEFAULT: u64 = 256 << 20;
+
+/// Bytes of entries that are kept, beyond what the settings say, for a node that is receiving a snapshot or lags; over it, it needs
+/// another snapshot.
+pub const LOG_HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes of lines of the audit log that may wait to become durable; over it, calls that should be recorded are refused or lack a line.
 pub const AUDIT_QUEUE_BYTES_MAX: usize = 64 << 20;

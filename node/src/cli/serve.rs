@@ -2,9 +2,10 @@
 
 mod tls;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::anyhow;
+use tokio::time::timeout;
 
 use self::tls::TlsArgs;
 use super::{
@@ -21,6 +22,9 @@ use crate::{
     raft,
     storage::options::StateOptions,
 };
+
+/// How long a node that cannot go on may take to stop what still works.
+const BROKEN_STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Run one node of a cluster
 ///
@@ -129,7 +133,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "256MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_SNAPSHOT_BYTES", value_name = "SIZE")]
     snapshot_bytes: u64,
 
-    /// Entries that stay in the log behind a snapshot, for nodes that lag; fewer if they are larger than --snapshot-bytes
+    /// Entries that stay in the log behind a snapshot, for nodes that lag; fewer if they are larger than --snapshot-bytes, and up to 1 GiB
+    /// more while a node that answers needs them
     #[arg(
         long,
         default_value_t = 50_000,
@@ -249,19 +254,26 @@ pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outc
     let addresses = node.addresses();
     tracing::info!(clients = %addresses.client, peers = %addresses.peer, http = %addresses.http, "serving");
     started(&node)?;
-    let signal = tokio::select! {
-        ended = node.wait() => return Err(match ended {
-            Ended::Stopped(why) => Ending::Fatal(anyhow!("{why}")),
-            Ended::Broken(broken) => Ending::Fatal(broken.into()),
-            Ended::Refused(error) => Ending::Refused(error.into()),
-        }),
-        signal = stop.recv() => signal,
+    let ended = tokio::select! {
+        ended = node.wait() => Some(ended),
+        signal = stop.recv() => {
+            tracing::info!(signal, "stopping");
+            None
+        }
     };
-    tracing::info!(signal, "stopping");
+    // Also a node that cannot go on: a thread that still works in the storage engine while the process ends crashes it, and hides why.
+    let limit = ended.as_ref().map_or(Duration::MAX, |_| BROKEN_STOP_LIMIT);
     tokio::select! {
-        () = node.shutdown() => {}
+        stopped = timeout(limit, node.shutdown()) => if stopped.is_err() {
+            tracing::warn!("not everything stopped in time");
+        },
         // Who asks twice wants it now; a node that is killed loses nothing.
         again = stop.recv() => tracing::warn!(signal = again, "stopping at once"),
     }
-    Ok(())
+    match ended {
+        None => Ok(()),
+        Some(Ended::Stopped(why)) => Err(Ending::Fatal(anyhow!("{why}"))),
+        Some(Ended::Broken(broken)) => Err(Ending::Fatal(broken.into())),
+        Some(Ended::Refused(error)) => Err(Ending::Refused(error.into())),
+    }
 }

@@ -23,6 +23,16 @@ impl Consensus {
             .map_err(|e| Stopped(e.to_string()))
     }
 
+    /// Whether this node leads, and a peer that answers it lacks entries up to and including `upto`.
+    #[must_use]
+    pub fn is_needed(&self, upto: u64) -> bool {
+        let overview = self.overview();
+        let own = self.identity.node_id();
+        let peers = overview.members.iter().filter(|member| member.id != own);
+        let mut lacking = peers.filter(|peer| peer.matched.is_some_and(|matched| matched < upto));
+        lacking.any(|peer| !self.is_silent(peer, overview.term))
+    }
+
     /// The last entry that a snapshot of this node covers; 0 if there is none.
     #[must_use]
     pub fn snapshot_index(&self) -> u64 {

@@ -122,8 +122,8 @@ impl Settings {
             max_append_entries: Some(4096),
             replication_lag_threshold: self.snapshot_entries.max(self.log_keep_entries) * 2,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
-            max_in_snapshot_log_to_keep: self.log_keep_entries,
-            purge_batch_size: (self.log_keep_entries / 5).clamp(1, 10_000),
+            // The node purges: it knows who is still receiving a snapshot.
+            max_in_snapshot_log_to_keep: u64::MAX,
             enable_pre_vote: Some(true),
             // State is applied unsynced, so a leader must not resume its office over a state that fell behind.
             enable_leader_restore: Some(false),

@@ -2,19 +2,22 @@
 
 use std::{io, sync::Arc};
 
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use helve_proto::peer::v1::{PeerHeader, SnapshotPart, SnapshotStart, snapshot_part::Part};
 use openraft::{
     alias::{SnapshotOf, VoteOf},
     storage::RaftSnapshotBuilder,
 };
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{codec, log_store::PurgeGate, types::TypeConfig};
 use crate::{
     failpoint::{self, Failpoint},
-    limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_CHUNKS_QUEUED_MAX},
+    limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_CHUNK_PAUSE, SNAPSHOT_CHUNKS_QUEUED_MAX},
     storage::{
         checkpoint::{SnapshotDir, Snapshots},
         error::StorageError,
@@ -63,7 +66,8 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
     }
 }
 
-/// A snapshot as messages, read from disk on a thread of its own as the receiver takes them.
+/// A snapshot as messages, read from disk on a thread of its own as the receiver takes them, but no faster than at a pace that leaves
+/// processors and disks to callers.
 pub(super) fn parts(
     header: PeerHeader,
     vote: &VoteOf<TypeConfig>,
@@ -81,7 +85,16 @@ pub(super) fn parts(
             tracing::error!(%error, "a snapshot could not be read");
         }
     });
-    ReceiverStream::new(parts)
+    let mut due = Instant::now();
+    ReceiverStream::new(parts).then(move |part| {
+        due = due.max(Instant::now());
+        let sent = sleep_until(due);
+        due += SNAPSHOT_CHUNK_PAUSE;
+        async move {
+            sent.await;
+            part
+        }
+    })
 }
 
 fn read_parts(

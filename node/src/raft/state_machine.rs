@@ -2,25 +2,27 @@
 //!
 //! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
 
+mod applier;
 mod rows;
 
 use std::{
     io,
-    sync::{Arc, Mutex, mpsc as blocking},
-    thread,
+    sync::{Arc, Mutex},
 };
 
 use futures::{FutureExt, Stream, StreamExt};
 use helve_machine::planted::{self, Plant};
-use helve_proto::command::v1::Outcome;
 use openraft::{
     OptionalSend,
     alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
     storage::{ApplyResponder, EntryResponder, RaftStateMachine},
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-use self::rows::{Chunk, Rows};
+use self::{
+    applier::Applier,
+    rows::{Chunk, Rows},
+};
 use super::{
     codec,
     identity::Identity,
@@ -51,20 +53,13 @@ pub struct Progress {
 
 type Responder = Option<ApplyResponder<TypeConfig>>;
 
-struct Work {
-    chunk: Chunk,
-    /// How far the rows are before it.
-    before: Progress,
-    done: oneshot::Sender<io::Result<(Vec<Outcome>, Progress)>>,
-}
-
 /// The rows, as openraft sees them.
 pub struct StateMachine {
     rows: Arc<Rows>,
     snapshots: Arc<Snapshots>,
     log: LogStore,
     gate: PurgeGate,
-    applier: blocking::Sender<Work>,
+    applier: Applier,
     applied: watch::Sender<Progress>,
 }
 
@@ -86,17 +81,7 @@ impl StateMachine {
         rows.note_name()?;
         let progress = rows.progress()?;
         gate.advance(progress.index);
-        let (applier, work) = blocking::channel::<Work>();
-        let worker = Arc::clone(&rows);
-        thread::Builder::new()
-            .name("helve-apply".to_owned())
-            .spawn(move || {
-                while let Ok(work) = work.recv() {
-                    let applied = worker.apply(work.chunk, work.before);
-                    // Nobody waits for it only when consensus has stopped.
-                    let _ = work.done.send(applied);
-                }
-            })?;
+        let applier = Applier::start(Arc::clone(&rows))?;
         let applied = watch::Sender::new(progress);
         Ok(Self {
             rows,
@@ -122,15 +107,8 @@ impl StateMachine {
         if !planted::is(Plant::ApplyBeforeDurable) {
             self.log.durable(last).await.map_err(io::Error::other)?;
         }
-        let (done, outcomes) = oneshot::channel();
-        let gone = || io::Error::other("the apply thread stopped");
-        let work = Work {
-            chunk,
-            before: *self.applied.borrow(),
-            done,
-        };
-        self.applier.send(work).map_err(|_| gone())?;
-        let (outcomes, progress) = outcomes.await.map_err(|_| gone())??;
+        let before = *self.applied.borrow();
+        let (outcomes, progress) = self.applier.apply(chunk, before).await?;
         self.applied.send_replace(progress);
         for (responder, outcome) in responders.into_iter().zip(outcomes) {
             if let Some(responder) = responder {

@@ -45,11 +45,12 @@ impl Parts {
             ticker::watch_stamps(consensus.clone(), reader.clone()),
         );
         let log = self.storage.log.clone();
-        let snapshot_bytes = self.config.tuning.snapshot_bytes;
-        background.run(
-            "retention",
-            retention::run(consensus.clone(), log, snapshot_bytes),
-        );
+        let tuning = &self.config.tuning;
+        let bounds = retention::Bounds {
+            snapshot_bytes: tuning.snapshot_bytes,
+            keep_entries: tuning.consensus.log_keep_entries,
+        };
+        background.run("retention", retention::run(consensus.clone(), log, bounds));
         background.run("end of changes", end_changes(consensus.clone()));
         background.run(
             "feature level",

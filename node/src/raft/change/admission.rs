@@ -167,7 +167,7 @@ impl Consensus {
     }
 
     /// A member that this leader has not heard of for a while.
-    pub(super) fn is_silent(&self, member: &MemberProgress, term: u64) -> bool {
+    pub(in crate::raft) fn is_silent(&self, member: &MemberProgress, term: u64) -> bool {
         member.id != self.identity.node_id()
             && member.silent_for.unwrap_or_else(|| self.led_for(term)) > SILENCE_MIN
     }
