@@ -4,6 +4,7 @@
 //! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
 
 mod disk_reads;
+mod hit_rate;
 mod question;
 mod rounds;
 mod ticket;
@@ -22,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 pub use self::ticket::{Place, ReadView, Ticket};
 use self::{
     disk_reads::{DiskReads, Extent},
+    hit_rate::HitRate,
     question::Asked,
     rounds::{Asker, Rounds},
 };
@@ -75,6 +77,7 @@ struct Core {
     contact: Arc<LeaderContact>,
     state: Arc<StateDb>,
     disk_reads: DiskReads,
+    hit_rate: HitRate,
     renewals: Renewals,
 }
 
@@ -98,6 +101,7 @@ impl Reader {
             consensus,
             contact,
             disk_reads: DiskReads::new(Arc::clone(&state)),
+            hit_rate: HitRate::default(),
             state,
             renewals: Renewals::default(),
         });
@@ -177,7 +181,7 @@ impl Reader {
         }
     }
 
-    /// A read's first look: with those that wait for the same round, in one view, where memory is enough.
+    /// A read's first look: with those that wait for the same round, in one view.
     async fn first<T, Q>(
         &self,
         deadline: Instant,
@@ -194,9 +198,6 @@ impl Reader {
         }
         let Asked { ticket, read } = self.rounds.ask(query, deadline).await?;
         let read = match read {
-            Some(Err(fault)) if is_not_cached(&fault) => {
-                self.ask_disk(ticket, Extent::Few, query, deadline).await?
-            }
             Some(read) => read?,
             None => {
                 self.core.follow(ticket, deadline).await?;
@@ -222,7 +223,7 @@ impl Reader {
         }
         match self.core.ask_memory(ticket, &**query) {
             Err(fault) if is_not_cached(&fault) => {
-                self.ask_disk(ticket, Extent::Few, query, deadline).await
+                self.ask_disk(ticket, Extent::Few(1), query, deadline).await
             }
             read => Ok(read?),
         }

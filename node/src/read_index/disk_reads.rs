@@ -19,13 +19,22 @@ use crate::{
     storage::{state_db::StateDb, state_view::StateView},
 };
 
-/// How long a read takes, once its rows are there.
+/// How long a job takes, once its rows are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// It looks at few rows.
-    Few,
-    /// It may look at many, so that no other read should wait behind it.
+    /// So many reads, each of few rows.
+    Few(usize),
+    /// A read that may look at many, so that no other should wait behind it.
     Many,
+}
+
+impl Extent {
+    fn reads(self) -> usize {
+        match self {
+            Self::Few(reads) => reads,
+            Self::Many => 1,
+        }
+    }
 }
 
 /// Where reads wait for a thread. Clones share it.
@@ -38,6 +47,7 @@ pub(super) struct DiskReads {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<(Extent, Job)>,
+    waiting_reads: usize,
     /// Those of them that look at many rows.
     waiting_long: usize,
     threads: usize,
@@ -45,7 +55,8 @@ struct Queue {
     long: usize,
 }
 
-type Job = Box<dyn FnOnce(&StateView<'_>) + Send>;
+/// What is done in a view.
+pub(super) type Job = Box<dyn FnOnce(&StateView<'_>) + Send>;
 
 impl DiskReads {
     pub(super) fn new(state: Arc<StateDb>) -> Self {
@@ -69,27 +80,34 @@ impl DiskReads {
                 let _ = reply.send(query(view));
             }
         };
-        {
-            let mut queue = lock(&self.queue);
-            if queue.waiting.len() >= DISK_READS_WAITING_MAX {
-                return Err(ReadError::Overloaded);
-            }
-            queue.waiting.push_back((extent, Box::new(job)));
-            queue.waiting_long += usize::from(extent == Extent::Many);
-            if queue.wants_thread() {
-                queue.threads += 1;
-                let thread = Thread {
-                    reads: self.clone(),
-                    is_counted: true,
-                    is_long: false,
-                };
-                tokio::task::spawn_blocking(move || thread.work());
-            }
+        if !self.push(extent, Box::new(job)) {
+            return Err(ReadError::Overloaded);
         }
         let answered = timeout_at(deadline, answer).await;
         answered
             .map_err(|_| ReadError::Overloaded)?
             .map_err(|_| ReadError::Stopping)
+    }
+
+    /// Has something done in a view that is opened after this call, unless too much waits already.
+    pub(super) fn push(&self, extent: Extent, job: Job) -> bool {
+        let mut queue = lock(&self.queue);
+        if queue.waiting_reads >= DISK_READS_WAITING_MAX {
+            return false;
+        }
+        queue.waiting.push_back((extent, job));
+        queue.waiting_reads += extent.reads();
+        queue.waiting_long += usize::from(extent == Extent::Many);
+        if queue.wants_thread() {
+            queue.threads += 1;
+            let thread = Thread {
+                reads: self.clone(),
+                is_counted: true,
+                is_long: false,
+            };
+            tokio::task::spawn_blocking(move || thread.work());
+        }
+        true
     }
 }
 
@@ -97,24 +115,28 @@ impl Queue {
     /// What waits last would wait behind long queries, or behind too many short ones.
     fn wants_thread(&self) -> bool {
         let quick = self.threads - self.long;
-        let is_behind = self.waiting.len() >= (quick + 1) * DISK_READS_TOGETHER_MAX / 2;
+        let is_behind = self.waiting_reads >= (quick + 1) * DISK_READS_TOGETHER_MAX / 2;
         self.threads < DISK_READS_MAX && (quick <= self.waiting_long || is_behind)
     }
 
-    /// What one thread does next.
-    fn next(&mut self) -> (Extent, Vec<Job>) {
-        let is_few = |(extent, _): &&(Extent, Job)| *extent == Extent::Few;
-        let few = self.waiting.iter().take_while(is_few).count();
-        let (extent, count) = match few {
-            0 => (Extent::Many, 1),
-            few => (Extent::Few, few.min(DISK_READS_TOGETHER_MAX)),
-        };
-        let count = count.min(self.waiting.len());
-        if extent == Extent::Many {
-            self.waiting_long -= count;
+    /// What one thread does next: one long query, or as many short ones as it takes together.
+    fn next(&mut self) -> Vec<(Extent, Job)> {
+        let mut next = Vec::new();
+        let mut reads = 0;
+        while let Some((extent, _)) = self.waiting.front() {
+            reads += extent.reads();
+            let is_long = *extent == Extent::Many;
+            if !next.is_empty() && (is_long || reads > DISK_READS_TOGETHER_MAX) {
+                break;
+            }
+            next.extend(self.waiting.pop_front());
+            if is_long {
+                self.waiting_long -= 1;
+                break;
+            }
         }
-        let jobs = self.waiting.drain(..count);
-        (extent, jobs.map(|(_, job)| job).collect())
+        self.waiting_reads -= next.iter().map(|(extent, _)| extent.reads()).sum::<usize>();
+        next
     }
 }
 
@@ -128,22 +150,22 @@ struct Thread {
 impl Thread {
     fn work(mut self) {
         while let Some(jobs) = self.next() {
-            let run = |view: &StateView<'_>| jobs.into_iter().for_each(|job| job(view));
+            let run = |view: &StateView<'_>| jobs.into_iter().for_each(|(_, job)| job(view));
             self.reads.state.read(run);
         }
     }
 
     /// `None` if nothing waits: whoever comes then sees that this thread is gone.
-    fn next(&mut self) -> Option<Vec<Job>> {
+    fn next(&mut self) -> Option<Vec<(Extent, Job)>> {
         let mut queue = lock(&self.reads.queue);
         queue.long -= usize::from(std::mem::take(&mut self.is_long));
-        let (extent, jobs) = queue.next();
+        let jobs = queue.next();
         if jobs.is_empty() {
             queue.threads -= 1;
             self.is_counted = false;
             return None;
         }
-        self.is_long = extent == Extent::Many;
+        self.is_long = jobs[0].0 == Extent::Many;
         queue.long += usize::from(self.is_long);
         Some(jobs)
     }
@@ -203,7 +225,7 @@ mod tests {
             let log_id = LogId { term: 1, index };
             reads.state.write([row], &log_id, None).unwrap();
             let query = |view: &StateView<'_>| view.get(b"cart").unwrap();
-            let found = reads.ask(Extent::Few, soon(), query).await.unwrap();
+            let found = reads.ask(Extent::Few(1), soon(), query).await.unwrap();
             assert_eq!(found, Some(value.into()));
         }
         assert!(lock(&reads.queue).waiting.is_empty());
@@ -216,7 +238,7 @@ mod tests {
         for threads in 1..DISK_READS_MAX {
             under_way.push(long(&reads));
             let answer = reads
-                .ask(Extent::Few, soon(), move |_| threads)
+                .ask(Extent::Few(1), soon(), move |_| threads)
                 .await
                 .unwrap();
             assert_eq!(answer, threads);
@@ -226,28 +248,29 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let late = Instant::now() + Duration::from_millis(1);
-        let refused = reads.ask(Extent::Few, late, |_| ()).await;
+        let refused = reads.ask(Extent::Few(1), late, |_| ()).await;
         assert!(matches!(refused, Err(ReadError::Overloaded)));
         for (go, asked) in under_way {
             go.send(()).unwrap();
             asked.await.unwrap();
         }
-        reads.ask(Extent::Few, soon(), |_| ()).await.unwrap();
+        reads.ask(Extent::Few(1), soon(), |_| ()).await.unwrap();
     }
 
     #[tokio::test]
     async fn more_than_may_wait_is_refused() {
         let (reads, _directory) = reads();
-        let waits = || (Extent::Few, Box::new(|_: &StateView<'_>| ()) as Job);
+        let waits = || (Extent::Few(1), Box::new(|_: &StateView<'_>| ()) as Job);
         *lock(&reads.queue) = Queue {
             waiting: std::iter::repeat_with(waits)
                 .take(DISK_READS_WAITING_MAX)
                 .collect(),
+            waiting_reads: DISK_READS_WAITING_MAX,
             waiting_long: 0,
             threads: DISK_READS_MAX,
             long: DISK_READS_MAX,
         };
-        let refused = reads.ask(Extent::Few, soon(), |_| ()).await;
+        let refused = reads.ask(Extent::Few(1), soon(), |_| ()).await;
         assert!(matches!(refused, Err(ReadError::Overloaded)));
     }
 }

@@ -1,35 +1,62 @@
 //! What waits for a round: somebody who wants the ticket, or a query to ask of the round's view.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use helve_machine::{Fault, query::Read};
 use tokio::sync::oneshot;
 
-use super::{ReadView, Ticket};
+use super::{ReadView, Ticket, is_not_cached};
 
 /// One that waits.
-pub(super) trait Waiter: Send + Sync {
+pub(super) trait Waiter: Send {
     /// Nobody wants the answer any more.
     fn is_gone(&self) -> bool;
 
-    /// The round was answered.
-    fn ticket(self: Box<Self>, ticket: Ticket);
+    /// Whether it waits for more than the round's ticket.
+    fn wants_view(&self) -> bool;
 
-    /// The same, and this node's rows are that far.
-    fn view(self: Box<Self>, ticket: Ticket, view: &ReadView<'_>);
+    /// Now it waits for the disk.
+    fn goes_to_disk(&self);
+
+    /// Looks at a view that follows the round. False if the view does not reach far enough.
+    fn look(&mut self, view: &ReadView<'_>) -> bool;
+
+    /// The round was answered so: tells that, and what was seen.
+    fn tell(self: Box<Self>, ticket: Ticket);
 }
 
 /// What a query of a round's view came to.
 pub(super) struct Asked<T> {
     pub(super) ticket: Ticket,
-    /// `None` if the rows were not that far soon enough to wait for all together.
+    /// `None` if there was no view that follows the round soon enough to wait for all together.
     pub(super) read: Option<Result<Read<T>, Fault>>,
 }
 
 /// A query that waits.
 pub(super) struct Question<T, Q> {
-    pub(super) query: Arc<Q>,
-    pub(super) reply: oneshot::Sender<Asked<T>>,
+    query: Arc<Q>,
+    reply: oneshot::Sender<Asked<T>>,
+    waits_for_disk: Arc<AtomicBool>,
+    read: Option<Result<Read<T>, Fault>>,
+}
+
+impl<T, Q> Question<T, Q> {
+    /// `waits_for_disk` is set once it does.
+    pub(super) fn new(
+        query: Arc<Q>,
+        reply: oneshot::Sender<Asked<T>>,
+        waits_for_disk: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            query,
+            reply,
+            waits_for_disk,
+            read: None,
+        }
+    }
 }
 
 impl Waiter for oneshot::Sender<Ticket> {
@@ -37,13 +64,19 @@ impl Waiter for oneshot::Sender<Ticket> {
         self.is_closed()
     }
 
-    fn ticket(self: Box<Self>, ticket: Ticket) {
-        // A reader that has gone away wants no answer.
-        let _ = self.send(ticket);
+    fn wants_view(&self) -> bool {
+        false
     }
 
-    fn view(self: Box<Self>, ticket: Ticket, _view: &ReadView<'_>) {
-        self.ticket(ticket);
+    fn goes_to_disk(&self) {}
+
+    fn look(&mut self, _view: &ReadView<'_>) -> bool {
+        true
+    }
+
+    fn tell(self: Box<Self>, ticket: Ticket) {
+        // A reader that has gone away wants no answer.
+        let _ = self.send(ticket);
     }
 }
 
@@ -56,16 +89,28 @@ where
         self.reply.is_closed()
     }
 
-    fn ticket(self: Box<Self>, ticket: Ticket) {
-        // A reader that has gone away wants no answer.
-        let _ = self.reply.send(Asked { ticket, read: None });
+    fn wants_view(&self) -> bool {
+        true
     }
 
-    fn view(self: Box<Self>, ticket: Ticket, view: &ReadView<'_>) {
+    fn goes_to_disk(&self) {
+        self.waits_for_disk.store(true, Ordering::Relaxed);
+    }
+
+    fn look(&mut self, view: &ReadView<'_>) -> bool {
         if self.reply.is_closed() {
-            return;
+            return true;
         }
-        let read = Some((self.query)(view));
+        let read = (self.query)(view);
+        if read.as_ref().is_err_and(is_not_cached) {
+            return false;
+        }
+        self.read = Some(read);
+        true
+    }
+
+    fn tell(self: Box<Self>, ticket: Ticket) {
+        let read = self.read;
         // As above.
         let _ = self.reply.send(Asked { ticket, read });
     }

@@ -1,6 +1,12 @@
 //! Rounds of ReadIndex: one question to the leader for all reads that wait, and one view for all their queries.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use helve_machine::{Fault, query::Read};
 use helve_proto::peer::v1::ReadIndexRequest;
@@ -12,17 +18,19 @@ use tokio::{
 
 use super::{
     Core, ReadError, ReadView, Ticket, ask,
+    disk_reads::Extent,
     question::{Asked, Question, Waiter},
 };
 use crate::{
     leader_contact::LeaderContact,
     limits::{
-        READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX,
-        READ_VIEW_QUERIES_MAX,
+        DISK_READS_TOGETHER_MAX, READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX,
+        READ_ROUNDS_MAX, READ_VIEW_QUERIES_MAX,
     },
     peer_links::PeerLinks,
     raft::Consensus,
     stamp::Stamper,
+    storage::state_view::StateView,
 };
 
 type Waiting = Box<dyn Waiter>;
@@ -56,7 +64,7 @@ impl Rounds {
         self.wait(Box::new(reply), answer, deadline).await
     }
 
-    /// What the next round answers, and what the query comes to in a view that follows it, from memory.
+    /// What the next round answers, and what the query comes to in a view that follows it.
     pub(super) async fn ask<T, Q>(
         &self,
         query: &Arc<Q>,
@@ -67,9 +75,16 @@ impl Rounds {
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let query = Arc::clone(query);
-        self.wait(Box::new(Question { query, reply }), answer, deadline)
-            .await
+        let waits_for_disk = Arc::<AtomicBool>::default();
+        let question = Question::new(Arc::clone(query), reply, Arc::clone(&waits_for_disk));
+        let asked = self.wait(Box::new(question), answer, deadline).await;
+        asked.map_err(|error| {
+            if waits_for_disk.load(Ordering::Relaxed) {
+                ReadError::Overloaded
+            } else {
+                error
+            }
+        })
     }
 
     async fn wait<A>(
@@ -112,9 +127,9 @@ async fn rounds(asker: Arc<Asker>, core: Arc<Core>, mut waiting: mpsc::Receiver<
         let round = std::mem::take(&mut round);
         let (asker, core) = (Arc::clone(&asker), Arc::clone(&core));
         under_way.spawn(async move {
-            let ticket = asker.round(&round).await;
+            let answered = asker.round(round).await;
             drop(slot);
-            if let Some(ticket) = ticket {
+            if let Some((ticket, round)) = answered {
                 core.answer(ticket, round).await;
             }
         });
@@ -127,40 +142,75 @@ impl Core {
     async fn answer(&self, ticket: Ticket, mut round: Vec<Waiting>) {
         let applied = timeout(READ_ROUND_LAG_MAX, self.applied(ticket.index)).await;
         if !matches!(applied, Ok(true)) {
-            for waiter in round {
-                waiter.ticket(ticket);
-            }
+            tell(ticket, round);
             return;
         }
+        let contented = round.extract_if(.., |waiter| !waiter.wants_view());
+        tell(ticket, contented.collect());
         while !round.is_empty() {
             let rest = round.split_off(round.len().min(READ_VIEW_QUERIES_MAX));
-            self.state.read_cached(|view| {
-                let mut waiters = round.into_iter();
-                let answered = ask(view, ticket, |view| {
-                    waiters
-                        .by_ref()
-                        .for_each(|waiter| waiter.view(ticket, view));
-                    Ok(Read::Answer(()))
-                });
-                // A view that cannot even be opened from memory answers nobody: each tries alone, and says what is wrong.
-                if answered.is_err() {
-                    waiters.for_each(|waiter| waiter.ticket(ticket));
-                }
-            });
+            self.answer_from_disk(ticket, self.answer_from_memory(ticket, round));
             round = rest;
             tokio::task::yield_now().await;
         }
     }
+
+    /// Returns those for whom memory is not enough.
+    fn answer_from_memory(&self, ticket: Ticket, round: Vec<Waiting>) -> Vec<Waiting> {
+        if !self.hit_rate.is_worth_trying() {
+            return round;
+        }
+        let reads = round.len();
+        let beyond = self.state.read_cached(|view| show(view, ticket, round));
+        self.hit_rate.note(reads - beyond.len(), reads);
+        beyond
+    }
+
+    fn answer_from_disk(&self, ticket: Ticket, mut round: Vec<Waiting>) {
+        round.iter().for_each(|waiter| waiter.goes_to_disk());
+        while !round.is_empty() {
+            let rest = round.split_off(round.len().min(DISK_READS_TOGETHER_MAX));
+            let reads = round.len();
+            let job = move |view: &StateView<'_>| {
+                // This view reaches everywhere: whoever comes back from it tries alone, and says what is wrong.
+                tell(ticket, show(view, ticket, round));
+            };
+            if !self.disk_reads.push(Extent::Few(reads), Box::new(job)) {
+                // Dropped with the job and the rest, which is how those who wait learn of it.
+                return;
+            }
+            round = rest;
+        }
+    }
+}
+
+/// Shows a view to those who wait for it, and returns those for whom it does not reach far enough. The others are told when all have
+/// seen it: so the answers go to the callers' thread together.
+fn show(view: &StateView<'_>, ticket: Ticket, mut waiters: Vec<Waiting>) -> Vec<Waiting> {
+    let shown = ask(view, ticket, |view| {
+        let beyond = waiters.extract_if(.., |waiter| !waiter.look(view));
+        Ok(Read::Answer(beyond.collect()))
+    });
+    // From a view that cannot even be opened nobody has seen anything: each tries alone, and says what is wrong.
+    tell(ticket, waiters);
+    match shown {
+        Ok(Read::Answer(beyond)) => beyond,
+        _ => Vec::new(),
+    }
+}
+
+fn tell(ticket: Ticket, waiters: Vec<Waiting>) {
+    waiters.into_iter().for_each(|waiter| waiter.tell(ticket));
 }
 
 impl Asker {
     /// Asks until a leader answers, or nobody waits any more.
-    async fn round(&self, round: &[Waiting]) -> Option<Ticket> {
+    async fn round(&self, round: Vec<Waiting>) -> Option<(Ticket, Vec<Waiting>)> {
         let mut pause = Duration::from_millis(2);
         loop {
             if let Some(ticket) = self.ask_leader().await {
                 self.contact.note(ticket.index);
-                return Some(ticket);
+                return Some((ticket, round));
             }
             if round.iter().all(|waiter| waiter.is_gone()) {
                 return None;

@@ -1,0 +1,75 @@
+//! How many of the reads of late memory was enough for: where nearly none is, to look there first costs more than it saves.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What stands for all reads.
+const ALL: u32 = 1 << 16;
+/// How many rounds go past memory before one tries it again.
+const TRIED_EVERY: u32 = 32;
+/// One over the weight of a round.
+const ROUNDS: u32 = 8;
+
+/// Of the last rounds. Several may note at once: what one loses the next makes up for.
+#[derive(Debug)]
+pub(super) struct HitRate {
+    rate: AtomicU32,
+    past: AtomicU32,
+}
+
+impl Default for HitRate {
+    fn default() -> Self {
+        Self {
+            rate: AtomicU32::new(ALL),
+            past: AtomicU32::new(0),
+        }
+    }
+}
+
+impl HitRate {
+    /// Whether the next round should try memory.
+    pub(super) fn is_worth_trying(&self) -> bool {
+        self.rate.load(Ordering::Relaxed) >= ALL / 2
+            || self
+                .past
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(TRIED_EVERY)
+    }
+
+    /// Of a round's reads, memory was enough for so many.
+    pub(super) fn note(&self, hits: usize, reads: usize) {
+        let Some(share) = (hits * ALL as usize).checked_div(reads) else {
+            return;
+        };
+        let rate = self.rate.load(Ordering::Relaxed);
+        let share = u32::try_from(share).unwrap_or(ALL);
+        self.rate
+            .store(rate - rate / ROUNDS + share / ROUNDS, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In how many of so many rounds memory was tried.
+    fn tried(rate: &HitRate, rounds: u32, hits: usize) -> u32 {
+        let mut tried = 0;
+        for _ in 0..rounds {
+            if rate.is_worth_trying() {
+                rate.note(hits, 10);
+                tried += 1;
+            }
+        }
+        tried
+    }
+
+    #[test]
+    fn memory_is_tried_as_long_as_it_is_enough_and_again_once_it_is() {
+        let rate = HitRate::default();
+        assert_eq!(tried(&rate, 1000, 10), 1000);
+        let few = tried(&rate, 1000, 1);
+        assert!((1..=50).contains(&few), "{few}");
+        let again = tried(&rate, 1000, 10);
+        assert!((700..1000).contains(&again), "{again}");
+    }
+}
