@@ -149,6 +149,37 @@ async fn names_of_keys_that_have_expired_are_not_kept_though_nobody_lists() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_key_that_is_due_but_still_there_is_swept_once_it_is_gone() {
+    let Some(server) = start(free_port()).await else {
+        return;
+    };
+    let tool = RedisTool::new(&url(&server), ToolOptions::new()).expect("the URL is one");
+    let hour = Ttl::After(Duration::from_hours(1));
+    tool.store_record("due", &json!(1), hour)
+        .await
+        .expect("it is stored");
+    let mut connection = connection(&server).await;
+    let deadlines = "\0helve:deadlines";
+    let mut early = ::redis::cmd("ZADD");
+    let () = early
+        .arg(deadlines)
+        .arg(1)
+        .arg("due")
+        .query_async(&mut connection)
+        .await
+        .expect("it takes it");
+    tool.store("sweeps", &json!(1)).await.expect("it is stored");
+    let mut deadline = ::redis::cmd("ZSCORE");
+    let deadline: Option<f64> = deadline
+        .arg(deadlines)
+        .arg("due")
+        .query_async(&mut connection)
+        .await
+        .expect("it answers");
+    assert!(deadline.is_some_and(|ms| ms > 1.0), "{deadline:?}");
+}
+
+#[tokio::test]
 async fn keys_that_have_expired_do_not_count_against_the_limit_of_a_list() {
     let Some(server) = start(free_port()).await else {
         return;

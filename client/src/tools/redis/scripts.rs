@@ -26,7 +26,8 @@ impl Named {
 }
 
 /// `row` reads a record, as all scripts answer it: a field that is absent is `false`. `sweep` takes names of keys that have expired
-/// out of the index, at most so many, and answers how many.
+/// out of the index, at most so many, and answers how many. `TIME` runs on within a script while keys expire by its first instant: one
+/// that is due by `TIME` and still there gets its deadline again, or its name would stay in the index for ever.
 const SHARED: &str = r"
 local function now_ms()
   local now = redis.call('TIME')
@@ -35,8 +36,13 @@ end
 local function sweep(index, deadlines, now, most)
   local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', string.format('(%.0f', now), 'LIMIT', 0, most)
   for _, key in ipairs(due) do
-    redis.call('ZREM', deadlines, key)
-    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', index, key) end
+    local left = redis.call('PTTL', key)
+    if left >= 0 then
+      redis.call('ZADD', deadlines, string.format('%.0f', now + left), key)
+    else
+      redis.call('ZREM', deadlines, key)
+      if left == -2 then redis.call('ZREM', index, key) end
+    end
   end
   return #due
 end
