@@ -1,6 +1,7 @@
 //! What the machine reads from and writes to.
 
 mod first_deadlines;
+mod pending_usage;
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map},
@@ -8,9 +9,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use helve_proto::{command::v1::NumberRow, v1::Quotas};
+use helve_proto::{
+    command::v1::{NumberRow, SessionRow},
+    v1::Quotas,
+};
 
-use self::first_deadlines::{FirstDeadlines, LOOKED_UP_ROWS};
+use self::{
+    first_deadlines::{FirstDeadlines, LOOKED_UP_ROWS},
+    pending_usage::PendingUsage,
+};
 use crate::{
     access, expiry,
     fault::Fault,
@@ -52,14 +59,16 @@ impl<V: View + ?Sized> View for &V {
 }
 
 /// What some commands write, over the view that they started from. Later commands of the batch read what earlier ones wrote.
-/// Usage rows alone are behind until [`finish`](Self::finish).
+/// Usage and session rows alone are behind until [`finish`](Self::finish): nearly every command changes some.
 #[derive(Debug)]
 pub struct Batch<V> {
     view: V,
     writes: BTreeMap<Bytes, Option<Bytes>>,
-    /// A group, and rows of it that every command asks for, as the view has them: read once.
+    /// A group, and rows of it that every command asks for, as they stand.
     held: Option<(u32, [Row; 3])>,
-    usage: BTreeMap<Bytes, Delta>,
+    usage: PendingUsage,
+    /// Sessions that were written (`None`: removed), by their rows' keys.
+    sessions: BTreeMap<Bytes, Option<SessionRow>>,
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
     first_deadlines: Option<FirstDeadlines>,
@@ -77,7 +86,8 @@ impl<V: View> Batch<V> {
             view,
             writes: BTreeMap::new(),
             held: None,
-            usage: BTreeMap::new(),
+            usage: PendingUsage::default(),
+            sessions: BTreeMap::new(),
             deadlines_from: None,
             first_deadlines: None,
             first_put_ms: None,
@@ -99,18 +109,21 @@ impl<V: View> Batch<V> {
         Ok(earlier(before, self.first_put_ms))
     }
 
-    /// What to write, in the order of the keys: `None` deletes. Adds up the usage rows first.
+    /// What to write, in the order of the keys: `None` deletes. Adds up the usage rows, and encodes the sessions, first.
     ///
     /// # Errors
     /// A fault if a usage row cannot be read, or contradicts the rows.
     pub fn finish(mut self) -> Result<BTreeMap<Bytes, Option<Bytes>>, Fault> {
-        for (key, delta) in std::mem::take(&mut self.usage) {
+        for (key, delta) in std::mem::take(&mut self.usage).into_rows() {
             if planted::is(Plant::UsageOff) {
                 continue;
             }
             let row = usage::sum(&self, &key, delta)?;
             self.writes.insert(key, row);
         }
+        let sessions = self.sessions.into_iter();
+        let sessions = sessions.map(|(key, session)| (key, session.as_ref().map(row::encode)));
+        self.writes.extend(sessions);
         Ok(self.writes)
     }
 
@@ -119,7 +132,8 @@ impl<V: View> Batch<V> {
         if self.held.as_ref().is_some_and(|(of, _)| *of == group.0) {
             return Ok(());
         }
-        let read = |key: Bytes| self.view.get(&key).map(|row| (key, row));
+        self.held = None;
+        let read = |key: Bytes| self.get(&key).map(|row| (key, row));
         let rows = [
             read(group.clock())?,
             read(group.feature_level())?,
@@ -129,30 +143,46 @@ impl<V: View> Batch<V> {
         Ok(())
     }
 
-    /// A row as the view has it.
-    fn viewed(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
-        let held = self.held.iter().flat_map(|(_, rows)| rows);
-        match held.into_iter().find(|(held, _)| held == key) {
-            Some((_, row)) => Ok(row.clone()),
-            None => self.view.get(key),
-        }
-    }
-
     pub(crate) fn put(&mut self, key: Bytes, value: Bytes) {
-        self.writes.insert(key, Some(value));
+        self.write(key, Some(value));
     }
 
     pub(crate) fn delete(&mut self, key: Bytes) {
-        self.writes.insert(key, None);
+        self.write(key, None);
     }
 
+    fn write(&mut self, key: Bytes, value: Option<Bytes>) {
+        let held = self.held.iter_mut().flat_map(|(_, rows)| rows);
+        if let Some((_, row)) = held.into_iter().find(|(held, _)| *held == key) {
+            row.clone_from(&value);
+        }
+        self.writes.insert(key, value);
+    }
+
+    pub(crate) fn session(&self, key: &[u8]) -> Result<Option<SessionRow>, Fault> {
+        match self.sessions.get(key) {
+            Some(written) => Ok(written.clone()),
+            None => row::read(&self.view, "sessions", key),
+        }
+    }
+
+    /// `None` removes it.
+    pub(crate) fn set_session(&mut self, key: Bytes, session: Option<SessionRow>) {
+        self.sessions.insert(key, session);
+    }
+
+    /// Counts rows and bytes of a tenant.
+    pub(crate) fn add_tenant_usage(&mut self, space: Space<'_>, delta: Delta) {
+        self.usage.add_tenant(space, delta);
+    }
+
+    /// Counts rows and bytes in any other usage row.
     pub(crate) fn add_usage(&mut self, key: Bytes, delta: Delta) {
-        let sum = self.usage.entry(key).or_default();
-        *sum = sum.plus(delta);
+        self.usage.add(key, delta);
     }
 
     pub(crate) fn pending_usage(&self, key: &[u8]) -> Delta {
-        self.usage.get(key).copied().unwrap_or_default()
+        self.usage.pending(key)
     }
 
     /// What a tenant of this batch's group may use.
@@ -256,9 +286,13 @@ impl<V: View> Batch<V> {
 
 impl<V: View> View for Batch<V> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        let held = self.held.iter().flat_map(|(_, rows)| rows);
+        if let Some((_, row)) = held.into_iter().find(|(held, _)| held == key) {
+            return Ok(row.clone());
+        }
         match self.writes.get(key) {
             Some(written) => Ok(written.clone()),
-            None => self.viewed(key),
+            None => self.view.get(key),
         }
     }
 

@@ -334,7 +334,7 @@ fn count<V: View>(
 ) -> Result<(), Fault> {
     let whole = |bytes: Option<usize>| bytes.map(|bytes| target.path.len() + bytes);
     let delta = Delta::between(whole(old_bytes), whole(new_bytes));
-    batch.add_usage(space.usage_tenant(), delta);
+    batch.add_tenant_usage(space, delta);
     if target.kind == Kind::Handle {
         let (store, owner) = target.store_and_owner()?;
         batch.add_usage(space.usage_store(store), delta);

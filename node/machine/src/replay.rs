@@ -127,12 +127,12 @@ fn kept(view: &impl View, key: &[u8], fingerprint: &Bytes) -> Result<Option<Outc
 fn put_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, row: &OutcomeRow) {
     let value = row::encode(row);
     let delta = Delta::between(None, Some(key.len() + value.len())).bytes_only();
-    batch.add_usage(space.usage_tenant(), delta);
+    batch.add_tenant_usage(space, delta);
     batch.put(key, value);
 }
 
 fn delete_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, value: &Bytes) {
     let delta = Delta::between(Some(key.len() + value.len()), None).bytes_only();
-    batch.add_usage(space.usage_tenant(), delta);
+    batch.add_tenant_usage(space, delta);
     batch.delete(key);
 }

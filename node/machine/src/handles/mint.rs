@@ -25,7 +25,7 @@ pub fn handle_id(prefix: &str, minted_id: &str) -> String {
     if prefix.is_empty() {
         minted_id.to_owned()
     } else {
-        format!("{prefix}-{minted_id}")
+        [prefix, "-", minted_id].concat()
     }
 }
 

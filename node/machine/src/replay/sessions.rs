@@ -16,11 +16,9 @@ use crate::{
         IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS, SESSION_WINDOW_CALLS_MAX,
         SESSIONS_MAX,
     },
-    row,
     usage::{self, Delta},
 };
 
-const TABLE: &str = "sessions";
 /// Outcomes that are read at once. They may hold taken values.
 const OUTCOME_ROWS: u32 = 16;
 
@@ -33,15 +31,16 @@ pub(crate) fn open<V: View>(
     if session_id.len() != IDENTITY_BYTES {
         return Err(Stop::refused(Refusal::Malformed));
     }
-    let stored: Option<SessionRow> = row::read(call.batch, TABLE, &call.space.session(session_id))?;
-    match stored {
-        Some(old) if old.deadline_ms > call.clock_ms => {
-            if old.principal != call.principal {
+    let key = call.space.session(session_id);
+    match call.batch.session(&key)? {
+        Some(mut row) if row.deadline_ms > call.clock_ms => {
+            if row.principal != call.principal {
                 return Err(Stop::refused(Refusal::SessionExpired));
             }
-            let mut new = old.clone();
-            extend(&mut new, call.clock_ms)?;
-            put(call, session_id, Some(&old), &new)?;
+            let old_deadline = row.deadline_ms;
+            extend(&mut row, call.clock_ms)?;
+            move_deadline(call, session_id, Some(old_deadline), row.deadline_ms)?;
+            call.batch.set_session(key, Some(row));
         }
         stale => {
             // An expired session is gone, whether it has been removed already or not.
@@ -57,13 +56,16 @@ pub(crate) fn open<V: View>(
             if usage::current(call.batch, &call.space.usage_sessions())?.rows >= SESSIONS_MAX {
                 return Err(Stop::refused(Refusal::Quota));
             }
-            let mut new = SessionRow {
+            let mut row = SessionRow {
                 principal: call.principal.to_owned(),
                 floor: 1,
                 deadline_ms: 0,
             };
-            extend(&mut new, call.clock_ms)?;
-            put(call, session_id, None, &new)?;
+            extend(&mut row, call.clock_ms)?;
+            move_deadline(call, session_id, None, row.deadline_ms)?;
+            let delta = Delta { rows: 1, bytes: 0 };
+            call.batch.add_usage(call.space.usage_sessions(), delta);
+            call.batch.set_session(key, Some(row));
         }
     }
     Ok(OpenSessionReply {
@@ -79,21 +81,26 @@ pub(super) fn admit<V: View>(
     fingerprint: &Bytes,
 ) -> Result<Admission, Stop> {
     let session_id = &session_call.session_id;
-    let stored: Option<SessionRow> = row::read(call.batch, TABLE, &call.space.session(session_id))?;
-    let old = stored
+    let key = call.space.session(session_id);
+    let stored = call.batch.session(&key)?;
+    let mut row = stored
         .filter(|row| row.deadline_ms > call.clock_ms && row.principal == call.principal)
         .ok_or_else(|| Stop::refused(Refusal::SessionExpired))?;
-    let mut new = old.clone();
-    extend(&mut new, call.clock_ms)?;
-    new.floor = old.floor.max(session_call.first_incomplete);
-    forget(call, session_id, old.floor, new.floor)?;
-    put(call, session_id, Some(&old), &new)?;
+    let (old_floor, old_deadline) = (row.floor, row.deadline_ms);
+    let floor = old_floor.max(session_call.first_incomplete);
+    row.floor = floor;
+    extend(&mut row, call.clock_ms)?;
+    forget(call, session_id, old_floor, floor)?;
+    if (floor, row.deadline_ms) != (old_floor, old_deadline) {
+        move_deadline(call, session_id, Some(old_deadline), row.deadline_ms)?;
+        call.batch.set_session(key, Some(row));
+    }
 
     let seq = session_call.seq;
-    if seq < new.floor {
+    if seq < floor {
         return Err(Stop::refused(Refusal::StaleCall));
     }
-    if seq - new.floor >= SESSION_WINDOW_CALLS_MAX {
+    if seq - floor >= SESSION_WINDOW_CALLS_MAX {
         return Err(Stop::refused(Refusal::TooEarly));
     }
     let key = call.space.session_outcome(session_id, seq);
@@ -120,7 +127,7 @@ pub(crate) fn sweep<V: View>(
         let page_rows = (rows_max - removed).min(OUTCOME_ROWS);
         let page = batch.range(&span.prefix, &span.end, page_rows as usize)?;
         if page.is_empty() {
-            batch.delete(space.session(session_id));
+            batch.set_session(space.session(session_id), None);
             batch.delete_deadline(space, deadline_ms, &Due::Session(session_id.clone()));
             batch.add_usage(space.usage_sessions(), Delta { rows: -1, bytes: 0 });
             return Ok(removed + 1);
@@ -160,24 +167,15 @@ fn extend(row: &mut SessionRow, clock_ms: u64) -> Result<(), Stop> {
     Ok(())
 }
 
-fn put<V: View>(
+fn move_deadline<V: View>(
     call: &mut Call<'_, V>,
     session_id: &Bytes,
-    old: Option<&SessionRow>,
-    new: &SessionRow,
+    old: Option<u64>,
+    new: u64,
 ) -> Result<(), Fault> {
     if old == Some(new) {
         return Ok(());
     }
-    let old_deadline = old.map(|old| old.deadline_ms);
     let due = Due::Session(session_id.clone());
-    call.batch
-        .move_deadline(call.space, &due, old_deadline, Some(new.deadline_ms))?;
-    if old.is_none() {
-        let delta = Delta { rows: 1, bytes: 0 };
-        call.batch.add_usage(call.space.usage_sessions(), delta);
-    }
-    call.batch
-        .put(call.space.session(session_id), row::encode(new));
-    Ok(())
+    call.batch.move_deadline(call.space, &due, old, Some(new))
 }
