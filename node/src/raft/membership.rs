@@ -254,7 +254,8 @@ impl Consensus {
             leader_id: self.leading().leader.unwrap_or(0),
             last_log: metrics.last_log_index.unwrap_or(0),
             committed: metrics.local_committed.as_ref().map_or(0, |id| id.index),
-            applied: metrics.last_applied.as_ref().map_or(0, |id| id.index),
+            // What openraft says of it comes later than the answers to the calls.
+            applied: self.applied_index(),
             snapshot: metrics.snapshot.as_ref().map_or(0, |id| id.index),
             purged: metrics.purged.as_ref().map_or(0, |id| id.index),
             members: metrics.membership_config.nodes().map(member).collect(),
