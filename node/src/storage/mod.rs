@@ -5,7 +5,7 @@
 //! DIR/node.json        who this node is                                    data_dir
 //! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
-//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view, recent_rows
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view, recent_rows, gaps
 //! DIR/CURRENT          which state-N counts                                 generations
 //! DIR/snapshots/       the newest checkpoint of the state                   checkpoint, snapshot_writer
 //! ```
@@ -18,6 +18,7 @@ pub mod data_dir;
 pub mod disk_space;
 mod durable_file;
 pub mod error;
+mod gaps;
 mod generations;
 pub mod log_db;
 pub mod log_op;

@@ -1,13 +1,13 @@
 //! Rows that were written lately, for the one thread that writes: most rows that a command reads, the commands just before it wrote,
 //! and to find them again in the database costs more than all else that is done for the command.
 
-use std::collections::HashMap;
+use std::{cell::RefCell, collections::HashMap};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use helve_machine::{Fault, View};
 
-use super::state_view::StateView;
+use super::{gaps::Gaps, state_view::StateView};
 
 /// Bytes of rows after which those that were not written since the last time are forgotten: what is read again is read soon.
 const ERA_BYTES: usize = 2 << 20;
@@ -21,6 +21,8 @@ const VALUE_BYTES_MAX: usize = 16 << 10;
 pub(super) struct RecentRows {
     rows: HashMap<Bytes, Recent, RandomState>,
     era_bytes: usize,
+    /// Filled by scans, which only look.
+    gaps: RefCell<Gaps>,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,11 @@ impl RecentRows {
 
     /// These rows were written (`None`: removed).
     pub(super) fn note(&mut self, rows: impl IntoIterator<Item = (Bytes, Option<Bytes>)>) {
+        let gaps = self.gaps.get_mut();
         for (key, value) in rows {
+            if value.is_some() {
+                gaps.put(&key);
+            }
             match value.filter(|value| value.len() <= VALUE_BYTES_MAX) {
                 Some(value) => {
                     self.era_bytes += key.len() + value.len() + ROW_BYTES;
@@ -72,7 +78,14 @@ impl View for WriterView<'_> {
     }
 
     fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
-        self.view.range(from, to, rows_max)
+        let rows = self
+            .view
+            .range(self.recent.gaps.borrow().skip(from), to, rows_max)?;
+        if rows_max > 0 {
+            let end = rows.first().map_or(to, |(key, _)| key);
+            self.recent.gaps.borrow_mut().note(from, end);
+        }
+        Ok(rows)
     }
 }
 

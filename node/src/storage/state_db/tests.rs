@@ -1,6 +1,7 @@
 //! Tests of `state_db`.
 
 mod reopened;
+mod scans;
 
 use tempfile::TempDir;
 
