@@ -86,7 +86,16 @@ pub const DIGESTS_MAX: usize = 1;
 /// Rows that one Tick removes: bounds how long its apply takes.
 pub const TICK_ROWS_MAX: u32 = 32;
 
-/// The least time between two Ticks that find nothing more to do: many deadlines close together are met by one.
+/// Entries that are applied while a Tick is under way, itself among them, up to which the next follows at once: if there are more,
+/// callers are writing.
+pub const TICK_ALONE_ENTRIES_MAX: u64 = 8;
+
+/// How long a row may be due until Ticks give way to nobody: callers whose commands each give many rows a lifetime would otherwise fill
+/// the disk with rows that are gone.
+pub const TICK_OVERDUE_MAX: Duration = Duration::from_secs(600);
+
+/// The least time between two Ticks if the first left nothing to do, or callers are writing: many deadlines close together are met by
+/// one, and a storm of them leaves callers the greater part of the speed.
 pub const TICK_SPACING: Duration = Duration::from_millis(25);
 
 /// How often a node that does not lead asks for the leader's stamp, to vouch for time when it must lead itself.

@@ -1,5 +1,5 @@
-//! Lets time pass through the log: the leader proposes a Tick at the next deadline, and again without pause while due rows remain.
-//! While nothing is due, an idle cluster writes nothing.
+//! Lets time pass through the log: the leader proposes a Tick at the next deadline, and again while due rows remain. It gives way to
+//! callers who write, each of whose commands removes a due row, too. While nothing is due, an idle cluster writes nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,9 +7,9 @@ use helve_proto::command::v1::{Tick, command::Operation, outcome::Outcome as Kin
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    limits::{STAMP_POLL, TICK_ROWS_MAX, TICK_SPACING},
+    limits::{STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_OVERDUE_MAX, TICK_ROWS_MAX, TICK_SPACING},
     propose::Proposer,
-    raft::Consensus,
+    raft::{Consensus, state_machine::Progress},
     read_index::{ReadError, Reader, own_command},
     stamp::Stamper,
 };
@@ -21,14 +21,19 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
         let Ok(leading) = consensus.wait_leading(|l| l.here).await else {
             return;
         };
-        let (clock_ms, next) = {
-            let progress = applied.borrow_and_update();
-            (progress.clock_ms, progress.next_deadline_ms)
-        };
+        let Progress {
+            index,
+            clock_ms,
+            next_deadline_ms: next,
+            ..
+        } = *applied.borrow_and_update();
         let stamp_ms = stamper.stamp(leading.term, clock_ms);
         let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
         if wait == Some(Duration::ZERO) {
-            if !tick(&proposer).await {
+            let more = tick(&proposer).await;
+            let entries = applied.borrow().index.saturating_sub(index);
+            let overdue = Duration::from_millis(stamp_ms.saturating_sub(next.unwrap_or(stamp_ms)));
+            if !more || gives_way(entries, overdue) {
                 sleep(TICK_SPACING).await;
             }
             continue;
@@ -39,6 +44,11 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
             stopped = consensus.wait_leading(|l| !l.here) => if stopped.is_err() { return },
         }
     }
+}
+
+/// Whether callers come first who had so many entries applied with the last Tick, while what is due next has been so for so long.
+fn gives_way(entries: u64, overdue: Duration) -> bool {
+    entries > TICK_ALONE_ENTRIES_MAX && overdue < TICK_OVERDUE_MAX
 }
 
 /// Returns whether due rows remain.
@@ -73,5 +83,19 @@ pub async fn watch_stamps(consensus: Consensus, reader: Reader) {
             Err(ReadError::Stopping) => return,
             Err(error) => tracing::debug!(%error, "the leader's stamp is not known"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_gives_way_to_callers_who_write_until_what_is_due_has_waited_too_long() {
+        let long = TICK_OVERDUE_MAX;
+        let soon = long - Duration::from_millis(1);
+        assert!(!gives_way(TICK_ALONE_ENTRIES_MAX, soon));
+        assert!(gives_way(TICK_ALONE_ENTRIES_MAX + 1, soon));
+        assert!(!gives_way(TICK_ALONE_ENTRIES_MAX + 1, long));
     }
 }
