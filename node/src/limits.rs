@@ -27,9 +27,9 @@ pub const RESEAL_BYTES_MAX: usize = 256 << 10;
 pub const RESEAL_PAUSE: Duration = Duration::from_millis(40);
 
 /// A chunk of a snapshot on the wire, in bytes.
-pub const SNAPSHOT_CHUNK_BYTES: usize = 1 << 20;
+pub const SNAPSHOT_CHUNK_BYTES: usize = 512 << 10;
 
-/// Between two chunks of a snapshot that is sent, so that callers hardly notice: 64 MiB a second.
+/// Between two chunks of a snapshot that is sent, so that callers hardly notice: 32 MiB a second.
 pub const SNAPSHOT_CHUNK_PAUSE: Duration = Duration::from_micros(15_625);
 
 /// Chunks of a snapshot that may wait to be sent or written.

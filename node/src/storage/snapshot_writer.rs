@@ -69,6 +69,8 @@ impl SnapshotWriter {
         open.crc32c = crc32c::crc32c_append(open.crc32c, &chunk.data);
         open.file
             .write_all(&chunk.data)
+            // Piece by piece: a whole file at its end would hold up every sync of a log on the same disk.
+            .and_then(|()| open.file.sync_data())
             .map_err(StorageError::io("write", &self.file_path()))?;
         self.open = Some(open);
         Ok(())
