@@ -122,9 +122,7 @@ async fn main() -> Result<()> {
     );
     let mut cells = Vec::new();
     for &workload in &arguments.workloads {
-        for &callers in &arguments.callers {
-            cells.extend(measure(&plan, &contestants, workload, callers).await?);
-        }
+        cells.extend(measure(&plan, &contestants, workload, &arguments.callers).await?);
     }
     let promises = contestants
         .iter()

@@ -41,17 +41,38 @@ struct Team<'a> {
     rounds: Vec<Figures>,
 }
 
-/// Measures one workload with so many callers on all products.
+/// Measures one workload on all products, with each number of callers in turn.
 pub(crate) async fn measure(
     plan: &Plan,
     contestants: &[Contestant],
     workload: Workload,
+    callers: &[usize],
+) -> Result<Vec<Cell>> {
+    let mut ready = Vec::new();
+    for (product, running) in contestants {
+        let prepared = prepare(workload, running.as_ref(), &plan.value, plan.live).await;
+        ready.push((
+            *product,
+            running.as_ref(),
+            prepared.with_context(|| product.name())?,
+        ));
+    }
+    let mut cells = Vec::new();
+    for &callers in callers {
+        cells.extend(measure_with(plan, &ready, workload, callers).await?);
+    }
+    Ok(cells)
+}
+
+async fn measure_with(
+    plan: &Plan,
+    ready: &[(Product, &dyn Running, Prepared)],
+    workload: Workload,
     callers: usize,
 ) -> Result<Vec<Cell>> {
     let mut teams = Vec::new();
-    for (product, running) in contestants {
-        let running = running.as_ref();
-        let team = Team::new(plan, *product, running, workload, callers).await;
+    for (product, running, prepared) in ready {
+        let team = Team::new(plan, *product, *running, prepared, callers).await;
         teams.push(team.with_context(|| product.name())?);
     }
     for round in 0..plan.rounds {
@@ -80,10 +101,9 @@ impl<'a> Team<'a> {
         plan: &Plan,
         product: Product,
         running: &'a dyn Running,
-        workload: Workload,
+        prepared: &Prepared,
         callers: usize,
     ) -> Result<Self> {
-        let prepared = prepare(workload, running, &plan.value, plan.live).await?;
         let callers = (0..callers).map(async |number| {
             let session = running.session(number).await?;
             let value = plan.value.clone();
@@ -97,7 +117,7 @@ impl<'a> Team<'a> {
             product,
             running,
             callers: try_join_all(callers).await?,
-            prepared,
+            prepared: Prepared::clone(prepared),
             rounds: Vec::new(),
         })
     }

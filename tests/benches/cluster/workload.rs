@@ -1,6 +1,6 @@
 //! What callers do, one operation after the other.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -26,6 +26,8 @@ const TTL: Duration = Duration::from_secs(3600);
 const BRIEF_TTL: Duration = Duration::from_secs(3);
 /// Callers that prepare what a workload needs.
 const PREPARERS: usize = 64;
+/// How much is prepared from one word on that to the next.
+const TOLD_EVERY: usize = 100_000;
 
 /// What to measure. The numbers are those of the reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -99,11 +101,16 @@ pub(crate) async fn prepare(
         Workload::List => return listed(product, value).await,
         _ => 0,
     };
+    let there = Cell::new(0_usize);
     let preparers = (0..PREPARERS.min(count)).map(async |preparer| {
         let mut session = product.session(preparer).await?;
         let mut ids = Vec::new();
         for _ in (preparer..count).step_by(PREPARERS) {
             ids.push(session.mint(value).await?);
+            there.update(|there| there + 1);
+            if there.get().is_multiple_of(TOLD_EVERY) {
+                eprintln!("{}: {} of {count} are there", workload.title(), there.get());
+            }
         }
         anyhow::Ok(ids)
     });
