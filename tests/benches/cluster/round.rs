@@ -14,7 +14,7 @@ use crate::{
         round::round,
     },
     product::{Product, Running},
-    workload::{Caller, Prepared, Work, Workload, prepare},
+    workload::{Caller, Work, Workload, prepare},
 };
 
 /// How long, how often, how much.
@@ -37,7 +37,7 @@ struct Team<'a> {
     product: Product,
     running: &'a dyn Running,
     callers: Vec<Caller>,
-    prepared: Prepared,
+    prepared: &'a [String],
     rounds: Vec<Figures>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn measure(
 
 async fn measure_with(
     plan: &Plan,
-    ready: &[(Product, &dyn Running, Prepared)],
+    ready: &[(Product, &dyn Running, Vec<String>)],
     workload: Workload,
     callers: usize,
 ) -> Result<Vec<Cell>> {
@@ -101,7 +101,7 @@ impl<'a> Team<'a> {
         plan: &Plan,
         product: Product,
         running: &'a dyn Running,
-        prepared: &Prepared,
+        prepared: &'a [String],
         callers: usize,
     ) -> Result<Self> {
         let callers = (0..callers).map(async |number| {
@@ -117,7 +117,7 @@ impl<'a> Team<'a> {
             product,
             running,
             callers: try_join_all(callers).await?,
-            prepared: Prepared::clone(prepared),
+            prepared,
             rounds: Vec::new(),
         })
     }
@@ -141,7 +141,7 @@ impl<'a> Team<'a> {
         time: Duration,
     ) -> Result<(Histogram<u64>, Used)> {
         let end = Instant::now() + time;
-        let prepared = &self.prepared;
+        let prepared = self.prepared;
         round(
             &mut self.callers,
             &self.running.pids(),

@@ -1,6 +1,6 @@
 //! What callers do, one operation after the other.
 
-use std::{cell::Cell, sync::Arc, time::Duration};
+use std::{cell::Cell, time::Duration};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -84,16 +84,13 @@ pub(crate) struct Work {
     pub(crate) value: String,
 }
 
-/// What a workload found prepared: ids or keys.
-pub(crate) type Prepared = Arc<Vec<String>>;
-
-/// Writes what a workload needs to be there. `live` is how many handles the mixed one works among.
+/// Writes what a workload needs to be there, and returns its ids or keys. `live` is how many handles the mixed one works among.
 pub(crate) async fn prepare(
     workload: Workload,
     product: &dyn Running,
     value: &str,
     live: usize,
-) -> Result<Prepared> {
+) -> Result<Vec<String>> {
     let count = match workload {
         Workload::Get => HANDLES,
         Workload::Mixed => live,
@@ -114,10 +111,10 @@ pub(crate) async fn prepare(
         }
         anyhow::Ok(ids)
     });
-    Ok(Arc::new(try_join_all(preparers).await?.concat()))
+    Ok(try_join_all(preparers).await?.concat())
 }
 
-async fn listed(product: &dyn Running, value: &str) -> Result<Prepared> {
+async fn listed(product: &dyn Running, value: &str) -> Result<Vec<String>> {
     let mut session = product.session(0).await?;
     let keys: Vec<String> = (0..LISTED).map(|key| format!("listed/{key:04}")).collect();
     for batch in keys.chunks(BATCH) {
@@ -125,7 +122,7 @@ async fn listed(product: &dyn Running, value: &str) -> Result<Prepared> {
         let items: Vec<_> = batch.iter().map(item).collect();
         session.store_batch(&items).await?;
     }
-    Ok(Arc::new(keys))
+    Ok(keys)
 }
 
 impl Workload {
