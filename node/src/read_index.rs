@@ -370,10 +370,6 @@ impl Core {
     }
 
     async fn applied(&self, index: u64) -> bool {
-        self.consensus
-            .applied()
-            .wait_for(|progress| progress.index >= index)
-            .await
-            .is_ok()
+        self.consensus.wait_applied(index).await.is_ok()
     }
 }

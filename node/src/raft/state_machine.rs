@@ -3,6 +3,7 @@
 //! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
 
 mod applier;
+pub(super) mod apply_queue;
 mod rows;
 
 use std::{
@@ -15,12 +16,13 @@ use helve_machine::planted::{self, Plant};
 use openraft::{
     OptionalSend,
     alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
-    storage::{ApplyResponder, EntryResponder, RaftStateMachine},
+    storage::{EntryResponder, RaftStateMachine},
 };
 use tokio::sync::watch;
 
 use self::{
     applier::Applier,
+    apply_queue::ApplyQueue,
     rows::{Chunk, Rows},
 };
 use super::{
@@ -28,7 +30,7 @@ use super::{
     identity::Identity,
     log_store::{LogStore, PurgeGate},
     snapshot::SnapshotBuilder,
-    types::{Applied, TypeConfig},
+    types::TypeConfig,
 };
 use crate::storage::{
     checkpoint::{SnapshotDir, Snapshots},
@@ -51,8 +53,6 @@ pub struct Progress {
     pub sealing_state: u64,
 }
 
-type Responder = Option<ApplyResponder<TypeConfig>>;
-
 /// The rows, as openraft sees them.
 pub struct StateMachine {
     rows: Arc<Rows>,
@@ -60,7 +60,9 @@ pub struct StateMachine {
     log: LogStore,
     gate: PurgeGate,
     applier: Applier,
-    applied: watch::Sender<Progress>,
+    /// The last entry that was handed to the applier.
+    pushed: u64,
+    applied: Arc<watch::Sender<Progress>>,
 }
 
 impl StateMachine {
@@ -81,14 +83,15 @@ impl StateMachine {
         rows.note_name()?;
         let progress = rows.progress()?;
         gate.advance(progress.index);
-        let applier = Applier::start(Arc::clone(&rows))?;
-        let applied = watch::Sender::new(progress);
+        let applied = Arc::new(watch::Sender::new(progress));
+        let applier = Applier::start(Arc::clone(&rows), Arc::clone(&applied))?;
         Ok(Self {
             rows,
             snapshots,
             log,
             gate,
             applier,
+            pushed: progress.index,
             applied,
         })
     }
@@ -99,7 +102,12 @@ impl StateMachine {
         self.applied.subscribe()
     }
 
-    async fn apply_chunk(&mut self, chunk: Chunk, responders: Vec<Responder>) -> io::Result<()> {
+    /// Where entries wait to be applied.
+    pub(super) fn queue(&self) -> Arc<ApplyQueue> {
+        Arc::clone(&self.applier.queue)
+    }
+
+    async fn push(&mut self, chunk: Chunk) -> io::Result<()> {
         let Some(last) = chunk.last.as_ref().map(|id| id.index) else {
             return Ok(());
         };
@@ -107,15 +115,14 @@ impl StateMachine {
         if !planted::is(Plant::ApplyBeforeDurable) {
             self.log.durable(last).await.map_err(io::Error::other)?;
         }
-        let before = *self.applied.borrow();
-        let (outcomes, progress) = self.applier.apply(chunk, before).await?;
-        self.applied.send_replace(progress);
-        for (responder, outcome) in responders.into_iter().zip(outcomes) {
-            if let Some(responder) = responder {
-                responder.send(Applied(outcome));
-            }
-        }
+        self.applier.push(chunk).await?;
+        self.pushed = last;
         Ok(())
+    }
+
+    /// Waits until the rows are as far as consensus believes.
+    async fn catch_up(&self) -> io::Result<()> {
+        self.applier.applied(self.pushed).await
     }
 }
 
@@ -126,6 +133,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn applied_state(
         &mut self,
     ) -> io::Result<(Option<LogIdOf<TypeConfig>>, StoredMembershipOf<TypeConfig>)> {
+        self.catch_up().await?;
         let last = self.rows.state.applied().map_err(io::Error::other)?;
         let membership = self.rows.state.membership().map_err(io::Error::other)?;
         let membership = codec::stored_membership_from_proto(membership.unwrap_or_default());
@@ -140,28 +148,27 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
     {
         let mut chunk = Chunk::default();
-        let mut responders = Vec::new();
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            chunk.push(entry);
-            responders.push(responder);
-            // Whatever is ready belongs to the same write; nothing lingers for more.
+            chunk.push(entry, responder);
+            // What is ready goes together.
             while !chunk.is_full() {
                 let Some(Some(next)) = entries.next().now_or_never() else {
                     break;
                 };
                 let (entry, responder) = next?;
-                chunk.push(entry);
-                responders.push(responder);
+                chunk.push(entry, responder);
             }
-            let full = std::mem::take(&mut chunk);
-            self.apply_chunk(full, std::mem::take(&mut responders))
-                .await?;
+            self.push(std::mem::take(&mut chunk)).await?;
         }
         Ok(())
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
+        if let Err(error) = self.catch_up().await {
+            // The node ends for it. A snapshot of what is applied is no lie.
+            tracing::error!(%error, "a snapshot is taken of rows that are not applied any further");
+        }
         SnapshotBuilder::new(
             Arc::clone(&self.rows.state),
             Arc::clone(&self.snapshots),
@@ -176,6 +183,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     ) -> io::Result<()> {
         // Whatever was appended before must not reach the disk after the switch.
         self.log.barrier().await.map_err(io::Error::other)?;
+        self.catch_up().await?;
         let rows = Arc::clone(&self.rows);
         let snapshots = Arc::clone(&self.snapshots);
         let installed = tokio::task::spawn_blocking(move || -> io::Result<Progress> {
@@ -191,6 +199,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             ));
         }
         self.gate.advance(progress.index);
+        self.pushed = progress.index;
+        self.applier.queue.note_applied(progress.index);
         self.applied.send_replace(progress);
         Ok(())
     }
