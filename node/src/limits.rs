@@ -107,9 +107,6 @@ pub const APPLY_ENTRIES_MAX: usize = 4_096;
 /// Bytes of commands that are applied in one write.
 pub const APPLY_BYTES_MAX: usize = 2 << 20;
 
-/// How long a committed entry lingers for others where neither a caller nor a read waits for it.
-pub const APPLY_LINGER: Duration = Duration::from_millis(10);
-
 /// The time that a call has if its caller names none.
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
 

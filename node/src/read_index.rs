@@ -370,6 +370,10 @@ impl Core {
     }
 
     async fn applied(&self, index: u64) -> bool {
-        self.consensus.wait_applied(index).await.is_ok()
+        self.consensus
+            .applied()
+            .wait_for(|progress| progress.index >= index)
+            .await
+            .is_ok()
     }
 }

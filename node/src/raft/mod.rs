@@ -48,7 +48,7 @@ use self::{
     change::Changes,
     identity::Identity,
     log_store::LogStore,
-    state_machine::{Progress, StateMachine, apply_queue::ApplyQueue},
+    state_machine::{Progress, StateMachine},
     types::{NodeInfo, Proposal, TypeConfig},
 };
 use crate::stamp::Stamper;
@@ -144,7 +144,6 @@ pub struct Consensus {
     identity: Arc<Identity>,
     stamper: Arc<Stamper>,
     applied: watch::Receiver<Progress>,
-    apply_queue: Arc<ApplyQueue>,
     book: Arc<AddressBook>,
     /// The last term in which this node was asked as the leader, and since when.
     leads_since: Arc<Mutex<(u64, Instant)>>,
@@ -163,7 +162,7 @@ impl Consensus {
         log: LogStore,
         state: StateMachine,
     ) -> Result<Self, Stopped> {
-        let (applied, apply_queue) = (state.applied(), state.queue());
+        let applied = state.applied();
         let book = Arc::<AddressBook>::default();
         let network = network::Network::new(
             Arc::clone(&identity),
@@ -180,7 +179,6 @@ impl Consensus {
             identity,
             stamper,
             applied,
-            apply_queue,
             book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),
             changes: Arc::default(),
@@ -197,26 +195,6 @@ impl Consensus {
     #[must_use]
     pub fn applied(&self) -> watch::Receiver<Progress> {
         self.applied.clone()
-    }
-
-    /// Waits until this entry is applied here, which it is without further delay once it is known to be committed.
-    ///
-    /// # Errors
-    /// If consensus stops first.
-    pub async fn wait_applied(&self, index: u64) -> Result<(), Stopped> {
-        let mut applied = self.applied.clone();
-        if applied.borrow().index < index {
-            self.apply_queue.want(index);
-        }
-        let reached = applied.wait_for(|progress| progress.index >= index).await;
-        reached.map_err(|_| Stopped("stopped".to_owned()))?;
-        Ok(())
-    }
-
-    /// Waits until entries are not applied any more: a write of rows failed, or an entry was none that this version may apply. The node
-    /// cannot go on then.
-    pub async fn applying_ended(&self) -> Stopped {
-        Stopped(self.apply_queue.ended().await)
     }
 
     /// The last entry that has been applied here.

@@ -3,7 +3,6 @@
 //! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
 
 mod applier;
-pub(super) mod apply_queue;
 mod rows;
 
 use std::{
@@ -16,13 +15,12 @@ use helve_machine::planted::{self, Plant};
 use openraft::{
     OptionalSend,
     alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
-    storage::{EntryResponder, RaftStateMachine},
+    storage::{ApplyResponder, EntryResponder, RaftStateMachine},
 };
 use tokio::sync::watch;
 
 use self::{
     applier::Applier,
-    apply_queue::ApplyQueue,
     rows::{Chunk, Rows},
 };
 use super::{
@@ -30,7 +28,7 @@ use super::{
     identity::Identity,
     log_store::{LogStore, PurgeGate},
     snapshot::SnapshotBuilder,
-    types::TypeConfig,
+    types::{Applied, TypeConfig},
 };
 use crate::storage::{
     checkpoint::{SnapshotDir, Snapshots},
@@ -53,6 +51,8 @@ pub struct Progress {
     pub sealing_state: u64,
 }
 
+type Responder = Option<ApplyResponder<TypeConfig>>;
+
 /// The rows, as openraft sees them.
 pub struct StateMachine {
     rows: Arc<Rows>,
@@ -60,9 +60,7 @@ pub struct StateMachine {
     log: LogStore,
     gate: PurgeGate,
     applier: Applier,
-    /// The last entry that was handed to the applier.
-    pushed: u64,
-    applied: Arc<watch::Sender<Progress>>,
+    applied: watch::Sender<Progress>,
 }
 
 impl StateMachine {
@@ -83,15 +81,14 @@ impl StateMachine {
         rows.note_name()?;
         let progress = rows.progress()?;
         gate.advance(progress.index);
-        let applied = Arc::new(watch::Sender::new(progress));
-        let applier = Applier::start(Arc::clone(&rows), Arc::clone(&applied))?;
+        let applier = Applier::start(Arc::clone(&rows))?;
+        let applied = watch::Sender::new(progress);
         Ok(Self {
             rows,
             snapshots,
             log,
             gate,
             applier,
-            pushed: progress.index,
             applied,
         })
     }
@@ -102,12 +99,7 @@ impl StateMachine {
         self.applied.subscribe()
     }
 
-    /// Where entries wait to be applied.
-    pub(super) fn queue(&self) -> Arc<ApplyQueue> {
-        Arc::clone(&self.applier.queue)
-    }
-
-    async fn push(&mut self, chunk: Chunk) -> io::Result<()> {
+    async fn apply_chunk(&mut self, chunk: Chunk, responders: Vec<Responder>) -> io::Result<()> {
         let Some(last) = chunk.last.as_ref().map(|id| id.index) else {
             return Ok(());
         };
@@ -115,14 +107,15 @@ impl StateMachine {
         if !planted::is(Plant::ApplyBeforeDurable) {
             self.log.durable(last).await.map_err(io::Error::other)?;
         }
-        self.applier.push(chunk).await?;
-        self.pushed = last;
+        let before = *self.applied.borrow();
+        let (outcomes, progress) = self.applier.apply(chunk, before).await?;
+        self.applied.send_replace(progress);
+        for (responder, outcome) in responders.into_iter().zip(outcomes) {
+            if let Some(responder) = responder {
+                responder.send(Applied(outcome));
+            }
+        }
         Ok(())
-    }
-
-    /// Waits until the rows are as far as consensus believes.
-    async fn catch_up(&self) -> io::Result<()> {
-        self.applier.applied(self.pushed).await
     }
 }
 
@@ -133,7 +126,6 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn applied_state(
         &mut self,
     ) -> io::Result<(Option<LogIdOf<TypeConfig>>, StoredMembershipOf<TypeConfig>)> {
-        self.catch_up().await?;
         let last = self.rows.state.applied().map_err(io::Error::other)?;
         let membership = self.rows.state.membership().map_err(io::Error::other)?;
         let membership = codec::stored_membership_from_proto(membership.unwrap_or_default());
@@ -148,27 +140,28 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
     {
         let mut chunk = Chunk::default();
+        let mut responders = Vec::new();
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            chunk.push(entry, responder);
-            // What is ready goes together.
+            chunk.push(entry);
+            responders.push(responder);
+            // Whatever is ready belongs to the same write; nothing lingers for more.
             while !chunk.is_full() {
                 let Some(Some(next)) = entries.next().now_or_never() else {
                     break;
                 };
                 let (entry, responder) = next?;
-                chunk.push(entry, responder);
+                chunk.push(entry);
+                responders.push(responder);
             }
-            self.push(std::mem::take(&mut chunk)).await?;
+            let full = std::mem::take(&mut chunk);
+            self.apply_chunk(full, std::mem::take(&mut responders))
+                .await?;
         }
         Ok(())
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
-        if let Err(error) = self.catch_up().await {
-            // The node ends for it. A snapshot of what is applied is no lie.
-            tracing::error!(%error, "a snapshot is taken of rows that are not applied any further");
-        }
         SnapshotBuilder::new(
             Arc::clone(&self.rows.state),
             Arc::clone(&self.snapshots),
@@ -183,7 +176,6 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     ) -> io::Result<()> {
         // Whatever was appended before must not reach the disk after the switch.
         self.log.barrier().await.map_err(io::Error::other)?;
-        self.catch_up().await?;
         let rows = Arc::clone(&self.rows);
         let snapshots = Arc::clone(&self.snapshots);
         let installed = tokio::task::spawn_blocking(move || -> io::Result<Progress> {
@@ -199,8 +191,6 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             ));
         }
         self.gate.advance(progress.index);
-        self.pushed = progress.index;
-        self.applier.queue.note_applied(progress.index);
         self.applied.send_replace(progress);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The rows, as the apply thread works on them.
 
 use std::{
-    fmt, io,
+    io,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -14,7 +14,6 @@ use helve_proto::{
     command::v1::{Command, Outcome, outcome::Outcome as Kind},
     peer::v1 as proto,
 };
-use openraft::storage::ApplyResponder;
 use prost::Message;
 
 use super::Progress;
@@ -24,30 +23,19 @@ use crate::{
     raft::{
         codec,
         identity::Identity,
-        types::{Entry, Payload, TypeConfig},
+        types::{Entry, Payload},
     },
     stamp,
     storage::{data_dir::DataDir, state_db::StateDb},
 };
 
-/// Whom to tell what applying an entry came to.
-type Responder = ApplyResponder<TypeConfig>;
-
 /// Entries that are applied in one write.
 #[derive(Default)]
 pub(super) struct Chunk {
-    commands: Vec<Pending>,
-    is_awaited: bool,
+    commands: Vec<(u64, Bytes)>,
     pub(super) last: Option<proto::LogId>,
     membership: Option<proto::StoredMembership>,
     bytes: usize,
-}
-
-struct Pending {
-    index: u64,
-    command: Bytes,
-    /// None on a node that did not lead when the entry was appended.
-    responder: Option<Responder>,
 }
 
 /// What the apply thread works on.
@@ -62,25 +50,7 @@ impl Chunk {
         self.commands.len() >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.commands.is_empty()
-    }
-
-    /// Somebody waits for an outcome.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.is_awaited
-    }
-
-    /// Adds the entries that follow.
-    pub(super) fn append(&mut self, next: Self) {
-        self.commands.extend(next.commands);
-        self.is_awaited |= next.is_awaited;
-        self.last = next.last.or(self.last.take());
-        self.membership = next.membership.or(self.membership.take());
-        self.bytes += next.bytes;
-    }
-
-    pub(super) fn push(&mut self, entry: Entry, responder: Option<Responder>) {
+    pub(super) fn push(&mut self, entry: Entry) {
         let log_id = codec::log_id_to_proto(&entry.log_id);
         let index = log_id.index;
         let command = match entry.payload {
@@ -95,12 +65,7 @@ impl Chunk {
             }
         };
         self.bytes += command.len();
-        self.is_awaited |= responder.is_some();
-        self.commands.push(Pending {
-            index,
-            command,
-            responder,
-        });
+        self.commands.push((index, command));
         self.last = Some(log_id);
     }
 }
@@ -128,21 +93,35 @@ impl Rows {
         })
     }
 
-    /// One chunk, one write. Says what to answer; an entry without a command comes to the default outcome.
+    /// One chunk, one write. Outcomes are one for each entry; those without a command have the default one.
     pub(super) fn apply(
         &self,
         chunk: Chunk,
         before: Progress,
-    ) -> io::Result<(Vec<(Responder, Outcome)>, Progress)> {
+    ) -> io::Result<(Vec<Outcome>, Progress)> {
         let Some(last) = chunk.last else {
             return Ok((Vec::new(), self.progress()?));
         };
-        let mut answers = Vec::new();
+        let mut outcomes = Vec::with_capacity(chunk.commands.len());
         let (rows, progress) = self.state.read_to_write(|view| -> io::Result<_> {
             let mut batch = Batch::new(view);
-            for pending in chunk.commands {
-                let outcome = self.execute(pending.index, pending.command, &mut batch)?;
-                answers.extend(pending.responder.map(|responder| (responder, outcome)));
+            for (index, command) in chunk.commands {
+                if command.is_empty() {
+                    outcomes.push(Outcome::default());
+                    continue;
+                }
+                let mut command = Command::decode(command).map_err(io::Error::other)?;
+                if planted::is(Plant::LocalClock) {
+                    command.proposed_at_ms = stamp::wall_ms();
+                }
+                let context = Context {
+                    group_id: GROUP_ID,
+                    index,
+                };
+                let outcome = helve_machine::apply(&context, &command, &mut batch);
+                let outcome = outcome.map_err(io::Error::other)?;
+                self.note(&outcome)?;
+                outcomes.push(outcome);
             }
             let next_deadline_ms = batch.next_deadline(GROUP_ID, before.next_deadline_ms);
             let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
@@ -164,29 +143,7 @@ impl Rows {
         if is_joint(chunk.membership.as_ref()) {
             failpoint::pass(Failpoint::JointApplied);
         }
-        Ok((answers, progress))
-    }
-
-    fn execute<V: View>(
-        &self,
-        index: u64,
-        command: Bytes,
-        batch: &mut Batch<V>,
-    ) -> io::Result<Outcome> {
-        if command.is_empty() {
-            return Ok(Outcome::default());
-        }
-        let mut command = Command::decode(command).map_err(io::Error::other)?;
-        if planted::is(Plant::LocalClock) {
-            command.proposed_at_ms = stamp::wall_ms();
-        }
-        let context = Context {
-            group_id: GROUP_ID,
-            index,
-        };
-        let outcome = helve_machine::apply(&context, &command, batch).map_err(io::Error::other)?;
-        self.note(&outcome)?;
-        Ok(outcome)
+        Ok((outcomes, progress))
     }
 
     /// The cluster's name is also kept where a start finds it before any row.
@@ -239,10 +196,4 @@ fn progress(
         feature_level: helve_machine::feature_level(view, GROUP_ID)?,
         sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
     })
-}
-
-impl fmt::Debug for Chunk {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Chunk({} entries)", self.commands.len())
-    }
 }
