@@ -301,10 +301,7 @@ pub(crate) fn write<V: View>(
         old.map(|old| old.bytes),
         Some(value.len()),
     )?;
-    match old {
-        Some(_) => batch.put(space.record(target), value),
-        None => batch.put_new(space.record(target), value),
-    }
+    batch.put(space.record(target), value);
     Ok(())
 }
 

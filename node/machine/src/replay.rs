@@ -128,8 +128,7 @@ fn put_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, row:
     let value = row::encode(row);
     let delta = Delta::between(None, Some(key.len() + value.len())).bytes_only();
     batch.add_tenant_usage(space, delta);
-    // Whoever was admitted has looked.
-    batch.put_new(key, value);
+    batch.put(key, value);
 }
 
 fn delete_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, value: &Bytes) {
