@@ -14,7 +14,7 @@ use crate::{
     layout::{Due, Group, Kind, Place, Space, Target},
     lifetime,
     limits::{SCAN_ROWS, TOMBSTONE_TTL_MS},
-    replay::requests,
+    replay::{noted, requests},
     row,
 };
 
@@ -49,8 +49,8 @@ struct Audit {
     earliest_ms: Option<u64>,
     usage: BTreeMap<Bytes, UsageRow>,
     usage_due: BTreeMap<Bytes, UsageRow>,
-    /// Where each session's outcomes may begin.
-    floors: BTreeSet<Bytes>,
+    /// By where each session's outcomes may begin.
+    sessions: BTreeMap<Bytes, SessionRow>,
     orders: BTreeSet<Bytes>,
     orders_due: BTreeSet<Bytes>,
     tokens: BTreeSet<Bytes>,
@@ -119,13 +119,13 @@ impl Audit {
             }
             Place::Session(session_id) => {
                 let row: SessionRow = row::decode("sessions", value)?;
-                self.floors
-                    .insert(space.session_outcome(&session_id, row.floor));
-                self.deadline(space, row.deadline_ms, &Due::Session(session_id));
+                self.deadline(space, row.deadline_ms, &Due::Session(session_id.clone()));
+                self.sessions
+                    .insert(space.session_outcome(&session_id, row.floor), row);
                 self.count(space.usage_sessions(), 1, 0);
             }
             Place::SessionOutcome => {
-                self.above_floor(key)?;
+                self.session_outcome(key)?;
                 self.count(space.usage_tenant(), 0, key.len() + value.len());
             }
             Place::RequestOutcome(request_id) => {
@@ -154,13 +154,17 @@ impl Audit {
     }
 
     /// A session's floor sorts before its outcomes, and after those of the session before.
-    fn above_floor(&self, key: &Bytes) -> Result<(), Fault> {
-        let session = key.len().saturating_sub(size_of::<u64>());
-        let floor = self.floors.range(..=key.clone()).next_back();
-        if floor.is_none_or(|floor| floor[..session.min(floor.len())] != key[..session]) {
-            return Err(Fault::Corrupt(
-                "an outcome is kept below its session's floor",
-            ));
+    fn session_outcome(&self, key: &Bytes) -> Result<(), Fault> {
+        let session = self.sessions.range(..=key.clone()).next_back();
+        let (path, seq) = key
+            .split_last_chunk()
+            .ok_or(Fault::Corrupt("an outcome's key is too short"))?;
+        let session = session.filter(|(floor, _)| floor.starts_with(path));
+        let (_, row) = session.ok_or(Fault::Corrupt(
+            "an outcome is kept below its session's floor",
+        ))?;
+        if !noted::may_have_outcome(row, u64::from_be_bytes(*seq)) {
+            return Err(Fault::Corrupt("a call has an outcome and is not noted"));
         }
         Ok(())
     }

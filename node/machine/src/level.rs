@@ -24,6 +24,8 @@ pub const FIRST: u32 = 1;
 const ACCESS: u32 = 2;
 /// The level that knows sealed values.
 pub const SEALING: u32 = 2;
+/// The level that notes which calls of a session may have an outcome: a version that did not would leave gaps in what is noted.
+pub(crate) const NOTED_CALLS: u32 = 3;
 
 /// What an upgrade is tried with, in builds for that.
 const PROBE: u32 = FEATURE_LEVEL + 1;

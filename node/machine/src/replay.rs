@@ -19,6 +19,7 @@ use crate::{
     usage::Delta,
 };
 
+pub(crate) mod noted;
 pub(crate) mod requests;
 pub(crate) mod sessions;
 

@@ -8,7 +8,7 @@ use helve_machine::{
     query::{self, Read, Scope},
 };
 use helve_proto::{
-    command::v1::{Command, Tick, command::Operation, outcome},
+    command::v1::{Command, RaiseFeatureLevel, Tick, command::Operation, outcome},
     v1::{
         CallIdentity, GetRequest, Lifetime, MintRequest, OpenSessionRequest, PutRequest,
         SessionCall, TakeRequest, call_identity::Identity, lifetime::Absolute,
@@ -62,11 +62,15 @@ impl Bench {
             seq: 0,
             value: Bytes::from(vec![7; VALUE_BYTES]),
         };
+        // As a cluster does whose nodes are all of this version.
+        let raise = bench.command(Operation::RaiseFeatureLevel(RaiseFeatureLevel {
+            level: level::supported(),
+        }));
         let open = bench.command(Operation::OpenSession(OpenSessionRequest {
             session_id: session_id(),
         }));
         bench.seq = 0;
-        bench.apply(&[open]);
+        bench.apply(&[raise, open]);
         bench
     }
 

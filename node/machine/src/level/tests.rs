@@ -3,11 +3,18 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
-use helve_proto::command::v1::{Outcome, Probe, Tick, outcome::Outcome as Kind};
+use helve_proto::{
+    command::v1::{Outcome, Probe, SessionRow, Tick, outcome::Outcome as Kind},
+    v1::{CallIdentity, DeleteRequest, OpenSessionRequest, SessionCall, call_identity::Identity},
+};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Batch, Context, apply_as, audit};
+use crate::{
+    Batch, Context, apply_as, audit,
+    layout::Space,
+    limits::{IDENTITY_BYTES, SESSION_WINDOW_CALLS_MAX},
+};
 
 const GROUP: u32 = 1;
 
@@ -127,6 +134,52 @@ fn an_operation_above_the_groups_level_is_refused_until_the_level_is_raised() {
         let outcome = replica.apply(&probe_command()).unwrap();
         assert_eq!(outcome, Kind::Probe(Probed { count }));
     }
+}
+
+#[test]
+fn calls_are_noted_only_once_no_older_version_can_write_the_session() {
+    let mut replica = Replica::of(NOTED_CALLS);
+    let session_id = Bytes::from_static(&[7; IDENTITY_BYTES]);
+    let open = OpenSessionRequest {
+        session_id: session_id.clone(),
+    };
+    replica
+        .apply(&command(Operation::OpenSession(open)))
+        .unwrap();
+    let call = |seq| Command {
+        identity: Some(CallIdentity {
+            identity: Some(Identity::Session(SessionCall {
+                session_id: session_id.clone(),
+                seq,
+                first_incomplete: 1,
+            })),
+        }),
+        ..command(Operation::Delete(DeleteRequest::default()))
+    };
+    let space = Space {
+        group_id: GROUP,
+        tenant: "",
+    };
+    let session = |replica: &Replica| -> SessionRow {
+        let row = row::read(&replica.rows, "sessions", &space.session(&session_id));
+        row.unwrap().unwrap()
+    };
+    let first = replica.apply(&call(1)).unwrap();
+    let as_before = SessionRow {
+        noted_from: 0,
+        noted: Vec::new(),
+        ..session(&replica)
+    };
+    assert_eq!(session(&replica), as_before);
+    replica.apply(&raise_to(NOTED_CALLS)).unwrap();
+    replica.apply(&call(2)).unwrap();
+    assert_eq!(
+        session(&replica).noted_from,
+        1 + SESSION_WINDOW_CALLS_MAX,
+        "of earlier calls nobody knows"
+    );
+    assert_eq!(replica.apply(&call(1)).unwrap(), first);
+    audit(&replica.rows, GROUP).unwrap();
 }
 
 #[test]

@@ -2,16 +2,17 @@
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{Refusal, SessionRow},
+    command::v1::{Outcome, Refusal, SessionRow},
     v1::{OpenSessionReply, OpenSessionRequest, SessionCall},
 };
 
-use super::{Admission, Slot, delete_outcome, kept};
+use super::{Admission, Slot, delete_outcome, kept, noted};
 use crate::{
     batch::{Batch, View},
     context::{Call, Stop},
     fault::Fault,
     layout::{Due, Space},
+    level,
     limits::{
         IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS, SESSION_WINDOW_CALLS_MAX,
         SESSIONS_MAX,
@@ -59,7 +60,8 @@ pub(crate) fn open<V: View>(
             let mut row = SessionRow {
                 principal: call.principal.to_owned(),
                 floor: 1,
-                deadline_ms: 0,
+                noted_from: u64::from(notes_calls(call)?),
+                ..SessionRow::default()
             };
             extend(&mut row, call.clock_ms)?;
             move_deadline(call, session_id, None, row.deadline_ms)?;
@@ -88,29 +90,51 @@ pub(super) fn admit<V: View>(
         .ok_or_else(|| Stop::refused(Refusal::SessionExpired))?;
     let (old_floor, old_deadline) = (row.floor, row.deadline_ms);
     let floor = old_floor.max(session_call.first_incomplete);
-    row.floor = floor;
     extend(&mut row, call.clock_ms)?;
-    forget(call, session_id, old_floor, floor)?;
-    if (floor, row.deadline_ms) != (old_floor, old_deadline) {
+    if !noted::has_begun(&row) && notes_calls(call)? {
+        noted::begin(&mut row);
+    }
+    forget(call, session_id, &row, floor)?;
+    noted::raise_floor(&mut row, floor);
+
+    let seq = session_call.seq;
+    let answer = answer(call, &row, session_call, fingerprint);
+    let is_noted = noted::has_begun(&row) && matches!(answer, Ok(None));
+    if is_noted {
+        noted::note(&mut row, seq);
+    }
+    if is_noted || (floor, row.deadline_ms) != (old_floor, old_deadline) {
         move_deadline(call, session_id, Some(old_deadline), row.deadline_ms)?;
         call.batch.set_session(key, Some(row));
     }
-
-    let seq = session_call.seq;
-    if seq < floor {
-        return Err(Stop::refused(Refusal::StaleCall));
-    }
-    if seq - floor >= SESSION_WINDOW_CALLS_MAX {
-        return Err(Stop::refused(Refusal::TooEarly));
-    }
-    let key = call.space.session_outcome(session_id, seq);
-    Ok(match kept(call.batch, &key, fingerprint)? {
+    Ok(match answer? {
         Some(outcome) => Admission::Answer(outcome),
         None => Admission::Execute(Slot::Session {
             session_id: session_id.clone(),
             seq,
         }),
     })
+}
+
+/// What a call came to that was executed before; nothing if it is new.
+fn answer<V: View>(
+    call: &Call<'_, V>,
+    row: &SessionRow,
+    session_call: &SessionCall,
+    fingerprint: &Bytes,
+) -> Result<Option<Outcome>, Stop> {
+    let seq = session_call.seq;
+    if seq < row.floor {
+        return Err(Stop::refused(Refusal::StaleCall));
+    }
+    if seq - row.floor >= SESSION_WINDOW_CALLS_MAX {
+        return Err(Stop::refused(Refusal::TooEarly));
+    }
+    if !noted::may_have_outcome(row, seq) {
+        return Ok(None);
+    }
+    let key = call.space.session_outcome(&session_call.session_id, seq);
+    kept(call.batch, &key, fingerprint)
 }
 
 /// Removes an expired session's outcomes and then the session, at most `rows_max` rows; says how many.
@@ -140,20 +164,26 @@ pub(crate) fn sweep<V: View>(
     Ok(removed)
 }
 
-/// Forgets the outcomes from the old floor up to the new one. A window's worth is all that can be there.
+/// Forgets the outcomes from the row's floor up to the new one. A window's worth is all that can be there.
 fn forget<V: View>(
     call: &mut Call<'_, V>,
     session_id: &Bytes,
-    old: u64,
-    new: u64,
+    row: &SessionRow,
+    floor: u64,
 ) -> Result<(), Fault> {
-    for seq in old..new.min(old.saturating_add(SESSION_WINDOW_CALLS_MAX)) {
+    let end = floor.min(row.floor.saturating_add(SESSION_WINDOW_CALLS_MAX));
+    for seq in (row.floor..end).filter(|&seq| noted::may_have_outcome(row, seq)) {
         let key = call.space.session_outcome(session_id, seq);
         if let Some(value) = call.batch.get(&key)? {
             delete_outcome(call.batch, call.space, key, &value);
         }
     }
     Ok(())
+}
+
+/// Whether every version that may write this group's sessions notes their calls.
+fn notes_calls<V: View>(call: &Call<'_, V>) -> Result<bool, Fault> {
+    Ok(level::feature_level(call.batch, call.space.group_id)? >= level::NOTED_CALLS)
 }
 
 /// Restarts the idle time, if that moves the deadline by enough to be worth a write.

@@ -65,7 +65,7 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
 #[test]
 fn what_the_next_level_adds_takes_effect_only_once_the_level_is_raised() {
     learn_next_level();
-    let story = "probe -> feature_level\nraise 3 -> level 3\nprobe -> probed 1\nraise 1 -> level 3\nprobe -> probed 2";
+    let story = "probe -> feature_level\nraise 4 -> level 4\nprobe -> probed 1\nraise 1 -> level 4\nprobe -> probed 2";
     let mut teller = Story::new(Sweep::Late);
     story.lines().for_each(|line| teller.line(line, "upgrade"));
     teller.audit("upgrade");
