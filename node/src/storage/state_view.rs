@@ -15,10 +15,13 @@ use super::{
 
 /// The state as of one entry of the log.
 pub struct StateView<'a> {
+    db: &'a DB,
     snapshot: SnapshotWithThreadMode<'a, DB>,
     rows: Arc<BoundColumnFamily<'a>>,
     meta: Arc<BoundColumnFamily<'a>>,
     reach: Reach,
+    /// Of all look-ups: to make them anew would cost a part of each.
+    options: ReadOptions,
 }
 
 /// Where a view looks.
@@ -32,20 +35,17 @@ pub(super) enum Reach {
 
 impl<'a> StateView<'a> {
     pub(super) fn new(db: &'a DB, reach: Reach) -> Self {
+        let snapshot = db.snapshot();
+        let mut options = options(reach);
+        options.set_snapshot(&snapshot);
         Self {
-            snapshot: db.snapshot(),
+            db,
+            snapshot,
             rows: state_db::family(db, ROWS),
             meta: state_db::family(db, META),
             reach,
+            options,
         }
-    }
-
-    fn options(&self) -> ReadOptions {
-        let mut options = ReadOptions::default();
-        if self.reach == Reach::Memory {
-            options.set_read_tier(ReadTier::BlockCache);
-        }
-        options
     }
 
     /// The last entry whose effects this view shows.
@@ -53,10 +53,8 @@ impl<'a> StateView<'a> {
     /// # Errors
     /// If the record is damaged, or the engine fails.
     pub fn applied(&self) -> Result<Option<LogId>, StorageError> {
-        let options = self.options();
-        let value = self
-            .snapshot
-            .get_cf_opt(&self.meta, state_db::applied_key(), options);
+        let key = state_db::applied_key();
+        let value = self.db.get_cf_opt(&self.meta, key, &self.options);
         state_db::decode_applied(value.map_err(unread)?)
     }
 
@@ -68,7 +66,7 @@ impl<'a> StateView<'a> {
         &self,
         mut visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StorageError> {
-        let mut options = self.options();
+        let mut options = options(self.reach);
         options.fill_cache(false);
         let mut rows = self.snapshot.raw_iterator_cf_opt(&self.rows, options);
         rows.seek_to_first();
@@ -85,8 +83,8 @@ impl<'a> StateView<'a> {
 impl View for StateView<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         let value = self
-            .snapshot
-            .get_pinned_cf_opt(&self.rows, key, self.options())
+            .db
+            .get_pinned_cf_opt(&self.rows, key, &self.options)
             .map_err(fault)?;
         Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
@@ -96,7 +94,7 @@ impl View for StateView<'_> {
         if from >= to {
             return Ok(found);
         }
-        let mut options = self.options();
+        let mut options = options(self.reach);
         options.set_iterate_upper_bound(to);
         let mut rows = self.snapshot.raw_iterator_cf_opt(&self.rows, options);
         rows.seek(from);
@@ -109,6 +107,14 @@ impl View for StateView<'_> {
         rows.status().map_err(fault)?;
         Ok(found)
     }
+}
+
+fn options(reach: Reach) -> ReadOptions {
+    let mut options = ReadOptions::default();
+    if reach == Reach::Memory {
+        options.set_read_tier(ReadTier::BlockCache);
+    }
+    options
 }
 
 fn unread(error: rocksdb::Error) -> StorageError {
