@@ -26,6 +26,7 @@ use clap::Parser;
 
 use crate::{
     floor::Floors,
+    measure::interruption::until_interrupted,
     product::Product,
     report::Report,
     round::{Contestant, Plan, measure},
@@ -92,7 +93,10 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+    until_interrupted(run(Arguments::parse())).await
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
     ensure!(arguments.rounds > 0, "at least one round: --rounds");
     ensure!(
         arguments.value_bytes >= 32,

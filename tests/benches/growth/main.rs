@@ -25,6 +25,7 @@ use crate::{
     fill::fill,
     footprint::{Disk, Memory},
     load::{Operation, compare},
+    measure::interruption::until_interrupted,
     nodes::{Nodes, Size},
     plan::Plan,
     report::Report,
@@ -35,7 +36,7 @@ async fn main() -> Result<()> {
     let plan = Plan::parse();
     plan.check()?;
     let mut report = Report::new(&plan);
-    let course = run(&plan, &mut report).await;
+    let course = until_interrupted(run(&plan, &mut report)).await;
     // What was measured before something failed took its time, too.
     println!("{}", report.text());
     if let Some(path) = &plan.json {

@@ -3,6 +3,7 @@
 pub(crate) mod caller;
 pub(crate) mod chance;
 pub(crate) mod figures;
+pub(crate) mod interruption;
 pub(crate) mod page;
 pub(crate) mod round;
 pub(crate) mod table;
