@@ -5,6 +5,7 @@ mod command_line;
 mod life;
 mod matrix;
 mod recorded;
+mod scopes;
 mod tenants;
 mod unguarded;
 
