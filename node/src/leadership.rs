@@ -17,7 +17,7 @@ use crate::{
     leader_contact::LeaderContact,
     limits::LAG_READY_MAX,
     raft::{
-        Consensus, Stopped,
+        Consensus, Leading, Stopped,
         change::{Change, Stage},
         identity::REMOVED,
         log_store::LogStore,
@@ -259,11 +259,11 @@ impl Leadership {
         self.consensus.change(change)
     }
 
-    /// Hands leadership to `to`, or to the voter that has come furthest. Returns the new leader.
+    /// Hands leadership to `to`, or to the voter that has come furthest. Returns who leads then.
     ///
     /// # Errors
     /// See [`MembershipError`].
-    pub async fn transfer(&self, to: Option<u64>) -> Result<u64, MembershipError> {
+    pub async fn transfer(&self, to: Option<u64>) -> Result<Leading, MembershipError> {
         self.consensus.transfer_leader(to, TRANSFER_LIMIT).await
     }
 

@@ -159,7 +159,7 @@ impl Node {
         self.leadership.stop_serving();
         self.services.drain();
         match self.leadership.transfer(None).await {
-            Ok(to) => tracing::info!(to, "handed leadership over"),
+            Ok(now) => tracing::info!(to = now.leader, "handed leadership over"),
             Err(why) => tracing::debug!(%why, "no leadership to hand over"),
         }
         self.clients_stop.cancel();

@@ -248,10 +248,16 @@ impl Consensus {
                 .as_ref()
                 .and_then(|h| h.get(id).and_then(|at| at.as_ref().map(|at| at.elapsed()))),
         };
+        // Of the same moment as the rest: openraft tells those who ask for leadership alone a little earlier.
+        let leading = self.as_led(
+            metrics.vote.leader_id.term,
+            metrics.state,
+            metrics.current_leader,
+        );
         Overview {
             role: role(metrics.state),
-            term: metrics.vote.leader_id.term,
-            leader_id: self.leading().leader.unwrap_or(0),
+            term: leading.term,
+            leader_id: leading.leader.unwrap_or(0),
             last_log: metrics.last_log_index.unwrap_or(0),
             committed: metrics.local_committed.as_ref().map_or(0, |id| id.index),
             // What openraft says of it comes later than the answers to the calls.

@@ -238,16 +238,22 @@ impl Consensus {
     pub fn leading(&self) -> Leading {
         let metrics = self.raft.server_metrics();
         let metrics = metrics.borrow_watched();
+        self.as_led(
+            metrics.vote.leader_id.term,
+            metrics.state,
+            metrics.current_leader,
+        )
+    }
+
+    /// What openraft says of leadership, as this node may rely on it.
+    fn as_led(&self, term: u64, state: ServerState, leader: Option<u64>) -> Leading {
+        let me = *self.raft.node_id();
         let stands = !self.identity.is_removed();
-        let here = stands
-            && metrics.state == ServerState::Leader
-            && metrics.current_leader == Some(metrics.id);
+        let here = stands && state == ServerState::Leader && leader == Some(me);
         Leading {
-            term: metrics.vote.leader_id.term,
+            term,
             // After a restart the vote on its disk still says that it leads.
-            leader: metrics
-                .current_leader
-                .filter(|leader| stands && (here || *leader != metrics.id)),
+            leader: leader.filter(|leader| stands && (here || *leader != me)),
             here,
         }
     }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::{
-    Consensus, Stopped,
+    Consensus, Leading, Stopped,
     membership::{LEARNER_LAG_MAX, MembershipError, Overview},
 };
 
@@ -11,7 +13,7 @@ use super::{
 const SUCCESSOR_SILENCE_MAX: Duration = Duration::from_secs(1);
 
 impl Consensus {
-    /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads.
+    /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads. Returns who leads then.
     ///
     /// # Errors
     /// If this node does not lead, nobody can take over, or nobody did within `limit`.
@@ -19,21 +21,44 @@ impl Consensus {
         &self,
         to: Option<u64>,
         limit: Duration,
-    ) -> Result<u64, MembershipError> {
-        let overview = self.overview();
-        let me = self.identity.node_id();
-        if overview.leader_id != me {
-            return Err(MembershipError::NotLeading);
-        }
-        let successor = successor(&overview, me, to).ok_or(MembershipError::NoSuccessor)?;
-        let asked = self.raft.trigger().transfer_leader(successor).await;
-        asked.map_err(|e| Stopped(e.to_string()))?;
-        let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
-        match tokio::time::timeout(limit, changed).await {
-            Ok(leading) => Ok(leading?.leader.unwrap_or(successor)),
-            Err(_) => Err(MembershipError::NoSuccessor),
+    ) -> Result<Leading, MembershipError> {
+        let me = *self.raft.node_id();
+        let handed_over = async {
+            let successor = self.successor(me, to).await?;
+            let asked = self.raft.trigger().transfer_leader(successor).await;
+            asked.map_err(|e| Stopped(e.to_string()))?;
+            let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
+            Ok(changed.await?)
+        };
+        timeout(limit, handed_over)
+            .await
+            .unwrap_or(Err(MembershipError::NoSuccessor))
+    }
+
+    /// Whom to hand over to. A leader that was elected a moment ago knows nothing of the others yet: it waits for what they answer.
+    async fn successor(&self, me: u64, to: Option<u64>) -> Result<u64, MembershipError> {
+        let mut metrics = self.raft.metrics();
+        loop {
+            let overview = self.overview();
+            if overview.leader_id != me {
+                return Err(MembershipError::NotLeading);
+            }
+            if let Some(successor) = successor(&overview, me, to) {
+                return Ok(successor);
+            }
+            if !may_yet_answer(&overview, me, to) {
+                return Err(MembershipError::NoSuccessor);
+            }
+            let changed = metrics.changed().await;
+            changed.map_err(|_| Stopped("stopped".to_owned()))?;
         }
     }
+}
+
+/// A voter, `to` if that is named, has not been heard since this node was elected.
+fn may_yet_answer(overview: &Overview, me: u64, to: Option<u64>) -> bool {
+    let mut voters = overview.members.iter().filter(|m| m.voter && m.id != me);
+    voters.any(|m| to.is_none_or(|to| to == m.id) && m.silent_for.is_none())
 }
 
 /// The voter, `to` if that is named, that has come furthest. One that lags would leave the cluster without a leader until it has

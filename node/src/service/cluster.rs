@@ -48,11 +48,10 @@ impl ClusterService for Cluster {
         let to = request.get_ref().to;
         let subject = || (to != 0).then(|| format!("node {to}"));
         let transfer = async {
-            let leader_id = self.0.leadership.transfer((to != 0).then_some(to)).await?;
-            let node = self.0.leadership.status().node.unwrap_or_default();
+            let now = self.0.leadership.transfer((to != 0).then_some(to)).await?;
             Ok::<_, MembershipError>(TransferLeaderReply {
-                leader_id,
-                term: node.term,
+                leader_id: now.leader.unwrap_or(0),
+                term: now.term,
             })
         };
         self.0
