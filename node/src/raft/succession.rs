@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::time::timeout;
 
 use super::{
