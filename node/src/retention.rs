@@ -3,10 +3,15 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use tokio::time::sleep;
+
 use crate::{
     limits::LOG_HELD_BYTES_MAX,
     raft::{Consensus, Stopped, log_store::LogStore},
 };
+
+/// Between two looks at the log, while it grows: a look at each batch would cost more than the batch's own share of it.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a snapshot may take before it is looked at again.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(300);
@@ -45,6 +50,7 @@ pub(crate) async fn run(consensus: Consensus, log: LogStore, bounds: Bounds) {
         if let Err(error) = shortened.await {
             tracing::warn!(%error, "the log could not be shortened");
         }
+        sleep(LOOK_PAUSE).await;
     }
 }
 

@@ -9,24 +9,34 @@ use tokio::time::{Instant, sleep};
 use crate::{
     limits::{STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_OVERDUE_MAX, TICK_ROWS_MAX, TICK_SPACING},
     propose::Proposer,
-    raft::{Consensus, state_machine::Progress},
+    raft::{
+        Consensus,
+        state_machine::{Milestones, Progress},
+    },
     read_index::{ReadError, Reader, own_command},
     stamp::Stamper,
 };
 
 /// Runs until consensus stops.
 pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer) {
-    let mut applied = consensus.applied();
+    let applied = consensus.applied();
+    let mut milestones = consensus.milestones();
     loop {
         let Ok(leading) = consensus.wait_leading(|l| l.here).await else {
             return;
         };
+        // Before what is newer: so nothing that comes in between is missed.
+        milestones.mark_unchanged();
         let Progress {
             index,
             clock_ms,
-            next_deadline_ms: next,
+            milestones:
+                Milestones {
+                    next_deadline_ms: next,
+                    ..
+                },
             ..
-        } = *applied.borrow_and_update();
+        } = *applied.borrow();
         let stamp_ms = stamper.stamp(leading.term, clock_ms);
         let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
         if wait == Some(Duration::ZERO) {
@@ -40,7 +50,7 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
         }
         tokio::select! {
             () = sleep(wait.unwrap_or(Duration::MAX)) => {}
-            changed = applied.changed() => if changed.is_err() { return },
+            changed = milestones.changed() => if changed.is_err() { return },
             stopped = consensus.wait_leading(|l| !l.here) => if stopped.is_err() { return },
         }
     }

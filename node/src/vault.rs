@@ -280,13 +280,13 @@ pub fn read_rows(rows: &impl View) -> Result<(Option<SealingRow>, Holding), Stor
 
 /// Follows what the cluster says; ends with the reason why this node must not serve it.
 pub async fn follow(vault: Arc<Vault>, consensus: Consensus, state: Arc<StateDb>) -> Refusal {
-    let mut applied = consensus.applied();
+    let mut milestones = consensus.milestones();
     let mut seen = 0;
     loop {
-        let changed = applied
-            .wait_for(|progress| progress.sealing_state != seen)
+        let changed = milestones
+            .wait_for(|milestones| milestones.sealing_state != seen)
             .await;
-        let Ok(index) = changed.map(|progress| progress.sealing_state) else {
+        let Ok(index) = changed.map(|milestones| milestones.sealing_state) else {
             return std::future::pending().await;
         };
         match state.read(|rows| read_rows(rows)) {

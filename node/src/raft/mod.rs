@@ -48,7 +48,7 @@ use self::{
     change::Changes,
     identity::Identity,
     log_store::LogStore,
-    state_machine::{Progress, StateMachine},
+    state_machine::{Milestones, Progress, StateMachine},
     types::{NodeInfo, Proposal, TypeConfig},
 };
 use crate::stamp::Stamper;
@@ -144,6 +144,7 @@ pub struct Consensus {
     identity: Arc<Identity>,
     stamper: Arc<Stamper>,
     applied: watch::Receiver<Progress>,
+    milestones: watch::Receiver<Milestones>,
     book: Arc<AddressBook>,
     /// The last term in which this node was asked as the leader, and since when.
     leads_since: Arc<Mutex<(u64, Instant)>>,
@@ -162,7 +163,7 @@ impl Consensus {
         log: LogStore,
         state: StateMachine,
     ) -> Result<Self, Stopped> {
-        let applied = state.applied();
+        let (applied, milestones) = (state.applied(), state.milestones());
         let book = Arc::<AddressBook>::default();
         let network = network::Network::new(
             Arc::clone(&identity),
@@ -179,6 +180,7 @@ impl Consensus {
             identity,
             stamper,
             applied,
+            milestones,
             book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),
             changes: Arc::default(),
@@ -195,6 +197,12 @@ impl Consensus {
     #[must_use]
     pub fn applied(&self) -> watch::Receiver<Progress> {
         self.applied.clone()
+    }
+
+    /// What of that few batches change: nobody who waits for it is woken by others.
+    #[must_use]
+    pub fn milestones(&self) -> watch::Receiver<Milestones> {
+        self.milestones.clone()
     }
 
     /// The last entry that has been applied here.

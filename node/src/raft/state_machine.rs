@@ -3,6 +3,7 @@
 //! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
 
 mod applier;
+mod progress;
 mod rows;
 
 use std::{
@@ -19,8 +20,10 @@ use openraft::{
 };
 use tokio::sync::watch;
 
+pub use self::progress::{Milestones, Progress};
 use self::{
     applier::Applier,
+    progress::Report,
     rows::{Chunk, Rows},
 };
 use super::{
@@ -36,21 +39,6 @@ use crate::storage::{
     state_db::StateDb,
 };
 
-/// How far this node's rows have come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The last applied entry; 0 for none.
-    pub index: u64,
-    /// The replicated clock, in milliseconds since the Unix epoch.
-    pub clock_ms: u64,
-    /// When the next row is due.
-    pub next_deadline_ms: Option<u64>,
-    /// The replicated feature level.
-    pub feature_level: u32,
-    /// Changes whenever how values must be sealed does, and when all are; 0 if nobody ever said.
-    pub sealing_state: u64,
-}
-
 type Responder = Option<ApplyResponder<TypeConfig>>;
 
 /// The rows, as openraft sees them.
@@ -60,7 +48,7 @@ pub struct StateMachine {
     log: LogStore,
     gate: PurgeGate,
     applier: Applier,
-    applied: watch::Sender<Progress>,
+    report: Report,
 }
 
 impl StateMachine {
@@ -82,21 +70,26 @@ impl StateMachine {
         let progress = rows.progress()?;
         gate.advance(progress.index);
         let applier = Applier::start(Arc::clone(&rows))?;
-        let applied = watch::Sender::new(progress);
         Ok(Self {
             rows,
             snapshots,
             log,
             gate,
             applier,
-            applied,
+            report: Report::new(progress),
         })
     }
 
     /// What has been applied; changes with every batch.
     #[must_use]
     pub fn applied(&self) -> watch::Receiver<Progress> {
-        self.applied.subscribe()
+        self.report.applied()
+    }
+
+    /// What of that changes rarely, for those who need not hear of every batch.
+    #[must_use]
+    pub fn milestones(&self) -> watch::Receiver<Milestones> {
+        self.report.milestones()
     }
 
     async fn apply_chunk(&mut self, chunk: Chunk, responders: Vec<Responder>) -> io::Result<()> {
@@ -107,9 +100,9 @@ impl StateMachine {
         if !planted::is(Plant::ApplyBeforeDurable) {
             self.log.durable(last).await.map_err(io::Error::other)?;
         }
-        let before = *self.applied.borrow();
+        let before = self.report.last();
         let (outcomes, progress) = self.applier.apply(chunk, before).await?;
-        self.applied.send_replace(progress);
+        self.report.note(progress);
         for (responder, outcome) in responders.into_iter().zip(outcomes) {
             if let Some(responder) = responder {
                 responder.send(Applied(outcome));
@@ -191,7 +184,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             ));
         }
         self.gate.advance(progress.index);
-        self.applied.send_replace(progress);
+        self.report.note(progress);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use helve_proto::{
 };
 use prost::Message;
 
-use super::Progress;
+use super::{Milestones, Progress};
 use crate::{
     failpoint::{self, Failpoint},
     limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX, GROUP_ID},
@@ -123,7 +123,8 @@ impl Rows {
                 self.note(&outcome)?;
                 outcomes.push(outcome);
             }
-            let next_deadline_ms = batch.next_deadline(GROUP_ID, before.next_deadline_ms);
+            let next_deadline_ms =
+                batch.next_deadline(GROUP_ID, before.milestones.next_deadline_ms);
             let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
             let progress = progress(last.index, &batch, next_deadline_ms);
             let progress = progress.map_err(io::Error::other)?;
@@ -133,7 +134,7 @@ impl Rows {
         let written = self.state.write(rows, &last, chunk.membership.as_ref());
         written.map_err(io::Error::other)?;
         // A node that starts must not live through the keys and levels of the past again: it would miss a key that was rightly removed.
-        let is_turn = before.sealing_state != progress.sealing_state
+        let is_turn = before.milestones.sealing_state != progress.milestones.sealing_state
             || before.feature_level != progress.feature_level;
         // With that bug a crash must find the rows on disk: a memtable may be flushed at any time.
         if is_turn || planted::is(Plant::ApplyBeforeDurable) {
@@ -192,8 +193,10 @@ fn progress(
     Ok(Progress {
         index,
         clock_ms: helve_machine::clock(view, GROUP_ID)?,
-        next_deadline_ms,
         feature_level: helve_machine::feature_level(view, GROUP_ID)?,
-        sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
+        milestones: Milestones {
+            next_deadline_ms,
+            sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
+        },
     })
 }

@@ -1,0 +1,92 @@
+//! How far the rows have come, told to two kinds of listeners: whoever waits for an entry, and whoever waits for a turn of events. To wake
+//! the second kind for every batch would cost a write that comes alone as much as its own way through consensus.
+
+use tokio::sync::watch;
+
+/// How far this node's rows have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The last applied entry; 0 for none.
+    pub index: u64,
+    /// The replicated clock, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// The replicated feature level.
+    pub feature_level: u32,
+    /// What changes less often than the rest.
+    pub milestones: Milestones,
+}
+
+/// What few batches change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Milestones {
+    /// When the next row is due, in milliseconds since the Unix epoch.
+    pub next_deadline_ms: Option<u64>,
+    /// Changes whenever how values must be sealed does, and when all are; 0 if nobody ever said.
+    pub sealing_state: u64,
+}
+
+/// Tells it.
+pub(super) struct Report {
+    applied: watch::Sender<Progress>,
+    milestones: watch::Sender<Milestones>,
+}
+
+impl Report {
+    pub(super) fn new(progress: Progress) -> Self {
+        Self {
+            applied: watch::Sender::new(progress),
+            milestones: watch::Sender::new(progress.milestones),
+        }
+    }
+
+    pub(super) fn applied(&self) -> watch::Receiver<Progress> {
+        self.applied.subscribe()
+    }
+
+    pub(super) fn milestones(&self) -> watch::Receiver<Milestones> {
+        self.milestones.subscribe()
+    }
+
+    pub(super) fn last(&self) -> Progress {
+        *self.applied.borrow()
+    }
+
+    /// The milestones are told last: whoever hears of them finds progress that is at least as new.
+    pub(super) fn note(&self, progress: Progress) {
+        self.applied.send_replace(progress);
+        self.milestones.send_if_modified(|milestones| {
+            let is_new = *milestones != progress.milestones;
+            *milestones = progress.milestones;
+            is_new
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_a_turn_of_events_is_not_told_of_every_batch() {
+        let report = Report::new(Progress::default());
+        let (applied, milestones) = (report.applied(), report.milestones());
+        let told = || {
+            (
+                applied.has_changed().unwrap(),
+                milestones.has_changed().unwrap(),
+            )
+        };
+        assert_eq!(told(), (false, false));
+        let mut progress = Progress {
+            index: 1,
+            clock_ms: 1,
+            ..Progress::default()
+        };
+        report.note(progress);
+        assert_eq!(told(), (true, false));
+        progress.milestones.next_deadline_ms = Some(5);
+        report.note(progress);
+        assert_eq!(told(), (true, true));
+        assert_eq!(report.last(), progress);
+    }
+}
