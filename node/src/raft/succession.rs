@@ -126,6 +126,19 @@ mod tests {
     }
 
     #[test]
+    fn a_leader_waits_for_voters_that_it_has_not_heard_yet() {
+        let unheard = MemberProgress {
+            silent_for: None,
+            ..voter(3, 0, 0)
+        };
+        let overview = led_by_1(vec![voter(1, 5_000, 0), voter(2, 5_000, 1_500), unheard]);
+        assert_eq!(successor(&overview, 1, None), None);
+        assert!(may_yet_answer(&overview, 1, None));
+        assert!(may_yet_answer(&overview, 1, Some(3)));
+        assert!(!may_yet_answer(&overview, 1, Some(2)));
+    }
+
+    #[test]
     fn a_voter_that_lags_never_takes_over() {
         let overview = led_by_1(vec![voter(1, 5_000, 0), voter(2, 3_999, 0)]);
         assert_eq!(successor(&overview, 1, None), None);
