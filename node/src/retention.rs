@@ -10,7 +10,7 @@ use crate::{
     raft::{Consensus, Stopped, log_store::LogStore},
 };
 
-/// Between two looks at the log, while it grows: a look at each batch would cost more than the batch's own share of it.
+/// Between two looks at the log, while it grows: hardly any batch fills it up, and each would wake this task.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a snapshot may take before it is looked at again.

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{
     Consensus, Leading, Stopped,
-    membership::{LEARNER_LAG_MAX, MembershipError, Overview},
+    membership::{LEARNER_LAG_MAX, MemberProgress, MembershipError, Overview},
 };
 
 /// A voter that has been silent for longer is not trusted with the office.
@@ -58,16 +58,13 @@ impl Consensus {
 
 /// A voter, `to` if that is named, has not been heard since this node was elected.
 fn may_yet_answer(overview: &Overview, me: u64, to: Option<u64>) -> bool {
-    let mut voters = overview.members.iter().filter(|m| m.voter && m.id != me);
-    voters.any(|m| to.is_none_or(|to| to == m.id) && m.silent_for.is_none())
+    candidates(overview, me, to).any(|m| m.silent_for.is_none())
 }
 
 /// The voter, `to` if that is named, that has come furthest. One that lags would leave the cluster without a leader until it has
 /// caught up, if it can be elected at all.
 fn successor(overview: &Overview, me: u64, to: Option<u64>) -> Option<u64> {
-    let voters = overview.members.iter().filter(|m| m.voter && m.id != me);
-    voters
-        .filter(|m| to.is_none_or(|to| to == m.id))
+    candidates(overview, me, to)
         .filter(|m| {
             m.silent_for
                 .is_some_and(|silent| silent < SUCCESSOR_SILENCE_MAX)
@@ -77,12 +74,22 @@ fn successor(overview: &Overview, me: u64, to: Option<u64>) -> Option<u64> {
         .map(|m| m.id)
 }
 
+/// The other voters, or of them the one that is named.
+fn candidates(
+    overview: &Overview,
+    me: u64,
+    to: Option<u64>,
+) -> impl Iterator<Item = &MemberProgress> {
+    let members = overview.members.iter();
+    members.filter(move |m| m.voter && m.id != me && to.is_none_or(|to| to == m.id))
+}
+
 #[cfg(test)]
 mod tests {
     use helve_proto::peer::v1::NodeRecord;
 
     use super::*;
-    use crate::raft::membership::{MemberProgress, Role};
+    use crate::raft::membership::Role;
 
     fn voter(id: u64, matched: u64, silent_ms: u64) -> MemberProgress {
         MemberProgress {
