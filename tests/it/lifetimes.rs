@@ -71,6 +71,29 @@ async fn expires_in_time(cluster: &Cluster, seat: u64, info: &RecordInfo) -> Res
     Ok(passed.await??)
 }
 
+/// Nobody reads or writes, which would let time pass: the leader must have heard of a deadline that is nearer than those before.
+#[tokio::test]
+async fn time_passes_in_an_idle_cluster_once_a_row_is_due() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    mint(&cluster, lifetime_of(Duration::from_secs(3_600))).await?;
+    let minted = mint(&cluster, lifetime_of(Duration::from_secs(2))).await?;
+    let deadline_ms = minted.info.unwrap_or_default().expires_at_ms;
+    for seat in cluster.running() {
+        until(
+            "the replicated clock to pass the deadline",
+            async || match cluster.status(seat).await {
+                Ok(status) => match status.node.unwrap_or_default().clock_ms {
+                    clock_ms if Some(clock_ms) >= deadline_ms => Look::Done(()),
+                    clock_ms => Look::NotYet(format!("{clock_ms} of {deadline_ms:?}")),
+                },
+                Err(error) => Look::NotYet(error.to_string()),
+            },
+        )
+        .await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_handle_expires_at_its_deadline_on_every_node() -> Result<()> {
     let cluster = nodes(3).start().await?;
