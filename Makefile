@@ -1,6 +1,7 @@
 # `make help` lists the targets. Everything is built in one profile, into one directory outside the checkout, so that RocksDB
-# is compiled once (and once more for benchmarks, which are optimised as a release is). The packages and features that a command selects decide with which features all others are built: TESTS
-# selects the same for every test, so that nothing is compiled twice for them; demo and benchmarks get the features they ship with.
+# is compiled once, and once more for benchmarks, which are optimised as a release is. The packages and features that a command
+# selects decide with which features all others are built: TESTS selects the same for every test, so that nothing is compiled twice
+# for them; demo and benchmarks get the features they ship with.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
 # Colour and progress bars only where somebody looks.
