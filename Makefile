@@ -1,7 +1,7 @@
 # `make help` lists the targets. Everything is built in one profile, into one directory outside the checkout, so that RocksDB
-# is compiled once, and once more for benchmarks, which are optimised as a release is. The packages and features that a command
-# selects decide with which features all others are built: TESTS selects the same for every test, so that nothing is compiled twice
-# for them; demo and benchmarks get the features they ship with.
+# is compiled once, and once more for benchmarks, which measure a release. The packages and features that a command selects decide
+# with which features all others are built: TESTS selects the same for every test, so that nothing is compiled twice for them; demo
+# and benchmarks get the features they ship with.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
 # Colour and progress bars only where somebody looks.
@@ -21,10 +21,9 @@ ARGS ?=
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
-AS_RELEASED = --config .ci/as-released.toml --profile dev
-BENCHES = $(CARGO) bench $(AS_RELEASED) --locked --workspace --features helve-tests/rivals
+BENCHES = $(CARGO) bench --locked --workspace --features helve-tests/rivals
 BENCH = $(BENCHES) --bench cluster --
-APPLY = $(CARGO) bench $(AS_RELEASED) --locked --package helve-machine --bench apply
+APPLY = $(CARGO) bench --locked --package helve-machine --bench apply
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
