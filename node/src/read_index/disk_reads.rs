@@ -1,7 +1,8 @@
 //! Reads that may wait for the disk, on threads where that is allowed.
 //!
 //! A thread takes whatever waits, in one view: to wake a thread and to open a view costs more than to fetch a row that the operating
-//! system holds in memory. The longer the queue, the more threads; one that waits for a slow disk holds up no other.
+//! system holds in memory. The longer the queue, and the more reads of late waited for the disk, the more threads; one that waits for a
+//! slow disk holds up no other.
 
 use std::{
     collections::VecDeque,
@@ -13,9 +14,9 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::ReadError;
+use super::{ReadError, disk_waits::DiskWaits};
 use crate::{
-    limits::{DISK_READS_MAX, DISK_READS_TOGETHER_MAX, DISK_READS_WAITING_MAX},
+    limits::{DISK_READS_MAX, DISK_READS_WAITING_MAX},
     storage::{state_db::StateDb, state_view::StateView},
 };
 
@@ -42,6 +43,7 @@ impl Extent {
 pub(super) struct DiskReads {
     state: Arc<StateDb>,
     queue: Arc<Mutex<Queue>>,
+    waits: Arc<DiskWaits>,
 }
 
 #[derive(Default)]
@@ -63,7 +65,13 @@ impl DiskReads {
         Self {
             state,
             queue: Arc::default(),
+            waits: Arc::default(),
         }
+    }
+
+    /// How many reads of few rows a job should hold at most.
+    pub(super) fn reads_together(&self) -> usize {
+        self.waits.reads_together()
     }
 
     /// What a query comes to in a view that is opened after this call.
@@ -98,7 +106,7 @@ impl DiskReads {
         queue.waiting.push_back((extent, job));
         queue.waiting_reads += extent.reads();
         queue.waiting_long += usize::from(extent == Extent::Many);
-        if queue.wants_thread() {
+        if queue.wants_thread(self.reads_together()) {
             queue.threads += 1;
             let thread = Thread {
                 reads: self.clone(),
@@ -113,20 +121,20 @@ impl DiskReads {
 
 impl Queue {
     /// What waits last would wait behind long queries, or behind too many short ones.
-    fn wants_thread(&self) -> bool {
+    fn wants_thread(&self, together: usize) -> bool {
         let quick = self.threads - self.long;
-        let is_behind = self.waiting_reads >= (quick + 1) * DISK_READS_TOGETHER_MAX / 2;
+        let is_behind = self.waiting_reads > (quick + 1) * (together - 1) / 2;
         self.threads < DISK_READS_MAX && (quick <= self.waiting_long || is_behind)
     }
 
     /// What one thread does next: one long query, or as many short ones as it takes together.
-    fn next(&mut self) -> Vec<(Extent, Job)> {
+    fn next(&mut self, together: usize) -> Vec<(Extent, Job)> {
         let mut next = Vec::new();
         let mut reads = 0;
         while let Some((extent, _)) = self.waiting.front() {
             reads += extent.reads();
             let is_long = *extent == Extent::Many;
-            if !next.is_empty() && (is_long || reads > DISK_READS_TOGETHER_MAX) {
+            if !next.is_empty() && (is_long || reads > together) {
                 break;
             }
             next.extend(self.waiting.pop_front());
@@ -150,8 +158,14 @@ struct Thread {
 impl Thread {
     fn work(mut self) {
         while let Some(jobs) = self.next() {
+            let reads = jobs.iter().map(|(extent, _)| extent.reads()).sum();
             let run = |view: &StateView<'_>| jobs.into_iter().for_each(|(_, job)| job(view));
-            self.reads.state.read(run);
+            if self.is_long {
+                self.reads.state.read(run);
+            } else {
+                let waits = &self.reads.waits;
+                waits.during(reads, || self.reads.state.read(run));
+            }
         }
     }
 
@@ -159,7 +173,7 @@ impl Thread {
     fn next(&mut self) -> Option<Vec<(Extent, Job)>> {
         let mut queue = lock(&self.reads.queue);
         queue.long -= usize::from(std::mem::take(&mut self.is_long));
-        let jobs = queue.next();
+        let jobs = queue.next(self.reads.reads_together());
         if jobs.is_empty() {
             queue.threads -= 1;
             self.is_counted = false;
@@ -186,14 +200,18 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, time::Duration};
+    use std::{
+        sync::{Barrier, mpsc},
+        time::Duration,
+    };
 
+    use futures::future::try_join_all;
     use helve_machine::View;
     use helve_proto::peer::v1::LogId;
     use tempfile::TempDir;
 
     use super::*;
-    use crate::storage::options::StateOptions;
+    use crate::{limits::DISK_READS_TOGETHER_MAX, storage::options::StateOptions};
 
     fn reads() -> (DiskReads, TempDir) {
         let directory = tempfile::tempdir().unwrap();
@@ -255,6 +273,34 @@ mod tests {
             asked.await.unwrap();
         }
         reads.ask(Extent::Few(1), soon(), |_| ()).await.unwrap();
+    }
+
+    /// A disk: nobody sends anything, so the thread that asks waits.
+    fn slow() -> impl FnOnce(&StateView<'_>) + Send {
+        let (never, wait) = mpsc::channel::<()>();
+        move |_| {
+            assert!(wait.recv_timeout(Duration::from_millis(1)).is_err());
+            drop(never);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn reads_wait_for_a_slow_disk_side_by_side_and_share_a_thread_once_it_is_quick() {
+        let (reads, _directory) = reads();
+        assert_eq!(reads.reads_together(), DISK_READS_TOGETHER_MAX);
+        while reads.reads_together() > 1 {
+            reads.ask(Extent::Few(1), soon(), slow()).await.unwrap();
+        }
+        let all = Arc::new(Barrier::new(DISK_READS_MAX));
+        let met = (0..DISK_READS_MAX).map(|_| {
+            let all = Arc::clone(&all);
+            reads.ask(Extent::Few(1), soon(), move |_| all.wait())
+        });
+        try_join_all(met).await.unwrap();
+        while reads.reads_together() < DISK_READS_TOGETHER_MAX {
+            reads.ask(Extent::Few(1), soon(), |_| ()).await.unwrap();
+        }
     }
 
     #[tokio::test]

@@ -2,24 +2,22 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What stands for all reads.
-const ALL: u32 = 1 << 16;
+use super::share::Share;
+
 /// How many rounds go past memory before one tries it again.
 const TRIED_EVERY: u32 = 32;
-/// One over the weight of a round.
-const ROUNDS: u32 = 8;
 
-/// Of the last rounds. Several may note at once: what one loses the next makes up for.
+/// Of the last rounds.
 #[derive(Debug)]
 pub(super) struct HitRate {
-    rate: AtomicU32,
+    hits: Share,
     past: AtomicU32,
 }
 
 impl Default for HitRate {
     fn default() -> Self {
         Self {
-            rate: AtomicU32::new(ALL),
+            hits: Share::all(),
             past: AtomicU32::new(0),
         }
     }
@@ -28,7 +26,7 @@ impl Default for HitRate {
 impl HitRate {
     /// Whether the next round should try memory.
     pub(super) fn is_worth_trying(&self) -> bool {
-        self.rate.load(Ordering::Relaxed) >= ALL / 2
+        self.hits.is_at_least_half()
             || self
                 .past
                 .fetch_add(1, Ordering::Relaxed)
@@ -37,13 +35,7 @@ impl HitRate {
 
     /// Of a round's reads, memory was enough for so many.
     pub(super) fn note(&self, hits: usize, reads: usize) {
-        let Some(share) = (hits * ALL as usize).checked_div(reads) else {
-            return;
-        };
-        let rate = self.rate.load(Ordering::Relaxed);
-        let share = u32::try_from(share).unwrap_or(ALL);
-        self.rate
-            .store(rate - rate / ROUNDS + share / ROUNDS, Ordering::Relaxed);
+        self.hits.note(hits, reads);
     }
 }
 

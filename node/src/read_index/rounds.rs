@@ -24,8 +24,8 @@ use super::{
 use crate::{
     leader_contact::LeaderContact,
     limits::{
-        DISK_READS_TOGETHER_MAX, READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX,
-        READ_ROUNDS_MAX, READ_VIEW_QUERIES_MAX,
+        READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX,
+        READ_VIEW_QUERIES_MAX,
     },
     peer_links::PeerLinks,
     raft::Consensus,
@@ -169,7 +169,7 @@ impl Core {
     fn answer_from_disk(&self, ticket: Ticket, mut round: Vec<Waiting>) {
         round.iter().for_each(|waiter| waiter.goes_to_disk());
         while !round.is_empty() {
-            let rest = round.split_off(round.len().min(DISK_READS_TOGETHER_MAX));
+            let rest = round.split_off(round.len().min(self.disk_reads.reads_together()));
             let reads = round.len();
             let job = move |view: &StateView<'_>| {
                 // This view reaches everywhere: whoever comes back from it tries alone, and says what is wrong.
