@@ -71,7 +71,8 @@ pub const READ_ROUND_LAG_MAX: Duration = Duration::from_millis(50);
 /// Queries that are asked of one view without a pause: bounds how long they hold up every other call.
 pub const READ_VIEW_QUERIES_MAX: usize = 64;
 
-/// Threads of one node whose reads may wait for the disk at once; more reads wait their turn.
+/// Threads of one node whose reads may wait for the disk at once, and as many again that read ahead of what is applied; more reads wait
+/// their turn.
 pub const DISK_READS_MAX: usize = 16;
 
 /// Reads of few rows that one such thread takes at once.

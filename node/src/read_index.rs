@@ -4,11 +4,9 @@
 //! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
 
 mod disk_reads;
-mod disk_waits;
 mod hit_rate;
 mod question;
 mod rounds;
-mod share;
 mod ticket;
 
 use std::sync::Arc;

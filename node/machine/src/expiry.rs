@@ -1,6 +1,7 @@
 //! Time: the replicated clock, and the removal of what is due. Whether a due row has been removed yet is never to be seen in an
 //! answer; removing is housekeeping.
 
+use bytes::Bytes;
 use helve_proto::{
     command::v1::{NumberRow, Tick, Ticked, TombstoneRow, Touch, Touched, touch::Record},
     v1::HandleStatus,
@@ -128,6 +129,34 @@ fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow
     call.batch.set_deadlines_from(group, first_ms)?;
     due.retain(|row| row.at_ms <= call.clock_ms);
     Ok(due)
+}
+
+/// The keys of the records among the earliest rows that are due by this time, of which at most `rows_max` are looked at.
+pub(crate) fn due_records<V: View>(
+    batch: &mut Batch<V>,
+    group_id: u32,
+    clock_ms: u64,
+    rows_max: usize,
+) -> Result<Vec<Bytes>, Fault> {
+    let group = Group(group_id);
+    let mut records = Vec::new();
+    if batch.deadlines_from(group)? > clock_ms {
+        return Ok(records);
+    }
+    for key in batch.first_deadlines(group, rows_max)? {
+        let row = group.parse_deadline(&key)?;
+        if row.at_ms > clock_ms {
+            break;
+        }
+        if let Due::Record(target) = &row.due {
+            let space = Space {
+                group_id,
+                tenant: &row.tenant,
+            };
+            records.push(space.record(target));
+        }
+    }
+    Ok(records)
 }
 
 /// Removes what a row of the index stands for, at least one row and at most `rows_max`; says how many.

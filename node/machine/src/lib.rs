@@ -12,6 +12,7 @@
 //! - Time is the largest stamp so far. A record whose deadline has come is expired, whether its row is still there or not.
 
 mod access;
+mod ahead;
 mod audit;
 mod batch;
 pub mod check;
@@ -41,6 +42,7 @@ use helve_proto::command::v1::{
 
 pub use crate::{
     access::{granted, is_guarded, quotas},
+    ahead::records_ahead,
     audit::audit,
     batch::{Batch, View},
     check::{Violation, check},

@@ -78,6 +78,9 @@ pub const SWEEP_ROWS: u32 = 1;
 /// Due rows that one Tick removes at most.
 pub const TICK_ROWS_MAX: u32 = 1024;
 
+/// Records of commands to come that are told at once.
+pub const ROWS_AHEAD_MAX: usize = 512;
+
 /// Rows that a query reads from its view at once.
 pub(crate) const SCAN_ROWS: usize = 32;
 /// Index rows, which have no value, that a query reads from its view at once.

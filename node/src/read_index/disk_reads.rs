@@ -14,10 +14,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{ReadError, disk_waits::DiskWaits};
+use super::ReadError;
 use crate::{
     limits::{DISK_READS_MAX, DISK_READS_WAITING_MAX},
-    storage::{state_db::StateDb, state_view::StateView},
+    storage::{disk_waits::DiskWaits, state_db::StateDb, state_view::StateView},
 };
 
 /// How long a job takes, once its rows are there.

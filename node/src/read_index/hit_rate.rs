@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::share::Share;
+use crate::storage::share::Share;
 
 /// How many rounds go past memory before one tries it again.
 const TRIED_EVERY: u32 = 32;

@@ -5,7 +5,7 @@
 //! DIR/node.json        who this node is                                    data_dir
 //! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
-//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view, recent_rows, gaps
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_view, recent_rows, read_ahead, gaps
 //! DIR/CURRENT          which state-N counts                                 generations
 //! DIR/snapshots/       the newest checkpoint of the state                   checkpoint, snapshot_writer
 //! ```
@@ -16,6 +16,7 @@
 pub mod checkpoint;
 pub mod data_dir;
 pub mod disk_space;
+pub mod disk_waits;
 mod durable_file;
 pub mod error;
 mod gaps;
@@ -25,7 +26,9 @@ pub mod log_op;
 pub mod log_tail;
 pub mod log_writer;
 pub mod options;
+mod read_ahead;
 pub mod recent_rows;
+pub mod share;
 pub mod snapshot_writer;
 pub mod state_db;
 pub mod state_view;

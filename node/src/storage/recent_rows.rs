@@ -7,7 +7,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use helve_machine::{Fault, View};
 
-use super::{gaps::Gaps, state_view::StateView};
+use super::{disk_waits::DiskWaits, gaps::Gaps, read_ahead, state_view::StateView};
 
 /// Bytes of rows after which those that were not written since the last time are forgotten: what is read again is read soon.
 const ERA_BYTES: usize = 2 << 20;
@@ -67,6 +67,29 @@ impl RecentRows {
 pub struct WriterView<'a> {
     pub(super) view: StateView<'a>,
     pub(super) recent: &'a RecentRows,
+    pub(super) waits: &'a DiskWaits,
+}
+
+impl WriterView<'_> {
+    /// Whether reads of late waited for the disk so often that [`read_ahead`](Self::read_ahead) pays.
+    pub fn pays_to_read_ahead(&self) -> bool {
+        read_ahead::pays(self.waits)
+    }
+
+    /// Fetches rows that are about to be read, those that memory may not hold, all at once. Blocks until they are there.
+    ///
+    /// # Errors
+    /// If a row cannot be read.
+    pub fn read_ahead(&self, keys: Vec<Bytes>) -> Result<(), Fault> {
+        let is_unknown = |key: &Bytes| self.recent.get(key).is_none();
+        let keys: Vec<_> = keys.into_iter().filter(is_unknown).collect();
+        read_ahead::fetch(&self.view, self.waits, &keys)
+    }
+
+    /// Applies so many commands, and notes how often a read of theirs waited for the disk.
+    pub fn noting_waits<R>(&self, commands: usize, apply: impl FnOnce() -> R) -> R {
+        self.waits.during(commands, apply)
+    }
 }
 
 impl View for WriterView<'_> {

@@ -24,6 +24,7 @@ use rocksdb::{DB, FlushOptions, WriteBatch};
 
 use super::{
     checkpoint::SnapshotDir,
+    disk_waits::DiskWaits,
     durable_file,
     error::StorageError,
     generations::{generation_path, generations, pointer_path, read_pointer, write_pointer},
@@ -47,6 +48,7 @@ pub struct StateDb {
     options: StateOptions,
     current: ArcSwap<Generation>,
     installing: Mutex<()>,
+    writer_waits: DiskWaits,
 }
 
 /// One state, as opened from one directory.
@@ -102,6 +104,7 @@ impl StateDb {
             options,
             current: ArcSwap::from_pointee(generation),
             installing: Mutex::new(()),
+            writer_waits: DiskWaits::default(),
         })
     }
 
@@ -124,6 +127,7 @@ impl StateDb {
         read(&WriterView {
             view: StateView::new(&generation.db, Reach::Disk),
             recent: &recent,
+            waits: &self.writer_waits,
         })
     }
 

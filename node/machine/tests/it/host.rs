@@ -6,6 +6,7 @@ use bytes::Bytes;
 use helve_machine::{
     Batch, Context, Fault, View, apply, level, minted_id, next_deadline,
     query::{Read, Scope},
+    records_ahead,
 };
 use helve_proto::{
     command::v1::{Command, Outcome, Tick, Touch, command::Operation, outcome},
@@ -55,10 +56,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Applies commands as one write. That the next deadline is known without a look at the index is held on the way.
+    /// Applies commands as one write. That the next deadline is known without a look at the index, and that to ask what the commands
+    /// will read changes nothing, is held on the way.
     pub(crate) fn apply_all(&mut self, commands: &[Command]) -> Vec<Outcome> {
         let before = next_deadline(&self.rows, GROUP).unwrap();
         let mut batch = Batch::new(&self.rows);
+        records_ahead(GROUP, commands, &mut batch).unwrap();
         let mut outcomes = Vec::new();
         for command in commands {
             self.index += 1;

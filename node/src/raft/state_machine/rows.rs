@@ -38,6 +38,9 @@ pub(super) struct Chunk {
     bytes: usize,
 }
 
+/// The index of an entry, and its command if it has one.
+type Numbered = (u64, Option<Command>);
+
 /// What the apply thread works on.
 pub(super) struct Rows {
     pub(super) state: Arc<StateDb>,
@@ -102,33 +105,24 @@ impl Rows {
         let Some(last) = chunk.last else {
             return Ok((Vec::new(), self.progress()?));
         };
-        let mut outcomes = Vec::with_capacity(chunk.commands.len());
-        let (rows, progress) = self.state.read_to_write(|view| -> io::Result<_> {
+        let (outcomes, rows, progress) = self.state.read_to_write(|view| -> io::Result<_> {
+            let commands = decoded(chunk.commands)?;
             let mut batch = Batch::new(view);
-            for (index, command) in chunk.commands {
-                if command.is_empty() {
-                    outcomes.push(Outcome::default());
-                    continue;
-                }
-                let mut command = Command::decode(command).map_err(io::Error::other)?;
-                if planted::is(Plant::LocalClock) {
-                    command.proposed_at_ms = stamp::wall_ms();
-                }
-                let context = Context {
-                    group_id: GROUP_ID,
-                    index,
-                };
-                let outcome = helve_machine::apply(&context, &command, &mut batch);
-                let outcome = outcome.map_err(io::Error::other)?;
-                self.note(&outcome)?;
-                outcomes.push(outcome);
+            if view.pays_to_read_ahead() {
+                let commands = commands.iter().filter_map(|(_, command)| command.as_ref());
+                let keys = helve_machine::records_ahead(GROUP_ID, commands, &mut batch);
+                view.read_ahead(keys.map_err(io::Error::other)?)
+                    .map_err(io::Error::other)?;
             }
+            let outcomes =
+                view.noting_waits(commands.len(), || self.plan(&commands, &mut batch))?;
             let next_deadline_ms =
                 batch.next_deadline(GROUP_ID, before.milestones.next_deadline_ms);
             let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
             let progress = progress(last.index, &batch, next_deadline_ms);
             let progress = progress.map_err(io::Error::other)?;
-            Ok((batch.finish().map_err(io::Error::other)?, progress))
+            let rows = batch.finish().map_err(io::Error::other)?;
+            Ok((outcomes, rows, progress))
         })?;
         failpoint::pass(Failpoint::ApplyBeforeWrite);
         let written = self.state.write(rows, &last, chunk.membership.as_ref());
@@ -145,6 +139,30 @@ impl Rows {
             failpoint::pass(Failpoint::JointApplied);
         }
         Ok((outcomes, progress))
+    }
+
+    /// What the commands come to, one outcome for each.
+    fn plan(
+        &self,
+        commands: &[Numbered],
+        batch: &mut Batch<impl View>,
+    ) -> io::Result<Vec<Outcome>> {
+        let mut outcomes = Vec::with_capacity(commands.len());
+        for (index, command) in commands {
+            let Some(command) = command else {
+                outcomes.push(Outcome::default());
+                continue;
+            };
+            let context = Context {
+                group_id: GROUP_ID,
+                index: *index,
+            };
+            let outcome = helve_machine::apply(&context, command, batch);
+            let outcome = outcome.map_err(io::Error::other)?;
+            self.note(&outcome)?;
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
     }
 
     /// The cluster's name is also kept where a start finds it before any row.
@@ -176,6 +194,21 @@ impl Rows {
         self.identity.set_cluster_id(cluster_id);
         Ok(())
     }
+}
+
+fn decoded(commands: Vec<(u64, Bytes)>) -> io::Result<Vec<Numbered>> {
+    let decode = |(index, bytes): (u64, Bytes)| {
+        if bytes.is_empty() {
+            return Ok((index, None));
+        }
+        let mut command = Command::decode(bytes)?;
+        if planted::is(Plant::LocalClock) {
+            command.proposed_at_ms = stamp::wall_ms();
+        }
+        Ok((index, Some(command)))
+    };
+    let decoded: Result<_, prost::DecodeError> = commands.into_iter().map(decode).collect();
+    decoded.map_err(io::Error::other)
 }
 
 /// In the middle of a change of members: both the old voters and the new ones have to agree.

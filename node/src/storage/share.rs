@@ -9,19 +9,19 @@ const ROUNDS: u32 = 8;
 
 /// A share, of the last rounds. Several may note at once: what one loses the next makes up for.
 #[derive(Debug)]
-pub(super) struct Share(AtomicU32);
+pub(crate) struct Share(AtomicU32);
 
 impl Share {
-    pub(super) const fn all() -> Self {
+    pub(crate) const fn all() -> Self {
         Self(AtomicU32::new(ALL))
     }
 
-    pub(super) const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Self(AtomicU32::new(0))
     }
 
     /// So many of a round's had it.
-    pub(super) fn note(&self, had: usize, round: usize) {
+    pub(crate) fn note(&self, had: usize, round: usize) {
         let Some(share) = (had.min(round) * ALL as usize).checked_div(round) else {
             return;
         };
@@ -31,12 +31,12 @@ impl Share {
             .store(before - before / ROUNDS + share / ROUNDS, Ordering::Relaxed);
     }
 
-    pub(super) fn is_at_least_half(&self) -> bool {
+    pub(crate) fn is_at_least_half(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= ALL / 2
     }
 
     /// Of how many one has it, at most: a small number if nearly all have.
-    pub(super) fn one_in(&self) -> usize {
+    pub(crate) fn one_in(&self) -> usize {
         (ALL / self.0.load(Ordering::Relaxed).max(1)) as usize
     }
 }

@@ -6,7 +6,7 @@ use crate::limits::DISK_READS_TOGETHER_MAX;
 
 /// Of the last turns of all threads.
 #[derive(Debug)]
-pub(super) struct DiskWaits(Share);
+pub(crate) struct DiskWaits(Share);
 
 impl Default for DiskWaits {
     fn default() -> Self {
@@ -16,12 +16,12 @@ impl Default for DiskWaits {
 
 impl DiskWaits {
     /// How many reads a thread should take at once: as many as wait about once, so that none waits behind a second wait.
-    pub(super) fn reads_together(&self) -> usize {
+    pub(crate) fn reads_together(&self) -> usize {
         self.0.one_in().min(DISK_READS_TOGETHER_MAX)
     }
 
     /// Does so many reads, and notes how often that had to wait.
-    pub(super) fn during<R>(&self, reads: usize, read: impl FnOnce() -> R) -> R {
+    pub(crate) fn during<R>(&self, reads: usize, read: impl FnOnce() -> R) -> R {
         let before = waits_of_this_thread();
         let done = read();
         let waits = waits_of_this_thread().saturating_sub(before);
