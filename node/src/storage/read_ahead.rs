@@ -46,7 +46,8 @@ pub(super) fn pays(waits: &DiskWaits) -> bool {
     waits.reads_together() < DISK_READS_TOGETHER_MAX
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::sync::{Barrier, mpsc};
 
