@@ -180,7 +180,7 @@ impl Leadership {
             applied_index: overview.applied,
             snapshot_index: overview.snapshot,
             purged_index: overview.purged,
-            clock_ms: self.consensus.applied().borrow().clock_ms,
+            clock_ms: self.consensus.progress().clock_ms,
             disk_used_bytes: self.disk.used_bytes(),
             disk_free_bytes: self.disk.free_bytes(),
             ready: readiness.is_ok(),

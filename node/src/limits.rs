@@ -102,10 +102,16 @@ pub const TICK_SPACING: Duration = Duration::from_millis(25);
 /// How often a node that does not lead asks for the leader's stamp, to vouch for time when it must lead itself.
 pub const STAMP_POLL: Duration = Duration::from_secs(1);
 
-/// Entries that are applied in one write.
+/// How long rows that nobody reads wait to be written together with others.
+pub const APPLY_LINGER: Duration = Duration::from_millis(50);
+
+/// How long rows are written at once after somebody has read some: a next reader would have to wait for the write.
+pub const APPLY_READ_LATELY: Duration = Duration::from_millis(20);
+
+/// Entries whose rows are written together.
 pub const APPLY_ENTRIES_MAX: usize = 4_096;
 
-/// Bytes of commands that are applied in one write.
+/// Bytes of their commands, and of what those hand out.
 pub const APPLY_BYTES_MAX: usize = 2 << 20;
 
 /// The time that a call has if its caller names none.

@@ -142,6 +142,7 @@ impl Node {
             stopped = self.consensus.wait_leading(|_| false) => {
                 Ended::Stopped(stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned()))
             }
+            stopped = self.consensus.applying_ended() => Ended::Stopped(stopped.to_string()),
             broken = background.broken() => Ended::Broken(broken),
             broken = client_ports.broken() => Ended::Broken(broken),
             broken = peer_port.broken() => Ended::Broken(broken),

@@ -120,7 +120,7 @@ impl Reader {
     /// See [`ReadError`].
     pub async fn ticket(&self, deadline: Instant) -> Result<Ticket, ReadError> {
         if planted::is(Plant::ReadWithoutReadIndex) {
-            let stamp_ms = self.core.consensus.applied().borrow().clock_ms;
+            let stamp_ms = self.core.consensus.progress().clock_ms;
             return Ok(Ticket { index: 0, stamp_ms });
         }
         self.confirmed(deadline).await
@@ -142,10 +142,10 @@ impl Reader {
         &self.core.contact
     }
 
-    /// The last entry that this node has applied.
+    /// The last entry that this node's rows hold.
     #[must_use]
-    pub fn applied_index(&self) -> u64 {
-        self.core.consensus.applied_index()
+    pub fn rows_index(&self) -> u64 {
+        self.core.consensus.progress().index
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
@@ -362,18 +362,10 @@ impl Core {
 
     /// Waits until the rows are as far as the ticket says.
     async fn follow(&self, ticket: Ticket, deadline: Instant) -> Result<(), ReadError> {
-        match timeout_at(deadline, self.applied(ticket.index)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(ReadError::Stopping),
+        match timeout_at(deadline, self.consensus.wait_rows(ticket.index)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(ReadError::Stopping),
             Err(_) => Err(ReadError::Lagging),
         }
-    }
-
-    async fn applied(&self, index: u64) -> bool {
-        self.consensus
-            .applied()
-            .wait_for(|progress| progress.index >= index)
-            .await
-            .is_ok()
     }
 }

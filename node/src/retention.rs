@@ -27,10 +27,10 @@ pub(crate) struct Bounds {
 
 /// Shortens the log behind each snapshot, until consensus stops.
 pub(crate) async fn run(consensus: Consensus, log: LogStore, bounds: Bounds) {
-    let mut applied = consensus.applied();
+    let mut rows = consensus.rows();
     let mut spans = Spans::new(bounds.snapshot_bytes, consensus.snapshot_index());
     let mut waiting = Waiting::default();
-    while applied.changed().await.is_ok() {
+    while rows.changed().await.is_ok() {
         let written_bytes = log.stats().bytes.load(Ordering::Relaxed);
         let shortened = async {
             if spans.is_full(written_bytes) {

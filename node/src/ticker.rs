@@ -19,7 +19,6 @@ use crate::{
 
 /// Runs until consensus stops.
 pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer) {
-    let applied = consensus.applied();
     let mut milestones = consensus.milestones();
     loop {
         let Ok(leading) = consensus.wait_leading(|l| l.here).await else {
@@ -36,12 +35,12 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
                     ..
                 },
             ..
-        } = *applied.borrow();
+        } = consensus.progress();
         let stamp_ms = stamper.stamp(leading.term, clock_ms);
         let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
         if wait == Some(Duration::ZERO) {
             let more = tick(&proposer).await;
-            let entries = applied.borrow().index.saturating_sub(index);
+            let entries = consensus.applied_index().saturating_sub(index);
             let overdue = Duration::from_millis(stamp_ms.saturating_sub(next.unwrap_or(stamp_ms)));
             if !more || gives_way(entries, overdue) {
                 sleep(TICK_SPACING).await;

@@ -4,7 +4,7 @@ mod first_deadlines;
 mod pending_usage;
 
 use std::{
-    collections::{BTreeMap, VecDeque, btree_map},
+    collections::{BTreeMap, VecDeque, btree_map, btree_map::Entry},
     ops::Bound,
 };
 
@@ -32,6 +32,15 @@ const SKIPPED_ROWS_MAX: usize = 64;
 
 /// A key, and what stands under it.
 type Row = (Bytes, Option<Bytes>);
+
+/// What the batch leaves under a key.
+#[derive(Debug)]
+struct Write {
+    /// `None`: nothing.
+    value: Option<Bytes>,
+    /// Nothing stands there in the view: what was put can be taken back without a trace.
+    is_new: bool,
+}
 
 /// A consistent, ordered picture of all rows.
 pub trait View {
@@ -63,7 +72,7 @@ impl<V: View + ?Sized> View for &V {
 #[derive(Debug)]
 pub struct Batch<V> {
     view: V,
-    writes: BTreeMap<Bytes, Option<Bytes>>,
+    writes: BTreeMap<Bytes, Write>,
     /// A group, and rows of it that every command asks for, as they stand.
     held: Option<(u32, [Row; 3])>,
     usage: PendingUsage,
@@ -113,18 +122,19 @@ impl<V: View> Batch<V> {
     ///
     /// # Errors
     /// A fault if a usage row cannot be read, or contradicts the rows.
-    pub fn finish(mut self) -> Result<BTreeMap<Bytes, Option<Bytes>>, Fault> {
+    pub fn finish(mut self) -> Result<Vec<(Bytes, Option<Bytes>)>, Fault> {
         for (key, delta) in std::mem::take(&mut self.usage).into_rows() {
             if planted::is(Plant::UsageOff) {
                 continue;
             }
             let row = usage::sum(&self, &key, delta)?;
-            self.writes.insert(key, row);
+            self.write(key, row);
         }
-        let sessions = self.sessions.into_iter();
-        let sessions = sessions.map(|(key, session)| (key, session.as_ref().map(row::encode)));
-        self.writes.extend(sessions);
-        Ok(self.writes)
+        for (key, session) in std::mem::take(&mut self.sessions) {
+            self.write(key, session.as_ref().map(row::encode));
+        }
+        let writes = self.writes.into_iter();
+        Ok(writes.map(|(key, write)| (key, write.value)).collect())
     }
 
     /// Reads the rows of a group that every command asks for, if they were not read yet.
@@ -151,12 +161,34 @@ impl<V: View> Batch<V> {
         self.write(key, None);
     }
 
+    /// Puts a row under a key where none stands, as the batch is now. Deleted in the same batch, it is never written at all: an outcome
+    /// often lives no longer.
+    pub(crate) fn put_new(&mut self, key: Bytes, value: Bytes) {
+        match self.writes.entry(key) {
+            // The batch deleted what stands in the view, or took back what it had put.
+            Entry::Occupied(mut written) => written.get_mut().value = Some(value),
+            Entry::Vacant(vacant) => {
+                let (value, is_new) = (Some(value), true);
+                vacant.insert(Write { value, is_new });
+            }
+        }
+    }
+
     fn write(&mut self, key: Bytes, value: Option<Bytes>) {
         let held = self.held.iter_mut().flat_map(|(_, rows)| rows);
         if let Some((_, row)) = held.into_iter().find(|(held, _)| *held == key) {
             row.clone_from(&value);
         }
-        self.writes.insert(key, value);
+        match self.writes.entry(key) {
+            Entry::Occupied(written) if value.is_none() && written.get().is_new => {
+                written.remove();
+            }
+            Entry::Occupied(mut written) => written.get_mut().value = value,
+            Entry::Vacant(vacant) => {
+                let is_new = false;
+                vacant.insert(Write { value, is_new });
+            }
+        }
     }
 
     pub(crate) fn session(&self, key: &[u8]) -> Result<Option<SessionRow>, Fault> {
@@ -250,7 +282,8 @@ impl<V: View> Batch<V> {
         self.first_put_ms = earlier(self.first_put_ms, Some(at_ms));
         let key = group.deadline(at_ms, space.tenant, due);
         self.first_deadlines.take_if(|known| !known.put(&key));
-        self.put(key, Bytes::new());
+        // A record has one deadline row, and never two at a time.
+        self.put_new(key, Bytes::new());
         Ok(())
     }
 
@@ -291,7 +324,7 @@ impl<V: View> View for Batch<V> {
             return Ok(row.clone());
         }
         match self.writes.get(key) {
-            Some(written) => Ok(written.clone()),
+            Some(written) => Ok(written.value.clone()),
             None => self.view.get(key),
         }
     }
@@ -307,7 +340,7 @@ impl<V: View> View for Batch<V> {
         }
         // Rows that the batch deleted are skipped: a page makes up for them, lest skipping take many pages.
         let first = self.writes.range::<[u8], _>(bounds).take(SKIPPED_ROWS_MAX);
-        let page_rows = rows_max + first.filter(|(_, value)| value.is_none()).count();
+        let page_rows = rows_max + first.filter(|(_, write)| write.value.is_none()).count();
         let mut merged = Vec::new();
         let mut start = from.to_vec();
         loop {
@@ -318,7 +351,7 @@ impl<V: View> View for Batch<V> {
                     merged.extend(value.map(|value| (key, value)));
                 }
                 match written.next_if(|(other, _)| **other == key) {
-                    Some((_, replaced)) => merged.extend(replaced.clone().map(|v| (key, v))),
+                    Some((_, write)) => merged.extend(write.value.clone().map(|v| (key, v))),
                     None => merged.push((key, value)),
                 }
                 if merged.len() >= rows_max {
@@ -331,7 +364,7 @@ impl<V: View> View for Batch<V> {
                 None => break,
             }
         }
-        let rest = written.filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        let rest = written.filter_map(|(key, write)| Some((key.clone(), write.value.clone()?)));
         merged.extend(rest.take(rows_max - merged.len()));
         Ok(merged)
     }
@@ -349,12 +382,12 @@ fn after(key: &[u8]) -> Vec<u8> {
     next
 }
 
-type Written<'a> = std::iter::Peekable<btree_map::Range<'a, Bytes, Option<Bytes>>>;
+type Written<'a> = std::iter::Peekable<btree_map::Range<'a, Bytes, Write>>;
 
 /// The next write, if it lies before this key.
 fn next_before(written: &mut Written<'_>, key: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
-    let (key, value) = written.next_if(|(other, _)| *other < key)?;
-    Some((key.clone(), value.clone()))
+    let (key, write) = written.next_if(|(other, _)| *other < key)?;
+    Some((key.clone(), write.value.clone()))
 }
 
 #[cfg(test)]

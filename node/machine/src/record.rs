@@ -301,7 +301,10 @@ pub(crate) fn write<V: View>(
         old.map(|old| old.bytes),
         Some(value.len()),
     )?;
-    batch.put(space.record(target), value);
+    match old {
+        Some(_) => batch.put(space.record(target), value),
+        None => batch.put_new(space.record(target), value),
+    }
     Ok(())
 }
 

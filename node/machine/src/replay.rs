@@ -129,7 +129,8 @@ fn put_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, row:
     let value = row::encode(row);
     let delta = Delta::between(None, Some(key.len() + value.len())).bytes_only();
     batch.add_tenant_usage(space, delta);
-    batch.put(key, value);
+    // Whoever was admitted has looked.
+    batch.put_new(key, value);
 }
 
 fn delete_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, value: &Bytes) {

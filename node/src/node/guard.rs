@@ -32,15 +32,15 @@ pub(super) fn check(auth: &Auth, rows: &impl View) -> Result<(), StartError> {
 
 /// Shuts the door once such rows come by replication. Only for a node that asks for nothing.
 pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<StateDb>) {
-    let mut applied = consensus.applied();
+    let mut rows = consensus.rows();
     loop {
-        match state.read(|rows| has_guards(rows)) {
+        match state.read(|view| has_guards(view)) {
             Ok(true) => return door.shut(),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "whether there are tokens cannot be read"),
         }
         sleep(LOOK_PAUSE).await;
-        if applied.changed().await.is_err() {
+        if rows.changed().await.is_err() {
             return;
         }
     }

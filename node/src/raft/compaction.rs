@@ -46,7 +46,7 @@ impl Consensus {
     /// # Errors
     /// If consensus stopped, or the snapshot is not there within `limit`.
     pub async fn take_snapshot(&self, limit: Duration) -> Result<u64, Stopped> {
-        let wanted = self.applied.borrow().index;
+        let wanted = self.applied_index();
         timeout(limit, self.covered(wanted))
             .await
             .unwrap_or_else(|_| Err(Stopped("the snapshot is not ready yet".to_owned())))

@@ -28,7 +28,10 @@ pub mod types;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 
@@ -48,7 +51,7 @@ use self::{
     change::Changes,
     identity::Identity,
     log_store::LogStore,
-    state_machine::{Milestones, Progress, StateMachine},
+    state_machine::{Milestones, Progress, StateMachine, apply_queue::ApplyQueue},
     types::{NodeInfo, Proposal, TypeConfig},
 };
 use crate::stamp::Stamper;
@@ -143,7 +146,9 @@ pub struct Consensus {
     raft: Raft,
     identity: Arc<Identity>,
     stamper: Arc<Stamper>,
-    applied: watch::Receiver<Progress>,
+    applied: Arc<AtomicU64>,
+    rows: watch::Receiver<Progress>,
+    apply_queue: Arc<ApplyQueue>,
     milestones: watch::Receiver<Milestones>,
     book: Arc<AddressBook>,
     /// The last term in which this node was asked as the leader, and since when.
@@ -163,7 +168,8 @@ impl Consensus {
         log: LogStore,
         state: StateMachine,
     ) -> Result<Self, Stopped> {
-        let (applied, milestones) = (state.applied(), state.milestones());
+        let (applied, rows) = (state.applied(), state.rows());
+        let (apply_queue, milestones) = (state.queue(), state.milestones());
         let book = Arc::<AddressBook>::default();
         let network = network::Network::new(
             Arc::clone(&identity),
@@ -180,6 +186,8 @@ impl Consensus {
             identity,
             stamper,
             applied,
+            rows,
+            apply_queue,
             milestones,
             book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),
@@ -193,10 +201,34 @@ impl Consensus {
         &self.identity
     }
 
-    /// What has been applied here; changes with every applied batch.
+    /// How far this node's rows are; changes with every write of some.
     #[must_use]
-    pub fn applied(&self) -> watch::Receiver<Progress> {
-        self.applied.clone()
+    pub fn rows(&self) -> watch::Receiver<Progress> {
+        self.rows.clone()
+    }
+
+    /// How far this node's rows are now.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        *self.rows.borrow()
+    }
+
+    /// Waits until this node's rows are as of this entry, or a later one.
+    ///
+    /// # Errors
+    /// If consensus stops first.
+    pub async fn wait_rows(&self, index: u64) -> Result<(), Stopped> {
+        self.apply_queue.want(index);
+        let mut rows = self.rows.clone();
+        let reached = rows.wait_for(|progress| progress.index >= index).await;
+        reached.map_err(|_| Stopped("stopped".to_owned()))?;
+        Ok(())
+    }
+
+    /// Waits until entries are not applied any more: rows could not be written, or an entry was none that this version may apply. The
+    /// node cannot go on then.
+    pub async fn applying_ended(&self) -> Stopped {
+        Stopped(self.apply_queue.ended().await)
     }
 
     /// What of that few batches change: nobody who waits for it is woken by others.
@@ -205,10 +237,10 @@ impl Consensus {
         self.milestones.clone()
     }
 
-    /// The last entry that has been applied here.
+    /// The last entry that has been applied here. Its rows may be written a moment later: see [`wait_rows`](Self::wait_rows).
     #[must_use]
     pub fn applied_index(&self) -> u64 {
-        self.applied.borrow().index
+        self.applied.load(Ordering::Acquire)
     }
 
     /// Proposes encoded commands, in order. The stream answers each, in the same order.
@@ -231,7 +263,7 @@ impl Consensus {
     /// `None` if this node does not lead, or cannot reach a quorum.
     pub async fn read_index(&self) -> Option<u64> {
         if self.leading().here && planted::is(Plant::ReadWithoutQuorum) {
-            return Some(self.applied.borrow().index);
+            return Some(self.progress().index);
         }
         let linearizer = self
             .raft

@@ -44,7 +44,7 @@ impl Consensus {
     /// The replicated feature level, as far as this node has applied the log.
     #[must_use]
     pub fn feature_level(&self) -> u32 {
-        self.applied.borrow().feature_level
+        self.progress().feature_level
     }
 
     /// Looks whether a node could apply whatever the cluster's log may hold.

@@ -1,14 +1,16 @@
-//! Committed entries become rows: in batches, each one write, never ahead of the durable log.
+//! Committed entries become rows: many by one write, never ahead of the durable log.
 //!
 //! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
 
 mod applier;
+pub(super) mod apply_queue;
+mod chunk;
 mod progress;
 mod rows;
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
 use futures::{FutureExt, Stream, StreamExt};
@@ -21,11 +23,7 @@ use openraft::{
 use tokio::sync::watch;
 
 pub use self::progress::{Milestones, Progress};
-use self::{
-    applier::Applier,
-    progress::Report,
-    rows::{Chunk, Rows},
-};
+use self::{applier::Applier, apply_queue::ApplyQueue, chunk::Chunk, progress::Report, rows::Rows};
 use super::{
     codec,
     identity::Identity,
@@ -48,7 +46,7 @@ pub struct StateMachine {
     log: LogStore,
     gate: PurgeGate,
     applier: Applier,
-    report: Report,
+    report: Arc<Report>,
 }
 
 impl StateMachine {
@@ -69,21 +67,33 @@ impl StateMachine {
         rows.note_name()?;
         let progress = rows.progress()?;
         gate.advance(progress.index);
-        let applier = Applier::start(Arc::clone(&rows))?;
+        let report = Arc::new(Report::new(progress));
+        let applier = Applier::start(Arc::clone(&rows), Arc::clone(&report))?;
         Ok(Self {
             rows,
             snapshots,
             log,
             gate,
             applier,
-            report: Report::new(progress),
+            report,
         })
     }
 
-    /// What has been applied; changes with every batch.
+    /// The last entry that was applied. Its rows may be written a moment later.
     #[must_use]
-    pub fn applied(&self) -> watch::Receiver<Progress> {
+    pub fn applied(&self) -> Arc<AtomicU64> {
         self.report.applied()
+    }
+
+    /// How far rows are written; changes with every write.
+    #[must_use]
+    pub fn rows(&self) -> watch::Receiver<Progress> {
+        self.report.rows()
+    }
+
+    /// Where entries wait to be applied.
+    pub(super) fn queue(&self) -> Arc<ApplyQueue> {
+        Arc::clone(&self.applier.queue)
     }
 
     /// What of that changes rarely, for those who need not hear of every batch.
@@ -100,9 +110,7 @@ impl StateMachine {
         if !planted::is(Plant::ApplyBeforeDurable) {
             self.log.durable(last).await.map_err(io::Error::other)?;
         }
-        let before = self.report.last();
-        let (outcomes, progress) = self.applier.apply(chunk, before).await?;
-        self.report.note(progress);
+        let outcomes = self.applier.apply(chunk).await?;
         for (responder, outcome) in responders.into_iter().zip(outcomes) {
             if let Some(responder) = responder {
                 responder.send(Applied(outcome));
@@ -119,6 +127,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn applied_state(
         &mut self,
     ) -> io::Result<(Option<LogIdOf<TypeConfig>>, StoredMembershipOf<TypeConfig>)> {
+        self.applier.settle().await?;
         let last = self.rows.state.applied().map_err(io::Error::other)?;
         let membership = self.rows.state.membership().map_err(io::Error::other)?;
         let membership = codec::stored_membership_from_proto(membership.unwrap_or_default());
@@ -138,7 +147,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             let (entry, responder) = next?;
             chunk.push(entry);
             responders.push(responder);
-            // Whatever is ready belongs to the same write; nothing lingers for more.
+            // Whatever is ready goes together; nothing lingers for more.
             while !chunk.is_full() {
                 let Some(Some(next)) = entries.next().now_or_never() else {
                     break;
@@ -155,6 +164,11 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
+        // Consensus expects all that was applied in it.
+        if let Err(error) = self.applier.settle().await {
+            // The node ends for it. A snapshot of what is there is no lie.
+            tracing::error!(%error, "a snapshot is taken of rows that are not written any further");
+        }
         SnapshotBuilder::new(
             Arc::clone(&self.rows.state),
             Arc::clone(&self.snapshots),
@@ -169,6 +183,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     ) -> io::Result<()> {
         // Whatever was appended before must not reach the disk after the switch.
         self.log.barrier().await.map_err(io::Error::other)?;
+        // Nor may rows that were applied before.
+        self.applier.settle().await?;
         let rows = Arc::clone(&self.rows);
         let snapshots = Arc::clone(&self.snapshots);
         let installed = tokio::task::spawn_blocking(move || -> io::Result<Progress> {

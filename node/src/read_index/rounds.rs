@@ -140,8 +140,8 @@ impl Core {
     /// Opens a view for many queries, not one for each: that costs more than most queries. Whoever waits is told the ticket alone if
     /// the rows lag, since how long to wait for them is each one's own decision.
     async fn answer(&self, ticket: Ticket, mut round: Vec<Waiting>) {
-        let applied = timeout(READ_ROUND_LAG_MAX, self.applied(ticket.index)).await;
-        if !matches!(applied, Ok(true)) {
+        let reached = timeout(READ_ROUND_LAG_MAX, self.consensus.wait_rows(ticket.index)).await;
+        if !matches!(reached, Ok(Ok(()))) {
             tell(ticket, round);
             return;
         }
@@ -225,7 +225,7 @@ impl Asker {
         let leader = leading.leader?;
         if leading.here {
             let index = self.consensus.read_index().await?;
-            let clock_ms = self.consensus.applied().borrow().clock_ms;
+            let clock_ms = self.consensus.progress().clock_ms;
             return Some(Ticket {
                 index,
                 stamp_ms: self.stamper.stamp(leading.term, clock_ms),

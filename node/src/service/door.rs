@@ -152,7 +152,7 @@ impl Door {
     fn seen(&self, credential: &Credential) -> Option<Arc<Caller>> {
         let hash = credential.hash()?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.index != self.reader.applied_index() {
+        if seen.index != self.reader.rows_index() {
             return None;
         }
         let caller = seen.holders.get(hash.bytes())?;
@@ -207,7 +207,7 @@ impl Door {
         let hash = credential.hash().ok_or(Failure::Unauthenticated)?;
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         // Asked for before the look, which so sees rows that are at least as new.
-        let index = self.reader.applied_index();
+        let index = self.reader.rows_index();
         let look = move |view: &ReadView<'_>| {
             granted(view.view, limits::GROUP_ID, hash.bytes()).map(Read::Answer)
         };
@@ -277,7 +277,7 @@ mod tests {
         });
         let hash = long.hash().unwrap();
         assert_eq!(short.hash(), Some(hash));
-        door.remember(door.reader.applied_index(), hash, &reader(long.clone()));
+        door.remember(door.reader.rows_index(), hash, &reader(long.clone()));
         assert!(matches!(door.look(GET, Some(long)), Look::Seen(Ok(_))));
         // As the holder of the long one it would be let in after its end.
         let look = door.look(GET, Some(short.clone()));

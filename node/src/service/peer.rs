@@ -265,7 +265,7 @@ impl PeerService for PeerServer {
                 ..ReadIndexReply::default()
             }));
         };
-        let clock_ms = running.consensus.applied().borrow().clock_ms;
+        let clock_ms = running.consensus.progress().clock_ms;
         let stamp_ms = running.stamper.stamp(leading.term, clock_ms);
         Ok(Response::new(ReadIndexReply {
             leading: true,

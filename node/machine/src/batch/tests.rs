@@ -98,3 +98,21 @@ fn what_the_batch_wrote_wins_over_a_held_row_whichever_came_first() {
         assert_eq!(batch.get(&key).unwrap(), wanted.map(Bytes::from), "{key:?}");
     }
 }
+
+#[test]
+fn what_a_batch_puts_under_a_new_key_and_deletes_is_not_written() {
+    let stands = BTreeMap::from([(key(1), Bytes::from("old")), (key(2), Bytes::from("old"))]);
+    let mut batch = Batch::new(Rows(stands));
+    batch.put_new(key(3), Bytes::from("short"));
+    batch.put(key(3), Bytes::from("lived"));
+    batch.delete(key(3));
+    assert_eq!(batch.get(&key(3)).unwrap(), None);
+    batch.put_new(key(4), Bytes::from("stays"));
+    batch.delete(key(1));
+    batch.delete(key(2));
+    batch.put_new(key(2), Bytes::from("again"));
+    batch.delete(key(2));
+    let written = [(1, None), (2, None), (4, Some("stays"))];
+    let written = written.map(|(number, value)| (key(number), value.map(Bytes::from)));
+    assert_eq!(batch.finish().unwrap(), written);
+}

@@ -39,7 +39,7 @@ impl View for Rows {
 }
 
 impl Rows {
-    pub(crate) fn write(&mut self, writes: BTreeMap<Bytes, Option<Bytes>>) {
+    pub(crate) fn write(&mut self, writes: Vec<(Bytes, Option<Bytes>)>) {
         for (key, value) in writes {
             match value {
                 Some(value) => self.0.insert(key, value),

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, mpsc},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 
@@ -10,62 +10,74 @@ use helve_proto::command::v1::Outcome;
 use tokio::sync::oneshot;
 
 use super::{
-    Progress,
-    rows::{Chunk, Rows},
+    apply_queue::{ApplyQueue, Work},
+    chunk::Chunk,
+    progress::Report,
+    rows::Rows,
 };
-
-/// One outcome for each entry, and how far the rows are then.
-type Applied = (Vec<Outcome>, Progress);
-
-struct Work {
-    chunk: Chunk,
-    /// How far the rows are before it.
-    before: Progress,
-    done: oneshot::Sender<io::Result<Applied>>,
-}
 
 /// The way to the thread. Dropping it waits for the thread: one that outlived the node would close the database while the process ends,
 /// and crash it.
 pub(super) struct Applier {
-    /// `None` once dropped.
-    queue: Option<mpsc::Sender<Work>>,
+    pub(super) queue: Arc<ApplyQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// Says that the thread has ended, also if it panicked.
+struct Ending(Arc<ApplyQueue>);
+
 impl Applier {
-    pub(super) fn start(rows: Arc<Rows>) -> io::Result<Self> {
-        let (queue, work) = mpsc::channel::<Work>();
+    pub(super) fn start(rows: Arc<Rows>, report: Arc<Report>) -> io::Result<Self> {
+        let queue = Arc::new(ApplyQueue::new());
+        let ending = Ending(Arc::clone(&queue));
         let thread = thread::Builder::new().name("helve-apply".to_owned());
         let thread = thread.spawn(move || {
-            while let Ok(work) = work.recv() {
-                let applied = rows.apply(work.chunk, work.before);
-                // Nobody waits for it only when consensus has stopped.
-                let _ = work.done.send(applied);
+            if let Err(error) = run(&ending.0, &rows, &report) {
+                ending.0.end(error.to_string());
             }
         })?;
         Ok(Self {
-            queue: Some(queue),
+            queue,
             thread: Some(thread),
         })
     }
 
-    pub(super) async fn apply(&self, chunk: Chunk, before: Progress) -> io::Result<Applied> {
-        let (done, applied) = oneshot::channel();
-        let gone = || io::Error::other("the apply thread stopped");
-        let work = Work {
-            chunk,
-            before,
-            done,
-        };
-        let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send(work).map_err(|_| gone())?;
-        applied.await.map_err(|_| gone())?
+    /// Has entries applied. Their rows are written by the time somebody who wants them has waited for them.
+    ///
+    /// # Errors
+    /// If nothing is applied any more: rows could not be written, or an entry was none that this version may apply.
+    pub(super) async fn apply(&self, chunk: Chunk) -> io::Result<Vec<Outcome>> {
+        let (done, outcomes) = oneshot::channel();
+        self.queue.push(Work { chunk, done })?;
+        let gone = |_| io::Error::other("the apply thread stopped");
+        outcomes.await.map_err(gone)?
+    }
+
+    /// Has all rows written that were not yet.
+    ///
+    /// # Errors
+    /// If they cannot be.
+    pub(super) async fn settle(&self) -> io::Result<()> {
+        self.apply(Chunk::default()).await.map(drop)
+    }
+}
+
+fn run(queue: &ApplyQueue, rows: &Rows, report: &Report) -> io::Result<()> {
+    while let Some(work) = queue.next() {
+        rows.apply(work, report, queue.linger(report.last().index))?;
+    }
+    Ok(())
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end("the apply thread stopped".to_owned());
     }
 }
 
 impl Drop for Applier {
     fn drop(&mut self) {
-        drop(self.queue.take());
+        self.queue.close();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

@@ -1,12 +1,19 @@
 //! How far the rows have come, told to two kinds of listeners: whoever waits for an entry, and whoever waits for a turn of events. To wake
 //! the second kind for every batch costs each node two wake-ups or three, for nothing.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use tokio::sync::watch;
+
+use super::chunk::Unwritten;
 
 /// How far this node's rows have come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The last applied entry; 0 for none.
+    /// The last entry whose rows are there; 0 for none.
     pub index: u64,
     /// The replicated clock, in milliseconds since the Unix epoch.
     pub clock_ms: u64,
@@ -27,20 +34,27 @@ pub struct Milestones {
 
 /// Tells it.
 pub(super) struct Report {
-    applied: watch::Sender<Progress>,
+    /// The last entry whose outcome is known; its rows may come a moment later.
+    applied: Arc<AtomicU64>,
+    rows: watch::Sender<Progress>,
     milestones: watch::Sender<Milestones>,
 }
 
 impl Report {
     pub(super) fn new(progress: Progress) -> Self {
         Self {
-            applied: watch::Sender::new(progress),
+            applied: Arc::new(AtomicU64::new(progress.index)),
+            rows: watch::Sender::new(progress),
             milestones: watch::Sender::new(progress.milestones),
         }
     }
 
-    pub(super) fn applied(&self) -> watch::Receiver<Progress> {
-        self.applied.subscribe()
+    pub(super) fn applied(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.applied)
+    }
+
+    pub(super) fn rows(&self) -> watch::Receiver<Progress> {
+        self.rows.subscribe()
     }
 
     pub(super) fn milestones(&self) -> watch::Receiver<Milestones> {
@@ -48,12 +62,20 @@ impl Report {
     }
 
     pub(super) fn last(&self) -> Progress {
-        *self.applied.borrow()
+        *self.rows.borrow()
+    }
+
+    /// Before callers are told, who may look at once.
+    pub(super) fn note_applied(&self, unwritten: &Unwritten) {
+        if let Some(last) = unwritten.last {
+            self.applied.store(last.index, Ordering::Release);
+        }
     }
 
     /// The milestones are told last: whoever hears of them finds progress that is at least as new.
     pub(super) fn note(&self, progress: Progress) {
-        self.applied.send_replace(progress);
+        self.applied.store(progress.index, Ordering::Release);
+        self.rows.send_replace(progress);
         self.milestones.send_if_modified(|milestones| {
             let is_new = *milestones != progress.milestones;
             *milestones = progress.milestones;
@@ -69,10 +91,10 @@ mod tests {
     #[test]
     fn whoever_waits_for_a_turn_of_events_is_not_told_of_every_batch() {
         let report = Report::new(Progress::default());
-        let (applied, milestones) = (report.applied(), report.milestones());
+        let (rows, milestones) = (report.rows(), report.milestones());
         let told = || {
             (
-                applied.has_changed().unwrap(),
+                rows.has_changed().unwrap(),
                 milestones.has_changed().unwrap(),
             )
         };

@@ -11,35 +11,22 @@ use helve_machine::{
     planted::{self, Plant},
 };
 use helve_proto::{
-    command::v1::{Command, Outcome, outcome::Outcome as Kind},
+    command::v1::{Outcome, outcome::Outcome as Kind},
     peer::v1 as proto,
 };
-use prost::Message;
 
-use super::{Milestones, Progress};
+use super::{
+    Milestones, Progress,
+    apply_queue::{Done, Linger, Work},
+    chunk::{Chunk, Numbered, Unwritten, is_callers_alone},
+    progress::Report,
+};
 use crate::{
     failpoint::{self, Failpoint},
-    limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX, GROUP_ID},
-    raft::{
-        codec,
-        identity::Identity,
-        types::{Entry, Payload},
-    },
-    stamp,
-    storage::{data_dir::DataDir, state_db::StateDb},
+    limits::GROUP_ID,
+    raft::identity::Identity,
+    storage::{data_dir::DataDir, recent_rows::WriterView, state_db::StateDb},
 };
-
-/// Entries that are applied in one write.
-#[derive(Default)]
-pub(super) struct Chunk {
-    commands: Vec<(u64, Bytes)>,
-    pub(super) last: Option<proto::LogId>,
-    membership: Option<proto::StoredMembership>,
-    bytes: usize,
-}
-
-/// The index of an entry, and its command if it has one.
-type Numbered = (u64, Option<Command>);
 
 /// What the apply thread works on.
 pub(super) struct Rows {
@@ -48,29 +35,12 @@ pub(super) struct Rows {
     data_dir: Arc<Mutex<DataDir>>,
 }
 
-impl Chunk {
-    pub(super) fn is_full(&self) -> bool {
-        self.commands.len() >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
-    }
-
-    pub(super) fn push(&mut self, entry: Entry) {
-        let log_id = codec::log_id_to_proto(&entry.log_id);
-        let index = log_id.index;
-        let command = match entry.payload {
-            Payload::Normal(proposal) => proposal.command,
-            Payload::Blank => Bytes::new(),
-            Payload::Membership(membership) => {
-                self.membership = Some(proto::StoredMembership {
-                    log_id: Some(log_id),
-                    membership: Some(codec::membership_to_proto(&membership)),
-                });
-                Bytes::new()
-            }
-        };
-        self.bytes += command.len();
-        self.commands.push((index, command));
-        self.last = Some(log_id);
-    }
+/// What entries come to, to be written as one.
+struct WorkedOut {
+    rows: Vec<(Bytes, Option<Bytes>)>,
+    last: proto::LogId,
+    membership: Option<proto::StoredMembership>,
+    progress: Progress,
 }
 
 impl Rows {
@@ -96,37 +66,79 @@ impl Rows {
         })
     }
 
-    /// One chunk, one write. Outcomes are one for each entry; those without a command have the default one.
+    /// Applies entries, and those that follow as long as their rows linger, and writes what they come to as one. Whoever waits for outcomes
+    /// is told before that only if the rows may linger, and the node itself does not act on what an entry changes.
     pub(super) fn apply(
         &self,
-        chunk: Chunk,
-        before: Progress,
-    ) -> io::Result<(Vec<Outcome>, Progress)> {
-        let Some(last) = chunk.last else {
-            return Ok((Vec::new(), self.progress()?));
+        first: Work,
+        report: &Report,
+        linger: impl Linger,
+    ) -> io::Result<()> {
+        let mut held = None;
+        let written = match self.work_out(first, report, linger, &mut held) {
+            Ok(Some(worked_out)) => self.write(worked_out, report),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
         };
-        let (outcomes, rows, progress) = self.state.read_to_write(|view| -> io::Result<_> {
-            let commands = decoded(chunk.commands)?;
+        if let Some((done, outcomes)) = held {
+            let told = match &written {
+                Ok(()) => Ok(outcomes),
+                Err(error) => Err(io::Error::other(error.to_string())),
+            };
+            // Nobody waits for it only when consensus has stopped.
+            let _ = done.send(told);
+        }
+        written
+    }
+
+    /// What is to be written; nothing, if there was no entry. `held` is whom to tell once it is written.
+    fn work_out(
+        &self,
+        first: Work,
+        report: &Report,
+        mut linger: impl Linger,
+        held: &mut Option<(Done, Vec<Outcome>)>,
+    ) -> io::Result<Option<WorkedOut>> {
+        let mut unwritten = Unwritten::default();
+        self.state.read_to_write(|view| {
             let mut batch = Batch::new(view);
-            if view.pays_to_read_ahead() {
-                let commands = commands.iter().filter_map(|(_, command)| command.as_ref());
-                let keys = helve_machine::records_ahead(GROUP_ID, commands, &mut batch);
-                view.read_ahead(keys.map_err(io::Error::other)?)
-                    .map_err(io::Error::other)?;
+            let mut next = Some(first);
+            while let Some(Work { chunk, done }) = next {
+                let (outcomes, can_wait) = match self.plan(&chunk, view, &mut batch) {
+                    Ok(planned) => planned,
+                    Err(error) => {
+                        *held = Some((done, Vec::new()));
+                        return Err(error);
+                    }
+                };
+                unwritten.add(chunk, &outcomes);
+                if !can_wait || !linger.may() {
+                    *held = Some((done, outcomes));
+                    break;
+                }
+                report.note_applied(&unwritten);
+                let _ = done.send(Ok(outcomes));
+                next = if unwritten.is_full() {
+                    None
+                } else {
+                    linger.next()
+                };
             }
-            let outcomes =
-                view.noting_waits(commands.len(), || self.plan(&commands, &mut batch))?;
-            let next_deadline_ms =
-                batch.next_deadline(GROUP_ID, before.milestones.next_deadline_ms);
-            let next_deadline_ms = next_deadline_ms.map_err(io::Error::other)?;
-            let progress = progress(last.index, &batch, next_deadline_ms);
-            let progress = progress.map_err(io::Error::other)?;
-            let rows = batch.finish().map_err(io::Error::other)?;
-            Ok((outcomes, rows, progress))
-        })?;
+            WorkedOut::new(batch, unwritten, report.last()).map_err(io::Error::other)
+        })
+    }
+
+    fn write(&self, worked_out: WorkedOut, report: &Report) -> io::Result<()> {
+        let WorkedOut {
+            rows,
+            last,
+            membership,
+            progress,
+        } = worked_out;
         failpoint::pass(Failpoint::ApplyBeforeWrite);
-        let written = self.state.write(rows, &last, chunk.membership.as_ref());
+        let written = self.state.write(rows, &last, membership.as_ref());
         written.map_err(io::Error::other)?;
+        let before = report.last();
         // A node that starts must not live through the keys and levels of the past again: it would miss a key that was rightly removed.
         let is_turn = before.milestones.sealing_state != progress.milestones.sealing_state
             || before.feature_level != progress.feature_level;
@@ -135,14 +147,34 @@ impl Rows {
             self.state.sync().map_err(io::Error::other)?;
         }
         failpoint::pass(Failpoint::ApplyAfterWrite);
-        if is_joint(chunk.membership.as_ref()) {
+        if is_joint(membership.as_ref()) {
             failpoint::pass(Failpoint::JointApplied);
         }
-        Ok((outcomes, progress))
+        report.note(progress);
+        Ok(())
     }
 
-    /// What the commands come to, one outcome for each.
+    /// What entries come to, and whether their rows can wait.
     fn plan(
+        &self,
+        chunk: &Chunk,
+        view: &WriterView<'_>,
+        batch: &mut Batch<impl View>,
+    ) -> io::Result<(Vec<Outcome>, bool)> {
+        let commands = chunk.decoded()?;
+        if view.pays_to_read_ahead() {
+            let commands = commands.iter().filter_map(|(_, command)| command.as_ref());
+            let keys = helve_machine::records_ahead(GROUP_ID, commands, batch);
+            view.read_ahead(keys.map_err(io::Error::other)?)
+                .map_err(io::Error::other)?;
+        }
+        let outcomes = view.noting_waits(commands.len(), || self.outcomes(&commands, batch))?;
+        let can_wait = is_callers_alone(&commands) && !planted::is(Plant::ApplyBeforeDurable);
+        Ok((outcomes, can_wait))
+    }
+
+    /// One outcome for each command.
+    fn outcomes(
         &self,
         commands: &[Numbered],
         batch: &mut Batch<impl View>,
@@ -196,19 +228,25 @@ impl Rows {
     }
 }
 
-fn decoded(commands: Vec<(u64, Bytes)>) -> io::Result<Vec<Numbered>> {
-    let decode = |(index, bytes): (u64, Bytes)| {
-        if bytes.is_empty() {
-            return Ok((index, None));
-        }
-        let mut command = Command::decode(bytes)?;
-        if planted::is(Plant::LocalClock) {
-            command.proposed_at_ms = stamp::wall_ms();
-        }
-        Ok((index, Some(command)))
-    };
-    let decoded: Result<_, prost::DecodeError> = commands.into_iter().map(decode).collect();
-    decoded.map_err(io::Error::other)
+impl WorkedOut {
+    /// `None` if there was no entry.
+    fn new<V: View>(
+        batch: Batch<V>,
+        unwritten: Unwritten,
+        before: Progress,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(last) = unwritten.last else {
+            return Ok(None);
+        };
+        let next_deadline_ms = batch.next_deadline(GROUP_ID, before.milestones.next_deadline_ms)?;
+        let progress = progress(last.index, &batch, next_deadline_ms)?;
+        Ok(Some(Self {
+            rows: batch.finish()?,
+            last,
+            membership: unwritten.membership,
+            progress,
+        }))
+    }
 }
 
 /// In the middle of a change of members: both the old voters and the new ones have to agree.
@@ -233,3 +271,6 @@ fn progress(
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

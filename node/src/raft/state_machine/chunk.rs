@@ -1,0 +1,132 @@
+//! Entries that are applied together.
+
+use std::io;
+
+use bytes::Bytes;
+use helve_machine::planted::{self, Plant};
+use helve_proto::{
+    command::v1::{Command, Outcome, command::Operation, outcome::Outcome as Kind},
+    peer::v1 as proto,
+    v1::transact_reply::Result as Transacted,
+};
+use prost::Message;
+
+use crate::{
+    limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX},
+    raft::{
+        codec,
+        types::{Entry, Payload},
+    },
+    stamp,
+};
+
+/// Entries that were committed together.
+#[derive(Default)]
+pub(super) struct Chunk {
+    commands: Vec<(u64, Bytes)>,
+    pub(super) last: Option<proto::LogId>,
+    membership: Option<proto::StoredMembership>,
+    bytes: usize,
+}
+
+/// The index of an entry, and its command if it has one.
+pub(super) type Numbered = (u64, Option<Command>);
+
+/// Entries that are applied, and whose rows are not written yet.
+#[derive(Default)]
+pub(super) struct Unwritten {
+    pub(super) last: Option<proto::LogId>,
+    pub(super) membership: Option<proto::StoredMembership>,
+    entries: usize,
+    bytes: usize,
+}
+
+impl Chunk {
+    pub(super) fn is_full(&self) -> bool {
+        self.commands.len() >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        let log_id = codec::log_id_to_proto(&entry.log_id);
+        let index = log_id.index;
+        let command = match entry.payload {
+            Payload::Normal(proposal) => proposal.command,
+            Payload::Blank => Bytes::new(),
+            Payload::Membership(membership) => {
+                self.membership = Some(proto::StoredMembership {
+                    log_id: Some(log_id),
+                    membership: Some(codec::membership_to_proto(&membership)),
+                });
+                Bytes::new()
+            }
+        };
+        self.bytes += command.len();
+        self.commands.push((index, command));
+        self.last = Some(log_id);
+    }
+
+    pub(super) fn decoded(&self) -> io::Result<Vec<Numbered>> {
+        let decode = |(index, bytes): &(u64, Bytes)| {
+            if bytes.is_empty() {
+                return Ok((*index, None));
+            }
+            let mut command = Command::decode(bytes.clone())?;
+            if planted::is(Plant::LocalClock) {
+                command.proposed_at_ms = stamp::wall_ms();
+            }
+            Ok((*index, Some(command)))
+        };
+        let decoded: Result<_, prost::DecodeError> = self.commands.iter().map(decode).collect();
+        decoded.map_err(io::Error::other)
+    }
+}
+
+impl Unwritten {
+    /// A chunk was applied, and came to this.
+    pub(super) fn add(&mut self, chunk: Chunk, outcomes: &[Outcome]) {
+        self.entries += chunk.commands.len();
+        self.bytes += chunk.bytes + outcomes.iter().map(handed_out).sum::<usize>();
+        self.last = chunk.last.or(self.last);
+        self.membership = chunk.membership.or(self.membership.take());
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.entries >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
+    }
+}
+
+/// Bytes of values in an outcome, which is kept for a repeat.
+fn handed_out(outcome: &Outcome) -> usize {
+    match &outcome.outcome {
+        Some(Kind::Take(reply)) => reply.value.len(),
+        Some(Kind::Transact(reply)) => match &reply.result {
+            Some(Transacted::Committed(done)) => done.replies.iter().map(|r| r.value.len()).sum(),
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// Whether nobody but callers acts on what these commands change. All else the node itself looks at: time, members, levels, keys, tokens;
+/// and it must find that when it hears of it.
+pub(super) fn is_callers_alone(commands: &[Numbered]) -> bool {
+    let is_callers = |(_, command): &Numbered| {
+        matches!(
+            command
+                .as_ref()
+                .and_then(|command| command.operation.as_ref()),
+            Some(
+                Operation::Mint(_)
+                    | Operation::Put(_)
+                    | Operation::Take(_)
+                    | Operation::Renew(_)
+                    | Operation::Delete(_)
+                    | Operation::Store(_)
+                    | Operation::DeleteKey(_)
+                    | Operation::BatchStore(_)
+                    | Operation::Transact(_)
+            )
+        )
+    };
+    !commands.is_empty() && commands.iter().all(is_callers)
+}

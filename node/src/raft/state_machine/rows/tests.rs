@@ -1,0 +1,250 @@
+//! Tests of `rows`: when callers are told, and when rows are written.
+
+use helve_machine::query::{self, Read, Scope};
+use helve_proto::{
+    command::v1::{Command, Tick, command::Operation},
+    peer::v1::NodeRecord,
+    v1::{RetrieveRequest, StoreRequest},
+};
+use openraft::alias::EntryOf;
+use prost::Message as _;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::{
+    limits::APPLY_ENTRIES_MAX,
+    raft::types::{LogId, Membership, Payload, Proposal, TypeConfig},
+    storage::options::StateOptions,
+};
+
+const AT_MS: u64 = 1_800_000_000_000;
+
+type Outcomes = oneshot::Receiver<io::Result<Vec<Outcome>>>;
+
+struct Node {
+    _directory: TempDir,
+    rows: Rows,
+    report: Report,
+}
+
+impl Node {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(directory.path(), 1, "a-uuid").unwrap();
+        let state = StateDb::open(directory.path(), StateOptions::default()).unwrap();
+        let identity = Identity::new(NodeRecord::default(), 1, String::new());
+        let rows = Rows::new(
+            Arc::new(state),
+            Arc::new(identity),
+            Arc::new(Mutex::new(data_dir)),
+        );
+        let report = Report::new(rows.progress().unwrap());
+        Self {
+            _directory: directory,
+            rows,
+            report,
+        }
+    }
+
+    fn written(&self) -> u64 {
+        let applied = self.rows.state.applied().unwrap();
+        let index = applied.map_or(0, |id| id.index);
+        assert_eq!(self.report.last().index, index);
+        index
+    }
+
+    fn applied(&self) -> u64 {
+        self.report
+            .applied()
+            .load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    fn revision(&self, key: &str) -> Option<u64> {
+        self.rows
+            .state
+            .read(|view| helve_machine::audit(view, GROUP_ID).unwrap());
+        let request = RetrieveRequest {
+            key: key.to_owned(),
+            ..RetrieveRequest::default()
+        };
+        let scope = Scope {
+            group_id: GROUP_ID,
+            tenant: "default",
+            stamp_ms: AT_MS,
+        };
+        let state = &self.rows.state;
+        match state.read(|view| query::retrieve(view, &scope, &request).unwrap()) {
+            Read::Answer(reply) => Some(reply.record?.info?.revision),
+            _ => panic!("nothing is due"),
+        }
+    }
+}
+
+fn command(index: u64, operation: Operation) -> Command {
+    let mut request_id = AT_MS.to_be_bytes()[2..].to_vec();
+    request_id.extend([0x70, 0]);
+    request_id.extend((1 << 63 | index).to_be_bytes());
+    let identity = helve_proto::v1::call_identity::Identity::RequestId(request_id.into());
+    Command {
+        feature_level: helve_machine::level::needed(&operation),
+        proposed_at_ms: AT_MS,
+        tenant: "default".to_owned(),
+        identity: Some(helve_proto::v1::CallIdentity {
+            identity: Some(identity),
+        }),
+        fingerprint: vec![1; helve_machine::limits::FINGERPRINT_BYTES].into(),
+        operation: Some(operation),
+        ..Command::default()
+    }
+}
+
+fn store(index: u64, key: &str) -> Command {
+    let request = StoreRequest {
+        key: key.to_owned(),
+        ..StoreRequest::default()
+    };
+    command(index, Operation::Store(request))
+}
+
+/// These entries, the first of which has this index.
+fn work(first: u64, payloads: impl IntoIterator<Item = Payload>) -> (Work, Outcomes) {
+    let mut chunk = Chunk::default();
+    for (index, payload) in (first..).zip(payloads) {
+        let log_id = crate::raft::codec::log_id_from_proto(&proto::LogId { term: 1, index });
+        let log_id: LogId = log_id;
+        let entry: EntryOf<TypeConfig> = openraft::Entry { log_id, payload };
+        chunk.push(entry);
+    }
+    let (done, outcomes) = oneshot::channel();
+    (Work { chunk, done }, outcomes)
+}
+
+fn carrying(command: &Command) -> Payload {
+    Payload::Normal(Proposal {
+        command: command.encode_to_vec().into(),
+    })
+}
+
+/// Hands out work as a closure says.
+struct More<F>(F);
+
+impl<F: FnMut() -> Option<Work>> Linger for More<F> {
+    fn may(&self) -> bool {
+        true
+    }
+
+    fn next(&mut self) -> Option<Work> {
+        self.0()
+    }
+}
+
+/// Somebody reads.
+struct Reading;
+
+impl Linger for Reading {
+    fn may(&self) -> bool {
+        false
+    }
+
+    fn next(&mut self) -> Option<Work> {
+        panic!("rows are written at once")
+    }
+}
+
+fn count(outcomes: &mut Outcomes) -> Option<usize> {
+    Some(outcomes.try_recv().ok()?.unwrap().len())
+}
+
+#[test]
+fn callers_are_told_before_rows_are_written_and_rows_of_many_are_written_as_one() {
+    let node = Node::new();
+    let (first, mut told) = work(1, [carrying(&store(1, "a")), carrying(&store(2, "b"))]);
+    let (second, mut told_next) = work(3, [carrying(&store(3, "a"))]);
+    let mut waiting = vec![second];
+    let more = || {
+        assert_eq!(node.written(), 0);
+        match waiting.pop() {
+            Some(next) => {
+                assert_eq!(node.applied(), 2);
+                assert_eq!(count(&mut told), Some(2));
+                Some(next)
+            }
+            None => {
+                assert_eq!(node.applied(), 3);
+                assert_eq!(count(&mut told_next), Some(1));
+                None
+            }
+        }
+    };
+    node.rows.apply(first, &node.report, More(more)).unwrap();
+    assert_eq!(node.written(), 3);
+    assert_eq!((node.revision("a"), node.revision("b")), (Some(3), Some(2)));
+}
+
+#[test]
+fn what_the_node_acts_on_is_written_before_anybody_hears_of_it() {
+    let tick = carrying(&command(2, Operation::Tick(Tick { rows_max: 1 })));
+    let membership = Payload::Membership(Membership::default());
+    for last in [tick, Payload::Blank, membership] {
+        let node = Node::new();
+        let (first, _) = work(1, [carrying(&store(1, "a"))]);
+        let (second, mut told) = work(2, [last]);
+        let mut waiting = vec![second];
+        let more = || Some(waiting.pop().expect("nothing is asked for behind it"));
+        node.rows.apply(first, &node.report, More(more)).unwrap();
+        assert_eq!((node.applied(), node.written()), (2, 2));
+        assert_eq!(count(&mut told), Some(1));
+    }
+}
+
+#[test]
+fn where_somebody_reads_no_row_lingers() {
+    let node = Node::new();
+    let (first, mut told) = work(1, [carrying(&store(1, "a"))]);
+    node.rows.apply(first, &node.report, Reading).unwrap();
+    assert_eq!((count(&mut told), node.written()), (Some(1), 1));
+}
+
+#[test]
+fn an_empty_chunk_has_written_what_was_applied_before_it() {
+    let node = Node::new();
+    let (first, _) = work(1, [carrying(&store(1, "a"))]);
+    let (settle, mut settled) = work(2, []);
+    let mut waiting = vec![settle];
+    let more = || Some(waiting.pop().expect("nothing is asked for behind it"));
+    node.rows.apply(first, &node.report, More(more)).unwrap();
+    assert_eq!((count(&mut settled), node.written()), (Some(0), 1));
+    let (settle, mut settled) = work(2, []);
+    let more = || panic!("nothing is asked for behind it");
+    node.rows.apply(settle, &node.report, More(more)).unwrap();
+    assert_eq!((count(&mut settled), node.written()), (Some(0), 1));
+}
+
+#[test]
+fn no_more_waits_than_is_written_at_once() {
+    let node = Node::new();
+    let stores = (1..=APPLY_ENTRIES_MAX as u64).map(|index| carrying(&store(index, "a")));
+    let (full, mut told) = work(1, stores);
+    let more = || panic!("it is enough");
+    node.rows.apply(full, &node.report, More(more)).unwrap();
+    assert_eq!(count(&mut told), Some(APPLY_ENTRIES_MAX));
+    assert_eq!(node.written(), APPLY_ENTRIES_MAX as u64);
+}
+
+#[test]
+fn an_entry_that_cannot_be_applied_writes_nothing_and_says_why() {
+    let node = Node::new();
+    let (first, mut told) = work(1, [carrying(&store(1, "a"))]);
+    let newer = Command {
+        feature_level: u32::MAX,
+        ..store(2, "b")
+    };
+    let (second, mut refused) = work(2, [carrying(&newer)]);
+    let mut waiting = vec![second];
+    let applied = node.rows.apply(first, &node.report, More(|| waiting.pop()));
+    assert_eq!(count(&mut told), Some(1));
+    let why = refused.try_recv().unwrap().unwrap_err().to_string();
+    assert_eq!(why, applied.unwrap_err().to_string());
+    assert_eq!(node.written(), 0);
+}
