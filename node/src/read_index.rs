@@ -136,6 +136,18 @@ impl Reader {
         Ok(ticket)
     }
 
+    /// Waits until the rows of all that was applied here before this call are written, however old that is.
+    ///
+    /// # Errors
+    /// If the node stops, or they are not written within the deadline.
+    pub async fn settle(&self, deadline: Instant) -> Result<(), ReadError> {
+        let applied = Ticket {
+            index: self.core.consensus.applied_index(),
+            stamp_ms: 0,
+        };
+        self.core.follow(applied, deadline).await
+    }
+
     /// When a leader last answered this node.
     #[must_use]
     pub fn contact(&self) -> &Arc<LeaderContact> {

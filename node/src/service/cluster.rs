@@ -78,11 +78,11 @@ impl ClusterService for Cluster {
         let deadline = admit::deadline(request.metadata(), Instant::now());
         let entry = self.0.begin_operation("StateDigest", &request, || None)?;
         let digest = async {
-            self.0
-                .digester
-                .digest(deadline?)
-                .await
-                .map_err(Failure::from)
+            let deadline = deadline?;
+            // Nobody must find that what a caller was told is missing.
+            self.0.reader.settle(deadline).await?;
+            let digest = self.0.digester.digest(deadline).await;
+            digest.map_err(Failure::from)
         };
         let reply = digest.await.map(|digest| StateDigestReply {
             id: self.0.leadership.id(),
