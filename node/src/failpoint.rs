@@ -40,11 +40,11 @@ failpoints! {
     VoteBeforeReply => "vote-before-reply",
     /// Commands were committed and applied here, and their callers not answered.
     OutcomeBeforeAnswer => "outcome-before-answer",
-    /// Rows were worked out from entries, and not written.
+    /// Rows were worked out from entries, and not written. Callers may have been answered.
     ApplyBeforeWrite => "apply-before-write",
     /// Half of the rows of a batch are written. Only the planted bug `two-writes` ever comes by.
     ApplyBetweenWrites => "apply-between-writes",
-    /// Rows are written, and nobody was told that they are applied.
+    /// Rows are written, and nobody was told that they are.
     ApplyAfterWrite => "apply-after-write",
     /// A joint membership is applied, and the change of members not finished.
     JointApplied => "joint-applied",

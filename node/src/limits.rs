@@ -108,10 +108,10 @@ pub const APPLY_LINGER: Duration = Duration::from_millis(50);
 /// How long rows are written at once after somebody has read some: a next reader would have to wait for the write.
 pub const APPLY_READ_LATELY: Duration = Duration::from_millis(20);
 
-/// Entries whose rows are written together.
+/// Entries after which no further ones are applied, or written, together with them.
 pub const APPLY_ENTRIES_MAX: usize = 4_096;
 
-/// Bytes of their commands, and of what those hand out.
+/// The same, in bytes of their commands, and of values that these write without bearing them.
 pub const APPLY_BYTES_MAX: usize = 2 << 20;
 
 /// The time that a call has if its caller names none.

@@ -241,7 +241,7 @@ impl Reader {
         }
     }
 
-    /// Answers a query from what this node has applied, however old that is. It is asked where `place` says.
+    /// Answers a query from the rows that this node has, however old they are. It is asked where `place` says.
     ///
     /// # Errors
     /// See [`ReadError`].

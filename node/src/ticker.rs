@@ -27,7 +27,6 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
         // Before what is newer: so nothing that comes in between is missed.
         milestones.mark_unchanged();
         let Progress {
-            index,
             clock_ms,
             milestones:
                 Milestones {
@@ -39,8 +38,9 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
         let stamp_ms = stamper.stamp(leading.term, clock_ms);
         let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
         if wait == Some(Duration::ZERO) {
+            let before = consensus.applied_index();
             let more = tick(&proposer).await;
-            let entries = consensus.applied_index().saturating_sub(index);
+            let entries = consensus.applied_index().saturating_sub(before);
             let overdue = Duration::from_millis(stamp_ms.saturating_sub(next.unwrap_or(stamp_ms)));
             if !more || gives_way(entries, overdue) {
                 sleep(TICK_SPACING).await;

@@ -30,12 +30,13 @@ enum On {
     Follower,
 }
 
-const WRITING: [(Failpoint, On); 7] = [
+const WRITING: [(Failpoint, On); 8] = [
     (Failpoint::LogBeforeWrite, On::Leader),
     (Failpoint::LogBeforeWrite, On::Follower),
     (Failpoint::LogBeforeAck, On::Leader),
     (Failpoint::LogBeforeAck, On::Follower),
     (Failpoint::OutcomeBeforeAnswer, On::Leader),
+    (Failpoint::ApplyBeforeWrite, On::Leader),
     (Failpoint::ApplyBeforeWrite, On::Follower),
     (Failpoint::ApplyAfterWrite, On::Leader),
 ];

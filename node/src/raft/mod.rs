@@ -263,7 +263,7 @@ impl Consensus {
     /// `None` if this node does not lead, or cannot reach a quorum.
     pub async fn read_index(&self) -> Option<u64> {
         if self.leading().here && planted::is(Plant::ReadWithoutQuorum) {
-            return Some(self.progress().index);
+            return Some(self.applied_index());
         }
         let linearizer = self
             .raft

@@ -162,7 +162,7 @@ impl Services {
         status
     }
 
-    /// What each tenant uses, as this node has applied.
+    /// What each tenant uses, by the rows that this node has.
     pub(crate) async fn usage(&self) -> Result<Vec<TenantInfo>, ReadError> {
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         let all = ListTenantsRequest::default();

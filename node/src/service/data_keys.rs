@@ -69,6 +69,7 @@ impl Services {
 
     /// Counts all values, a stretch at a time, so that nothing waits for it.
     async fn tallies(&self, deadline: Instant) -> Result<Tallies, Failure> {
+        self.reader.settle(deadline).await?;
         let mut tallies = Tallies::default();
         let mut from = Some(Bytes::new());
         while let Some(key) = from {

@@ -2,7 +2,7 @@
 //! theirs to make.
 //!
 //! A credential costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
-//! applied it. Calls that come before the next entry is applied share that look: rows of one entry say one thing. One that is not there is
+//! applied it. Calls that come before rows are written again share that look: rows of one entry say one thing. One that is not there is
 //! looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same, whether the
 //! token was never made, has expired or was revoked.
 
@@ -148,7 +148,7 @@ impl Door {
         }
     }
 
-    /// Who holds this credential, if that was looked up since the last entry was applied.
+    /// Who holds this credential, if that was looked up since rows were last written.
     fn seen(&self, credential: &Credential) -> Option<Arc<Caller>> {
         let hash = credential.hash()?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +162,7 @@ impl Door {
         is_same.then(|| Arc::clone(caller))
     }
 
-    /// Remembers what a look said that began when this entry was the last one applied.
+    /// Remembers what a look said that began when rows were as of this entry.
     fn remember(&self, index: u64, hash: TokenHash, caller: &Arc<Caller>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if index > seen.index {

@@ -140,14 +140,15 @@ impl ApplyQueue {
         self.changed.notify_one();
     }
 
-    /// The thread has ended. The first reason stays; whoever waits for what is left hears that it never came.
+    /// The thread has ended. The first reason stays, and that the queue was closed is none: whoever closed it has its own. Who waits for
+    /// what is left hears that it never came.
     pub(super) fn end(&self, why: String) {
-        self.ended.send_if_modified(|ended| {
-            let is_first = ended.is_none();
-            ended.get_or_insert(why);
-            is_first
-        });
-        self.lock().work.clear();
+        let mut waiting = self.lock();
+        waiting.work.clear();
+        let is_first = self.ended.borrow().is_none();
+        if is_first && !waiting.is_closed {
+            self.ended.send_replace(Some(why));
+        }
     }
 
     /// Waits until nothing is applied any more, and says why.
@@ -257,11 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_takes_no_more_and_has_written_what_waits() {
+    fn what_is_closed_hands_out_no_more_ends_the_wait_and_is_no_reason() {
         let queue = ApplyQueue::new();
         queue.push(work().0).unwrap();
         queue.close();
         assert!(queue.next_to_join(0, far()).is_none());
         assert!(queue.next().is_none());
+        queue.end("the apply thread stopped".to_owned());
+        assert_eq!(*queue.ended.borrow(), None);
     }
 }

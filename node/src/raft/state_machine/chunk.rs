@@ -7,7 +7,7 @@ use helve_machine::planted::{self, Plant};
 use helve_proto::{
     command::v1::{Command, Outcome, command::Operation, outcome::Outcome as Kind},
     peer::v1 as proto,
-    v1::transact_reply::Result as Transacted,
+    v1::{RecordInfo, transact_reply::Result as Transacted},
 };
 use prost::Message;
 
@@ -85,7 +85,7 @@ impl Unwritten {
     /// A chunk was applied, and came to this.
     pub(super) fn add(&mut self, chunk: Chunk, outcomes: &[Outcome]) {
         self.entries += chunk.commands.len();
-        self.bytes += chunk.bytes + outcomes.iter().map(handed_out).sum::<usize>();
+        self.bytes += chunk.bytes + outcomes.iter().map(values_written).sum::<usize>();
         self.last = chunk.last.or(self.last);
         self.membership = chunk.membership.or(self.membership.take());
     }
@@ -95,20 +95,30 @@ impl Unwritten {
     }
 }
 
-/// Bytes of values in an outcome, which is kept for a repeat.
-fn handed_out(outcome: &Outcome) -> usize {
+/// Bytes of values that a command writes without bearing them: what it hands out is kept for a repeat, and a renewed record stands anew.
+fn values_written(outcome: &Outcome) -> usize {
+    let of = |info: &Option<RecordInfo>| {
+        let bytes = info.as_ref().map_or(0, |info| info.value_bytes);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    };
     match &outcome.outcome {
         Some(Kind::Take(reply)) => reply.value.len(),
+        Some(Kind::Renew(reply)) => of(&reply.info),
         Some(Kind::Transact(reply)) => match &reply.result {
-            Some(Transacted::Committed(done)) => done.replies.iter().map(|r| r.value.len()).sum(),
+            Some(Transacted::Committed(done)) => done
+                .replies
+                .iter()
+                .map(|r| r.value.len().max(of(&r.info)))
+                .sum(),
             _ => 0,
         },
         _ => 0,
     }
 }
 
-/// Whether nobody but callers acts on what these commands change. All else the node itself looks at: time, members, levels, keys, tokens;
-/// and it must find that when it hears of it.
+/// Whether these are callers' commands on handles and keys. All others are about what the node itself acts on (Ticks, renewals, members,
+/// levels, keys, tokens), which it must find when it hears of it. The clock and the next deadline, which callers' commands move as well, it
+/// may learn of a moment later.
 pub(super) fn is_callers_alone(commands: &[Numbered]) -> bool {
     let is_callers = |(_, command): &Numbered| {
         matches!(
