@@ -2,7 +2,7 @@
 //!
 //! Rows have to be there for whoever reads them. Where nobody does, a caller is answered as soon as a command is applied, for its entry is
 //! durable, and a crash replays it; its rows are kept for a moment, and written with those of the commands that follow: what every command
-//! changes is written once then, and what lives shortly, as most outcomes of calls, never. Where somebody reads, they are written first: a
+//! changes is written once then, and what lives shortly, as many outcomes of calls, never. Where somebody reads, they are written first: a
 //! read that follows an answer finds them, and has nobody to wake.
 
 use std::{

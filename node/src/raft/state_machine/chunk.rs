@@ -116,9 +116,9 @@ fn values_written(outcome: &Outcome) -> usize {
     }
 }
 
-/// Whether these are callers' commands on handles and keys. All others are about what the node itself acts on (Ticks, renewals, members,
-/// levels, keys, tokens), which it must find when it hears of it. The clock and the next deadline, which callers' commands move as well, it
-/// may learn of a moment later.
+/// Whether these are callers' commands on handles and keys, named one by one so that a new kind is no such until somebody says so. All
+/// others are about what the node itself acts on (Ticks, Touches, members, levels, data keys, tokens), which it must find when it hears of
+/// it. The clock and the next deadline, which callers' commands move as well, it may learn of a moment later.
 pub(super) fn is_callers_alone(commands: &[Numbered]) -> bool {
     let is_callers = |(_, command): &Numbered| {
         matches!(
