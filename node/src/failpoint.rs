@@ -40,7 +40,7 @@ failpoints! {
     VoteBeforeReply => "vote-before-reply",
     /// Commands were committed and applied here, and their callers not answered.
     OutcomeBeforeAnswer => "outcome-before-answer",
-    /// Rows were worked out from entries, and not written. Callers may have been answered.
+    /// Rows were worked out from entries, and not written. Callers may have been answered. It can fail.
     ApplyBeforeWrite => "apply-before-write",
     /// Half of the rows of a batch are written. Only the planted bug `two-writes` ever comes by.
     ApplyBetweenWrites => "apply-between-writes",
@@ -79,12 +79,13 @@ failpoints! {
 }
 
 impl Failpoint {
-    /// Whether it can fail, besides killing the process or making it wait: what it stands before is tried again when it failed.
+    /// Whether it can fail, besides killing the process or making it wait: what it stands before is tried again when it failed, but for
+    /// the writing of rows, which the node ends for.
     #[must_use]
     pub const fn can_fail(self) -> bool {
         matches!(
             self,
-            Self::SendChunk | Self::ReceiveChunk | Self::ReceiveFinished
+            Self::ApplyBeforeWrite | Self::SendChunk | Self::ReceiveChunk | Self::ReceiveFinished
         )
     }
 }

@@ -73,6 +73,9 @@ const CHANGING_MEMBERS: [(Failpoint, On); 1] = [(Failpoint::JointApplied, On::Le
 /// Only a planted bug comes by: see `planted::a_cluster_that_writes_a_batch_in_two_is_found`.
 const PLANTED: [Failpoint; 1] = [Failpoint::ApplyBetweenWrites];
 
+/// So many in a row take much longer than rows are written at once for a read.
+const UNREAD_MINTS: usize = 150;
+
 const SNAPSHOT_ENTRIES: &str = "50";
 const LOG_KEEP_ENTRIES: &str = "10";
 
@@ -165,6 +168,31 @@ async fn a_node_that_dies_at_any_step_of_a_write_loses_nothing() -> Result<()> {
         ledger.mint(&callers(cluster)).await
     })
     .await
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_write_what_it_answered_ends_though_nobody_calls_it_again() -> Result<()>
+{
+    let mut cluster = three_nodes(&[]).await?;
+    let ledger = Ledger::new("unwritten");
+    let point = Failpoint::ApplyBeforeWrite.as_str();
+    let leader = cluster.leader().await?.seat;
+    let through = [cluster.caller(leader)];
+    // The last read must be a while ago: until then rows are written before callers are answered.
+    for _ in 0..UNREAD_MINTS {
+        ledger.mint(&through).await?;
+    }
+    arm(&cluster, leader, &format!("{point}=error"))?;
+    ledger.mint(&through).await?;
+    let status = cluster.node_mut(leader).stopped().await?;
+    let log = cluster.node(leader).log_tail();
+    assert!(
+        status.code().is_some_and(|code| code != 0),
+        "{status}: {log}"
+    );
+    assert!(log.contains(&format!("failpoint {point}")), "{log}");
+    comes_back(&mut cluster, leader, &ledger).await?;
+    agree(&cluster).await
 }
 
 #[tokio::test]

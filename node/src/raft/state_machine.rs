@@ -5,6 +5,8 @@
 mod applier;
 pub(super) mod apply_queue;
 mod chunk;
+#[cfg(test)]
+mod made_up;
 mod progress;
 mod rows;
 
@@ -217,3 +219,6 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

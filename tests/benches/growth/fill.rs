@@ -125,7 +125,8 @@ async fn watch(
     }
 }
 
-async fn rest(nodes: &Nodes) -> Result<f64> {
+/// Waits until nodes that are called by nobody have merged their files, and says for how many seconds.
+pub(crate) async fn rest(nodes: &Nodes) -> Result<f64> {
     let begun = Instant::now();
     let pids = nodes.pids();
     let written = async || {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::{
     bulk::{BATCH, Tally, transact},
+    fill::rest,
     handles::id,
     load::{Load, Measured, Operation},
     measure::figures::Figures,
@@ -51,6 +52,8 @@ impl Storm {
 /// Lets the first handles of a cluster expire.
 pub(crate) async fn measure(nodes: &Nodes, plan: &Plan) -> Result<Storm> {
     let leader = nodes.cluster.leader().await?.seat;
+    // What came before would slow down what the storm is compared with.
+    rest(nodes).await?;
     let mut load = Load::new(nodes, &nodes.cluster.seats(), plan)?;
     let before = load.rounds(Operation::Mint, &nodes.pids(), plan).await?;
     let end = Instant::now() + gathering(nodes, plan).await?;

@@ -43,7 +43,7 @@ pub(super) struct Unwritten {
 
 impl Chunk {
     pub(super) fn is_full(&self) -> bool {
-        self.commands.len() >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
+        is_enough(self.commands.len(), self.bytes)
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
@@ -91,8 +91,13 @@ impl Unwritten {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.entries >= APPLY_ENTRIES_MAX || self.bytes >= APPLY_BYTES_MAX
+        is_enough(self.entries, self.bytes)
     }
+}
+
+/// Whether no more is to be written at once.
+const fn is_enough(entries: usize, bytes: usize) -> bool {
+    entries >= APPLY_ENTRIES_MAX || bytes >= APPLY_BYTES_MAX
 }
 
 /// Bytes of values that a command writes without bearing them: what it hands out is kept for a repeat, and a renewed record stands anew.

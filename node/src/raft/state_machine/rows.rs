@@ -135,7 +135,7 @@ impl Rows {
             membership,
             progress,
         } = worked_out;
-        failpoint::pass(Failpoint::ApplyBeforeWrite);
+        failpoint::check(Failpoint::ApplyBeforeWrite).map_err(io::Error::other)?;
         let written = self.state.write(rows, &last, membership.as_ref());
         written.map_err(io::Error::other)?;
         let before = report.last();

@@ -1,24 +1,21 @@
 //! Tests of `rows`: when callers are told, and when rows are written.
 
-use helve_machine::query::{self, Read, Scope};
 use helve_proto::{
     command::v1::{Command, Tick, command::Operation},
     peer::v1::NodeRecord,
-    v1::{RetrieveRequest, StoreRequest},
 };
-use openraft::alias::EntryOf;
-use prost::Message as _;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
     limits::APPLY_ENTRIES_MAX,
-    raft::types::{LogId, Membership, Payload, Proposal, TypeConfig},
+    raft::{
+        state_machine::made_up::{carrying, command, entry, revision, store},
+        types::{Membership, Payload},
+    },
     storage::options::StateOptions,
 };
-
-const AT_MS: u64 = 1_800_000_000_000;
 
 type Outcomes = oneshot::Receiver<io::Result<Vec<Outcome>>>;
 
@@ -59,71 +56,16 @@ impl Node {
             .applied()
             .load(std::sync::atomic::Ordering::Acquire)
     }
-
-    fn revision(&self, key: &str) -> Option<u64> {
-        self.rows
-            .state
-            .read(|view| helve_machine::audit(view, GROUP_ID).unwrap());
-        let request = RetrieveRequest {
-            key: key.to_owned(),
-            ..RetrieveRequest::default()
-        };
-        let scope = Scope {
-            group_id: GROUP_ID,
-            tenant: "default",
-            stamp_ms: AT_MS,
-        };
-        let state = &self.rows.state;
-        match state.read(|view| query::retrieve(view, &scope, &request).unwrap()) {
-            Read::Answer(reply) => Some(reply.record?.info?.revision),
-            _ => panic!("nothing is due"),
-        }
-    }
-}
-
-fn command(index: u64, operation: Operation) -> Command {
-    let mut request_id = AT_MS.to_be_bytes()[2..].to_vec();
-    request_id.extend([0x70, 0]);
-    request_id.extend((1 << 63 | index).to_be_bytes());
-    let identity = helve_proto::v1::call_identity::Identity::RequestId(request_id.into());
-    Command {
-        feature_level: helve_machine::level::needed(&operation),
-        proposed_at_ms: AT_MS,
-        tenant: "default".to_owned(),
-        identity: Some(helve_proto::v1::CallIdentity {
-            identity: Some(identity),
-        }),
-        fingerprint: vec![1; helve_machine::limits::FINGERPRINT_BYTES].into(),
-        operation: Some(operation),
-        ..Command::default()
-    }
-}
-
-fn store(index: u64, key: &str) -> Command {
-    let request = StoreRequest {
-        key: key.to_owned(),
-        ..StoreRequest::default()
-    };
-    command(index, Operation::Store(request))
 }
 
 /// These entries, the first of which has this index.
 fn work(first: u64, payloads: impl IntoIterator<Item = Payload>) -> (Work, Outcomes) {
     let mut chunk = Chunk::default();
     for (index, payload) in (first..).zip(payloads) {
-        let log_id = crate::raft::codec::log_id_from_proto(&proto::LogId { term: 1, index });
-        let log_id: LogId = log_id;
-        let entry: EntryOf<TypeConfig> = openraft::Entry { log_id, payload };
-        chunk.push(entry);
+        chunk.push(entry(1, index, payload));
     }
     let (done, outcomes) = oneshot::channel();
     (Work { chunk, done }, outcomes)
-}
-
-fn carrying(command: &Command) -> Payload {
-    Payload::Normal(Proposal {
-        command: command.encode_to_vec().into(),
-    })
 }
 
 /// Hands out work as a closure says.
@@ -179,7 +121,13 @@ fn callers_are_told_before_rows_are_written_and_rows_of_many_are_written_as_one(
     };
     node.rows.apply(first, &node.report, More(more)).unwrap();
     assert_eq!(node.written(), 3);
-    assert_eq!((node.revision("a"), node.revision("b")), (Some(3), Some(2)));
+    assert_eq!(
+        (
+            revision(&node.rows.state, "a"),
+            revision(&node.rows.state, "b")
+        ),
+        (Some(3), Some(2))
+    );
 }
 
 #[test]
