@@ -12,6 +12,7 @@ pub mod forward;
 pub mod leader_contact;
 pub mod leadership;
 pub mod limits;
+mod memory;
 pub mod metrics;
 pub mod node;
 mod own_session;

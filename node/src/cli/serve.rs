@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     config::{AuthSetting, Bootstrap, Config, Exposure, Settings, Tuning},
+    memory,
     node::{Ended, Node},
     raft,
     storage::options::StateOptions,
@@ -245,6 +246,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 /// # Errors
 /// That the start was refused, or what ended the node if not a signal.
 pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outcome) -> Outcome {
+    memory::take_small_pages();
     let mut stop = Signals::listen().map_err(|error| Ending::Fatal(error.into()))?;
     let node = tokio::select! {
         node = Node::start(config) => node.map_err(|error| Ending::Refused(error.into()))?,
