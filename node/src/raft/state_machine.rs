@@ -6,7 +6,7 @@ mod applier;
 pub(super) mod apply_queue;
 mod chunk;
 #[cfg(test)]
-mod made_up;
+mod made_up_tests;
 mod progress;
 mod rows;
 

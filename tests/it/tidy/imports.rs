@@ -15,6 +15,7 @@ const RUNGS: [&[&str]; 7] = [
         "failpoint",
         "leader_contact",
         "limits",
+        "memory",
         "metrics",
         "peer_channel",
         "properties",

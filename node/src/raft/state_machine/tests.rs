@@ -8,7 +8,7 @@ use openraft::storage::{IOFlushed, RaftLogStorage as _, RaftSnapshotBuilder as _
 use tempfile::TempDir;
 
 use super::{
-    made_up::{carrying, entry, revision, store},
+    made_up_tests::{carrying, entry, revision, store},
     *,
 };
 use crate::{

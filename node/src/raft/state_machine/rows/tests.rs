@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     limits::APPLY_ENTRIES_MAX,
     raft::{
-        state_machine::made_up::{carrying, command, entry, revision, store},
+        state_machine::made_up_tests::{carrying, command, entry, revision, store},
         types::{Membership, Payload},
     },
     storage::options::StateOptions,
