@@ -25,6 +25,7 @@ mod key_ring;
 mod lifetimes;
 mod lists;
 mod membership;
+mod memory;
 mod partition;
 mod peer_port;
 mod planted;
