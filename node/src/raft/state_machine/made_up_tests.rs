@@ -51,8 +51,8 @@ pub(super) fn carrying(command: &Command) -> Payload {
     })
 }
 
-pub(super) fn entry(term: u64, index: u64, payload: Payload) -> Entry {
-    let log_id = codec::log_id_from_proto(&proto::LogId { term, index });
+pub(super) fn entry(index: u64, payload: Payload) -> Entry {
+    let log_id = codec::log_id_from_proto(&proto::LogId { term: 1, index });
     Entry { log_id, payload }
 }
 

@@ -49,7 +49,7 @@ impl Node {
     /// Appends and applies entries that store these keys, from index 0 on.
     async fn store(&mut self, keys: &[&str]) {
         let entries = (0..).zip(keys);
-        let entries = entries.map(|(index, key)| entry(1, index, carrying(&store(index, key))));
+        let entries = entries.map(|(index, key)| entry(index, carrying(&store(index, key))));
         let entries: Vec<Entry> = entries.collect();
         let appended = self.log.append(entries.clone(), IOFlushed::noop()).await;
         appended.unwrap();

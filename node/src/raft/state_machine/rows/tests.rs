@@ -62,7 +62,7 @@ impl Node {
 fn work(first: u64, payloads: impl IntoIterator<Item = Payload>) -> (Work, Outcomes) {
     let mut chunk = Chunk::default();
     for (index, payload) in (first..).zip(payloads) {
-        chunk.push(entry(1, index, payload));
+        chunk.push(entry(index, payload));
     }
     let (done, outcomes) = oneshot::channel();
     (Work { chunk, done }, outcomes)
