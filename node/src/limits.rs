@@ -288,7 +288,7 @@ pub const SNAPSHOT_NAME_BYTES_MAX: usize = 128;
 pub const LAG_READY_MAX: u64 = 10_000;
 
 /// The newest entries that stay in memory, in bytes, so that neither apply nor replication reads the disk.
-pub const LOG_TAIL_BYTES: usize = 32 << 20;
+pub const LOG_TAIL_BYTES: usize = 16 << 20;
 
 /// Bytes of entries after which a snapshot is taken, if `--snapshot-bytes` does not say otherwise.
 pub const SNAPSHOT_BYTES_DEFAULT: u64 = 256 << 20;

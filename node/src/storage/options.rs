@@ -31,7 +31,7 @@ pub(super) const META: &str = "meta";
 pub(super) const ROWS: &str = "rows";
 
 /// Log entries are written once and mostly die young.
-const LOG_MEMTABLE_BYTES: usize = 16 << 20;
+const LOG_MEMTABLE_BYTES: usize = 8 << 20;
 const LOG_WAL_BYTES_MAX: u64 = 64 << 20;
 const META_MEMTABLE_BYTES: usize = 4 << 20;
 const BYTES_PER_SYNC: u64 = 1 << 20;
