@@ -145,7 +145,7 @@ pub(crate) struct Args {
     )]
     log_keep_entries: u64,
 
-    /// Memory for rows and indexes that were read from disk, such as 1GiB. All else takes up to 350 MiB, with ten million handles
+    /// Memory for rows and indexes that were read from disk, such as 1GiB. All else takes up to 400 MiB, with ten million handles
     #[arg(long, default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
     block_cache: u64,
 
