@@ -36,6 +36,9 @@ const LOG_WAL_BYTES_MAX: u64 = 64 << 20;
 const META_MEMTABLE_BYTES: usize = 4 << 20;
 const BYTES_PER_SYNC: u64 = 1 << 20;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// Of indexes and filters, how much is looked up and read as one: smaller parts make the list of parts long, which every look-up of an
+/// absent row searches once a file.
+const METADATA_BLOCK_BYTES: usize = 32 << 10;
 /// Of an index, so many keys are written one after the other by what they differ in.
 const INDEX_RESTART_KEYS: i32 = 16;
 /// Of a memtable's size: most rows that a command looks for are not there, and a walk of the memtable to learn that costs more than
@@ -108,6 +111,7 @@ pub(super) fn state_families(options: &StateOptions) -> Vec<ColumnFamilyDescript
     // In parts: with millions of rows not all of an index fits the cache, and a whole one of a file is hundreds of kilobytes.
     blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     blocks.set_partition_filters(true);
+    blocks.set_metadata_block_size(METADATA_BLOCK_BYTES);
     // Keys of one owner begin alike: with that left out, more of the indexes fits the cache.
     blocks.set_index_block_restart_interval(INDEX_RESTART_KEYS);
     blocks.set_pin_top_level_index_and_filter(true);
