@@ -2,6 +2,7 @@
 
 mod first_deadlines;
 mod pending_usage;
+mod write;
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map, btree_map::Entry},
@@ -17,6 +18,7 @@ use helve_proto::{
 use self::{
     first_deadlines::{FirstDeadlines, LOOKED_UP_ROWS},
     pending_usage::PendingUsage,
+    write::{Row, Write},
 };
 use crate::{
     access, expiry,
@@ -29,18 +31,6 @@ use crate::{
 
 /// Rows that a page makes up for.
 const SKIPPED_ROWS_MAX: usize = 64;
-
-/// A key, and what stands under it.
-type Row = (Bytes, Option<Bytes>);
-
-/// What the batch leaves under a key.
-#[derive(Debug)]
-struct Write {
-    /// `None`: nothing.
-    value: Option<Bytes>,
-    /// Nothing stands there in the view: what was put can be taken back without a trace.
-    is_new: bool,
-}
 
 /// A consistent, ordered picture of all rows.
 pub trait View {
@@ -118,7 +108,8 @@ impl<V: View> Batch<V> {
         Ok(earlier(before, self.first_put_ms))
     }
 
-    /// What to write, in the order of the keys: `None` deletes. Adds up the usage rows, and encodes the sessions, first.
+    /// What to write, one after the other, in the order of the keys: `None` deletes. A row that was put where the batch had deleted
+    /// another is both. Adds up the usage rows, and encodes the sessions, first.
     ///
     /// # Errors
     /// A fault if a usage row cannot be read, or contradicts the rows.
@@ -134,7 +125,9 @@ impl<V: View> Batch<V> {
             self.write(key, session.as_ref().map(row::encode));
         }
         let writes = self.writes.into_iter();
-        Ok(writes.map(|(key, write)| (key, write.value)).collect())
+        Ok(writes
+            .flat_map(|(key, write)| write.into_rows(key))
+            .collect())
     }
 
     /// Reads the rows of a group that every command asks for, if they were not read yet.
@@ -166,10 +159,9 @@ impl<V: View> Batch<V> {
     pub(crate) fn put_new(&mut self, key: Bytes, value: Bytes) {
         match self.writes.entry(key) {
             // The batch deleted what stands in the view, or took back what it had put.
-            Entry::Occupied(mut written) => written.get_mut().value = Some(value),
+            Entry::Occupied(mut written) => written.get_mut().put_anew(value),
             Entry::Vacant(vacant) => {
-                let (value, is_new) = (Some(value), true);
-                vacant.insert(Write { value, is_new });
+                vacant.insert(Write::new_row(value));
             }
         }
     }
@@ -185,8 +177,7 @@ impl<V: View> Batch<V> {
             }
             Entry::Occupied(mut written) => written.get_mut().value = value,
             Entry::Vacant(vacant) => {
-                let is_new = false;
-                vacant.insert(Write { value, is_new });
+                vacant.insert(Write::over(value));
             }
         }
     }

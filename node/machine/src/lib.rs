@@ -51,6 +51,7 @@ pub use crate::{
     fault::Fault,
     group::cluster_id,
     handles::mint::{handle_id, minted_id},
+    layout::is_never_replaced,
     level::feature_level,
 };
 use crate::{

@@ -17,7 +17,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use helve_machine::planted::{self, Plant};
+use helve_machine::{
+    is_never_replaced,
+    planted::{self, Plant},
+};
 use helve_proto::peer::v1::{LogId, StoredMembership};
 use prost::Message;
 use rocksdb::{DB, FlushOptions, WriteBatch};
@@ -131,7 +134,8 @@ impl StateDb {
         })
     }
 
-    /// Writes rows (`None` removes one) together with the entry that they come from, to memory. For one writer at a time.
+    /// Writes rows (`None` removes one), one after the other, together with the entry that they come from, to memory. For one writer
+    /// at a time.
     ///
     /// # Errors
     /// If the engine fails. Nothing was written then.
@@ -155,6 +159,9 @@ impl StateDb {
         for (key, value) in unwritten {
             match value {
                 Some(value) => batch.put_cf(&rows_family, key, value),
+                // An outcome is kept for a few calls: it and this cancel each other before they come to a file, where a deletion of any
+                // row would go on from level to level.
+                None if is_never_replaced(key) => batch.single_delete_cf(&rows_family, key),
                 None => batch.delete_cf(&rows_family, key),
             }
         }

@@ -116,3 +116,14 @@ fn what_a_batch_puts_under_a_new_key_and_deletes_is_not_written() {
     let written = written.map(|(number, value)| (key(number), value.map(Bytes::from)));
     assert_eq!(batch.finish().unwrap(), written);
 }
+
+#[test]
+fn what_a_batch_deletes_and_puts_anew_is_deleted_first() {
+    let mut batch = Batch::new(Rows(BTreeMap::from([(key(1), Bytes::from("old"))])));
+    batch.delete(key(1));
+    batch.put_new(key(1), Bytes::from("again"));
+    batch.put(key(1), Bytes::from("last"));
+    assert_eq!(batch.get(&key(1)).unwrap(), Some(Bytes::from("last")));
+    let written = [(key(1), None), (key(1), Some(Bytes::from("last")))];
+    assert_eq!(batch.finish().unwrap(), written);
+}

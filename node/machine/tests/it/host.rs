@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply, level, minted_id, next_deadline,
+    Batch, Context, Fault, View, apply, is_never_replaced, level, minted_id, next_deadline,
     query::{Read, Scope},
     records_ahead,
 };
@@ -41,6 +41,8 @@ impl View for Rows {
 impl Rows {
     pub(crate) fn write(&mut self, writes: Vec<(Bytes, Option<Bytes>)>) {
         for (key, value) in writes {
+            let replaces = value.is_some() && self.0.contains_key(&key);
+            assert!(!replaces || !is_never_replaced(&key), "{key:?}");
             match value {
                 Some(value) => self.0.insert(key, value),
                 None => self.0.remove(&key),

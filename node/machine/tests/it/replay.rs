@@ -7,10 +7,10 @@ use helve_proto::{
         AllocateNodeId, Command, Outcome, Refusal, SetClusterId, command::Operation,
         outcome::Outcome as Kind,
     },
-    v1::{PutRequest, TakeOperation, TransactRequest, operation},
+    v1::{OpenSessionRequest, PutRequest, TakeOperation, TransactRequest, operation},
 };
 
-use crate::host::{GROUP, Host, START_MS, TENANT, command, request_identity};
+use crate::host::{GROUP, Host, START_MS, TENANT, command, request_identity, session_identity};
 
 fn put(number: u64, value: Bytes) -> Command {
     let operation = Operation::Put(PutRequest {
@@ -51,6 +51,30 @@ fn kept_request_outcomes_are_bounded_by_raising_the_floor() {
     assert!(
         matches!(again(over).outcome, Some(Kind::Put(reply)) if reply.header.as_ref().unwrap().index == over + 1)
     );
+}
+
+/// An engine that was told that its rows never replace others would bring the first one back.
+#[test]
+fn a_session_opened_anew_as_its_outcomes_go_replaces_none_of_them() {
+    let mut host = Host::default();
+    let session_id = Bytes::from_static(&[7; limits::IDENTITY_BYTES]);
+    let mut round = |stamp_ms: u64| {
+        let session_id = session_id.clone();
+        let identity = session_identity(&session_id, 1, 1);
+        let open = Operation::OpenSession(OpenSessionRequest { session_id });
+        let call = Command {
+            identity: Some(identity),
+            proposed_at_ms: stamp_ms,
+            ..put(1, Bytes::new())
+        };
+        let outcomes = host.apply_all(&[command(stamp_ms, open), call]);
+        let (kind, kept) = (outcomes[1].outcome.clone(), host.index);
+        assert!(
+            matches!(kind, Some(Kind::Put(reply)) if reply.header.as_ref().unwrap().index == kept)
+        );
+    };
+    round(START_MS);
+    round(START_MS + 2 * limits::SESSION_IDLE_TTL_MS);
 }
 
 #[test]

@@ -260,3 +260,64 @@ fn a_memtable_that_fills_up_reaches_the_disk_with_the_entry_that_it_is_of() {
     assert!((1..=applied).all(|index| row_of(&left, index.to_be_bytes()).is_some()));
     assert_eq!(row_of(&left, (applied + 1).to_be_bytes()), None);
 }
+
+/// The key of a row that never replaces another.
+fn outcome_key() -> Bytes {
+    let key = Bytes::from_static(&[0, 0, 0, 1, 1, b't', 25, 7]);
+    assert!(is_never_replaced(&key));
+    key
+}
+
+fn write(state: &StateDb, index: u64, rows: &[(Bytes, Option<Bytes>)]) {
+    state.write(rows.to_vec(), &log_id(index), None).unwrap();
+}
+
+#[test]
+fn an_outcome_that_came_and_went_before_a_flush_leaves_nothing_in_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = open(&directory);
+    write(&state, 1, &[(outcome_key(), Some("first".into()))]);
+    write(&state, 2, &[(outcome_key(), None)]);
+    put(&state, 3, "cart", "apple");
+    state.sync().unwrap();
+    let files = state.generation().db.live_files().unwrap();
+    let rows = files
+        .iter()
+        .filter(|file| file.column_family_name == ROWS)
+        .map(|file| (file.num_entries, file.num_deletions));
+    assert_eq!(rows.collect::<Vec<_>>(), [(1, 0)]);
+}
+
+#[test]
+fn an_outcome_that_was_put_anew_and_deleted_does_not_come_back() {
+    for together in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let state = open(&directory);
+        write(&state, 1, &[(outcome_key(), Some("first".into()))]);
+        state.sync().unwrap();
+        let anew = [
+            (outcome_key(), None),
+            (outcome_key(), Some("second".into())),
+        ];
+        if together {
+            write(&state, 2, &anew);
+        } else {
+            write(&state, 2, &anew[..1]);
+            state.sync().unwrap();
+            write(&state, 3, &anew[1..]);
+        }
+        let kept = || state.read(|view| view.get(&outcome_key())).unwrap();
+        assert_eq!(kept(), Some("second".into()));
+        state.sync().unwrap();
+        write(&state, 4, &[(outcome_key(), None)]);
+        for _ in 0..2 {
+            assert_eq!(kept(), None, "put anew in one write: {together}");
+            state.sync().unwrap();
+            let generation = state.generation();
+            let rows = family(&generation.db, ROWS);
+            generation
+                .db
+                .compact_range_cf(&rows, None::<&[u8]>, None::<&[u8]>);
+        }
+    }
+}

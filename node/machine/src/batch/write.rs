@@ -1,0 +1,48 @@
+//! What a batch leaves under one key.
+
+use bytes::Bytes;
+
+/// A key, and what stands under it.
+pub(super) type Row = (Bytes, Option<Bytes>);
+
+#[derive(Debug)]
+pub(super) struct Write {
+    /// `None`: nothing.
+    pub(super) value: Option<Bytes>,
+    /// Nothing stands there in the view: what was put can be taken back without a trace.
+    pub(super) is_new: bool,
+    /// What stands there in the view was removed before the row was put.
+    is_anew: bool,
+}
+
+impl Write {
+    /// Over whatever stands there.
+    pub(super) fn over(value: Option<Bytes>) -> Self {
+        Self {
+            value,
+            is_new: false,
+            is_anew: false,
+        }
+    }
+
+    /// Where nothing stands.
+    pub(super) fn new_row(value: Bytes) -> Self {
+        Self {
+            is_new: true,
+            ..Self::over(Some(value))
+        }
+    }
+
+    /// Where the batch removed what stands there.
+    pub(super) fn put_anew(&mut self, value: Bytes) {
+        self.value = Some(value);
+        self.is_anew = true;
+    }
+
+    /// What is to be written, in this order.
+    pub(super) fn into_rows(self, key: Bytes) -> impl Iterator<Item = Row> {
+        let is_removed_first = self.is_anew && self.value.is_some();
+        let removal = is_removed_first.then(|| (key.clone(), None));
+        removal.into_iter().chain([(key, self.value)])
+    }
+}
