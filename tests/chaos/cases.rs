@@ -37,7 +37,7 @@ impl Sign {
     }
 }
 
-pub(crate) const CASES: [Case; 17] = [
+pub(crate) const CASES: [Case; 18] = [
     case(
         "ack-before-sync",
         &["unsynced-majority"],
@@ -54,6 +54,12 @@ pub(crate) const CASES: [Case; 17] = [
     case(
         "read-without-quorum",
         &["partition-leader-minority"],
+        &["register", "hot-handle", "batch"],
+        &[Of(Stale)],
+    ),
+    case(
+        "answer-ahead",
+        &["late-answers"],
         &["register", "hot-handle", "batch"],
         &[Of(Stale)],
     ),

@@ -44,7 +44,11 @@ const KINDS: [Kind; 24] = [
         &["partition-leader-minority", "partition-leader-majority"],
         "cut by a proxy of our own, not by the kernel",
     ),
-    kind("partitions one way", &["leader-deaf", "leader-mute"], ""),
+    kind(
+        "partitions one way",
+        &["leader-deaf", "leader-mute", "late-answers"],
+        "the last: what a leader is sent is held, then what it sends, too, and let through once another one leads",
+    ),
     kind("a bridge between two halves", &["bridge"], ""),
     kind("clients cut off from the leader", &["client-cut"], ""),
     kind(

@@ -24,7 +24,7 @@ const SHORT: [(u64, u64, &str); 6] = [
 ];
 
 /// Runs that failed once. They stay in the short part.
-const PAST: [(u64, u64, &str); 3] = [
+const PAST: [(u64, u64, &str); 4] = [
     // Unmounting a disk waited for whoever held a copy of the mounts.
     (
         101,
@@ -37,6 +37,8 @@ const PAST: [(u64, u64, &str); 3] = [
         3,
         "disk-full-all,install-switch-killed,no-open-files,flipped-rows",
     ),
+    // A leader that had stood still took answers from before for a quorum's word, and read the past.
+    (3, 3, "late-answers,freeze-leader"),
     // A snapshot failed for bytes that a file's length promised, and the node stopped.
     (
         31,

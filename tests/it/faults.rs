@@ -51,6 +51,7 @@ struck_and_healed! {
     a_cluster_starts_without_one_node_and_goes_on_without_another: "cold-start-one-missing";
     a_wiped_node_comes_back_under_a_new_id: "wiped-volume";
     a_leader_in_the_minority_is_replaced_and_comes_back: "partition-leader-minority";
+    answers_that_come_late_depose_a_leader: "late-answers";
     a_leader_that_hears_nobody_is_replaced_or_served: "leader-deaf";
     a_bridge_is_crossed: "bridge";
     clients_that_are_cut_off_are_let_in_again: "client-cut";

@@ -10,7 +10,11 @@ use anyhow::Result;
 use helve_machine::planted::Plant;
 use helve_proto::v1::{GetRequest, HandleStatus, MintRequest};
 use helve_tests::{
-    caller::new_identity, cluster::Cluster, digest::agree, ledger::Ledger, promise,
+    caller::new_identity,
+    cluster::{Cluster, Equipment},
+    digest::agree,
+    ledger::Ledger,
+    promise,
     promise::is_broken,
 };
 
@@ -18,10 +22,17 @@ use super::{
     durable::check_syncs,
     lifetimes::check_expiry,
     nodes,
-    reads::{check_a_leader_alone_is_silent, check_a_minority_is_silent},
+    reads::{
+        check_a_leader_alone_is_silent, check_a_minority_is_silent,
+        check_late_answers_prove_nothing,
+    },
     replay::check_retries,
     revisions::check_updates,
 };
+
+/// A deposed leader that hears of the other one before it hears all late answers is harmless, whatever it takes them for: about two of
+/// three are.
+const LATE_ANSWERS_MAX: usize = 40;
 
 /// What the compiler says of the planted bugs, with or without the assertions that a release does without.
 fn compiled(debug_assertions: &str) -> Result<String> {
@@ -123,6 +134,17 @@ async fn a_leader_that_asks_no_quorum_before_a_read_is_found() -> Result<()> {
     assert_found(
         "read-without-quorum",
         check_a_leader_alone_is_silent(&cluster).await,
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_takes_an_answer_for_more_than_it_answers_is_found() -> Result<()> {
+    let setup = nodes(3).with("HELVE_PLANTED", "answer-ahead");
+    let mut cluster = setup.on(Equipment::Network).start().await?;
+    assert_found(
+        "answer-ahead",
+        check_late_answers_prove_nothing(&mut cluster, LATE_ANSWERS_MAX).await,
     );
     Ok(())
 }

@@ -1,17 +1,38 @@
 //! Any node takes writes, and any other reads them at once.
 
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
 use anyhow::Result;
+use futures::future::try_join_all;
 use helve_proto::{
     Reason,
     v1::{RetrieveRequest, StoreRequest},
 };
-use helve_tests::{caller::reason, cluster::Cluster, promise, promise::Broken};
+use helve_tests::{
+    caller::{Caller, reason},
+    cluster::{Cluster, Equipment},
+    fault::{Fault as _, late_answers::LateAnswers},
+    promise,
+    promise::Broken,
+};
+use rand::{SeedableRng as _, rngs::SmallRng};
+use tokio::time::timeout;
 use tonic::Code;
 
 use super::nodes;
 
 /// Rounds of a write and the reads after it: a node that reads without asking the leader lags behind in nearly each.
 const ROUNDS: u64 = 50;
+
+/// Leaders that are deposed.
+const STRIKES: usize = 5;
+
+/// Callers that read from each node meanwhile, and for how long each waits.
+const READERS: usize = 4;
+const READ_LIMIT: Duration = Duration::from_millis(700);
 
 /// Writes through each node in turn, and reads each write from every node as soon as it is acknowledged.
 pub(crate) async fn check_reads_after_writes(cluster: &Cluster) -> Result<()> {
@@ -118,6 +139,78 @@ async fn a_leader_without_a_majority_answers_unavailable_and_guesses_nothing() -
     let cluster = nodes(3).start().await?;
     check_a_leader_alone_is_silent(&cluster).await?;
     check_reads_after_writes(&healed(cluster).await?).await
+}
+
+/// Writes numbers that rise to a key of this caller's own until the end, and notes which was acknowledged last.
+async fn count_up(caller: Caller, key: String, acknowledged: &AtomicU64) -> Result<()> {
+    for number in 1_u64.. {
+        let request = StoreRequest {
+            key: key.clone(),
+            value: number.to_string().into(),
+            ..StoreRequest::default()
+        };
+        // What became of it is not known: the next number is higher all the same.
+        if caller.store(request).await.is_ok() {
+            acknowledged.store(number, Ordering::Release);
+        }
+    }
+    Ok(())
+}
+
+/// Reads all keys until the end: none may be behind what was acknowledged before the read began.
+async fn read_on(caller: Caller, counts: &[(String, AtomicU64)]) -> Result<()> {
+    for (key, acknowledged) in counts.iter().cycle() {
+        let floor = acknowledged.load(Ordering::Acquire);
+        let request = RetrieveRequest {
+            key: key.clone(),
+            ..RetrieveRequest::default()
+        };
+        // One that began before a leader was deposed may see what was there then: there must be some that begin later.
+        let Ok(Ok(reply)) = timeout(READ_LIMIT, caller.retrieve(request)).await else {
+            continue;
+        };
+        let value = reply.record.unwrap_or_default().value;
+        let read: u64 = match &value[..] {
+            [] => 0,
+            digits => std::str::from_utf8(digits)?.parse()?,
+        };
+        promise!(read >= floor, "{key} was {floor}, and is read as {read}");
+    }
+    Ok(())
+}
+
+/// Lets leaders be deposed while answers to what they sent before are on the way: what comes then must not pass for a quorum's word.
+pub(crate) async fn check_late_answers_prove_nothing(
+    cluster: &mut Cluster,
+    strikes: usize,
+) -> Result<()> {
+    let callers: Vec<_> = cluster.seats().iter().map(|&s| cluster.caller(s)).collect();
+    let keys = (1..=callers.len()).map(|number| (format!("count-{number}"), AtomicU64::new(0)));
+    let counts: Vec<_> = keys.collect();
+    let written = callers.iter().zip(&counts);
+    let writers =
+        written.map(|(caller, (key, count))| count_up(caller.clone(), key.clone(), count));
+    let read = callers.iter().flat_map(|caller| [caller; READERS]);
+    let readers = read.map(|caller| read_on(caller.clone(), &counts));
+    let mut rng = SmallRng::seed_from_u64(1);
+    let striking = async {
+        for _ in 0..strikes {
+            println!("{}", LateAnswers.strike(cluster, &mut rng).await?);
+        }
+        Ok(())
+    };
+    tokio::select! {
+        struck = striking => struck,
+        written = try_join_all(writers) => written.map(drop),
+        read = try_join_all(readers) => read.map(drop),
+    }
+}
+
+#[tokio::test]
+async fn answers_that_come_once_another_leads_prove_nothing() -> Result<()> {
+    let mut cluster = nodes(3).on(Equipment::Network).start().await?;
+    check_late_answers_prove_nothing(&mut cluster, STRIKES).await?;
+    check_reads_after_writes(&cluster).await
 }
 
 async fn healed(mut cluster: Cluster) -> Result<Cluster> {

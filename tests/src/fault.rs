@@ -4,7 +4,7 @@
 //! really happened, and mends all that it broke. What it breaks things with is in files of its own, each tested by itself.
 //!
 //! - processes: [`kill`], [`freeze`], [`restart`], [`wipe`], [`transfer`];
-//! - the [`network`]: [`partition`], [`weak_links`];
+//! - the [`network`]: [`partition`], [`weak_links`], [`late_answers`];
 //! - the [`disk`]: [`power`], [`bad_disk`], [`damage`];
 //! - the [`clock`]; what a process may run out of: [`scarce`];
 //! - [`members`] that come and go, versions that are mixed in an [`upgrade`];
@@ -20,6 +20,7 @@ pub mod damage;
 pub mod disk;
 pub mod freeze;
 pub mod kill;
+pub mod late_answers;
 pub mod members;
 pub mod network;
 pub mod nudge;
@@ -202,6 +203,7 @@ pub fn all() -> Vec<Box<dyn Fault>> {
     all.extend(restart::all());
     all.extend(partition::all());
     all.extend(weak_links::all());
+    all.push(Box::new(late_answers::LateAnswers));
     all.extend(power::all());
     all.extend(bad_disk::all());
     all.extend(damage::all());

@@ -74,6 +74,8 @@ plants! {
     UsageOff = 17 => "usage-off",
     /// Values of any size are taken.
     NoLimit = 18 => "no-limit",
+    /// A peer's answer to entries counts for requests that were sent after the one that it answers.
+    AnswerAhead = 19 => "answer-ahead",
 }
 
 /// No bug has this name.

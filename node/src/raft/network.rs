@@ -1,5 +1,7 @@
 //! Consensus messages to peers: replication, heartbeats and snapshots each on a channel of their own.
 
+mod answers;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, future::ready, stream};
@@ -191,7 +193,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
 
     fn stream_append<'s, S>(
         &'s mut self,
-        mut input: S,
+        input: S,
         option: RPCOption,
     ) -> BoxFuture<'s, Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, Error>>, Error>>
     where
@@ -201,6 +203,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             return stream_append_sequential(self, input, option);
         }
         Box::pin(async move {
+            let (mut input, ledger) = answers::paired(input);
             // The pause behind a failure is in the stream. A connection that is refused asks for no request, so without this wait
             // the next one would be tried at once, for as long as the peer is away.
             let Some(first) = input.next().await else {
@@ -219,7 +222,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
                 let reply = peer.answered(reply)?;
                 codec::stream_reply_from_proto(reply).map_err(|e| malformed(&e))
             });
-            Ok(Box::pin(replies) as BoxStream<'s, _>)
+            Ok(Box::pin(ledger.settle(replies)) as BoxStream<'s, _>)
         })
     }
 
