@@ -290,7 +290,7 @@ fn an_outcome_that_came_and_went_before_a_flush_leaves_nothing_in_files() {
 
 #[test]
 fn an_outcome_that_was_put_anew_and_deleted_does_not_come_back() {
-    for together in [false, true] {
+    for (together, apart) in [(false, false), (false, true), (true, false), (true, true)] {
         let directory = tempfile::tempdir().unwrap();
         let state = open(&directory);
         write(&state, 1, &[(outcome_key(), Some("first".into()))]);
@@ -308,10 +308,16 @@ fn an_outcome_that_was_put_anew_and_deleted_does_not_come_back() {
         }
         let kept = || state.read(|view| view.get(&outcome_key())).unwrap();
         assert_eq!(kept(), Some("second".into()));
-        state.sync().unwrap();
+        if apart {
+            state.sync().unwrap();
+        }
         write(&state, 4, &[(outcome_key(), None)]);
         for _ in 0..2 {
-            assert_eq!(kept(), None, "put anew in one write: {together}");
+            assert_eq!(
+                kept(),
+                None,
+                "put anew in one write: {together}, deleted in another file: {apart}"
+            );
             state.sync().unwrap();
             let generation = state.generation();
             let rows = family(&generation.db, ROWS);
