@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     leader_contact::LeaderContact,
-    limits::TICK_ROWS_MAX,
+    limits::TICK_ROWS_MIN,
     peer_links::PeerLinks,
     propose::{ProposeError, Proposer},
     raft::Consensus,
@@ -296,7 +296,7 @@ impl Reader {
     /// If that cannot be committed within the deadline.
     pub async fn tick(&self, deadline: Instant) -> Result<(), ReadError> {
         let operation = Operation::Tick(Tick {
-            rows_max: TICK_ROWS_MAX,
+            rows_max: TICK_ROWS_MIN,
         });
         self.proposer
             .propose(&own_command(operation), deadline)

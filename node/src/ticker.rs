@@ -1,5 +1,6 @@
 //! Lets time pass through the log: the leader proposes a Tick at the next deadline, and again while due rows remain. It gives way to
-//! callers who write, each of whose commands removes a due row, too. While nothing is due, an idle cluster writes nothing.
+//! callers who write: beside them it removes a row for so many commands of theirs, which themselves remove only what has been due for
+//! long. While nothing is due, an idle cluster writes nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +8,10 @@ use helve_proto::command::v1::{Tick, command::Operation, outcome::Outcome as Kin
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    limits::{STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_OVERDUE_MAX, TICK_ROWS_MAX, TICK_SPACING},
+    limits::{
+        STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_ENTRIES_PER_ROW, TICK_OVERDUE_MAX, TICK_ROWS_MAX,
+        TICK_ROWS_MIN, TICK_SPACING,
+    },
     propose::Proposer,
     raft::{
         Consensus,
@@ -20,6 +24,7 @@ use crate::{
 /// Runs until consensus stops.
 pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer) {
     let mut milestones = consensus.milestones();
+    let mut ticked_at = consensus.applied_index();
     loop {
         let Ok(leading) = consensus.wait_leading(|l| l.here).await else {
             return;
@@ -39,7 +44,9 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
         let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
         if wait == Some(Duration::ZERO) {
             let before = consensus.applied_index();
-            let more = tick(&proposer).await;
+            let rows_max = rows_for(before.saturating_sub(ticked_at));
+            ticked_at = before;
+            let more = tick(&proposer, rows_max).await;
             let entries = consensus.applied_index().saturating_sub(before);
             let overdue = Duration::from_millis(stamp_ms.saturating_sub(next.unwrap_or(stamp_ms)));
             if !more || gives_way(entries, overdue) {
@@ -60,11 +67,15 @@ fn gives_way(entries: u64, overdue: Duration) -> bool {
     entries > TICK_ALONE_ENTRIES_MAX && overdue < TICK_OVERDUE_MAX
 }
 
+/// How many rows a Tick removes after callers had so many entries applied.
+fn rows_for(entries: u64) -> u32 {
+    let share = u32::try_from(entries / TICK_ENTRIES_PER_ROW).unwrap_or(TICK_ROWS_MAX);
+    share.clamp(TICK_ROWS_MIN, TICK_ROWS_MAX)
+}
+
 /// Returns whether due rows remain.
-async fn tick(proposer: &Proposer) -> bool {
-    let command = own_command(Operation::Tick(Tick {
-        rows_max: TICK_ROWS_MAX,
-    }));
+async fn tick(proposer: &Proposer, rows_max: u32) -> bool {
+    let command = own_command(Operation::Tick(Tick { rows_max }));
     match proposer
         .propose(&command, Instant::now() + Duration::from_secs(5))
         .await
@@ -98,6 +109,14 @@ pub async fn watch_stamps(consensus: Consensus, reader: Reader) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tick_removes_as_much_as_callers_leave_it_and_neither_too_little_nor_too_much() {
+        assert_eq!(rows_for(0), TICK_ROWS_MIN);
+        let share = u64::from(TICK_ROWS_MIN) + 1;
+        assert_eq!(rows_for(share * TICK_ENTRIES_PER_ROW), TICK_ROWS_MIN + 1);
+        assert_eq!(rows_for(u64::MAX), TICK_ROWS_MAX);
+    }
 
     #[test]
     fn a_tick_gives_way_to_callers_who_write_until_what_is_due_has_waited_too_long() {

@@ -1,20 +1,26 @@
 //! Lifetimes over a change of leader.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use futures::future::{try_join, try_join_all};
 use helve_proto::v1::{
     GetReply, GetRequest, HandleStatus, Lifetime, MintReply, MintRequest, RecordInfo, RenewRequest,
 };
 use helve_tests::{
     caller::lifetime_of,
     cluster::Cluster,
+    ledger::Ledger,
     promise,
     promise::Broken,
     wait::{Look, until},
 };
 
-use super::nodes;
+use super::{nodes, probes};
+
+/// Handles that expire together: many more than are minted between two looks.
+const TOGETHER: usize = 2_000;
+const WRITERS: usize = 8;
 
 async fn mint(cluster: &Cluster, lifetime: Lifetime) -> Result<MintReply> {
     let request = MintRequest {
@@ -199,4 +205,52 @@ async fn an_idle_handle_that_is_renewed_outlives_its_idle_time_under_the_next_le
         }
     })
     .await
+}
+
+/// Records on a node's disk, those included that have expired and are not removed yet.
+async fn records(cluster: &Cluster, seat: u64) -> Result<usize> {
+    let (_, page) = probes::get(cluster.listeners(seat).http, "/metrics").await?;
+    let mut lines = page.lines();
+    let records = lines.find_map(|line| line.strip_prefix(r#"helve_live_rows{group_id="1"} "#));
+    Ok(records.context("the page counts rows")?.parse()?)
+}
+
+/// Waits until a node has no record but the ledger's.
+async fn removed(cluster: &Cluster, seat: u64, ledger: &Ledger) -> Result<()> {
+    until("what has expired to be removed", async || {
+        match records(cluster, seat).await {
+            Ok(records) if records <= ledger.len() + WRITERS => Look::Done(()),
+            Ok(records) => Look::NotYet(format!("{records}, {} of them live", ledger.len())),
+            Err(error) => Look::NotYet(format!("{error:#}")),
+        }
+    })
+    .await
+}
+
+/// What callers write removes nothing that has just expired, and Ticks give way to them: but not for ever.
+#[tokio::test]
+async fn many_handles_that_expire_together_are_removed_while_callers_write() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    let soon = || lifetime_of(Duration::from_secs(1));
+    for _ in 0..TOGETHER / 100 {
+        try_join_all((0..100).map(|_| mint(&cluster, soon()))).await?;
+    }
+    let ledger = Ledger::new("orders");
+    let is_over = Cell::new(false);
+    let callers: Vec<_> = cluster.seats().iter().map(|&s| cluster.caller(s)).collect();
+    let writers = (0..WRITERS).map(async |_| {
+        while !is_over.get() {
+            ledger.mint(&callers).await?;
+        }
+        anyhow::Ok(())
+    });
+    let watched = async {
+        for seat in cluster.seats() {
+            removed(&cluster, seat, &ledger).await?;
+        }
+        is_over.set(true);
+        anyhow::Ok(())
+    };
+    try_join(watched, try_join_all(writers)).await?;
+    ledger.check(&cluster).await
 }

@@ -27,7 +27,7 @@ pub fn records_ahead<'c, V: View>(
     batch: &mut Batch<V>,
 ) -> Result<Vec<Bytes>, Fault> {
     let mut clock_ms = expiry::clock(batch, group_id)?;
-    let mut removed = 0;
+    let (mut removed, mut by_ms) = (0, 0);
     let mut keys = Vec::new();
     for command in commands {
         clock_ms = clock_ms.max(command.proposed_at_ms);
@@ -40,7 +40,15 @@ pub fn records_ahead<'c, V: View>(
             // One that does not fit a key is refused when its turn comes.
             let targets = targets(operation).into_iter().flatten();
             keys.extend(targets.map(|target| space.record(&target)));
-            removed += removed_by(operation);
+            let (rows_max, due_by_ms) = match operation {
+                Operation::Tick(tick) => (tick.rows_max.min(TICK_ROWS_MAX), clock_ms),
+                _ => {
+                    let beside_ms = expiry::swept_beside(batch, group_id, clock_ms)?;
+                    (SWEEP_ROWS, beside_ms)
+                }
+            };
+            removed += rows_max as usize;
+            by_ms = by_ms.max(due_by_ms);
         }
     }
     keys.truncate(ROWS_AHEAD_MAX);
@@ -48,17 +56,10 @@ pub fn records_ahead<'c, V: View>(
     keys.extend(expiry::due_records(
         batch,
         group_id,
-        clock_ms,
+        by_ms,
         left.min(removed),
     )?);
     Ok(keys)
-}
-
-fn removed_by(operation: &Operation) -> usize {
-    match operation {
-        Operation::Tick(tick) => tick.rows_max.min(TICK_ROWS_MAX) as usize,
-        _ => SWEEP_ROWS as usize,
-    }
 }
 
 /// None of a mint: it names no record that is there.

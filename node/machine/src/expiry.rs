@@ -13,8 +13,8 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::{Due, DueRow, Group, Kind, Space, Target},
-    lifetime,
-    limits::TICK_ROWS_MAX,
+    level, lifetime,
+    limits::{SWEEP_OVERDUE_MS, TICK_ROWS_MAX},
     planted::{self, Plant},
     record::{self, Stored},
     replay, row, tombstone,
@@ -69,8 +69,8 @@ pub(crate) fn advance<V: View>(
 }
 
 pub(crate) fn tick<V: View>(call: &mut Call<'_, V>, tick: Tick) -> Result<Ticked, Fault> {
-    let removed_rows = sweep(call, tick.rows_max.min(TICK_ROWS_MAX))?;
-    let more = !due_rows(call, 1)?.is_empty();
+    let removed_rows = sweep(call, call.clock_ms, tick.rows_max.min(TICK_ROWS_MAX))?;
+    let more = !due_rows(call, call.clock_ms, 1)?.is_empty();
     Ok(Ticked { removed_rows, more })
 }
 
@@ -95,11 +95,32 @@ pub(crate) fn touch<V: View>(call: &mut Call<'_, V>, touch: &Touch) -> Result<To
     Ok(Touched {})
 }
 
-/// Removes due rows, the earliest first, at most `rows_max`; says how many.
-pub(crate) fn sweep<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<u32, Fault> {
+/// By when a row must have been due for a command to remove it beside what the command is for, a Tick aside.
+pub(crate) fn swept_beside<V: View>(
+    batch: &mut Batch<V>,
+    group_id: u32,
+    clock_ms: u64,
+) -> Result<u64, Fault> {
+    let is_any_due = batch.deadlines_from(Group(group_id))? <= clock_ms;
+    let is_left_to_ticks =
+        is_any_due && level::feature_level(batch, group_id)? >= level::LEFT_TO_TICKS;
+    let long_ms = if is_left_to_ticks {
+        SWEEP_OVERDUE_MS
+    } else {
+        0
+    };
+    Ok(clock_ms.saturating_sub(long_ms))
+}
+
+/// Removes rows that were due by this time, the earliest first, at most `rows_max`; says how many.
+pub(crate) fn sweep<V: View>(
+    call: &mut Call<'_, V>,
+    by_ms: u64,
+    rows_max: u32,
+) -> Result<u32, Fault> {
     let mut removed = 0;
     while removed < rows_max {
-        let due = due_rows(call, (rows_max - removed).min(SWEEP_CHUNK))?;
+        let due = due_rows(call, by_ms, (rows_max - removed).min(SWEEP_CHUNK))?;
         if due.is_empty() {
             break;
         }
@@ -113,11 +134,15 @@ pub(crate) fn sweep<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<u3
     Ok(removed)
 }
 
-/// The earliest rows that are due, at most `rows_max`.
-fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow>, Fault> {
+/// The earliest rows that were due by this time, at most `rows_max`.
+fn due_rows<V: View>(
+    call: &mut Call<'_, V>,
+    by_ms: u64,
+    rows_max: u32,
+) -> Result<Vec<DueRow>, Fault> {
     let group = call.space.group();
     let from_ms = call.batch.deadlines_from(group)?;
-    if from_ms > call.clock_ms || planted::is(Plant::ServeExpired) {
+    if from_ms > by_ms || planted::is(Plant::ServeExpired) {
         return Ok(Vec::new());
     }
     let keys = call.batch.first_deadlines(group, rows_max as usize)?;
@@ -127,25 +152,25 @@ fn due_rows<V: View>(call: &mut Call<'_, V>, rows_max: u32) -> Result<Vec<DueRow
     }
     let first_ms = due.first().map_or(u64::MAX, |row| row.at_ms);
     call.batch.set_deadlines_from(group, first_ms)?;
-    due.retain(|row| row.at_ms <= call.clock_ms);
+    due.retain(|row| row.at_ms <= by_ms);
     Ok(due)
 }
 
-/// The keys of the records among the earliest rows that are due by this time, of which at most `rows_max` are looked at.
+/// The keys of the records among the earliest rows that were due by this time, of which at most `rows_max` are looked at.
 pub(crate) fn due_records<V: View>(
     batch: &mut Batch<V>,
     group_id: u32,
-    clock_ms: u64,
+    by_ms: u64,
     rows_max: usize,
 ) -> Result<Vec<Bytes>, Fault> {
     let group = Group(group_id);
     let mut records = Vec::new();
-    if batch.deadlines_from(group)? > clock_ms {
+    if batch.deadlines_from(group)? > by_ms {
         return Ok(records);
     }
     for key in batch.first_deadlines(group, rows_max)? {
         let row = group.parse_deadline(&key)?;
-        if row.at_ms > clock_ms {
+        if row.at_ms > by_ms {
             break;
         }
         if let Due::Record(target) = &row.due {

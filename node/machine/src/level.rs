@@ -26,6 +26,8 @@ const ACCESS: u32 = 2;
 pub const SEALING: u32 = 2;
 /// The level that notes which calls of a session may have an outcome: a version that did not would leave gaps in what is noted.
 pub(crate) const NOTED_CALLS: u32 = 3;
+/// The level at which other commands than Ticks remove only what has been due for long.
+pub(crate) const LEFT_TO_TICKS: u32 = 4;
 
 /// What an upgrade is tried with, in builds for that.
 const PROBE: u32 = FEATURE_LEVEL + 1;

@@ -123,7 +123,8 @@ fn apply_as<V: View>(
         Err(stop) => (Slot::Nowhere, or_refused(&call, Err(stop))?),
     };
     if !matches!(command.operation, Some(Operation::Tick(_))) {
-        expiry::sweep(&mut call, limits::SWEEP_ROWS)?;
+        let by_ms = expiry::swept_beside(call.batch, context.group_id, clock_ms)?;
+        expiry::sweep(&mut call, by_ms, limits::SWEEP_ROWS)?;
     }
     replay::keep(&mut call, &slot, &command.fingerprint, outcome)
 }

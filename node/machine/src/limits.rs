@@ -2,7 +2,7 @@
 //! level.
 
 /// The newest feature level that this version supports; see [`crate::level`].
-pub const FEATURE_LEVEL: u32 = 3;
+pub const FEATURE_LEVEL: u32 = 4;
 
 /// Bytes of a tenant's, store's or id prefix's name, of `[a-z0-9_-]`.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -73,8 +73,12 @@ pub const TOKEN_KEY_PREFIX_BYTES_MAX: usize = 256;
 /// How long a revoked token stays listed, and its secret refused, in milliseconds of replicated time.
 pub const REVOKED_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Due rows that every mutation removes on the way: each costs about as much as the mutation, and its caller waits for them.
+/// Rows that a mutation removes on the way of those due for [`SWEEP_OVERDUE_MS`]: each costs about as much as the mutation, and its
+/// caller waits for them.
 pub const SWEEP_ROWS: u32 = 1;
+/// How long what is due is left to Ticks alone, in milliseconds of replicated time: a million rows that become due at once take them
+/// minutes beside callers. Left for longer, the rows of who writes many short-lived ones would fill the disk.
+pub const SWEEP_OVERDUE_MS: u64 = 10 * 60 * 1000;
 /// Due rows that one Tick removes at most.
 pub const TICK_ROWS_MAX: u32 = 1024;
 

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn make_room<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
     let quotas = call.batch.quotas(call.space)?;
     if quotas.rows > 0 || quotas.bytes > 0 {
-        expiry::sweep(call, TICK_ROWS_MAX)?;
+        expiry::sweep(call, call.clock_ms, TICK_ROWS_MAX)?;
     }
     Ok(())
 }
