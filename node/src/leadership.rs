@@ -169,6 +169,7 @@ impl Leadership {
         let readiness = self.readiness(&overview);
         let warning = self.warnings(&overview, &readiness).join("; ");
         let log = self.log.stats();
+        let progress = self.consensus.progress();
         let node = NodeStatus {
             id: identity.node_id(),
             seat: identity.record().seat,
@@ -180,7 +181,7 @@ impl Leadership {
             applied_index: overview.applied,
             snapshot_index: overview.snapshot,
             purged_index: overview.purged,
-            clock_ms: self.consensus.progress().clock_ms,
+            clock_ms: progress.clock_ms,
             disk_used_bytes: self.disk.used_bytes(),
             disk_free_bytes: self.disk.free_bytes(),
             ready: readiness.is_ok(),
@@ -196,6 +197,7 @@ impl Leadership {
             wall_off_ms: self.stamper.wall_off_ms(),
             clock_jump_ms: self.stamper.jump_ms(),
             certificate_expires_ms: self.certificates.first_expiry_ms(),
+            removal_lag_ms: progress.removal_lag_ms(),
             // How values are sealed is for who knows the keys to say.
             ..NodeStatus::default()
         };

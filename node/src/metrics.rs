@@ -249,6 +249,7 @@ fn status_registry(status: &StatusReply, tenants: &[TenantInfo]) -> Registry {
     )];
     let group = registry.sub_registry_with_labels(labels.into_iter());
     register_raft(group, &node);
+    register_time(group, &node);
     sealing::register(group, &node);
     let used = || tenants.iter().filter_map(|tenant| tenant.usage);
     gauge(
@@ -266,6 +267,21 @@ fn status_registry(status: &StatusReply, tenants: &[TenantInfo]) -> Registry {
     register_usage(group, tenants);
     register_lags(group, &status.members);
     registry
+}
+
+fn register_time(group: &mut Registry, node: &NodeStatus) {
+    gauge(
+        group,
+        "clock_milliseconds",
+        "The replicated clock since the Unix epoch",
+        node.clock_ms,
+    );
+    gauge(
+        group,
+        "removal_lag_milliseconds",
+        "How long the first expired row has waited for its removal, 0 if none does",
+        node.removal_lag_ms,
+    );
 }
 
 const ROLES: &str =
@@ -311,11 +327,6 @@ fn register_raft(group: &mut Registry, node: &NodeStatus) {
             "purged_index",
             "The last entry purged from the log",
             node.purged_index,
-        ),
-        (
-            "clock_milliseconds",
-            "The replicated clock since the Unix epoch",
-            node.clock_ms,
         ),
     ];
     for (name, help, value) in gauges {

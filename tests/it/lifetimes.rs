@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use futures::future::{try_join, try_join_all};
 use helve_proto::v1::{
     GetReply, GetRequest, HandleStatus, Lifetime, MintReply, MintRequest, RecordInfo, RenewRequest,
@@ -16,10 +16,11 @@ use helve_tests::{
     wait::{Look, until},
 };
 
-use super::{nodes, probes};
+use super::nodes;
 
-/// Handles that expire together: many more than are minted between two looks.
+/// Handles that expire together.
 const TOGETHER: usize = 2_000;
+const AT_ONCE: usize = 100;
 const WRITERS: usize = 8;
 
 async fn mint(cluster: &Cluster, lifetime: Lifetime) -> Result<MintReply> {
@@ -207,22 +208,20 @@ async fn an_idle_handle_that_is_renewed_outlives_its_idle_time_under_the_next_le
     .await
 }
 
-/// Records on a node's disk, those included that have expired and are not removed yet.
-async fn records(cluster: &Cluster, seat: u64) -> Result<usize> {
-    let (_, page) = probes::get(cluster.listeners(seat).http, "/metrics").await?;
-    let mut lines = page.lines();
-    let records = lines.find_map(|line| line.strip_prefix(r#"helve_live_rows{group_id="1"} "#));
-    Ok(records.context("the page counts rows")?.parse()?)
-}
-
-/// Waits until a node has no record but the ledger's.
-async fn removed(cluster: &Cluster, seat: u64, ledger: &Ledger) -> Result<()> {
+/// Waits until a node has removed what expired by then.
+async fn removed(cluster: &Cluster, seat: u64, deadline_ms: u64) -> Result<()> {
     until("what has expired to be removed", async || {
-        match records(cluster, seat).await {
-            Ok(records) if records <= ledger.len() + WRITERS => Look::Done(()),
-            Ok(records) => Look::NotYet(format!("{records}, {} of them live", ledger.len())),
-            Err(error) => Look::NotYet(format!("{error:#}")),
+        let node = match cluster.status(seat).await {
+            Ok(status) => status.node.unwrap_or_default(),
+            Err(error) => return Look::NotYet(format!("{error:#}")),
+        };
+        if node.clock_ms >= deadline_ms && node.removal_lag_ms == 0 {
+            return Look::Done(());
         }
+        Look::NotYet(format!(
+            "{} of {deadline_ms}, {}",
+            node.clock_ms, node.removal_lag_ms
+        ))
     })
     .await
 }
@@ -232,8 +231,12 @@ async fn removed(cluster: &Cluster, seat: u64, ledger: &Ledger) -> Result<()> {
 async fn many_handles_that_expire_together_are_removed_while_callers_write() -> Result<()> {
     let cluster = nodes(3).start().await?;
     let soon = || lifetime_of(Duration::from_secs(1));
-    for _ in 0..TOGETHER / 100 {
-        try_join_all((0..100).map(|_| mint(&cluster, soon()))).await?;
+    let mut deadline_ms = 0;
+    for _ in 0..TOGETHER / AT_ONCE {
+        let minted = try_join_all((0..AT_ONCE).map(|_| mint(&cluster, soon()))).await?;
+        let infos = minted.into_iter().filter_map(|reply| reply.info);
+        let deadlines = infos.filter_map(|info| info.expires_at_ms);
+        deadline_ms = deadlines.fold(deadline_ms, u64::max);
     }
     let ledger = Ledger::new("orders");
     let is_over = Cell::new(false);
@@ -246,7 +249,7 @@ async fn many_handles_that_expire_together_are_removed_while_callers_write() -> 
     });
     let watched = async {
         for seat in cluster.seats() {
-            removed(&cluster, seat, &ledger).await?;
+            removed(&cluster, seat, deadline_ms).await?;
         }
         is_over.set(true);
         anyhow::Ok(())

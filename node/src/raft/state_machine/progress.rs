@@ -23,6 +23,14 @@ pub struct Progress {
     pub milestones: Milestones,
 }
 
+impl Progress {
+    /// How long, in milliseconds of replicated time, the first row that has expired and is not removed yet has been so.
+    pub(crate) fn removal_lag_ms(&self) -> u64 {
+        let next_ms = self.milestones.next_deadline_ms;
+        next_ms.map_or(0, |due_ms| self.clock_ms.saturating_sub(due_ms))
+    }
+}
+
 /// What few batches change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Milestones {
@@ -87,6 +95,19 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_due_waits_for_its_removal_from_its_deadline_on() {
+        let mut progress = Progress {
+            clock_ms: 7,
+            ..Progress::default()
+        };
+        assert_eq!(progress.removal_lag_ms(), 0);
+        progress.milestones.next_deadline_ms = Some(5);
+        assert_eq!(progress.removal_lag_ms(), 2);
+        progress.milestones.next_deadline_ms = Some(8);
+        assert_eq!(progress.removal_lag_ms(), 0);
+    }
 
     #[test]
     fn whoever_waits_for_a_turn_of_events_is_not_told_of_every_batch() {
