@@ -1,7 +1,7 @@
 //! Planted bugs must be noticed: a story that holds without a bug must fail with it.
 
 use helve_machine::{
-    limits::VALUE_BYTES_MAX,
+    limits::{FEATURE_LEVEL, VALUE_BYTES_MAX},
     planted::{Plant, choose, clear, executions, learn_next_level},
 };
 
@@ -65,7 +65,10 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
 #[test]
 fn what_the_next_level_adds_takes_effect_only_once_the_level_is_raised() {
     learn_next_level();
-    let story = "probe -> feature_level\nraise 4 -> level 4\nprobe -> probed 1\nraise 1 -> level 4\nprobe -> probed 2";
+    let next = FEATURE_LEVEL + 1;
+    let story = format!(
+        "probe -> feature_level\nraise {next} -> level {next}\nprobe -> probed 1\nraise 1 -> level {next}\nprobe -> probed 2"
+    );
     let mut teller = Story::new(Sweep::Late);
     story.lines().for_each(|line| teller.line(line, "upgrade"));
     teller.audit("upgrade");
