@@ -91,7 +91,7 @@ pub const TICK_ROWS_MIN: u32 = 32;
 pub const TICK_ROWS_MAX: u32 = 256;
 
 /// Callers' entries for which a Tick removes a row. A row costs about as much as an entry: in a storm of deadlines this leaves callers
-/// three quarters of the speed, on a slow machine and on a quick one, and the storm passes all the same.
+/// two thirds of their speed or more, on a slow machine and on a quick one, and the storm passes all the same.
 pub const TICK_ENTRIES_PER_ROW: u64 = 3;
 
 /// Entries that are applied while a Tick is under way, itself among them, up to which the next follows at once: if there are more,
