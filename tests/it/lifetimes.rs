@@ -1,16 +1,14 @@
 //! Lifetimes over a change of leader.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use futures::future::{try_join, try_join_all};
+use anyhow::Result;
 use helve_proto::v1::{
     GetReply, GetRequest, HandleStatus, Lifetime, MintReply, MintRequest, RecordInfo, RenewRequest,
 };
 use helve_tests::{
     caller::lifetime_of,
     cluster::Cluster,
-    ledger::Ledger,
     promise,
     promise::Broken,
     wait::{Look, until},
@@ -18,14 +16,7 @@ use helve_tests::{
 
 use super::nodes;
 
-/// Handles that expire together.
-const TOGETHER: usize = 2_000;
-const AT_ONCE: usize = 100;
-/// Callers mint so many meanwhile, at most, for each that is removed: Ticks keep up with them.
-const MINTS_PER_REMOVAL: usize = 4;
-const WRITERS: usize = 8;
-
-async fn mint(cluster: &Cluster, lifetime: Lifetime) -> Result<MintReply> {
+pub(crate) async fn mint(cluster: &Cluster, lifetime: Lifetime) -> Result<MintReply> {
     let request = MintRequest {
         store: "carts".to_owned(),
         lifetime: Some(lifetime),
@@ -208,59 +199,4 @@ async fn an_idle_handle_that_is_renewed_outlives_its_idle_time_under_the_next_le
         }
     })
     .await
-}
-
-/// Waits until a node's time is past a deadline, and nothing has been expired there for longer than that.
-async fn removed(cluster: &Cluster, seat: u64, deadline_ms: u64, lag_ms_max: u64) -> Result<()> {
-    until("what has expired to be removed", async || {
-        let node = match cluster.status(seat).await {
-            Ok(status) => status.node.unwrap_or_default(),
-            Err(error) => return Look::NotYet(format!("{error:#}")),
-        };
-        let (clock_ms, lag_ms) = (node.clock_ms, node.removal_lag_ms);
-        if clock_ms >= deadline_ms && lag_ms <= lag_ms_max {
-            return Look::Done(());
-        }
-        Look::NotYet(format!("{clock_ms} of {deadline_ms}, {lag_ms} late"))
-    })
-    .await
-}
-
-/// What callers write removes nothing that has just expired, and Ticks give way to them: but they keep up.
-#[tokio::test]
-async fn many_handles_that_expire_together_are_removed_while_callers_write() -> Result<()> {
-    let cluster = nodes(3).start().await?;
-    let soon = || lifetime_of(Duration::from_secs(1));
-    let mut deadline_ms = 0;
-    for _ in 0..TOGETHER / AT_ONCE {
-        let minted = try_join_all((0..AT_ONCE).map(|_| mint(&cluster, soon()))).await?;
-        let infos = minted.into_iter().filter_map(|reply| reply.info);
-        let deadlines = infos.filter_map(|info| info.expires_at_ms);
-        deadline_ms = deadlines.fold(deadline_ms, u64::max);
-    }
-    let ledger = Ledger::new("orders");
-    let is_over = Cell::new(false);
-    let callers: Vec<_> = cluster.seats().iter().map(|&s| cluster.caller(s)).collect();
-    let writers = (0..WRITERS).map(async |_| {
-        while !is_over.get() {
-            ledger.mint(&callers).await?;
-        }
-        anyhow::Ok(())
-    });
-    let watched = async {
-        removed(&cluster, 1, deadline_ms, u64::MAX).await?;
-        let before = ledger.len();
-        for seat in cluster.seats() {
-            removed(&cluster, seat, deadline_ms, 0).await?;
-        }
-        is_over.set(true);
-        let minted = ledger.len() - before;
-        ensure!(
-            minted <= TOGETHER * MINTS_PER_REMOVAL,
-            "{minted} mints until {TOGETHER} handles were removed beside them"
-        );
-        anyhow::Ok(())
-    };
-    try_join(watched, try_join_all(writers)).await?;
-    ledger.check(&cluster).await
 }

@@ -31,6 +31,7 @@ mod peer_port;
 mod planted;
 mod probes;
 mod reads;
+mod removal;
 mod replay;
 mod request_state;
 mod restart;

@@ -28,7 +28,7 @@ fn set_level(node: &mut Process, level: u32) {
 }
 
 /// Waits until every running node says what is wanted.
-async fn every_node_says(
+pub(crate) async fn every_node_says(
     cluster: &Cluster,
     what: &str,
     says: impl Fn(&StatusReply) -> bool,

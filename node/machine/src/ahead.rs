@@ -42,10 +42,10 @@ pub fn records_ahead<'c, V: View>(
             keys.extend(targets.map(|target| space.record(&target)));
             let (rows_max, due_by_ms) = match operation {
                 Operation::Tick(tick) => (tick.rows_max.min(TICK_ROWS_MAX), clock_ms),
-                _ => {
-                    let beside_ms = expiry::swept_beside(batch, group_id, clock_ms)?;
-                    (SWEEP_ROWS, beside_ms)
-                }
+                _ => match expiry::swept_beside(batch, group_id, clock_ms)? {
+                    Some(beside_ms) => (SWEEP_ROWS, beside_ms),
+                    None => (0, 0),
+                },
             };
             removed += rows_max as usize;
             by_ms = by_ms.max(due_by_ms);

@@ -95,21 +95,24 @@ pub(crate) fn touch<V: View>(call: &mut Call<'_, V>, touch: &Touch) -> Result<To
     Ok(Touched {})
 }
 
-/// By when a row must have been due for a command to remove it beside what the command is for, a Tick aside.
+/// By when a row must have been due for a command to remove it beside what the command is for, a Tick aside; `None` if no row was.
 pub(crate) fn swept_beside<V: View>(
     batch: &mut Batch<V>,
     group_id: u32,
     clock_ms: u64,
-) -> Result<u64, Fault> {
-    let is_any_due = batch.deadlines_from(Group(group_id))? <= clock_ms;
-    let is_left_to_ticks =
-        is_any_due && level::feature_level(batch, group_id)? >= level::LEFT_TO_TICKS;
+) -> Result<Option<u64>, Fault> {
+    let from_ms = batch.deadlines_from(Group(group_id))?;
+    if from_ms > clock_ms {
+        return Ok(None);
+    }
+    let is_left_to_ticks = level::feature_level(batch, group_id)? >= level::LEFT_TO_TICKS;
     let long_ms = if is_left_to_ticks {
         SWEEP_OVERDUE_MS
     } else {
         0
     };
-    Ok(clock_ms.saturating_sub(long_ms))
+    let by_ms = clock_ms.saturating_sub(long_ms);
+    Ok((from_ms <= by_ms).then_some(by_ms))
 }
 
 /// Removes rows that were due by this time, the earliest first, at most `rows_max`; says how many.

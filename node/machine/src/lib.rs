@@ -122,8 +122,9 @@ fn apply_as<V: View>(
         Ok(Admission::Answer(outcome)) => (Slot::Nowhere, outcome),
         Err(stop) => (Slot::Nowhere, or_refused(&call, Err(stop))?),
     };
-    if !matches!(command.operation, Some(Operation::Tick(_))) {
-        let by_ms = expiry::swept_beside(call.batch, context.group_id, clock_ms)?;
+    if !matches!(command.operation, Some(Operation::Tick(_)))
+        && let Some(by_ms) = expiry::swept_beside(call.batch, context.group_id, clock_ms)?
+    {
         expiry::sweep(&mut call, by_ms, limits::SWEEP_ROWS)?;
     }
     replay::keep(&mut call, &slot, &command.fingerprint, outcome)

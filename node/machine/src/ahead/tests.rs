@@ -317,6 +317,11 @@ fn records_that_are_due_are_told_for_as_many_as_are_removed() {
     }
     let early = command(late_ms - 1, 100, Operation::Tick(Tick { rows_max: 100 }));
     assert_eq!(rows().apply(&[early]).0, Vec::<Bytes>::new());
+    let [one, other] = [100, 101].map(|number| command(late_ms, number, mint(1)));
+    let between = command(late_ms, 102, Operation::Tick(Tick { rows_max: 3 }));
+    let (ahead, read) = rows().apply(&[one, between, other]);
+    assert_eq!(read.len(), 3);
+    assert_eq!(ahead.into_iter().collect::<BTreeSet<_>>(), read);
     for (after_ms, count) in [(SWEEP_OVERDUE_MS - 1, 0), (SWEEP_OVERDUE_MS, 3)] {
         let new = [100, 101, 102].map(|number| command(late_ms + after_ms, number, mint(1)));
         let (ahead, read) = rows().apply(&new);
