@@ -3,6 +3,14 @@
 //! Each operation belongs to the level that brought it. The group's own level is a row, raised by a command once every member knows
 //! more, and never lowered. What is above it is refused; what is above the version itself is a fault, so that no replica skips what
 //! another one executes.
+//!
+//! | level | what it brought |
+//! |---|---|
+//! | 1 | handles, keys, transactions, replay sessions, request ids |
+//! | 2 | tokens, tenants and their quotas, sealed values |
+//! | 3 | a session's row notes which of its calls may have an outcome |
+//! | 4 | due rows are left to Ticks until they are long overdue |
+//! | 5 | changes of how commands are applied that add no operation: see [`MENDED`] |
 
 use helve_proto::command::v1::{
     Command, FeatureLevelRaised, NumberRow, Probed, RaiseFeatureLevel, Refusal, command::Operation,
@@ -28,6 +36,9 @@ pub const SEALING: u32 = 2;
 pub(crate) const NOTED_CALLS: u32 = 3;
 /// The level at which other commands than Ticks remove only what has been due for long.
 pub(crate) const LEFT_TO_TICKS: u32 = 4;
+/// The level that mended how commands are applied: bookkeeping, sweeping, time and administrative commands. Entries below it keep
+/// their meaning; every change names this constant where it branches.
+pub const MENDED: u32 = 5;
 
 /// What an upgrade is tried with, in builds for that.
 const PROBE: u32 = FEATURE_LEVEL + 1;

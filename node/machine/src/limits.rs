@@ -2,7 +2,7 @@
 //! level.
 
 /// The newest feature level that this version supports; see [`crate::level`].
-pub const FEATURE_LEVEL: u32 = 4;
+pub const FEATURE_LEVEL: u32 = 5;
 
 /// Bytes of a tenant's, store's or id prefix's name, of `[a-z0-9_-]`.
 pub const NAME_BYTES_MAX: usize = 64;

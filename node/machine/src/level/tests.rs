@@ -225,7 +225,7 @@ fn every_operation_of_this_version_is_within_what_it_supports() {
 
 fn commands() -> impl Strategy<Value = Vec<Command>> {
     let one = prop_oneof![
-        (0_u32..5).prop_map(raise_to),
+        (0..=PROBE).prop_map(raise_to),
         Just(probe_command()),
         Just(command(Operation::Tick(Tick { rows_max: 1 }))),
     ];
