@@ -8,6 +8,7 @@
 //! - [`flow`]: cart flows as an MCP client runs them, the ledger of what it was told, and the verdict on both.
 //! - [`boundary`]: seals the `requestState` that a server gives its clients, and opens what they bring back, or refuses it.
 //! - [`storage`]: rmcp's storage hooks, so that what an SDK keeps in one process is every replica's.
+//! - [`tasks`]: the tasks extension on the cluster, so that a task survives the replica that runs it.
 //! - [`balancer`]: round robin over replicas, for demo, compose and tests.
 
 pub mod balancer;
@@ -24,3 +25,4 @@ pub mod serve;
 pub mod state;
 pub mod stdio;
 pub mod storage;
+pub mod tasks;
