@@ -19,12 +19,13 @@ import codec
 import conformance
 import oauth
 import state
+import tasks
 from checks import Report
 from processes import Cluster, running
 
-SECTIONS = ["cart", "state", "conformance", "codec", "oauth"]
+SECTIONS = ["cart", "state", "conformance", "codec", "oauth", "tasks"]
 # What can be broken on purpose, and which section must notice.
-PLANTS = {"lost-order": "cart", "lost-key": "state", "other-ring": "conformance", "short-guard": "oauth"}
+PLANTS = {"lost-order": "cart", "lost-key": "state", "other-ring": "conformance", "short-guard": "oauth", "tasks-in-memory": "tasks"}
 
 
 def arguments() -> argparse.Namespace:
@@ -55,6 +56,8 @@ async def run(asked: argparse.Namespace, directory: Path) -> Report:
             await codec.run(cluster, directory, report, asked.fixture)
         if "oauth" in sections:
             await oauth.run(cluster, directory, report, asked.agent, asked.plant)
+        if "tasks" in sections:
+            await tasks.run(cluster, directory, report, asked.fixture, asked.plant)
     return report
 
 

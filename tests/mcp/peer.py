@@ -163,7 +163,7 @@ async def post(
         "Mcp-Method": method,
         **headers(subject),
     }
-    if (name := params.get("name", params.get("uri"))) is not None:
+    if (name := params.get("name", params.get("uri", params.get("taskId")))) is not None:
         sent["Mcp-Name"] = name
     sent |= extra or {}
     body = {"jsonrpc": "2.0", "id": next(_ids) if id is None else id, "method": method, "params": params}

@@ -17,11 +17,12 @@ mod input;
 mod prompts;
 mod resources;
 mod server;
+mod tasks;
 mod tools;
 
 use std::{env, io, sync::Arc};
 
-use axum::Router;
+use axum::{Router, middleware::from_fn};
 use helve_client::{
     Client, ClusterBuilder, Error, MemoryBuilder,
     state_codec::{ClusterKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec},
@@ -29,6 +30,7 @@ use helve_client::{
 use helve_mcp::{
     boundary::Boundary,
     serve::{MCP_PATH, serve},
+    tasks::task_filter,
 };
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
@@ -57,8 +59,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = client()?;
     let shutdown = CancellationToken::new();
     let changes = Changes::follow(&client, shutdown.clone());
+    let tasks = tasks::start(&client, shutdown.clone());
     let server = Boundary::new(
-        ConformanceServer::new(changes),
+        ConformanceServer::new(changes, tasks.clone()),
         codec(&client).await?,
         AUDIENCE,
     );
@@ -66,13 +69,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("MCP on http://{}{MCP_PATH}", listener.local_addr()?);
     let serving = serve(listener, router, shutdown.clone());
-    tokio::select! {
-        ended = serving => Ok(ended?),
+    let ended = tokio::select! {
+        ended = serving => ended,
         stopped = stopped() => {
             shutdown.cancel();
-            Ok(stopped?)
+            stopped
         }
-    }
+    };
+    tasks.stopped().await;
+    Ok(ended?)
 }
 
 fn client() -> Result<Client, Error> {
@@ -109,7 +114,9 @@ fn router(server: Boundary<ConformanceServer>, shutdown: &CancellationToken) -> 
         Arc::new(NeverSessionManager::default()),
         config,
     );
-    Router::new().nest_service(MCP_PATH, service)
+    Router::new()
+        .nest_service(MCP_PATH, service)
+        .layer(from_fn(task_filter))
 }
 
 async fn stopped() -> io::Result<()> {

@@ -2,31 +2,40 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use helve_mcp::tasks::Tasks;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-        ServerConfig, SubscriptionFilter, Tool,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+        CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        UpdateTaskParams,
     },
     service::{RequestContext, SubscriptionContext},
 };
 
-use crate::{changes::Changes, prompts, resources, tools};
+use crate::{
+    changes::Changes,
+    prompts, resources,
+    tasks::{self, EVERYBODY},
+    tools,
+};
 
 /// It holds nothing that a request could depend on: each request is served by a clone.
 #[derive(Clone)]
 pub(crate) struct ConformanceServer {
     pub(crate) changes: Changes,
+    pub(crate) tasks: Tasks,
     tools: Arc<Vec<Tool>>,
 }
 
 impl ConformanceServer {
-    pub(crate) fn new(changes: Changes) -> Self {
+    pub(crate) fn new(changes: Changes, tasks: Tasks) -> Self {
         Self {
             changes,
+            tasks,
             tools: Arc::new(tools::catalogue()),
         }
     }
@@ -43,6 +52,7 @@ impl ServerHandler for ConformanceServer {
             .enable_resources()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_tasks()
             .build();
         ServerConfig::new(capabilities).with_server_info(Implementation::new(
             "helve-conformance",
@@ -72,7 +82,42 @@ impl ServerHandler for ConformanceServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if tasks::NAMES.iter().any(|(name, _)| *name == request.name) {
+            return tasks::call(&self.tasks, request, &context).await;
+        }
         tools::call(self, request, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let task = self.tasks.get(&request.task_id, EVERYBODY).await?;
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let UpdateTaskParams {
+            task_id,
+            input_responses,
+            ..
+        } = request;
+        self.tasks
+            .update(&task_id, EVERYBODY, input_responses)
+            .await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.cancel(&request.task_id, EVERYBODY).await
     }
 
     async fn list_prompts(
@@ -136,7 +181,8 @@ impl ServerHandler for ConformanceServer {
     }
 
     async fn listen(&self, subscriber: SubscriptionContext) -> Result<(), ErrorData> {
-        self.changes.tell(&subscriber).await;
+        let changes = self.changes.tell(&subscriber);
+        futures::future::join(changes, self.tasks.tell(&subscriber, EVERYBODY)).await;
         Ok(())
     }
 }

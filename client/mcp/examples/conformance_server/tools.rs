@@ -19,6 +19,7 @@ use crate::{
     content::{PNG, WAV},
     input::needs,
     server::ConformanceServer,
+    tasks,
 };
 
 /// Between two steps of a tool that takes its time.
@@ -67,7 +68,12 @@ pub(crate) fn catalogue() -> Vec<Tool> {
         ),
     ];
     let tool = |(name, description): (&str, &str)| json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
-    let mut tools: Vec<Value> = plain.into_iter().chain(rounds::NAMES).map(tool).collect();
+    let mut tools: Vec<Value> = plain
+        .into_iter()
+        .chain(rounds::NAMES)
+        .chain(tasks::NAMES)
+        .map(tool)
+        .collect();
     tools.push(json!({
         "name": "test_header_param",
         "description": "Answers its argument, which a header repeats.",

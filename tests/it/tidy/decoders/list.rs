@@ -112,6 +112,12 @@ pub(super) const DECODERS: &[Decoder] = &[
     ),
     by(CREDENTIAL, "bearer", CREDENTIAL, MADE_UP_HEADER),
     by(
+        "client/mcp/src/tasks/listen.rs",
+        "task_ids",
+        "client/mcp/src/tasks/listen.rs",
+        "any_bytes_name_at_most_the_bound",
+    ),
+    by(
         "client/mcp/src/state/arguments.rs",
         "read",
         STATE_TOOL,
@@ -203,6 +209,11 @@ pub(super) const DECODERS: &[Decoder] = &[
         "client/src/state_codec/keys.rs",
         "parse",
         "the operator's command line",
+    ),
+    no_client(
+        "client/mcp/src/tasks/context.rs",
+        "checkpoint",
+        "the operation's own",
     ),
     no_client(
         "client/mcp/src/bearer/key_file.rs",
