@@ -198,12 +198,13 @@ impl Leadership {
             clock_jump_ms: self.stamper.jump_ms(),
             certificate_expires_ms: self.certificates.first_expiry_ms(),
             removal_lag_ms: progress.removal_lag_ms(),
+            walls_ahead_ms: self.stamper.walls_ahead_ms(),
             // How values are sealed is for who knows the keys to say.
             ..NodeStatus::default()
         };
         StatusReply {
             node: Some(node),
-            members: members(&overview),
+            members: self.members(&overview),
             cluster_id: identity.cluster_id().as_ref().clone(),
             change: overview.change.clone().unwrap_or_default(),
             joint: overview.joint,
@@ -216,12 +217,11 @@ impl Leadership {
         if readiness.is_ok() && self.disk.is_low() {
             warnings.push("the disk is below its reserve".to_owned());
         }
-        let wall_off_ms = self.stamper.wall_off_ms();
-        if wall_off_ms > 0 {
-            warnings.push(format!(
-                "its wall clock is {wall_off_ms} ms from the cluster's time, and is not followed: set it right"
-            ));
-        }
+        warnings.extend(clock_warning(
+            self.stamper.wall_off_ms(),
+            self.stamper.walls_ahead_ms(),
+            self.stamper.wall_wrong_ms(),
+        ));
         let jump_ms = self.stamper.jump_ms();
         if jump_ms > 0 {
             warnings.push(format!(
@@ -233,6 +233,17 @@ impl Leadership {
         let reception = self.consensus.identity().reception();
         warnings.extend(reception.warnings(is_member));
         warnings
+    }
+
+    /// The members, and on the leader what it knows of their walls.
+    fn members(&self, overview: &Overview) -> Vec<Member> {
+        let mut members = members(overview);
+        if overview.role == Role::Leader {
+            for member in &mut members {
+                member.wall_ahead_ms = self.stamper.wall_ahead_ms(member.id);
+            }
+        }
+        members
     }
 
     fn role(&self, overview: &Overview) -> RoleName {
@@ -278,6 +289,37 @@ impl Leadership {
     }
 }
 
+/// What an operator should know of a node's wall clock, which is `off_ms` from the cluster's time, 0 if that is near. A majority of the
+/// nodes' walls agrees on a time that is `walls_ahead_ms` ahead of the cluster's, and this node's wall is `wrong_ms` from that.
+fn clock_warning(
+    off_ms: u64,
+    walls_ahead_ms: Option<i64>,
+    wrong_ms: Option<u64>,
+) -> Option<String> {
+    let (Some(ahead_ms), Some(wrong_ms)) = (walls_ahead_ms, wrong_ms) else {
+        return (off_ms > 0).then(|| {
+            format!(
+                "its wall clock is {off_ms} ms from the cluster's time, which does not follow it, and no majority of the nodes' wall \
+                 clocks is known to agree: compare `date` on all nodes, and set right those that are wrong"
+            )
+        });
+    };
+    if wrong_ms > 0 {
+        return Some(format!(
+            "its wall clock is {wrong_ms} ms from what a majority of the nodes' wall clocks agrees on, and is not followed: set it right"
+        ));
+    }
+    let returns = if ahead_ms > 0 {
+        "behind the nodes' wall clocks, and catches up"
+    } else {
+        "ahead of the nodes' wall clocks, and runs at half speed until they meet"
+    };
+    (off_ms > 0).then(|| {
+        let distance_ms = ahead_ms.unsigned_abs();
+        format!("the cluster's time is {distance_ms} ms {returns}: nothing is to be done")
+    })
+}
+
 fn members(overview: &Overview) -> Vec<Member> {
     let member = |m: &crate::raft::membership::MemberProgress| Member {
         id: m.id,
@@ -293,6 +335,7 @@ fn members(overview: &Overview) -> Vec<Member> {
         silent_ms: m
             .silent_for
             .and_then(|silent| u64::try_from(silent.as_millis()).ok()),
+        wall_ahead_ms: None,
     };
     overview.members.iter().map(member).collect()
 }
@@ -304,5 +347,33 @@ fn role_name(role: Role) -> RoleName {
         Role::Candidate => RoleName::Candidate,
         Role::Learner => RoleName::Learner,
         Role::Stopping => RoleName::Stopping,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+
+    fn warned(off_ms: u64, ahead_ms: Option<i64>, wrong_ms: Option<u64>) -> String {
+        clock_warning(off_ms, ahead_ms, wrong_ms).unwrap_or_default()
+    }
+
+    #[test]
+    fn only_the_owner_of_a_wrong_clock_is_told_to_set_it_right() {
+        let set_right = "set it right";
+        assert!(warned(HOUR, Some(0), Some(HOUR)).contains(set_right));
+        // The cluster's time is wrong, and this node's clock with it.
+        assert!(warned(0, Some(7_200_000), Some(HOUR)).contains(set_right));
+        for ahead_ms in [3_600_000, -3_600_000] {
+            let right = warned(HOUR, Some(ahead_ms), Some(0));
+            assert!(!right.contains("set"), "{right}");
+            assert!(right.contains("nothing is to be done"), "{right}");
+        }
+        let unknown = warned(HOUR, None, None);
+        assert!(unknown.contains("compare `date` on all nodes"), "{unknown}");
+        assert_eq!(warned(0, None, None), "");
+        assert_eq!(warned(0, Some(4_000), Some(0)), "");
     }
 }

@@ -109,6 +109,9 @@ pub const TICK_SPACING: Duration = Duration::from_millis(25);
 /// How often a node that does not lead asks for the leader's stamp, to vouch for time when it must lead itself.
 pub const STAMP_POLL: Duration = Duration::from_secs(1);
 
+/// How often a leader compares its time with the nodes' wall clocks, and at least looks for what is due.
+pub const TIME_LOOK: Duration = Duration::from_millis(250);
+
 /// How long rows that nobody reads wait to be written together with others.
 pub const APPLY_LINGER: Duration = Duration::from_millis(50);
 

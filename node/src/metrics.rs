@@ -282,6 +282,14 @@ fn register_time(group: &mut Registry, node: &NodeStatus) {
         "How long the first expired row has waited for its removal, 0 if none does",
         node.removal_lag_ms,
     );
+    if let Some(ahead_ms) = node.walls_ahead_ms {
+        register(
+            group,
+            "walls_ahead_milliseconds",
+            "How far the wall clocks that a majority agrees on are ahead of the cluster's time, negative if behind",
+            ConstGauge::<i64>::new(ahead_ms),
+        );
+    }
 }
 
 const ROLES: &str =

@@ -4,13 +4,20 @@
 //!
 //! The leader's stamp is an anchor plus monotonic time. The anchor is the wall clock if it is within [`SKEW_MAX`] of this node's
 //! estimate of the leader's time, and else that estimate; never below the replicated clock. So one node's wild clock cannot expire
-//! the world, not even a little with every election. Only when nobody can vouch (all nodes were down) is the wall trusted, and
-//! said so.
+//! the world, not even a little with every election. Only when no node can vouch for the time (all nodes were down) is a wall
+//! trusted, and said so.
+//!
+//! If all nodes were wrong together, that time is wrong. So the leader compares it with the walls of all voters ([`walls`]), and
+//! returns to what a majority of them agrees on ([`course`]).
 
+mod course;
+mod office;
 #[cfg(test)]
 mod tests;
+mod walls;
 
 use std::{
+    collections::BTreeSet,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,14 +26,13 @@ use data_encoding::BASE32_NOPAD;
 use helve_machine::planted::{self, Plant};
 use zeroize::Zeroizing;
 
+use self::{office::Office, walls::Walls};
+
 /// How far, at most, a new leader's stamp may be from the cluster's own estimate of time: a wall further off is not followed.
 pub const SKEW_MAX: Duration = Duration::from_secs(10);
 
-/// Beyond this distance between wall and replicated clock, a wall that has to be trusted is reported.
-const OUTLIER: Duration = Duration::from_secs(24 * 3600);
-
-/// A stamp approaches the wall by at most one part in this many of the time that passes: slewed, never stepped.
-const SLEW_PARTS: u64 = 2_000;
+/// How long what a majority of walls agreed on counts as known.
+const AGREED_FRESH: Duration = Duration::from_secs(3);
 
 /// The operating system gave no entropy, so no id can be minted.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +116,16 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// How far the first time is ahead of the second, in milliseconds; negative: behind.
+fn signed(one_ms: u64, other_ms: u64) -> i64 {
+    let distance = i64::try_from(one_ms.abs_diff(other_ms)).unwrap_or(i64::MAX);
+    if one_ms >= other_ms {
+        distance
+    } else {
+        -distance
+    }
+}
+
 /// A time in milliseconds, and when it was true.
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
@@ -124,20 +140,14 @@ impl Sighting {
     }
 }
 
-#[derive(Debug)]
-struct Office {
-    term: u64,
-    anchor: Sighting,
-    slewed_at: Instant,
-    last_ms: u64,
-    /// How far the wall that it had to trust was from the replicated clock, if that was alarming; else 0.
-    jump_ms: u64,
-}
-
 #[derive(Debug, Default)]
 struct State {
     /// The latest evidence of the leader's time: a stamp that came with a read index, or what a peer vouches for.
     seen: Option<Sighting>,
+    /// The walls of other nodes, as they answered this one.
+    walls: Walls,
+    /// What a majority of walls agrees on, as the leader last found.
+    agreed: Option<Sighting>,
     office: Option<Office>,
 }
 
@@ -154,7 +164,7 @@ impl Stamper {
         let mut state = self.lock();
         if state
             .seen
-            .is_none_or(|seen| seen.extrapolated(at) <= time_ms || seen.time_ms < time_ms)
+            .is_none_or(|seen| seen.extrapolated(at) <= time_ms || seen.time_ms <= time_ms)
         {
             state.seen = Some(Sighting { at, time_ms });
         }
@@ -187,6 +197,81 @@ impl Stamper {
         if off > ms(SKEW_MAX) { off } else { 0 }
     }
 
+    /// Notes the wall clock of another node, from its answer to what this one asked at `asked`; 0: it did not say.
+    pub fn heard_wall(&self, id: u64, asked: Instant, wall_ms: u64) {
+        self.lock().walls.note(id, asked, Instant::now(), wall_ms);
+    }
+
+    /// Compares the time of this node, which leads in `term`, with the walls of all voters, its own (`own_id`) among them. Where a
+    /// majority of them agrees on another time, stamps return to that from here on: so it has to be called a few times a second.
+    pub fn compare(&self, term: u64, clock_ms: u64, own_id: u64, voters: &[BTreeSet<u64>]) {
+        self.compare_at(
+            (term, clock_ms),
+            (own_id, wall_ms()),
+            voters,
+            Instant::now(),
+        );
+    }
+
+    fn compare_at(
+        &self,
+        (term, clock_ms): (u64, u64),
+        (own_id, wall_ms): (u64, u64),
+        voters: &[BTreeSet<u64>],
+        now: Instant,
+    ) {
+        let time_ms = self.stamp_at(term, clock_ms, now, wall_ms);
+        let state = &mut *self.lock();
+        let mut walls = state.walls.fresh(now);
+        walls.insert(own_id, wall_ms);
+        let agreed_ms = walls::agreed(&walls, voters, time_ms);
+        state.agreed = agreed_ms.map(|time_ms| Sighting { at: now, time_ms });
+        if let Some(office) = &mut state.office {
+            office.course.look(now, agreed_ms, time_ms);
+        }
+    }
+
+    /// Notes what the leader says that a majority of walls agrees on; 0: on nothing, or it does not know.
+    pub fn note_agreed(&self, time_ms: u64) {
+        let agreed = (time_ms > 0).then(|| Sighting {
+            at: Instant::now(),
+            time_ms,
+        });
+        self.lock().agreed = agreed;
+    }
+
+    /// What a majority of walls agrees on, in milliseconds since the Unix epoch, as far as this node knows.
+    #[must_use]
+    pub fn agreed_ms(&self) -> Option<u64> {
+        let (agreed, now) = (self.lock().agreed?, Instant::now());
+        let is_fresh = now.saturating_duration_since(agreed.at) <= AGREED_FRESH;
+        is_fresh.then(|| agreed.extrapolated(now))
+    }
+
+    /// How far the walls that a majority agrees on are ahead of the leader's time, in milliseconds; negative: behind; `None` if this
+    /// node knows of no such majority, or of no leader.
+    #[must_use]
+    pub fn walls_ahead_ms(&self) -> Option<i64> {
+        Some(signed(self.agreed_ms()?, self.estimate()?))
+    }
+
+    /// How far this node's wall is from what a majority of walls agrees on, in milliseconds, if that is beyond [`SKEW_MAX`]; else 0;
+    /// `None` if it knows of no such majority.
+    #[must_use]
+    pub fn wall_wrong_ms(&self) -> Option<u64> {
+        let off = wall_ms().abs_diff(self.agreed_ms()?);
+        Some(if off > ms(SKEW_MAX) { off } else { 0 })
+    }
+
+    /// How far another node's wall is ahead of the leader's time, in milliseconds; negative: behind; `None` if it did not answer this
+    /// node lately. The leader hears of all.
+    #[must_use]
+    pub fn wall_ahead_ms(&self, id: u64) -> Option<i64> {
+        let time_ms = self.estimate()?;
+        let walls = self.lock().walls.fresh(Instant::now());
+        Some(signed(*walls.get(&id)?, time_ms))
+    }
+
     /// How far the cluster's time moved, in milliseconds, when this node last began to lead and nobody could vouch for the time, if
     /// that was alarming; else 0.
     #[must_use]
@@ -206,28 +291,13 @@ impl Stamper {
         if planted::is(Plant::WildStamp) {
             return wall_ms;
         }
-        let mut state = self.lock();
-        let seen = state.seen;
+        let state = &mut *self.lock();
+        let (seen, walls) = (state.seen, &mut state.walls);
         let office = match &mut state.office {
             Some(office) if office.term >= term => office,
-            slot => slot.insert(Office {
-                term,
-                anchor: Sighting {
-                    at: now,
-                    time_ms: anchor(seen, clock_ms, now, wall_ms),
-                },
-                slewed_at: now,
-                last_ms: 0,
-                jump_ms: jump(seen, clock_ms, wall_ms),
-            }),
+            slot => slot.insert(Office::begin(term, seen, walls, clock_ms, now, wall_ms)),
         };
-        slew(office, now, wall_ms);
-        let stamp = office
-            .anchor
-            .extrapolated(now)
-            .max(clock_ms)
-            .max(office.last_ms);
-        office.last_ms = stamp;
+        let stamp = office.stamp(clock_ms, now, wall_ms);
         state.seen = Some(Sighting {
             at: now,
             time_ms: stamp,
@@ -237,51 +307,5 @@ impl Stamper {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Where the office's time starts.
-fn anchor(seen: Option<Sighting>, clock_ms: u64, now: Instant, wall_ms: u64) -> u64 {
-    if let Some(seen) = seen {
-        let now_ms = seen.extrapolated(now);
-        // Held to the skew's end instead, a wild wall would move time by that much with every election.
-        let is_near = wall_ms.abs_diff(now_ms) <= ms(SKEW_MAX);
-        return clock_ms.max(if is_near { wall_ms } else { now_ms });
-    }
-    wall_ms.max(clock_ms)
-}
-
-/// How far a wall that has to be trusted is from the replicated clock, if that is alarming.
-fn jump(seen: Option<Sighting>, clock_ms: u64, wall_ms: u64) -> u64 {
-    let distance = wall_ms.abs_diff(clock_ms);
-    if seen.is_some() || clock_ms == 0 || distance <= ms(OUTLIER) {
-        return 0;
-    }
-    tracing::error!(
-        wall_ms,
-        clock_ms,
-        "no node can vouch for the time, and this wall clock is far from the replicated clock: check it"
-    );
-    distance
-}
-
-/// Lets the anchor approach a wall that is near. One that is further off than the allowed skew is not followed.
-fn slew(office: &mut Office, now: Instant, wall_ms: u64) {
-    let budget = ms(now.saturating_duration_since(office.slewed_at)) / SLEW_PARTS;
-    if budget == 0 {
-        return;
-    }
-    office.slewed_at = now;
-    let current = office.anchor.extrapolated(now);
-    let distance = wall_ms.abs_diff(current);
-    if distance > ms(SKEW_MAX) {
-        tracing::warn!(
-            distance_ms = distance,
-            "this leader's wall clock is off: check it"
-        );
-    } else if wall_ms > current {
-        office.anchor.time_ms += distance.min(budget);
-    } else {
-        office.anchor.time_ms -= distance.min(budget);
     }
 }

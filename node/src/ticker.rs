@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     limits::{
         STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_ENTRIES_PER_ROW, TICK_OVERDUE_MAX, TICK_ROWS_MAX,
-        TICK_ROWS_MIN, TICK_SPACING,
+        TICK_ROWS_MIN, TICK_SPACING, TIME_LOOK,
     },
     propose::Proposer,
     raft::{
@@ -41,7 +41,9 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
             ..
         } = consensus.progress();
         let stamp_ms = stamper.stamp(leading.term, clock_ms);
-        let wait = next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)));
+        // Time that returns to the nodes' wall clocks passes faster than this node sleeps.
+        let wait =
+            next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)).min(TIME_LOOK));
         if wait == Some(Duration::ZERO) {
             let before = consensus.applied_index();
             let rows_max = rows_for(before.saturating_sub(ticked_at));
@@ -85,6 +87,17 @@ async fn tick(proposer: &Proposer, rows_max: u32) -> bool {
             tracing::debug!(%error, "a tick was not committed");
             false
         }
+    }
+}
+
+/// While this node leads, compares its time with the wall clocks of all voters, so that it returns to them where it is wrong. Runs until
+/// consensus stops.
+pub async fn watch_walls(consensus: Consensus, stamper: Arc<Stamper>) {
+    let own_id = consensus.identity().node_id();
+    while let Ok(leading) = consensus.wait_leading(|leading| leading.here).await {
+        let clock_ms = consensus.progress().clock_ms;
+        stamper.compare(leading.term, clock_ms, own_id, &consensus.voter_sets());
+        sleep(TIME_LOOK).await;
     }
 }
 

@@ -71,6 +71,8 @@ const KINDS: [Kind; 24] = [
             "clock-strobe",
             "clock-drift",
             "clock-drift-monotonic",
+            "all-clocks-ahead",
+            "all-clocks-back",
         ],
         "",
     ),

@@ -66,6 +66,8 @@ struck_and_healed! {
     a_read_only_disk_is_written_again: "read-only-disk";
     a_damaged_log_is_replaced: "truncated-log";
     a_clock_that_is_ahead_is_set_right: "clock-jump-ahead";
+    all_clocks_that_are_ahead_are_followed_and_met_again: "all-clocks-ahead";
+    all_clocks_that_are_behind_slow_time_down: "all-clocks-back";
     a_node_without_files_has_some_again: "no-open-files";
     a_member_is_replaced_and_comes_back: "member-replaced";
     calls_that_come_twice_are_answered_alike: "doubled-calls";

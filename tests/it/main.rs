@@ -6,6 +6,7 @@ mod audit;
 mod bad_bytes;
 mod bad_requests;
 mod bad_starts;
+mod cluster_time;
 mod command_json;
 mod command_line;
 mod conformance;

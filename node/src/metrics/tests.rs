@@ -14,6 +14,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         log_syncs: 3,
         wall_off_ms: 11_000,
         removal_lag_ms: 2_000,
+        walls_ahead_ms: Some(-606_000),
         sealed_key_id: "00000000000000a1".into(),
         held_key_id: "00000000000000b2".into(),
         ..Default::default()
@@ -41,6 +42,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         "helve_wall_off_milliseconds 11000",
         r#"helve_term{group_id="1"} 7"#,
         r#"helve_removal_lag_milliseconds{group_id="1"} 2000"#,
+        r#"helve_walls_ahead_milliseconds{group_id="1"} -606000"#,
         r#"helve_live_rows{group_id="1"} 9"#,
         r#"helve_sealed{group_id="1"} 1"#,
         r#"helve_data_key{group_id="1",key_id="00000000000000b2"} 1"#,

@@ -2,12 +2,16 @@
 
 mod answers;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{Stream, StreamExt, future::ready, stream};
 use helve_proto::{
     Reason,
-    peer::v1::{PeerHeader, peer_service_client::PeerServiceClient},
+    peer::v1::{PeerHeader, VoteReply, peer_service_client::PeerServiceClient},
 };
 use openraft::{
     OptionalSend,
@@ -112,6 +116,13 @@ impl Connection {
         self.peer.identity.header(self.peer.target, &self.uuid)
     }
 
+    /// Notes what a voter's answer to a request of then says of time.
+    fn vouched(&self, asked: Instant, reply: &VoteReply) {
+        self.stamper.vouched(reply.time_ms);
+        self.stamper
+            .heard_wall(self.peer.target, asked, reply.wall_ms);
+    }
+
     /// A client of the member where it is now.
     fn client(&mut self) -> &mut PeerServiceClient<Channel> {
         if let Some(address) = self.book.address(self.peer.target, &self.uuid)
@@ -183,12 +194,16 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
         let mut request = codec::append_to_proto(self.header(), rpc);
         request.time_ms = self.stamper.estimate().unwrap_or(0);
+        request.agreed_ms = self.stamper.agreed_ms().unwrap_or(0);
+        let asked = Instant::now();
         let reply = self
             .client()
             .heartbeat(within(request, option.hard_ttl()))
             .await;
-        let reply = self.peer.answered(reply)?;
-        codec::append_reply_from_proto(reply.into_inner()).map_err(|e| malformed(&e))
+        let reply = self.peer.answered(reply)?.into_inner();
+        self.stamper
+            .heard_wall(self.peer.target, asked, reply.wall_ms);
+        codec::append_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
     fn stream_append<'s, S>(
@@ -232,9 +247,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::Vote);
+        let asked = Instant::now();
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
         let reply = self.peer.answered(reply)?.into_inner();
-        self.stamper.vouched(reply.time_ms);
+        self.vouched(asked, &reply);
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -244,9 +260,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::PreVote);
+        let asked = Instant::now();
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
         let reply = self.peer.answered(reply)?.into_inner();
-        self.stamper.vouched(reply.time_ms);
+        self.vouched(asked, &reply);
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 

@@ -12,7 +12,7 @@ use super::{
     codec::{self, Ballot, CodecError},
     types::TypeConfig,
 };
-use crate::storage::checkpoint::SnapshotDir;
+use crate::{stamp, storage::checkpoint::SnapshotDir};
 
 /// Why a peer's message was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +54,12 @@ impl Consensus {
     /// See [`ReceiveError`].
     pub async fn append(&self, request: AppendRequest) -> Result<AppendReply, ReceiveError> {
         self.stamper.vouched(request.time_ms);
+        self.stamper.note_agreed(request.agreed_ms);
         let request = codec::append_from_proto(request)?;
         let reply = self.raft.append_entries(request).await.map_err(stopped)?;
-        Ok(codec::append_reply_to_proto(reply))
+        let mut reply = codec::append_reply_to_proto(reply);
+        reply.wall_ms = stamp::wall_ms();
+        Ok(reply)
     }
 
     /// A vote, or a question how a vote would go.
@@ -71,6 +74,7 @@ impl Consensus {
         };
         let mut reply = codec::vote_reply_to_proto(reply.map_err(stopped)?);
         reply.time_ms = self.stamper.estimate().unwrap_or(0);
+        reply.wall_ms = stamp::wall_ms();
         Ok(reply)
     }
 

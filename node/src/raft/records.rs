@@ -1,7 +1,7 @@
 //! What the membership records of each member: where it is reached, and which feature level its version supports. A member that came back
 //! with something else is recorded anew, by a change that changes no voter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use helve_proto::peer::v1::NodeRecord;
 use openraft::{ChangeMembers, Precondition, async_runtime::watch::WatchReceiver as _};
@@ -72,6 +72,14 @@ impl Consensus {
             .nodes()
             .map(|(_, node)| node.0.feature_level);
         levels.min().unwrap_or_default()
+    }
+
+    /// The voters of the membership; two sets of them while a change is half done.
+    #[must_use]
+    pub fn voter_sets(&self) -> Vec<BTreeSet<u64>> {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.get_joint_config().clone()
     }
 
     /// Where a member's peer port is reached.

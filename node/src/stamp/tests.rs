@@ -9,30 +9,6 @@ fn after(start: Instant, seconds: u64) -> Instant {
 }
 
 #[test]
-fn a_new_office_follows_a_near_wall_and_no_wild_one() {
-    let start = Instant::now();
-    let seen = Some(Sighting {
-        at: start,
-        time_ms: WALL,
-    });
-    let year = 365 * 24 * 3600 * 1000;
-    let anchored = |seconds, wall_ms| anchor(seen, WALL, after(start, seconds), wall_ms);
-    assert_eq!(anchored(2, WALL + year), WALL + 2_000);
-    assert_eq!(anchored(2, WALL - year), WALL + 2_000);
-    // An idle cluster's clock stands still, its time does not.
-    assert_eq!(anchored(3600, WALL - year), WALL + 3_600_000);
-    assert_eq!(anchored(2, WALL + 2_500), WALL + 2_500);
-    assert_eq!(anchored(2, WALL - 2_500), WALL);
-}
-
-#[test]
-fn the_wall_is_trusted_only_when_nobody_can_vouch_and_never_below_the_clock() {
-    let now = Instant::now();
-    assert_eq!(anchor(None, WALL, now, WALL + 3_600_000), WALL + 3_600_000);
-    assert_eq!(anchor(None, WALL, now, WALL - 3_600_000), WALL);
-}
-
-#[test]
 fn a_wall_that_is_far_off_is_told_and_one_that_is_near_is_not() {
     let stamper = Stamper::default();
     let now = Instant::now();
@@ -104,6 +80,110 @@ fn a_near_wall_is_approached_slowly() {
     stamper.stamp_at(1, WALL, start, WALL);
     let later = stamper.stamp_at(1, WALL, after(start, 20), WALL + 20_000 + 5_000);
     assert_eq!(later, WALL + 20_000 + 10);
+}
+
+/// Three voters, of which this one, node 1, leads. It looks four times a second, and hears of the others as often.
+struct Cluster {
+    stamper: Stamper,
+    start: Instant,
+    passed_ms: u64,
+    last_ms: u64,
+    term: u64,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let (stamper, start) = (Stamper::default(), Instant::now());
+        let last_ms = stamper.stamp_at(1, WALL, start, WALL);
+        Self {
+            stamper,
+            start,
+            passed_ms: 0,
+            last_ms,
+            term: 1,
+        }
+    }
+
+    /// Lets time pass while the walls are so far from the true time; how far the cluster's is from it then.
+    fn pass(&mut self, passed_ms: u64, walls: [Option<i64>; 3]) -> i64 {
+        let end = self.passed_ms + passed_ms;
+        while self.passed_ms < end {
+            self.passed_ms += 250;
+            let now = self.start + Duration::from_millis(self.passed_ms);
+            let true_ms = WALL + self.passed_ms;
+            let wall = |off_ms| true_ms.saturating_add_signed(off_ms);
+            for (id, off_ms) in [2, 3].into_iter().zip(&walls[1..]) {
+                if let Some(off_ms) = *off_ms {
+                    self.stamper.lock().walls.note(id, now, now, wall(off_ms));
+                }
+            }
+            let own = (1, wall(walls[0].expect("a leader has a wall")));
+            let voters = [BTreeSet::from([1, 2, 3])];
+            self.stamper
+                .compare_at((self.term, self.last_ms), own, &voters, now);
+            let stamp = self.stamper.stamp_at(self.term, self.last_ms, now, own.1);
+            assert!(stamp >= self.last_ms, "time fell");
+            self.last_ms = stamp;
+        }
+        signed(self.last_ms, WALL + self.passed_ms)
+    }
+}
+
+const HOUR: i64 = 3_600_000;
+
+#[test]
+fn time_follows_two_right_walls_and_not_the_wild_one_of_the_leader() {
+    let mut cluster = Cluster::new();
+    let off_ms = cluster.pass(20_000, [Some(99 * HOUR), Some(HOUR), Some(HOUR)]);
+    assert_eq!(off_ms, HOUR);
+}
+
+#[test]
+fn one_wild_wall_moves_nothing_whoever_has_it() {
+    for wild in 0..3 {
+        let mut walls = [Some(0); 3];
+        walls[wild] = Some(HOUR);
+        assert_eq!(Cluster::new().pass(60_000, walls), 0, "wall {wild}");
+        walls[wild] = Some(-HOUR);
+        assert_eq!(Cluster::new().pass(60_000, walls), 0, "wall {wild}");
+    }
+}
+
+#[test]
+fn a_leader_that_hears_of_no_majority_moves_nothing() {
+    let mut cluster = Cluster::new();
+    assert_eq!(cluster.pass(60_000, [Some(HOUR), None, None]), 0);
+    assert_eq!(cluster.stamper.walls_ahead_ms(), None);
+}
+
+#[test]
+fn time_goes_on_returning_under_the_next_leader_and_does_not_fall() {
+    let mut cluster = Cluster::new();
+    let walls = [Some(-60_000), Some(-60_000), Some(-60_000)];
+    let first = cluster.pass(30_000, walls);
+    assert!((-13_000..-12_000).contains(&first), "{first}");
+    cluster.term += 1;
+    let second = cluster.pass(30_000, walls);
+    assert!((-26_000..-24_000).contains(&second), "{second}");
+    let met = cluster.pass(90_000, walls);
+    assert!((-60_000..=-59_900).contains(&met), "{met}");
+}
+
+#[test]
+fn a_whole_restart_of_right_walls_behind_the_clock_slows_time_until_they_meet() {
+    // What the log says is a minute ahead of all walls, and nobody remembers more.
+    let mut cluster = Cluster {
+        stamper: Stamper::default(),
+        start: Instant::now(),
+        passed_ms: 0,
+        last_ms: WALL + 60_000,
+        term: 7,
+    };
+    let walls = [Some(0); 3];
+    let slowed = cluster.pass(60_000, walls);
+    assert!((30_000..35_000).contains(&slowed), "{slowed}");
+    let met = cluster.pass(90_000, walls);
+    assert!((0..=100).contains(&met), "{met}");
 }
 
 #[test]

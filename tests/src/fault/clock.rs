@@ -1,10 +1,11 @@
-//! Clocks that are wrong: that jump, jitter, or run too fast, on one node.
+//! Clocks that are wrong: that jump, jitter, or run too fast, on one node; or on all nodes together.
 //!
 //! A node's clock is faked by libfaketime, preloaded: it reads the offset from a file at every look at the clock. The monotonic
 //! clock stays true, as it does when an operator or a time server sets the wall clock; that it drifts, too, is a fault of its own,
 //! for which the node is started anew.
 
 mod faked;
+mod together;
 
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub fn all() -> impl Iterator<Item = Box<dyn Fault>> {
             Target::Random,
         ),
     ];
-    all.into_iter().map(|(name, error, target)| {
+    let wrong = all.into_iter().map(|(name, error, target)| {
         Box::new(WrongClock {
             name,
             error,
@@ -82,7 +83,8 @@ pub fn all() -> impl Iterator<Item = Box<dyn Fault>> {
             before: None,
             strobe: None,
         }) as Box<dyn Fault>
-    })
+    });
+    wrong.chain(together::all())
 }
 
 #[async_trait(?Send)]

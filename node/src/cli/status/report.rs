@@ -1,12 +1,18 @@
 //! The cluster as seen from all answers together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use helve_proto::v1::{Member, NodeStatus, Role, StatusReply};
 use serde::Serialize;
 
 use super::{Answer, advice};
-use crate::cli::output::{bytes, table};
+use crate::{
+    cli::output::{bytes, table},
+    stamp::SKEW_MAX,
+};
 
 /// What `helve status` prints.
 #[derive(Debug, Serialize)]
@@ -72,6 +78,11 @@ pub(super) struct Said {
     snapshot_index: u64,
     purged_index: u64,
     clock_ms: u64,
+    /// How far its wall clock is from the cluster's time, 0 if that is near.
+    wall_off_ms: u64,
+    /// How far the wall clocks that a majority agrees on are ahead of the cluster's time; absent: it knows of no such majority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    walls_ahead_ms: Option<i64>,
     removal_lag_ms: u64,
     disk_used_bytes: u64,
     disk_free_bytes: u64,
@@ -273,6 +284,8 @@ fn said(node: NodeStatus) -> Said {
         snapshot_index: node.snapshot_index,
         purged_index: node.purged_index,
         clock_ms: node.clock_ms,
+        wall_off_ms: node.wall_off_ms,
+        walls_ahead_ms: node.walls_ahead_ms,
         removal_lag_ms: node.removal_lag_ms,
         disk_used_bytes: node.disk_used_bytes,
         disk_free_bytes: node.disk_free_bytes,
@@ -339,11 +352,34 @@ pub(super) fn text(report: &Report) -> String {
     if report.feature_level != 0 {
         page.push_str(&format!("\nfeature level {}", report.feature_level));
     }
+    if let Some(time) = time(report) {
+        page.push_str("\n");
+        page.push_str(&time);
+    }
     for next in &report.next {
         page.push_str("\nnext: ");
         page.push_str(next);
     }
     page
+}
+
+/// Where the cluster's time is, if that is far from the wall clocks that a majority of the nodes agrees on.
+fn time(report: &Report) -> Option<String> {
+    let leader = report
+        .nodes
+        .iter()
+        .find(|node| node.id == report.leader_id)?;
+    let ahead_ms = leader.said.as_ref()?.walls_ahead_ms?;
+    let distance = Duration::from_millis(ahead_ms.unsigned_abs());
+    let (where_, how) = if ahead_ms > 0 {
+        ("behind", "catches up by up to an hour a second")
+    } else {
+        ("ahead of", "runs at half speed until they meet")
+    };
+    (distance > SKEW_MAX).then(|| {
+        let seconds = distance.as_secs();
+        format!("the cluster's time is {seconds} s {where_} the nodes' wall clocks, and {how}: nothing is to be done")
+    })
 }
 
 fn health(node: &Node) -> String {

@@ -201,3 +201,35 @@ fn the_next_thing_to_type_about_members_is_named() {
         assert!(next.contains(named), "{named} is not in {next}");
     }
 }
+
+#[test]
+fn time_that_is_far_from_the_walls_is_told_in_one_line_and_in_json() {
+    let off = |ahead_ms| {
+        let mut answers = vec![answer(1, Role::Leader, 1), answer(2, Role::Follower, 1)];
+        if let Ok(reply) = &mut answers[0].reply {
+            reply.node.as_mut().unwrap().walls_ahead_ms = ahead_ms;
+        }
+        let report = Report::new(&answers);
+        (
+            report::text(&report),
+            serde_json::to_value(&report).unwrap(),
+        )
+    };
+    for (ahead_ms, line) in [
+        (
+            7_200_000,
+            "7200 s behind the nodes' wall clocks, and catches up",
+        ),
+        (
+            -606_000,
+            "606 s ahead of the nodes' wall clocks, and runs at half speed",
+        ),
+    ] {
+        let (text, json) = off(Some(ahead_ms));
+        assert_eq!(text.matches(line).count(), 1, "{text}");
+        assert_eq!(json["nodes"][0]["walls_ahead_ms"], ahead_ms);
+    }
+    for near in [Some(10_000), Some(-10_000), None] {
+        assert!(!off(near).0.contains("wall clocks"), "{near:?}");
+    }
+}

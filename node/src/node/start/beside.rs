@@ -38,8 +38,9 @@ impl Parts {
         let stamper = Arc::clone(&self.stamper);
         background.run(
             "ticker",
-            ticker::run(consensus.clone(), stamper, proposer.clone()),
+            ticker::run(consensus.clone(), Arc::clone(&stamper), proposer.clone()),
         );
+        background.run("walls", ticker::watch_walls(consensus.clone(), stamper));
         background.run(
             "stamp watch",
             ticker::watch_stamps(consensus.clone(), reader.clone()),

@@ -32,7 +32,7 @@ pub fn append_to_proto(
         prev_log_id: log_id_option_to_proto(request.prev_log_id.as_ref()),
         leader_commit: log_id_option_to_proto(request.leader_commit.as_ref()),
         entries: request.entries.iter().map(entry_to_proto).collect(),
-        time_ms: 0,
+        ..proto::AppendRequest::default()
     }
 }
 
@@ -69,7 +69,7 @@ pub fn append_reply_to_proto(reply: AppendEntriesResponse<TypeConfig>) -> proto:
     };
     proto::AppendReply {
         result: Some(result),
-        conflict_log_id: None,
+        ..proto::AppendReply::default()
     }
 }
 
@@ -112,6 +112,7 @@ pub fn stream_reply_to_proto(reply: StreamAppendResult<TypeConfig>) -> proto::Ap
     proto::AppendReply {
         result: Some(result),
         conflict_log_id: conflict,
+        ..proto::AppendReply::default()
     }
 }
 
@@ -198,7 +199,7 @@ pub fn vote_reply_to_proto(reply: VoteResponse<TypeConfig>) -> proto::VoteReply 
         vote: Some(vote_to_proto(&vote)),
         granted: vote_granted,
         last_log_id: log_id_option_to_proto(last_log_id.as_ref()),
-        time_ms: 0,
+        ..proto::VoteReply::default()
     }
 }
 
