@@ -48,7 +48,7 @@ mcp-tools:
 	@.ci/tools mcp
 
 build: build-tools ## Build the `helve` binary and say where it is
-	@$(STEP) "build" $(CARGO) build --locked --workspace --bin helve
+	@$(STEP) "build" $(CARGO) build --locked --package helve-node --bin helve
 	@echo "$(CARGO_TARGET_DIR)/debug/helve"
 
 demo: build ## Three nodes, two MCP servers, and the leader killed in the middle (ARGS="--flows 200")
