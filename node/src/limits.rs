@@ -233,6 +233,16 @@ pub const HEALTH_WATCHES_MAX: usize = 256;
 /// Streams that one client connection may have open at once.
 pub const CONNECTION_STREAMS_MAX: u32 = 1_024;
 
+/// Streams of one connection that its caller reset before the node looked at them. At one more the node closes the connection, so that
+/// rapid resets stay bounded (CVE-2023-44487). Four times the streams that may be open: callers whose deadlines end while the node stalls
+/// reset their streams, and open new ones in their place.
+pub const CONNECTION_RESETS_PENDING_MAX: usize = 4 * CONNECTION_STREAMS_MAX as usize;
+
+/// Streams that the node resets on one connection, in all its life, for what its caller did wrong. At one more it closes the connection
+/// (CVE-2025-8671). Calls beyond [`CONNECTION_STREAMS_MAX`] count, and so does what arrives for a call that was refused before its last
+/// byte: a caller that lives long and means no harm has some.
+pub const CONNECTION_RESETS_FORCED_MAX: usize = 16 * CONNECTION_STREAMS_MAX as usize;
+
 /// Connections to the client port, if the process may open that many files; over it, the newest is closed at once. Above the 10,000 that
 /// one machine's idle callers make without harm.
 pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;

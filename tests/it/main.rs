@@ -38,6 +38,7 @@ mod request_state;
 mod restart;
 mod revisions;
 mod sealed;
+mod short_deadlines;
 mod slow_readers;
 mod snapshot;
 mod state_server;

@@ -86,6 +86,8 @@ fn http2(quay: Quay) -> Builder<Streams> {
     let mut http = Builder::new(Streams(quay));
     http.timer(TokioTimer::new())
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
+        .max_pending_accept_reset_streams(limits::CONNECTION_RESETS_PENDING_MAX)
+        .max_local_error_reset_streams(limits::CONNECTION_RESETS_FORCED_MAX)
         .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
@@ -107,3 +109,6 @@ where
         tokio::spawn(self.0.clone().send(stream));
     }
 }
+
+#[cfg(test)]
+mod tests;
