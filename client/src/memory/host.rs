@@ -103,24 +103,23 @@ impl Host {
 
     pub(super) fn list_keys(
         &mut self,
-        mut request: ListKeysRequest,
+        request: ListKeysRequest,
         now_ms: u64,
     ) -> Result<Vec<ListKeysReply>, Error> {
         check::list_keys(&request).map_err(violation)?;
         let mut parts: Vec<ListKeysReply> = Vec::new();
         let mut bytes = 0;
-        loop {
+        let mut rest = Some(request);
+        while let Some(request) = rest {
             let mut part = self.query(now_ms, |rows, scope| {
                 query::list_keys(rows, scope, &request, PAGE)
             })?;
             bytes = room(bytes, &part)?;
             self.place(&mut part.header);
-            request.resume_token = part.resume_token.clone();
+            rest = query::keys_rest(request, &part);
             parts.push(part);
-            if request.resume_token.is_empty() {
-                return Ok(parts);
-            }
         }
+        Ok(parts)
     }
 
     fn mutate(

@@ -24,7 +24,7 @@ mod scan;
 pub use access::{list_tenants, list_tokens};
 pub use handles::{count, get, list, rest};
 pub use kept::kept_outcome;
-pub use keys::{batch_retrieve, exists, list_keys, retrieve};
+pub use keys::{batch_retrieve, exists, keys_rest, list_keys, retrieve};
 
 /// Who reads, and when.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,6 @@
 mod args;
 
 use anyhow::anyhow;
-use bytes::Bytes;
 use helve_client::v1::{
     BatchRetrieveRequest, BatchStoreRequest, DeleteKeyRequest, ExistsRequest, ListKeysRequest,
     RetrieveRequest, StoreItem, StoreRequest, WriteStatus,
@@ -145,7 +144,7 @@ async fn list(args: &ListArgs) -> Outcome {
         owner: args.common.owner.clone(),
         prefix: args.prefix.clone(),
         with_values: args.values,
-        resume_token: Bytes::new(),
+        ..ListKeysRequest::default()
     };
     let parts = client(&args.common.cluster)?
         .list_keys(request)

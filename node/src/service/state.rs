@@ -110,9 +110,8 @@ impl Listing for ListKeysRequest {
         &self.resume_token
     }
 
-    fn rest(mut self, part: &ListKeysReply) -> Option<Self> {
-        self.resume_token.clone_from(&part.resume_token);
-        (!self.resume_token.is_empty()).then_some(self)
+    fn rest(self, part: &ListKeysReply) -> Option<Self> {
+        query::keys_rest(self, part)
     }
 
     fn part(

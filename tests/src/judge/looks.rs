@@ -227,17 +227,17 @@ fn list<'a>(all: &mut Timelines<'a>, event: &'a Event, look: impl Fn(Seen<'a>) -
     }
 }
 
-/// Whether a list begins behind a resume token, and whether it ends at one.
+/// Whether a list begins behind a resume token or a name, and whether it ends at a token.
 fn ends(event: &Event) -> (bool, bool) {
     match (&event.request, told::reply(event)) {
         (Request::ListHandles(list), Some(Reply::Handles(parts))) => (
-            !list.resume_token.is_empty(),
+            !list.resume_token.is_empty() || !list.after.is_empty(),
             parts
                 .last()
                 .is_some_and(|part| !part.resume_token.is_empty()),
         ),
         (Request::ListKeys(list), Some(Reply::Keys(parts))) => (
-            !list.resume_token.is_empty(),
+            !list.resume_token.is_empty() || !list.after.is_empty(),
             parts
                 .last()
                 .is_some_and(|part| !part.resume_token.is_empty()),

@@ -9,7 +9,9 @@ use helve_proto::{
 };
 
 use super::{Violation, handle_id, key, name, owner, text_size};
-use crate::limits::{KEY_BYTES_MAX, RESUME_TOKEN_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use crate::limits::{
+    ID_BYTES_MAX, KEY_BYTES_MAX, RESUME_TOKEN_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
+};
 
 /// # Errors
 /// What is wrong with the request.
@@ -31,6 +33,11 @@ pub fn count(request: &CountRequest) -> Result<(), Violation> {
 pub fn list(request: &ListRequest) -> Result<(), Violation> {
     name("store", &request.store)?;
     request.owner.as_deref().map_or(Ok(()), owner)?;
+    text_size("after", &request.after, ID_BYTES_MAX)?;
+    if request.owner.is_none() && !request.after.is_empty() {
+        let message = "`after` needs an owner: use the resume token, or list one owner's handles";
+        return Err(Violation::new(Reason::BadRequest, message));
+    }
     resume_token(&request.resume_token)
 }
 
@@ -42,6 +49,7 @@ pub fn list_keys(request: &ListKeysRequest) -> Result<(), Violation> {
     if request.prefix.contains('\0') {
         return Err(Violation::new(Reason::BadKey, "a key prefix has no NUL"));
     }
+    text_size("after", &request.after, KEY_BYTES_MAX)?;
     resume_token(&request.resume_token)
 }
 

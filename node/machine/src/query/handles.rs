@@ -99,13 +99,15 @@ pub fn list<V: View>(
         return Ok(Read::Lapsed);
     }
     let span = reading.space.records(Kind::Handle, &path);
-    let rows_max = match usize::try_from(request.handles_max) {
-        Ok(handles_max @ 1..) => page.rows_max.min(handles_max),
-        _ => page.rows_max,
+    let after = match request.after.as_str() {
+        "" => Vec::new(),
+        id => [&span.prefix, id.as_bytes()].concat(),
     };
     let part = Part {
-        page: Page { rows_max, ..page },
+        page,
         resume_token: &request.resume_token,
+        after: &after,
+        limit: request.handles_max,
         with_values: request.with_values,
     };
     let (handles, resume_token) = scan::part(&reading, &span, &part, |rest, row| {
@@ -130,14 +132,7 @@ pub fn list<V: View>(
 #[must_use]
 pub fn rest(mut request: ListRequest, part: &ListReply) -> Option<ListRequest> {
     request.resume_token.clone_from(&part.resume_token);
-    if request.handles_max > 0 {
-        request.handles_max = request
-            .handles_max
-            .saturating_sub(part.handles.len() as u64);
-        if request.handles_max == 0 {
-            return None;
-        }
-    }
+    request.handles_max = scan::limit_left(request.handles_max, part.handles.len())?;
     (!request.resume_token.is_empty()).then_some(request)
 }
 

@@ -120,9 +120,18 @@ pub fn list_keys<V: View>(
         return Ok(Read::Lapsed);
     }
     let span = reading.space.records(Kind::Key, &path);
+    let after = match request.after.as_str() {
+        "" => Vec::new(),
+        key => {
+            let before_key = span.prefix.len() - request.prefix.len();
+            [&span.prefix[..before_key], key.as_bytes()].concat()
+        }
+    };
     let part = Part {
         page,
         resume_token: &request.resume_token,
+        after: &after,
+        limit: request.keys_max,
         with_values: request.with_values,
     };
     let (records, resume_token) = scan::part(&reading, &span, &part, |rest, row| {
@@ -138,6 +147,14 @@ pub fn list_keys<V: View>(
         records,
         resume_token,
     }))
+}
+
+/// What of a list of keys remains after one part of it; nothing after the last part.
+#[must_use]
+pub fn keys_rest(mut request: ListKeysRequest, part: &ListKeysReply) -> Option<ListKeysRequest> {
+    request.resume_token.clone_from(&part.resume_token);
+    request.keys_max = scan::limit_left(request.keys_max, part.records.len())?;
+    (!request.resume_token.is_empty()).then_some(request)
 }
 
 fn one<V: View>(

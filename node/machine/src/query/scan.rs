@@ -14,6 +14,10 @@ pub(super) struct Part<'a> {
     pub(super) page: Page,
     /// What stood behind the span's prefix in the key of the last row of the part before; empty: from the start.
     pub(super) resume_token: &'a Bytes,
+    /// Records at or before this whole key are passed over; empty: none are.
+    pub(super) after: &'a [u8],
+    /// Records after which the part ends, though it has room for more; 0: none.
+    pub(super) limit: u64,
     pub(super) with_values: bool,
 }
 
@@ -26,16 +30,16 @@ pub(super) fn part<V: View, T>(
     make: impl Fn(&[u8], RecordRow) -> Result<T, Fault>,
 ) -> Result<(Vec<T>, Bytes), Fault> {
     let start = span.prefix.len();
-    let mut from = span.prefix.clone();
-    if !part.resume_token.is_empty() {
-        from.extend_from_slice(part.resume_token);
-        from.push(0);
-    }
+    let mut from = first_key(span, part);
     let rows_max = part.page.rows_max.max(1);
+    let records_max = match usize::try_from(part.limit) {
+        Ok(limit @ 1..) => limit,
+        _ => usize::MAX,
+    };
     let mut listed = Vec::new();
     let (mut rows_seen, mut bytes) = (0, 0);
     loop {
-        let wanted = (rows_max - rows_seen).min(SCAN_ROWS);
+        let wanted = wanted(rows_max - rows_seen, records_max - listed.len(), rows_seen);
         // One row more than is wanted says whether any follows.
         let rows = reading.view.range(&from, &span.end, wanted + 1)?;
         for (index, (key, value)) in rows.iter().enumerate().take(wanted) {
@@ -46,7 +50,9 @@ pub(super) fn part<V: View, T>(
                     + if part.with_values { row.value.len() } else { 0 };
                 listed.push(make(&key[start..], row)?);
             }
-            let is_full = rows_seen == rows_max || bytes >= part.page.bytes_max;
+            let is_full = rows_seen == rows_max
+                || listed.len() == records_max
+                || bytes >= part.page.bytes_max;
             if is_full && index + 1 < rows.len() {
                 return Ok((listed, key.slice(start..)));
             }
@@ -55,6 +61,33 @@ pub(super) fn part<V: View, T>(
             return Ok((listed, Bytes::new()));
         }
         from = [&rows[wanted - 1].0[..], &[0]].concat();
+    }
+}
+
+/// Behind the resume token and behind `after`, whichever is later.
+fn first_key(span: &Span, part: &Part<'_>) -> Vec<u8> {
+    let mut from = span.prefix.clone();
+    if !part.resume_token.is_empty() {
+        from.extend_from_slice(part.resume_token);
+        from.push(0);
+    }
+    if part.after.is_empty() {
+        return from;
+    }
+    from.max([part.after, &[0]].concat())
+}
+
+/// How many rows to read next: as many as records are still wanted, and as many again each time that so many were not enough, because
+/// rows stand between them that have expired.
+fn wanted(rows_left: usize, records_left: usize, rows_seen: usize) -> usize {
+    records_left.max(rows_seen).min(rows_left).min(SCAN_ROWS)
+}
+
+/// How many records of a list with this limit may follow a part of so many; 0: as many as there are. None: the list is complete.
+pub(super) fn limit_left(limit: u64, listed: usize) -> Option<u64> {
+    match limit {
+        0 => Some(0),
+        limit => limit.checked_sub(listed as u64).filter(|left| *left > 0),
     }
 }
 

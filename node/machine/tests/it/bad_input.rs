@@ -257,7 +257,8 @@ proptest! {
         prefix in "\\PC{0,8}",
         owner in "\\PC{0,4}",
         with_values: bool,
-        handles_max in 0_u64..4,
+        limit in 0_u64..4,
+        after in "\\PC{0,6}",
     ) {
         let mut host = Host::default();
         for call in calls() {
@@ -273,11 +274,25 @@ proptest! {
         let page = query::Page { rows_max: 2, bytes_max: 1000 };
         let scope = query::Scope { group_id: GROUP, tenant: TENANT, stamp_ms: START_MS };
         let resume_token = Bytes::from(token);
-        let keys = ListKeysRequest { owner: owner.clone(), prefix, with_values, resume_token: resume_token.clone() };
+        let keys = ListKeysRequest {
+            owner: owner.clone(),
+            prefix,
+            with_values,
+            resume_token: resume_token.clone(),
+            after: after.clone(),
+            keys_max: limit,
+        };
         if check::list_keys(&keys).is_ok() {
             prop_assert!(query::list_keys(&host.rows, &scope, &keys, page).is_ok());
         }
-        let handles = ListRequest { store: "cart".into(), owner: Some(owner), with_values, resume_token, handles_max };
+        let handles = ListRequest {
+            store: "cart".into(),
+            owner: Some(owner),
+            with_values,
+            resume_token,
+            handles_max: limit,
+            after,
+        };
         if check::list(&handles).is_ok() {
             prop_assert!(query::list(&host.rows, &scope, &handles, page).is_ok());
         }

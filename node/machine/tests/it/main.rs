@@ -23,6 +23,8 @@ mod idle;
 #[cfg(not(feature = "planted"))]
 mod owners;
 #[cfg(not(feature = "planted"))]
+mod pages;
+#[cfg(not(feature = "planted"))]
 mod properties;
 #[cfg(not(feature = "planted"))]
 mod replay;
