@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     error::Error,
     promises::Promises,
-    record::{Listing, Record},
+    record::{Listing, Page, Record},
     state_tool::{StateTool, StoreOutcome},
     ttl::Ttl,
 };
@@ -123,6 +123,26 @@ impl StateTool for Audited {
         call.end(self.tool.list_values(prefix).await)
     }
 
+    async fn list_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<RecordInfo>, Error> {
+        let call = self.begin("list_page", prefix);
+        call.end(self.tool.list_page(prefix, after, limit).await)
+    }
+
+    async fn list_values_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Record<Value>>, Error> {
+        let call = self.begin("list_values_page", prefix);
+        call.end(self.tool.list_values_page(prefix, after, limit).await)
+    }
+
     async fn exists(&self, key: &str) -> Result<bool, Error> {
         let call = self.begin("exists", key);
         call.end(self.tool.exists(key).await)
@@ -220,7 +240,7 @@ mod tests {
         let keys = MemoryBuilder::new()
             .build()
             .unwrap()
-            .keys(KeyOptions::new());
+            .keys(KeyOptions::shared());
         let tool = Audited::new(Arc::new(keys), "agent-1");
         let secret = json!("a secret");
         tool.store("k", &secret).await.unwrap();

@@ -20,7 +20,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Of any kind but [`Codec`](crate::ErrorKind::Codec).
     async fn call(&self, call: Call, deadline: Duration) -> Result<Answer, Error>;
 
-    /// Lists handles: the parts of one stream, which is one view. `deadline` bounds the wait for the first part.
+    /// Lists handles: the parts of one stream, which is one view. `deadline` bounds the wait for the first part; of a request with a limit,
+    /// for all of them. No more records are answered than the limit says, and none that are not behind its `after`.
     ///
     /// # Errors
     /// As [`call`](Self::call), and [`Lapsed`](crate::ErrorKind::Lapsed).
@@ -88,7 +89,15 @@ macro_rules! requests {
                 }
             }
         }
-    )*};
+    )*
+
+    /// The call's name, as traces have it.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn name(call: &Call) -> &'static str {
+        match call {
+            $(Call::$variant(_) => stringify!($variant),)*
+        }
+    }};
 }
 
 requests! {

@@ -10,18 +10,10 @@ use std::{
 
 use helve_proto::Reason;
 use tokio::time::Instant;
-use tonic::{
-    Request, Status,
-    metadata::{Ascii, MetadataValue},
-    service::{Interceptor, interceptor::InterceptedService},
-    transport::Channel,
-};
+use tonic::codegen::http::HeaderValue;
 use zeroize::Zeroizing;
 
 use crate::error::Error;
-
-/// A connection whose calls bear the client's token.
-pub type Line = InterceptedService<Channel, Bearer>;
 
 /// Bytes that a token's file may have.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -35,13 +27,13 @@ pub struct Bearer(Option<Arc<Source>>);
 
 /// Where the token comes from.
 enum Source {
-    Given(MetadataValue<Ascii>),
+    Given(HeaderValue),
     File { path: PathBuf, read: Mutex<Loaded> },
 }
 
 /// A file, as it was read last.
 struct Loaded {
-    header: MetadataValue<Ascii>,
+    header: HeaderValue,
     changed: Option<SystemTime>,
     looked_at: Instant,
 }
@@ -66,19 +58,9 @@ impl Bearer {
         Ok(Self(Some(Arc::new(Source::File { path, read }))))
     }
 
-    /// A connection whose calls bear this token.
-    pub fn on(&self, channel: Channel) -> Line {
-        InterceptedService::new(channel, self.clone())
-    }
-}
-
-impl Interceptor for Bearer {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(source) = &self.0 {
-            let headers = request.metadata_mut();
-            headers.insert("authorization", source.header());
-        }
-        Ok(request)
+    /// What stands in `authorization`; nothing where there is no token.
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        self.0.as_deref().map(Source::header)
     }
 }
 
@@ -93,7 +75,7 @@ impl fmt::Debug for Bearer {
 }
 
 impl Source {
-    fn header(&self) -> MetadataValue<Ascii> {
+    fn header(&self) -> HeaderValue {
         match self {
             Self::Given(header) => header.clone(),
             Self::File { path, read } => {
@@ -163,10 +145,10 @@ fn open_to_all(_: &fs::Metadata) -> bool {
     false
 }
 
-fn header(token: &str) -> Result<MetadataValue<Ascii>, Error> {
+fn header(token: &str) -> Result<HeaderValue, Error> {
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let text = Zeroizing::new(format!("Bearer {token}"));
-    match text.parse::<MetadataValue<Ascii>>() {
+    match text.parse::<HeaderValue>() {
         Ok(mut header) if is_token => {
             // HTTP/2 must not keep it in its table of headers, nor any log.
             header.set_sensitive(true);
@@ -186,8 +168,7 @@ mod tests {
     const SECRET: &str = "hlv_not-to-be-shown";
 
     fn sent(bearer: &Bearer) -> Option<String> {
-        let request = bearer.clone().call(Request::new(())).unwrap();
-        let value = request.metadata().get("authorization");
+        let value = bearer.header();
         value.map(|value| value.to_str().unwrap().to_owned())
     }
 

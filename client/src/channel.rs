@@ -1,8 +1,11 @@
 //! The endpoints of a cluster, and which of them to try next.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError, RwLock,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use helve_proto::Reason;
@@ -10,11 +13,12 @@ use tokio::time::Instant;
 use tonic::transport::Endpoint;
 
 use crate::{
-    bearer::{Bearer, Line},
+    bearer::Bearer,
     dial::Dial,
     error::Error,
     exchange::{ExchangeStream, Streams},
-    limits::{LEARNED_ENDPOINTS_MAX, SUSPECT},
+    limits::{ALONE, LEARNED_ENDPOINTS_MAX, SUSPECT},
+    line::Line,
 };
 
 /// Which endpoints a leader hint may point to.
@@ -51,6 +55,8 @@ pub(crate) struct Node {
     channel: OnceLock<Line>,
     streams: Streams,
     suspect_until: Mutex<Option<Instant>>,
+    /// Until then calls go each by itself: a proxy between passes no streams of many on.
+    alone_until: Mutex<Option<Instant>>,
 }
 
 impl Pool {
@@ -85,18 +91,19 @@ impl Pool {
         nodes[..self.learned_max - LEARNED_ENDPOINTS_MAX].to_vec()
     }
 
-    /// The node to try after this one: the next that is not suspect, or the next.
-    pub(crate) fn after(&self, node: &Node) -> Arc<Node> {
+    /// The node to try after this one: the next that is not suspect, or the next, but none that will not do for this call, by index.
+    pub(crate) fn after(&self, node: &Node, useless: &[usize]) -> Option<Arc<Node>> {
         let nodes = self.nodes();
         let around = (1..=nodes.len()).map(|step| &nodes[(node.index + step) % nodes.len()]);
-        let sound = around.clone().find(|node| !node.is_suspect());
-        Arc::clone(sound.unwrap_or(&nodes[(node.index + 1) % nodes.len()]))
+        let mut usable = around.filter(|node| !useless.contains(&node.index));
+        let sound = usable.clone().find(|node| !node.is_suspect());
+        sound.or_else(|| usable.next()).map(Arc::clone)
     }
 
     /// A node did not answer: other calls shall not begin with it.
     pub(crate) fn suspect(&self, node: &Node) {
         node.set_suspect_until(Some(Instant::now() + SUSPECT));
-        let next = self.after(node).index;
+        let next = self.after(node, &[]).map_or(0, |next| next.index);
         // A call that began before the others moved away must not move them again.
         let _moved_already =
             self.preferred
@@ -140,6 +147,17 @@ impl Pool {
     }
 }
 
+/// The addresses.
+impl fmt::Display for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, node) in self.nodes().iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{}", node.authority)?;
+        }
+        Ok(())
+    }
+}
+
 impl Node {
     fn new(index: usize, address: &str, dial: &Dial) -> Result<Self, Error> {
         let (authority, endpoint) = dial.endpoint(address)?;
@@ -151,7 +169,13 @@ impl Node {
             channel: OnceLock::new(),
             streams: Streams::default(),
             suspect_until: Mutex::new(None),
+            alone_until: Mutex::new(None),
         })
+    }
+
+    /// `host:port`.
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
     }
 
     /// Needs a tokio runtime around it.
@@ -165,15 +189,30 @@ impl Node {
     }
 
     fn connect(&self) -> Line {
-        self.bearer.on(self.endpoint.connect_lazy())
+        let channel = self.endpoint.connect_lazy();
+        Line::new(self.authority.as_str(), channel, &self.bearer)
     }
 
-    fn is_suspect(&self) -> bool {
-        let until = *self
-            .suspect_until
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        is_before(&self.suspect_until)
+    }
+
+    /// Whether calls go each by itself for now.
+    pub(crate) fn is_alone(&self) -> bool {
+        is_before(&self.alone_until)
+    }
+
+    /// A proxy between passes no streams of many calls on.
+    pub(crate) fn set_alone(&self) {
+        let mut until = self
+            .alone_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
+        *until = Some(Instant::now() + ALONE);
     }
 
     fn set_suspect_until(&self, until: Option<Instant>) {
@@ -182,6 +221,11 @@ impl Node {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = until;
     }
+}
+
+fn is_before(until: &Mutex<Option<Instant>>) -> bool {
+    let until = *until.lock().unwrap_or_else(PoisonError::into_inner);
+    until.is_some_and(|until| Instant::now() < until)
 }
 
 #[cfg(test)]
@@ -218,7 +262,7 @@ mod tests {
         let mut node = pool.preferred();
         for expected in ["b:1", "c:1", "a:1", "b:1"] {
             pool.suspect(&node);
-            node = pool.after(&node);
+            node = pool.after(&node, &[]).unwrap();
             assert_eq!(node.authority, expected);
         }
     }

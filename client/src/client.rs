@@ -1,15 +1,17 @@
 //! A client of any host.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use helve_proto::v1::{ListKeysReply, ListKeysRequest, ListReply, ListRequest};
 
 use crate::{
     backend::{Backend, Request},
+    codec::{Codec, Json},
     error::Error,
     guard::Guards,
     handles::{HandleOptions, Handles},
     keys::{KeyOptions, Keys},
+    owner::Owner,
     promises::Promises,
     transaction::Transaction,
 };
@@ -19,7 +21,7 @@ pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A client of a cluster or of the in-memory host. Cloning is cheap, and clones share everything: connections, replay session,
 /// and [`close`](Self::close).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     backend: Arc<dyn Backend>,
     deadline: Duration,
@@ -54,10 +56,16 @@ impl Client {
         self.backend.promises()
     }
 
-    /// A store of handles. Options name it: stores of the same name on the same cluster are one.
+    /// A store of handles, whose values are kept as JSON. Options name it: stores of the same name on the same cluster are one.
     #[must_use]
     pub fn handles<T>(&self, options: HandleOptions) -> Handles<T> {
-        Handles::new(self.clone(), options)
+        Handles::new(self.clone(), options, Arc::new(Json))
+    }
+
+    /// As [`handles`](Self::handles), with a [codec](crate::Codec) for the values: [`Raw`](crate::Raw) for bytes as they are.
+    #[must_use]
+    pub fn handles_with<T, C: Codec<T>>(&self, options: HandleOptions, codec: C) -> Handles<T, C> {
+        Handles::new(self.clone(), options, Arc::new(codec))
     }
 
     /// The state tool: values under keys of the caller's choosing.
@@ -66,10 +74,10 @@ impl Client {
         Keys::new(self.clone(), options)
     }
 
-    /// Locks under this owner's keys; empty: under nobody's. A guard's key holds nothing else.
+    /// Locks under this owner's keys. A guard's key holds nothing else.
     #[must_use]
-    pub fn guards(&self, owner: impl Into<String>) -> Guards {
-        Guards::new(self.keys(KeyOptions::new().owner(owner)))
+    pub fn guards(&self, owner: impl Into<Owner>) -> Guards {
+        Guards::new(self.keys(KeyOptions::new(owner)))
     }
 
     /// A transaction over handles and keys, still empty.
@@ -123,5 +131,11 @@ impl Client {
     /// [`Ambiguous`](crate::ErrorKind::Ambiguous). Closing again does nothing.
     pub fn close(&self) {
         self.backend.close();
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({:?}, {:?})", self.backend, self.deadline)
     }
 }

@@ -1,5 +1,6 @@
 //! The cluster as a host.
 
+mod builder;
 mod list;
 #[cfg(feature = "partition")]
 mod survey;
@@ -22,32 +23,20 @@ use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout_at},
 };
+use tracing::Instrument as _;
 
+pub use self::builder::ClusterBuilder;
 use crate::{
-    backend::{Backend, header_mut, identity_mut},
-    bearer::Bearer,
-    channel::{Hints, Node, Pool},
-    client::{Client, DEADLINE_MAX},
-    cluster::tries::{Effect, Tries, end},
-    dial::Dial,
+    backend::{Backend, header_mut, identity_mut, name},
+    channel::{Node, Pool},
+    client::DEADLINE_MAX,
+    cluster::tries::{Effect, Pace, Tries, end},
     error::{Error, ErrorKind},
     limits,
     promises::Promises,
     session::{Number, Session},
-    verdict::Verdict,
+    verdict::{Health, Verdict},
 };
-
-/// How to reach a cluster.
-#[derive(Debug, Clone)]
-#[must_use = "call build()"]
-pub struct ClusterBuilder {
-    endpoints: Vec<String>,
-    deadline: Duration,
-    attempt_timeout: Duration,
-    dial: Dial,
-    hints: Hints,
-    carriage: Carriage,
-}
 
 /// How calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,91 +47,10 @@ enum Carriage {
     Unary,
 }
 
-impl ClusterBuilder {
-    /// These nodes, each as `HOST:PORT`. One suffices; with several the client goes on when one is gone.
-    pub fn new<I>(endpoints: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<String>,
-    {
-        Self {
-            endpoints: endpoints.into_iter().map(Into::into).collect(),
-            deadline: limits::DEADLINE,
-            attempt_timeout: limits::ATTEMPT_TIMEOUT,
-            dial: Dial::plain(limits::CONNECT_TIMEOUT),
-            hints: Hints::Known,
-            carriage: Carriage::Streams,
-        }
-    }
-
-    /// The token that every call bears: `Bearer::given(token)`, or `Bearer::from_file(path)`, which is read again when the file
-    /// changes. Without one, calls bear none.
-    pub fn token(mut self, bearer: Bearer) -> Self {
-        self.dial.bearer = bearer;
-        self
-    }
-
-    /// How long each call may take, retries included; 5 s by default, a day at most.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
-    /// How long the first try of a call waits for its node before it turns to another; 1 s by default. Each further try waits
-    /// twice as long.
-    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt_timeout = timeout;
-        self
-    }
-
-    /// How long a connection may take to be made; 500 ms by default.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.dial.connect_timeout = timeout;
-        self
-    }
-
-    /// Connects over TLS, to nodes that this trusts. Then an endpoint may be written `https://HOST:PORT`, too.
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, tls: crate::Tls) -> Self {
-        self.dial.tls = Some(tls);
-        self
-    }
-
-    /// Goes to the leader that nodes name even where it is none of the endpoints given. By default it goes to the leader only if
-    /// that is one of them.
-    pub fn follow_leader(mut self) -> Self {
-        self.hints = Hints::Learn;
-        self
-    }
-
-    /// Sends each call by itself, as clients in other languages do. By default calls that come at the same time travel in one batch, over
-    /// a few streams that stay open: that costs the client and the node much less, and what a call does and answers is the same. For
-    /// where a proxy between passes no streams on, or shall choose a node anew for each call.
-    pub fn unary(mut self) -> Self {
-        self.carriage = Carriage::Unary;
-        self
-    }
-
-    /// A client. Connects to nothing before its first call, which must be made within a tokio runtime.
-    ///
-    /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if there is no endpoint, one is not `HOST:PORT`, or what was given for TLS cannot be used.
-    pub fn build(self) -> Result<Client, Error> {
-        Ok(Client::new(Arc::new(Cluster {
-            pool: Pool::new(&self.endpoints, self.hints, self.dial)?,
-            deadline: self.deadline,
-            attempt_timeout: self.attempt_timeout,
-            carriage: self.carriage,
-            session: Mutex::new(None),
-            closed: watch::Sender::new(false),
-        })))
-    }
-}
-
 struct Cluster {
     pool: Pool,
     deadline: Duration,
-    attempt_timeout: Duration,
+    pace: Pace,
     carriage: Carriage,
     /// Opened by the first mutation; locked while it is being opened, so that callers wait for one session.
     session: Mutex<Option<Arc<Session>>>,
@@ -151,9 +59,7 @@ struct Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster")
-            .field("pool", &self.pool)
-            .finish_non_exhaustive()
+        write!(f, "Cluster({})", self.pool)
     }
 }
 
@@ -176,13 +82,18 @@ impl Backend for Cluster {
     ) -> Result<Vec<ListReply>, Error> {
         check_size(request.encoded_len())?;
         let until = Instant::now() + deadline.min(DEADLINE_MAX);
+        let wanted = list::Wanted {
+            after: request.after.clone(),
+            limit: request.handles_max,
+        };
         let tries = || self.tries(Effect::Harmless, until);
         let open = |channel| -> list::Opened<_> {
-            let request = unary::timed(request.clone(), limits::LIST);
+            let request = unary::timed(request.clone(), wanted.timeout(until));
             Box::pin(async move { unary::handles(channel).list(request).await })
         };
-        self.unless_closed(list::collect(&self.pool, until, tries, open))
-            .await
+        let collected = list::collect(&self.pool, until, &wanted, tries, open);
+        let span = tracing::debug_span!("call", rpc = "List");
+        self.unless_closed(collected).instrument(span).await
     }
 
     async fn list_keys(
@@ -192,13 +103,18 @@ impl Backend for Cluster {
     ) -> Result<Vec<ListKeysReply>, Error> {
         check_size(request.encoded_len())?;
         let until = Instant::now() + deadline.min(DEADLINE_MAX);
+        let wanted = list::Wanted {
+            after: request.after.clone(),
+            limit: request.keys_max,
+        };
         let tries = || self.tries(Effect::Harmless, until);
         let open = |channel| -> list::Opened<_> {
-            let request = unary::timed(request.clone(), limits::LIST);
+            let request = unary::timed(request.clone(), wanted.timeout(until));
             Box::pin(async move { unary::keys(channel).list(request).await })
         };
-        self.unless_closed(list::collect(&self.pool, until, tries, open))
-            .await
+        let collected = list::collect(&self.pool, until, &wanted, tries, open);
+        let span = tracing::debug_span!("call", rpc = "ListKeys");
+        self.unless_closed(collected).instrument(span).await
     }
 
     fn deadline(&self) -> Duration {
@@ -238,7 +154,7 @@ impl Cluster {
             &self.pool,
             effect,
             until,
-            self.attempt_timeout,
+            self.pace,
             self.closed.subscribe(),
         )
     }
@@ -285,7 +201,9 @@ impl Cluster {
             }
             Box::pin(carriage.attempt(node, call, timeout))
         };
-        let (node, mut answer) = self.tries(effect, until).run(attempt).await?;
+        let span = tracing::debug_span!("call", rpc = name(call));
+        let tries = self.tries(effect, until).run(attempt);
+        let (node, mut answer) = tries.instrument(span).await?;
         let header = header_mut(&mut answer).and_then(|header| header.as_ref());
         let leader = header.map_or("", |header| &header.leader_hint);
         self.pool.answered(&node, leader);
@@ -339,8 +257,18 @@ impl Carriage {
         timeout: Duration,
     ) -> Result<Answer, Verdict> {
         match self {
-            Self::Streams => node.stream().call(call, timeout).await,
-            Self::Unary => unary::send(node.channel(), call, timeout).await,
+            Self::Streams if !node.is_alone() => {
+                let answered = node.stream().call(call, timeout).await;
+                if let Err(
+                    Verdict::NotDone { node: health, .. } | Verdict::Unknown { node: health, .. },
+                ) = &answered
+                    && *health == Health::Narrow
+                {
+                    node.set_alone();
+                }
+                answered
+            }
+            Self::Streams | Self::Unary => unary::send(node.channel(), call, timeout).await,
         }
     }
 }

@@ -13,6 +13,7 @@ mod handles;
 mod lifetimes;
 mod mcpkit;
 mod owners;
+mod pages;
 mod patterns;
 mod renewal;
 mod replay;
@@ -149,6 +150,11 @@ host {
         each_owner_has_a_handle_of_the_same_id,
         lists_and_counts_are_the_owners,
         keys_are_the_owners;
+    pages:
+        pages_of_handles_are_the_whole_list_in_order,
+        a_mint_answers_the_revision_on_which_a_take_is_conditional,
+        bytes_are_kept_as_they_are,
+        an_owner_without_a_name_is_refused_unsent;
     guards:
         one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fence,
         a_guard_that_nobody_lets_go_lapses,
@@ -199,6 +205,8 @@ tool {
         bad_keys_and_batches_are_refused,
         the_largest_key_and_value_are_kept,
         closed_keys_say_so;
+    pages:
+        pages_of_keys_are_the_whole_list_in_order;
     patterns:
         sixteen_saves_get_sixteen_versions,
         versions_are_loaded_listed_and_pruned,
@@ -229,7 +237,7 @@ impl Setup {
     }
 
     fn options(&self) -> HandleOptions {
-        HandleOptions::new(&self.name)
+        HandleOptions::shared(&self.name)
     }
 
     /// The case's store.
@@ -239,7 +247,7 @@ impl Setup {
 
     /// The case's keys, under an owner of its own.
     fn keys(&self, node: usize) -> Keys {
-        let options = KeyOptions::new().owner(&self.name);
+        let options = KeyOptions::new(&self.name);
         self.client(node).keys(options)
     }
 }

@@ -7,7 +7,7 @@ use tonic::transport::Endpoint;
 
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
-use crate::{bearer::Bearer, error::Error, limits::KEEP_ALIVE};
+use crate::{address::Address, bearer::Bearer, error::Error, limits::KEEP_ALIVE};
 
 /// What all connections of a client have in common.
 #[derive(Debug, Clone)]
@@ -33,13 +33,10 @@ impl Dial {
 
     /// The endpoint at an address, and its `host:port`. The address may name the scheme that the client uses anyway.
     pub(crate) fn endpoint(&self, address: &str) -> Result<(String, Endpoint), Error> {
-        let (said, authority) = match address.split_once("://") {
-            Some((scheme, authority)) => (Some(scheme), authority),
-            None => (None, address),
-        };
+        let parsed: Address = address.parse()?;
         let scheme = self.scheme();
         let refused = |message: String| Error::refused(Reason::BadRequest, message, 0, 0);
-        match said {
+        match parsed.scheme() {
             Some("https") if scheme == "http" => {
                 return Err(refused(format!(
                     "'{address}' asks for TLS: say whom to trust with ClusterBuilder::tls (feature `tls`)"
@@ -52,6 +49,7 @@ impl Dial {
             }
             _ => {}
         }
+        let authority = parsed.host_and_port().to_owned();
         let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
         let endpoint = endpoint.map_err(|error| {
             refused(format!("'{address}' is no endpoint: give HOST:PORT")).with_source(error)
@@ -63,7 +61,7 @@ impl Dial {
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
-        Ok((authority.trim_end_matches('/').to_owned(), endpoint))
+        Ok((authority, endpoint))
     }
 
     #[cfg(feature = "tls")]
@@ -105,6 +103,8 @@ mod tests {
             refused.to_string().contains("ClusterBuilder::tls"),
             "{refused}"
         );
-        assert!(plain.endpoint("ftp://a b").is_err());
+        for address in ["ftp://a b", "a", "http://a", "[::1]", "::1"] {
+            assert!(plain.endpoint(address).is_err(), "{address}");
+        }
     }
 }

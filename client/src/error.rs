@@ -5,11 +5,15 @@ use std::fmt;
 use helve_proto::Reason;
 
 /// What went wrong. Branch on [`kind`](Self::kind); the message is for people.
-#[derive(Debug)]
+///
+/// Its text names what failed, on what, why, and what to do, in one line. A [`source`](std::error::Error::source) is there only if the
+/// text does not say it already, so a report of the whole chain repeats nothing.
 pub struct Error {
     kind: ErrorKind,
     reason: Option<Reason>,
     message: String,
+    is_unconnected: bool,
+    address: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -70,6 +74,8 @@ impl Error {
             kind,
             reason: None,
             message: message.into(),
+            is_unconnected: false,
+            address: None,
             source: None,
         }
     }
@@ -92,16 +98,45 @@ impl Error {
         &self.message
     }
 
+    /// Whether no connection was made to any node that was tried last: none runs there, or its address or TLS is another.
+    #[must_use]
+    pub fn is_unconnected(&self) -> bool {
+        self.is_unconnected
+    }
+
+    /// The address that the text names: of a node, or of a proxy before it. A server that passes texts on to callers of its own should not
+    /// tell them where its cluster is.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn at(mut self, address: &str) -> Self {
+        self.address = Some(address.to_owned());
+        self
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn unconnected(mut self) -> Self {
+        self.is_unconnected = true;
+        self
+    }
+
     pub(crate) fn with_reason(mut self, reason: Reason) -> Self {
         self.reason = Some(reason);
         self
     }
 
+    /// What it is because of, if the message does not say so itself.
     pub(crate) fn with_source(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        self.source = Some(source.into());
+        let source = source.into();
+        if !self.message.contains(&source.to_string()) {
+            self.source = Some(source);
+        }
         self
     }
 
@@ -151,6 +186,19 @@ impl Error {
     }
 }
 
+/// One line, whatever is asked for: it is what a `main` that returns it prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = format!("{:?}: {}", self.kind, self.message);
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            said = format!("{said}: {error}");
+            source = error.source();
+        }
+        f.write_str(&said.replace(['\n', '\r'], " "))
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -162,5 +210,24 @@ impl std::error::Error for Error {
         self.source
             .as_deref()
             .map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_says_its_cause_once_in_one_line() {
+        let cause = || std::io::Error::other("the disk\nis full");
+        let told = Error::new(ErrorKind::Full, format!("cannot write: {}", cause()));
+        let told = told.with_source(cause());
+        assert!(std::error::Error::source(&told).is_none());
+        let untold = Error::new(ErrorKind::Full, "cannot write").with_source(cause());
+        assert!(std::error::Error::source(&untold).is_some());
+        for error in [told, untold] {
+            assert_eq!(format!("{error:?}"), "Full: cannot write: the disk is full");
+            assert_eq!(format!("{error:#?}"), format!("{error:?}"));
+        }
     }
 }

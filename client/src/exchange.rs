@@ -11,8 +11,8 @@ use tokio::task::AbortHandle;
 
 pub(crate) use self::stream::ExchangeStream;
 use crate::{
-    bearer::Line,
     limits::{EXCHANGE_BUSY_CALLS, EXCHANGE_STREAMS_MAX},
+    line::Line,
 };
 
 /// The streams to one node.

@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use crate::{
     client::DEADLINE_MAX,
     error::Error,
-    record::{Listing, Record, Resolved},
+    record::{Listing, Page, Record, Resolved},
     retry::Backoff,
     steps::{Ended, pause, within},
+    transaction::NotLive,
     ttl::Ttl,
 };
 
@@ -33,7 +34,16 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     ///
     /// # Errors
     /// [`Entropy`](crate::ErrorKind::Entropy) if there is no randomness, and those of every write.
-    async fn mint(&self, value: &T, ttl: Ttl) -> Result<String, Error>;
+    async fn mint(&self, value: &T, ttl: Ttl) -> Result<String, Error> {
+        Ok(self.mint_record(value, ttl).await?.name)
+    }
+
+    /// As [`mint`](Self::mint), but answers all that is known of the new handle: its id is the `name`, and its `revision` is what
+    /// [`put_if`](Self::put_if) and [`take_if`](Self::take_if) compare.
+    ///
+    /// # Errors
+    /// As [`mint`](Self::mint).
+    async fn mint_record(&self, value: &T, ttl: Ttl) -> Result<RecordInfo, Error>;
 
     /// Writes a value under an id of the caller's choosing. True if the handle existed and was replaced; false if it was
     /// created, and also if it has expired or was taken and therefore nothing was written ([`resolve`](Self::resolve) and
@@ -74,6 +84,12 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// # Errors
     /// Those of every write. After [`Codec`](crate::ErrorKind::Codec) the value is gone.
     async fn take(&self, id: &str) -> Result<Resolved<Record<T>>, Error>;
+
+    /// As [`take`](Self::take), if the handle's revision is `revision`: so that nobody takes what they have not seen.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take), but a conflict is an outcome here.
+    async fn take_if(&self, id: &str, revision: u64) -> Result<TakeOutcome<T>, Error>;
 
     /// Gives a live handle a new lifetime. The revision stays.
     ///
@@ -118,7 +134,34 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     ///
     /// # Errors
     /// As [`list`](Self::list).
-    async fn list_first_values(&self, max: usize) -> Result<Listing<Record<T>>, Error>;
+    async fn list_first_values(&self, max: usize) -> Result<Listing<Record<T>>, Error> {
+        let mut page = self.list_values_page(None, max).await?;
+        page.items.truncate(max);
+        Ok(Listing {
+            revision: page.revision,
+            clock_ms: page.clock_ms,
+            items: page.items,
+        })
+    }
+
+    /// As [`list`](Self::list), but of at most `limit` handles, and of those behind the id `after` alone. It costs about as much as it lists,
+    /// however large the store is: for stores of any size. [`next`](Page::next) is what the next page begins behind. A `limit` of 0 is
+    /// taken as 1.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list); within the deadline.
+    async fn list_page(&self, after: Option<&str>, limit: usize)
+    -> Result<Page<RecordInfo>, Error>;
+
+    /// As [`list_page`](Self::list_page), with the values.
+    ///
+    /// # Errors
+    /// As [`list_page`](Self::list_page).
+    async fn list_values_page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Record<T>>, Error>;
 
     /// How long each call may take, retries included.
     fn deadline(&self) -> Duration;
@@ -144,6 +187,20 @@ pub enum PutOutcome {
     Expired,
     /// The handle's value was taken: nothing was written.
     Taken,
+}
+
+/// What a conditional take did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TakeOutcome<T> {
+    /// It lived, and this call took it.
+    Took(Record<T>),
+    /// The revision is another one, and nothing was taken. Read again, decide again.
+    Conflict {
+        /// The handle's revision; 0 if there is no such handle.
+        revision: u64,
+    },
+    /// It does not live, for this reason; nothing was taken.
+    NotLive(NotLive),
 }
 
 /// What every handle store can do besides.

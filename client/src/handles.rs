@@ -1,5 +1,7 @@
 //! The handle store on a client, whatever its host.
 
+mod options;
+
 use std::{
     fmt,
     marker::PhantomData,
@@ -11,83 +13,40 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use helve_proto::v1::{
     CountRequest, DeleteRequest, GetRequest, HandleStatus, Lifetime, ListReply, ListRequest,
     ListedHandle, MintRequest, PutRequest, RecordInfo, RenewRequest, TakeRequest, WriteStatus,
 };
-use serde::{Serialize, de::DeserializeOwned};
 
+pub use self::options::HandleOptions;
 use crate::{
     client::Client,
+    codec::{Codec, Json},
     error::{Error, ErrorKind},
-    handle_store::{HandleStore, PutOutcome},
-    record::{Listing, Record, Resolved, encode, present, record},
-    ttl::{Defaults, Ttl},
+    handle_store::{HandleStore, PutOutcome, TakeOutcome},
+    owner::Owner,
+    record::{Listing, Page, Record, Resolved, page, page_limit, present},
+    transaction::NotLive,
+    ttl::Ttl,
 };
 
-/// What a store of handles is.
-#[derive(Debug, Clone)]
-pub struct HandleOptions {
-    store: String,
-    owner: String,
-    id_prefix: String,
-    defaults: Defaults,
-}
-
-impl HandleOptions {
-    /// The store of this name: 1 to 64 bytes of `[a-z0-9_-]`. No owner, no id prefix, no lifetimes. Names are checked by the
-    /// first call.
-    pub fn new(store: impl Into<String>) -> Self {
-        Self {
-            store: store.into(),
-            owner: String::new(),
-            id_prefix: String::new(),
-            defaults: Defaults::default(),
-        }
-    }
-
-    /// What [`Ttl::Default`] stands for. Without it: for ever.
-    #[must_use]
-    pub fn default_ttl(mut self, ttl: Duration) -> Self {
-        self.defaults.ttl = Some(ttl);
-        self
-    }
-
-    /// Handles that nobody gets or writes for this long expire, whatever their [`Ttl`]. A get restarts the time.
-    #[must_use]
-    pub fn idle_ttl(mut self, ttl: Duration) -> Self {
-        self.defaults.idle_ttl = Some(ttl);
-        self
-    }
-
-    /// Minted ids begin with `prefix-`: at most 64 bytes of `[a-z0-9_-]`.
-    #[must_use]
-    pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.id_prefix = prefix.into();
-        self
-    }
-
-    /// All calls are this end user's: at most 256 bytes. Handles of another owner, or of none, are unknown to it.
-    #[must_use]
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-}
-
-/// A store of handles, whatever the client's host. Values are kept as JSON. Clones share [`close`](HandleStore::close).
-pub struct Handles<T> {
+/// A store of handles, whatever the client's host. Values are kept as its [`Codec`] says: as JSON, if not told otherwise. Clones share
+/// [`close`](HandleStore::close).
+pub struct Handles<T, C = Json> {
     client: Client,
     options: HandleOptions,
+    codec: Arc<C>,
     closed: Arc<AtomicBool>,
     value: PhantomData<fn(T) -> T>,
 }
 
-impl<T> Handles<T> {
-    pub(crate) fn new(client: Client, options: HandleOptions) -> Self {
+impl<T, C> Handles<T, C> {
+    pub(crate) fn new(client: Client, options: HandleOptions, codec: Arc<C>) -> Self {
         Self {
             client,
             options,
+            codec,
             closed: Arc::default(),
             value: PhantomData,
         }
@@ -95,16 +54,17 @@ impl<T> Handles<T> {
 
     /// The same store for another end user; it shares nothing with this one but the client.
     #[must_use]
-    pub fn for_owner(&self, owner: impl Into<String>) -> Self {
-        Self::new(self.client.clone(), self.options.clone().owner(owner))
+    pub fn for_owner(&self, owner: impl Into<Owner>) -> Self {
+        let options = self.options.clone().owner(owner);
+        Self::new(self.client.clone(), options, Arc::clone(&self.codec))
     }
 
     pub(crate) fn name(&self) -> String {
         self.options.store.clone()
     }
 
-    pub(crate) fn owner(&self) -> String {
-        self.options.owner.clone()
+    pub(crate) fn owner(&self) -> Result<String, Error> {
+        self.options.owner.on_wire()
     }
 
     pub(crate) fn id_prefix(&self) -> String {
@@ -134,14 +94,14 @@ impl<T> Handles<T> {
         if_revision: Option<u64>,
     ) -> Result<PutOutcome, Error>
     where
-        T: Serialize,
+        C: Codec<T>,
     {
         let request = PutRequest {
             identity: None,
             store: self.name(),
-            owner: self.owner(),
+            owner: self.owner()?,
             id: id.to_owned(),
-            value: encode(value)?,
+            value: self.codec.encode(value)?,
             lifetime: self.lifetime(ttl)?,
             if_revision,
         };
@@ -155,6 +115,46 @@ impl<T> Handles<T> {
                 "a write status that this version does not know",
             )),
         }
+    }
+
+    async fn taken(&self, id: &str, if_revision: Option<u64>) -> Result<Resolved<Record<T>>, Error>
+    where
+        C: Codec<T>,
+    {
+        let request = TakeRequest {
+            identity: None,
+            store: self.name(),
+            owner: self.owner()?,
+            id: id.to_owned(),
+            if_revision,
+        };
+        let reply = self.client()?.call(request).await?;
+        Resolved::from_status(reply.status, || self.record(reply.info, reply.value))
+    }
+
+    fn record(&self, info: Option<RecordInfo>, value: Bytes) -> Result<Record<T>, Error>
+    where
+        C: Codec<T>,
+    {
+        Ok(Record {
+            info: present(info, "info")?,
+            value: self.codec.decode(value)?,
+        })
+    }
+
+    pub(crate) fn encode(&self, value: &T) -> Result<Bytes, Error>
+    where
+        C: Codec<T>,
+    {
+        self.codec.encode(value)
+    }
+
+    fn page_request(&self, after: Option<&str>, limit: usize) -> Result<ListRequest, Error> {
+        Ok(ListRequest {
+            after: after.unwrap_or_default().to_owned(),
+            handles_max: page_limit(limit),
+            ..self.list_request()?
+        })
     }
 
     async fn parts(&self, request: ListRequest) -> Result<Listing<ListedHandle>, Error> {
@@ -173,31 +173,32 @@ impl<T> Handles<T> {
         })
     }
 
-    fn list_request(&self) -> ListRequest {
-        ListRequest {
+    fn list_request(&self) -> Result<ListRequest, Error> {
+        Ok(ListRequest {
             store: self.name(),
-            owner: Some(self.owner()),
+            owner: Some(self.owner()?),
             ..ListRequest::default()
-        }
+        })
     }
 }
 
 #[async_trait]
-impl<T> HandleStore<T> for Handles<T>
+impl<T, C> HandleStore<T> for Handles<T, C>
 where
-    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+    C: Codec<T>,
 {
-    async fn mint(&self, value: &T, ttl: Ttl) -> Result<String, Error> {
+    async fn mint_record(&self, value: &T, ttl: Ttl) -> Result<RecordInfo, Error> {
         let request = MintRequest {
             identity: None,
             store: self.name(),
-            owner: self.owner(),
+            owner: self.owner()?,
             id_prefix: self.id_prefix(),
-            value: encode(value)?,
+            value: self.codec.encode(value)?,
             lifetime: self.lifetime(ttl)?,
         };
         let reply = self.client()?.call(request).await?;
-        Ok(present(reply.info, "info")?.name)
+        present(reply.info, "info")
     }
 
     async fn put(&self, id: &str, value: &T, ttl: Ttl) -> Result<bool, Error> {
@@ -222,30 +223,35 @@ where
     async fn resolve(&self, id: &str) -> Result<Resolved<Record<T>>, Error> {
         let request = GetRequest {
             store: self.name(),
-            owner: self.owner(),
+            owner: self.owner()?,
             id: id.to_owned(),
         };
         let reply = self.client()?.call(request).await?;
-        Resolved::from_status(reply.status, || record(reply.info, &reply.value))
+        Resolved::from_status(reply.status, || self.record(reply.info, reply.value))
     }
 
     async fn take(&self, id: &str) -> Result<Resolved<Record<T>>, Error> {
-        let request = TakeRequest {
-            identity: None,
-            store: self.name(),
-            owner: self.owner(),
-            id: id.to_owned(),
-            if_revision: None,
-        };
-        let reply = self.client()?.call(request).await?;
-        Resolved::from_status(reply.status, || record(reply.info, &reply.value))
+        self.taken(id, None).await
+    }
+
+    async fn take_if(&self, id: &str, revision: u64) -> Result<TakeOutcome<T>, Error> {
+        match self.taken(id, Some(revision)).await {
+            Ok(Resolved::Live(record)) => Ok(TakeOutcome::Took(record)),
+            Ok(Resolved::Expired) => Ok(TakeOutcome::NotLive(NotLive::Expired)),
+            Ok(Resolved::Taken) => Ok(TakeOutcome::NotLive(NotLive::Taken)),
+            Ok(Resolved::Unknown) => Ok(TakeOutcome::NotLive(NotLive::Unknown)),
+            Err(error) => match error.kind() {
+                ErrorKind::Conflict { revision, .. } => Ok(TakeOutcome::Conflict { revision }),
+                _ => Err(error),
+            },
+        }
     }
 
     async fn renew(&self, id: &str, ttl: Ttl) -> Result<Resolved<RecordInfo>, Error> {
         let request = RenewRequest {
             identity: None,
             store: self.name(),
-            owner: self.owner(),
+            owner: self.owner()?,
             id: id.to_owned(),
             lifetime: self.lifetime(ttl)?,
         };
@@ -257,7 +263,7 @@ where
         let request = DeleteRequest {
             identity: None,
             store: self.name(),
-            owner: self.owner(),
+            owner: self.owner()?,
             id: id.to_owned(),
             if_revision: None,
         };
@@ -268,35 +274,55 @@ where
     async fn len(&self) -> Result<u64, Error> {
         let request = CountRequest {
             store: self.name(),
-            owner: Some(self.owner()),
+            owner: Some(self.owner()?),
         };
         Ok(self.client()?.call(request).await?.live)
     }
 
     async fn list(&self) -> Result<Listing<RecordInfo>, Error> {
-        let listing = self.parts(self.list_request()).await?;
+        let listing = self.parts(self.list_request()?).await?;
         listing.try_map(|handle| present(handle.info, "info"))
     }
 
     async fn list_values(&self) -> Result<Listing<Record<T>>, Error> {
         let request = ListRequest {
             with_values: true,
-            ..self.list_request()
+            ..self.list_request()?
         };
         let listing = self.parts(request).await?;
-        listing.try_map(|handle| record(handle.info, &handle.value))
+        listing.try_map(|handle| self.record(handle.info, handle.value))
     }
 
-    async fn list_first_values(&self, max: usize) -> Result<Listing<Record<T>>, Error> {
+    async fn list_page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<RecordInfo>, Error> {
+        let request = self.page_request(after, limit)?;
+        let listing = self.parts(request).await?;
+        let listing = listing.try_map(|handle| present(handle.info, "info"))?;
+        Ok(page(listing, limit.max(1)))
+    }
+
+    async fn list_values_page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Record<T>>, Error> {
         let request = ListRequest {
             with_values: true,
-            handles_max: (max as u64).max(1),
-            ..self.list_request()
+            ..self.page_request(after, limit)?
         };
         let mut listing = self.parts(request).await?;
-        // None of none, and a node of an older version knows no maximum.
-        listing.items.truncate(max);
-        listing.try_map(|handle| record(handle.info, &handle.value))
+        // A value that is not shown need not be one.
+        let has_more = listing.items.len() > limit.max(1);
+        listing.items.truncate(limit.max(1));
+        let listing = listing.try_map(|handle| self.record(handle.info, handle.value))?;
+        let last = listing.items.last().filter(|_| has_more);
+        Ok(Page {
+            next: last.map(|last| last.name().to_owned()),
+            ..page(listing, limit.max(1))
+        })
     }
 
     fn deadline(&self) -> Duration {
@@ -308,23 +334,21 @@ where
     }
 }
 
-impl<T> Clone for Handles<T> {
+impl<T, C> Clone for Handles<T, C> {
     fn clone(&self) -> Self {
         Self {
             client: self.client.clone(),
             options: self.options.clone(),
+            codec: Arc::clone(&self.codec),
             closed: Arc::clone(&self.closed),
             value: PhantomData,
         }
     }
 }
 
-impl<T> fmt::Debug for Handles<T> {
+impl<T, C> fmt::Debug for Handles<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handles")
-            .field("client", &self.client)
-            .field("options", &self.options)
-            .field("closed", &self.closed)
-            .finish()
+        let HandleOptions { store, owner, .. } = &self.options;
+        write!(f, "Handles({store:?}, {owner:?}, {:?})", self.client)
     }
 }

@@ -1,6 +1,7 @@
 //! The state tool on a client, whatever its host.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,6 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use helve_proto::v1::{
     BatchRetrieveRequest, BatchStoreRequest, DeleteKeyRequest, ExistsRequest, KeyRecord, Lifetime,
     ListKeysReply, ListKeysRequest, RecordInfo, RetrieveRequest, StoreItem, StoreRequest,
@@ -19,24 +21,33 @@ use serde_json::Value;
 use crate::{
     client::Client,
     error::{Error, ErrorKind},
+    owner::Owner,
     promises::Promises,
-    record::{Listing, Record, decode, encode, present, record},
+    record::{Listing, Page, Record, decode, encode, page, page_limit, present, record},
     state_tool::{StateTool, StoreOutcome},
     ttl::{Defaults, Ttl},
 };
 
 /// Whose keys, and how long they live.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct KeyOptions {
-    owner: String,
+    owner: Owner,
     defaults: Defaults,
 }
 
 impl KeyOptions {
-    /// No owner, no lifetimes.
+    /// All calls are about this owner's keys: every owner has keys of their own. No lifetimes. The name is checked by the first call.
+    pub fn new(owner: impl Into<Owner>) -> Self {
+        Self {
+            owner: owner.into(),
+            defaults: Defaults::default(),
+        }
+    }
+
+    /// As [`new`](Self::new), for keys that all callers share: of [`Owner::shared`].
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn shared() -> Self {
+        Self::new(Owner::shared())
     }
 
     /// What [`Ttl::Default`], and so every plain store, stands for. Without it: for ever.
@@ -53,16 +64,16 @@ impl KeyOptions {
         self
     }
 
-    /// All calls are this end user's: at most 256 bytes. Every owner has keys of their own.
+    /// The same options for another owner.
     #[must_use]
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+    pub fn owner(mut self, owner: impl Into<Owner>) -> Self {
         self.owner = owner.into();
         self
     }
 }
 
 /// The state tool, whatever the client's host. Clones share [`close`](StateTool::close).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Keys {
     client: Client,
     options: KeyOptions,
@@ -80,12 +91,12 @@ impl Keys {
 
     /// The same keys' names for another end user; it shares nothing with this one but the client.
     #[must_use]
-    pub fn for_owner(&self, owner: impl Into<String>) -> Self {
+    pub fn for_owner(&self, owner: impl Into<Owner>) -> Self {
         Self::new(self.client.clone(), self.options.clone().owner(owner))
     }
 
-    pub(crate) fn owner(&self) -> String {
-        self.options.owner.clone()
+    pub(crate) fn owner(&self) -> Result<String, Error> {
+        self.options.owner.on_wire()
     }
 
     pub(crate) fn lifetime(&self, ttl: Ttl) -> Result<Option<Lifetime>, Error> {
@@ -121,11 +132,59 @@ impl Keys {
     pub(crate) async fn remove(&self, key: &str, if_revision: Option<u64>) -> Result<bool, Error> {
         let request = DeleteKeyRequest {
             identity: None,
-            owner: self.owner(),
+            owner: self.owner()?,
             key: key.to_owned(),
             if_revision,
         };
         Ok(self.open()?.call(request).await?.existed)
+    }
+
+    /// Stores bytes as they are, which need be no JSON. As JSON they are read by those alone for whom they are some.
+    ///
+    /// # Errors
+    /// Those of every write.
+    pub async fn store_bytes(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Ttl,
+    ) -> Result<RecordInfo, Error> {
+        self.write_bytes(key, value, ttl, None)
+            .await?
+            .unconditional()
+    }
+
+    /// As [`store_bytes`](Self::store_bytes), if the key's revision is `revision`; 0: if there is no such key.
+    ///
+    /// # Errors
+    /// Those of every write, but a conflict is an outcome here.
+    pub async fn store_bytes_if(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Ttl,
+        revision: u64,
+    ) -> Result<StoreOutcome, Error> {
+        or_conflict(self.write_bytes(key, value, ttl, Some(revision)).await)
+    }
+
+    /// The value as it was stored, with its revision and times, if there is such a key. Restarts the idle time.
+    ///
+    /// # Errors
+    /// Those of every read.
+    pub async fn retrieve_bytes(&self, key: &str) -> Result<Option<Record<Bytes>>, Error> {
+        let request = RetrieveRequest {
+            owner: self.owner()?,
+            key: key.to_owned(),
+        };
+        let found = self.open()?.call(request).await?.record;
+        let bytes = found.map(|found| {
+            Ok(Record {
+                info: present(found.info, "info")?,
+                value: found.value,
+            })
+        });
+        bytes.transpose()
     }
 
     pub(crate) async fn write(
@@ -135,11 +194,22 @@ impl Keys {
         ttl: Ttl,
         if_revision: Option<u64>,
     ) -> Result<StoreOutcome, Error> {
+        self.write_bytes(key, encode(value)?, ttl, if_revision)
+            .await
+    }
+
+    async fn write_bytes(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Ttl,
+        if_revision: Option<u64>,
+    ) -> Result<StoreOutcome, Error> {
         let request = StoreRequest {
             identity: None,
-            owner: self.owner(),
+            owner: self.owner()?,
             key: key.to_owned(),
-            value: encode(value)?,
+            value,
             lifetime: self.lifetime(ttl)?,
             if_revision,
         };
@@ -167,12 +237,38 @@ impl Keys {
         })
     }
 
-    fn list_request(&self, prefix: &str) -> ListKeysRequest {
-        ListKeysRequest {
-            owner: self.owner(),
+    fn list_request(&self, prefix: &str) -> Result<ListKeysRequest, Error> {
+        Ok(ListKeysRequest {
+            owner: self.owner()?,
             prefix: prefix.to_owned(),
             ..ListKeysRequest::default()
-        }
+        })
+    }
+
+    fn page_request(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ListKeysRequest, Error> {
+        Ok(ListKeysRequest {
+            after: after.unwrap_or_default().to_owned(),
+            keys_max: page_limit(limit),
+            ..self.list_request(prefix)?
+        })
+    }
+}
+
+fn or_conflict(stored: Result<StoreOutcome, Error>) -> Result<StoreOutcome, Error> {
+    stored.or_else(|error| match error.kind() {
+        ErrorKind::Conflict { revision, .. } => Ok(StoreOutcome::Conflict { revision }),
+        _ => Err(error),
+    })
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys({:?}, {:?})", self.options.owner, self.client)
     }
 }
 
@@ -190,16 +286,12 @@ impl StateTool for Keys {
         ttl: Ttl,
         revision: u64,
     ) -> Result<StoreOutcome, Error> {
-        let outcome = self.write(key, value, ttl, Some(revision)).await;
-        outcome.or_else(|error| match error.kind() {
-            ErrorKind::Conflict { revision, .. } => Ok(StoreOutcome::Conflict { revision }),
-            _ => Err(error),
-        })
+        or_conflict(self.write(key, value, ttl, Some(revision)).await)
     }
 
     async fn retrieve_record(&self, key: &str) -> Result<Option<Record<Value>>, Error> {
         let request = RetrieveRequest {
-            owner: self.owner(),
+            owner: self.owner()?,
             key: key.to_owned(),
         };
         let reply = self.open()?.call(request).await?;
@@ -214,22 +306,49 @@ impl StateTool for Keys {
     }
 
     async fn list_infos(&self, prefix: &str) -> Result<Listing<RecordInfo>, Error> {
-        let listing = self.parts(self.list_request(prefix)).await?;
+        let listing = self.parts(self.list_request(prefix)?).await?;
         listing.try_map(|key| present(key.info, "info"))
     }
 
     async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error> {
         let request = ListKeysRequest {
             with_values: true,
-            ..self.list_request(prefix)
+            ..self.list_request(prefix)?
         };
         let listing = self.parts(request).await?;
         listing.try_map(|key| record(key.info, &key.value))
     }
 
+    async fn list_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<RecordInfo>, Error> {
+        let request = self.page_request(prefix, after, limit)?;
+        let listing = self.parts(request).await?;
+        let listing = listing.try_map(|key| present(key.info, "info"))?;
+        Ok(page(listing, limit.max(1)))
+    }
+
+    async fn list_values_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Record<Value>>, Error> {
+        let request = ListKeysRequest {
+            with_values: true,
+            ..self.page_request(prefix, after, limit)?
+        };
+        let listing = self.parts(request).await?;
+        let listing = listing.try_map(|key| record(key.info, &key.value))?;
+        Ok(page(listing, limit.max(1)))
+    }
+
     async fn exists(&self, key: &str) -> Result<bool, Error> {
         let request = ExistsRequest {
-            owner: self.owner(),
+            owner: self.owner()?,
             key: key.to_owned(),
         };
         Ok(self.open()?.call(request).await?.exists)
@@ -247,7 +366,7 @@ impl StateTool for Keys {
         };
         let request = BatchStoreRequest {
             identity: None,
-            owner: self.owner(),
+            owner: self.owner()?,
             items: items.iter().map(item).collect::<Result<_, Error>>()?,
         };
         self.open()?.call(request).await.map(drop)
@@ -255,7 +374,7 @@ impl StateTool for Keys {
 
     async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
         let request = BatchRetrieveRequest {
-            owner: self.owner(),
+            owner: self.owner()?,
             keys: keys.to_vec(),
         };
         let reply = self.open()?.call(request).await?;

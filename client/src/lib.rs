@@ -12,7 +12,7 @@
 //! use helve_client::{HandleOptions, HandleStore, HandleStoreExt, MemoryBuilder, Resolved, Ttl};
 //!
 //! let client = MemoryBuilder::new().build()?;
-//! let carts = client.handles::<Vec<String>>(HandleOptions::new("cart").id_prefix("cart"));
+//! let carts = client.handles::<Vec<String>>(HandleOptions::shared("cart").id_prefix("cart"));
 //! let id = carts.mint(&vec![], Ttl::Default).await?;
 //! let add = |mut cart: Vec<String>| {
 //!     cart.push("tea".to_owned());
@@ -46,6 +46,8 @@
 //! answered with the first outcome. [`ErrorKind`] says what to do about the rest. A call whose future is dropped, or that ended
 //! as [`Ambiguous`](ErrorKind::Ambiguous), gives its identity up: its outcome will not be known any more.
 
+#[cfg(feature = "cluster")]
+mod address;
 #[cfg(feature = "patterns")]
 mod audited;
 mod backend;
@@ -58,6 +60,7 @@ mod client;
 pub mod client_state;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(feature = "cluster")]
@@ -74,8 +77,13 @@ mod handle_store;
 mod handles;
 mod keys;
 mod limits;
+#[cfg(feature = "cluster")]
+mod line;
+#[cfg(feature = "cluster")]
+mod line_error;
 #[cfg(feature = "memory")]
 mod memory;
+mod owner;
 #[cfg(feature = "partition")]
 mod partition;
 #[cfg(feature = "patterns")]
@@ -110,33 +118,39 @@ mod versions;
 #[cfg(feature = "write-queue")]
 mod write_queue;
 
+#[cfg(feature = "cluster")]
+pub use address::Address;
 #[cfg(feature = "patterns")]
 pub use audited::Audited;
 pub use backend::{Backend, Request};
 #[cfg(feature = "cluster")]
-pub use bearer::{Bearer, Line};
+pub use bearer::Bearer;
 pub use client::Client;
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterBuilder;
+pub use codec::{Codec, Json, Raw};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "patterns")]
 pub use event_log::{Event, EventLog, Replay};
 pub use guard::{Guard, Guards};
-pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome};
+pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome, TakeOutcome};
 pub use handles::{HandleOptions, Handles};
 pub use helve_proto::{
     Reason,
     v1::{self, RecordInfo},
 };
 pub use keys::{KeyOptions, Keys};
+#[cfg(feature = "cluster")]
+pub use line::Line;
 #[cfg(feature = "memory")]
 pub use memory::MemoryBuilder;
+pub use owner::Owner;
 #[cfg(feature = "partition")]
 pub use partition::{PartitionOptions, PartitionState};
 #[cfg(feature = "patterns")]
 pub use prefixed::Prefixed;
 pub use promises::Promises;
-pub use record::{Listing, Record, Resolved};
+pub use record::{Listing, Page, Record, Resolved};
 #[cfg(feature = "patterns")]
 pub use resolve::{Contested, Resolution, Settled, StateToolExt};
 #[cfg(feature = "sealed")]

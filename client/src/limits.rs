@@ -10,6 +10,11 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 /// every failover and every slow disk would multiply, and none be answered earlier.
 #[cfg(feature = "cluster")]
 pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pauses between the tries of one call, on different nodes.
+#[cfg(feature = "cluster")]
+pub(crate) const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+#[cfg(feature = "cluster")]
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(200);
 /// How long a connection may take to be made.
 #[cfg(feature = "cluster")]
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -19,6 +24,9 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// A node that did not answer is not preferred for this long.
 #[cfg(feature = "cluster")]
 pub(crate) const SUSPECT: Duration = Duration::from_secs(2);
+/// How long calls to a node go each by itself after a proxy refused a stream of many for its size.
+#[cfg(feature = "cluster")]
+pub(crate) const ALONE: Duration = Duration::from_secs(10);
 /// Endpoints that are learned from leader hints.
 #[cfg(feature = "cluster")]
 pub(crate) const LEARNED_ENDPOINTS_MAX: usize = 16;

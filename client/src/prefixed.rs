@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     error::Error,
     promises::Promises,
-    record::{Listing, Record},
+    record::{Listing, Page, Record},
     state_tool::{StateTool, StoreOutcome},
     ttl::Ttl,
 };
@@ -78,6 +78,37 @@ impl Prefixed {
             }
         }
         Ok(info)
+    }
+
+    /// The prefix of a page, and the key that it begins behind, as the other tool has them. Its key that is the prefix alone is none here.
+    fn place(&self, prefix: &str, after: Option<&str>) -> (String, String) {
+        let inner = format!("{}{prefix}", self.prefix);
+        (
+            inner,
+            format!("{}{}", self.prefix, after.unwrap_or_default()),
+        )
+    }
+
+    fn outside_page<I>(
+        &self,
+        page: Page<I>,
+        outside: impl Fn(I) -> Result<I, Error>,
+    ) -> Result<Page<I>, Error> {
+        let beyond = || Error::internal("a page that ends beyond the prefix that was asked for");
+        let next = page.next.map(|next| {
+            let next = next.strip_prefix(&self.prefix);
+            next.map(str::to_owned).ok_or_else(beyond)
+        });
+        Ok(Page {
+            revision: page.revision,
+            clock_ms: page.clock_ms,
+            items: page
+                .items
+                .into_iter()
+                .map(outside)
+                .collect::<Result<_, _>>()?,
+            next: next.transpose()?,
+        })
     }
 
     fn outside_record(&self, record: Record<Value>) -> Result<Record<Value>, Error> {
@@ -155,6 +186,30 @@ impl StateTool for Prefixed {
             .items
             .retain(|record| record.info.name != self.prefix);
         listing.try_map(|record| self.outside_record(record))
+    }
+
+    async fn list_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<RecordInfo>, Error> {
+        let (inner, after) = self.place(prefix, after);
+        let tool = self.open()?;
+        let page = tool.list_page(&inner, Some(&after), limit).await?;
+        self.outside_page(page, |info| self.outside(info))
+    }
+
+    async fn list_values_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Record<Value>>, Error> {
+        let (inner, after) = self.place(prefix, after);
+        let tool = self.open()?;
+        let page = tool.list_values_page(&inner, Some(&after), limit).await?;
+        self.outside_page(page, |record| self.outside_record(record))
     }
 
     async fn exists(&self, key: &str) -> Result<bool, Error> {

@@ -103,6 +103,71 @@ impl<I> Listing<I> {
     }
 }
 
+/// A page of a list, all of it from one view.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<I> {
+    /// The log index of the view: every change up to it is seen, none after it. The next page is of a newer one.
+    pub revision: u64,
+    /// The replicated clock of the view, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// What is listed, by name in lexicographic order of the bytes.
+    pub items: Vec<I>,
+    /// The name behind which the next page begins; none if there is nothing behind.
+    pub next: Option<String>,
+}
+
+/// Something with the name by which it is listed.
+pub(crate) trait Named {
+    fn named(&self) -> &str;
+}
+
+impl Named for RecordInfo {
+    fn named(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<T> Named for Record<T> {
+    fn named(&self) -> &str {
+        self.name()
+    }
+}
+
+/// The first `limit` of a list which, if more follow, has at least one of them, too.
+pub(crate) fn page<I: Named>(listing: Listing<I>, limit: usize) -> Page<I> {
+    let Listing {
+        revision,
+        clock_ms,
+        mut items,
+    } = listing;
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let last = items.last().filter(|_| has_more);
+    Page {
+        revision,
+        clock_ms,
+        next: last.map(|last| last.named().to_owned()),
+        items,
+    }
+}
+
+/// A page of a whole list.
+pub(crate) fn page_of_all<I: Named>(
+    mut listing: Listing<I>,
+    after: Option<&str>,
+    limit: usize,
+) -> Page<I> {
+    if let Some(after) = after {
+        listing.items.retain(|item| item.named() > after);
+    }
+    page(listing, limit.max(1))
+}
+
+/// How many records to ask for to fill a page, and to know whether more follow.
+pub(crate) fn page_limit(limit: usize) -> u64 {
+    (limit.max(1) as u64).saturating_add(1)
+}
+
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
     match serde_json::to_vec(value) {
         Ok(json) => Ok(json.into()),

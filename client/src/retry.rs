@@ -10,13 +10,21 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Between tries of one call, on different nodes.
+    /// From one bound to another; at least a millisecond, and never backward.
     #[cfg(feature = "cluster")]
-    pub(crate) fn unavailable() -> Self {
+    pub(crate) fn between(first: Duration, max: Duration) -> Self {
+        let next = first.max(Duration::from_millis(1));
         Self {
-            next: Duration::from_millis(5),
-            max: Duration::from_millis(200),
+            next,
+            max: max.max(next),
         }
+    }
+
+    /// Between tries of one call that a proxy answered in a node's place. It does so for every call of every client, so they spread out
+    /// further than those to nodes.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn behind() -> Self {
+        Self::between(Duration::from_millis(50), Duration::from_secs(1))
     }
 
     /// Between rounds of one update that others got ahead of.

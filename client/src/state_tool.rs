@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     limits,
     promises::Promises,
-    record::{Listing, Record},
+    record::{Listing, Page, Record, page_of_all},
     ttl::Ttl,
 };
 
@@ -97,6 +97,36 @@ pub trait StateTool: Send + Sync {
     /// # Errors
     /// As [`list`](Self::list).
     async fn list_values(&self, prefix: &str) -> Result<Listing<Record<Value>>, Error>;
+
+    /// As [`list_infos`](Self::list_infos), but of at most `limit` keys, and of those behind the key `after` alone, which need not exist.
+    /// On a cluster and in memory it costs about as much as it lists, however many keys there are; a tool that does not say so reads all.
+    /// [`next`](Page::next) is what the next page begins behind. A `limit` of 0 is taken as 1.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list); within the deadline.
+    async fn list_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<RecordInfo>, Error> {
+        let listing = self.list_infos(prefix).await?;
+        Ok(page_of_all(listing, after, limit))
+    }
+
+    /// As [`list_page`](Self::list_page), with the values.
+    ///
+    /// # Errors
+    /// As [`list_page`](Self::list_page).
+    async fn list_values_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Record<Value>>, Error> {
+        let listing = self.list_values(prefix).await?;
+        Ok(page_of_all(listing, after, limit))
+    }
 
     /// Whether there is such a key.
     ///

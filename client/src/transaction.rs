@@ -17,6 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     client::Client,
+    codec::Codec,
     error::{Error, ErrorKind},
     handles::Handles,
     keys::Keys,
@@ -87,6 +88,22 @@ impl Committed {
         let reply = present(self.replies.get(operation), "operation")?;
         record(reply.info.clone(), &reply.value)
     }
+
+    /// What a take took of a store with this codec.
+    ///
+    /// # Errors
+    /// As [`taken`](Self::taken).
+    pub fn taken_with<T>(
+        &self,
+        operation: usize,
+        codec: &impl Codec<T>,
+    ) -> Result<Record<T>, Error> {
+        let reply = present(self.replies.get(operation), "operation")?;
+        Ok(Record {
+            info: present(reply.info.clone(), "info")?,
+            value: codec.decode(reply.value.clone())?,
+        })
+    }
 }
 
 impl Transaction {
@@ -100,26 +117,26 @@ impl Transaction {
     }
 
     /// Keeps a value under a new id: `info(operation).name` of the reply.
-    pub fn mint<T: Serialize>(self, store: &Handles<T>, value: &T, ttl: Ttl) -> Self {
+    pub fn mint<T, C: Codec<T>>(self, store: &Handles<T, C>, value: &T, ttl: Ttl) -> Self {
         self.with(store.closed(), || {
             Ok(Kind::Mint(MintOperation {
                 store: store.name(),
-                owner: store.owner(),
+                owner: store.owner()?,
                 id_prefix: store.id_prefix(),
-                value: encode(value)?,
+                value: store.encode(value)?,
                 lifetime: store.lifetime(ttl)?,
             }))
         })
     }
 
     /// Writes a value under an id. A handle that expired or was taken aborts the transaction.
-    pub fn put<T: Serialize>(self, store: &Handles<T>, id: &str, value: &T, ttl: Ttl) -> Self {
+    pub fn put<T, C: Codec<T>>(self, store: &Handles<T, C>, id: &str, value: &T, ttl: Ttl) -> Self {
         self.with(store.closed(), || {
             Ok(Kind::Put(PutOperation {
                 store: store.name(),
-                owner: store.owner(),
+                owner: store.owner()?,
                 id: id.to_owned(),
-                value: encode(value)?,
+                value: store.encode(value)?,
                 lifetime: store.lifetime(ttl)?,
                 if_revision: None,
             }))
@@ -127,11 +144,11 @@ impl Transaction {
     }
 
     /// Takes a handle; its value stands in the reply. One that does not live aborts the transaction.
-    pub fn take<T>(self, store: &Handles<T>, id: &str) -> Self {
+    pub fn take<T, C>(self, store: &Handles<T, C>, id: &str) -> Self {
         self.with(store.closed(), || {
             Ok(Kind::Take(TakeOperation {
                 store: store.name(),
-                owner: store.owner(),
+                owner: store.owner()?,
                 id: id.to_owned(),
                 if_revision: None,
             }))
@@ -139,11 +156,11 @@ impl Transaction {
     }
 
     /// Gives a handle a new lifetime. One that does not live aborts the transaction.
-    pub fn renew<T>(self, store: &Handles<T>, id: &str, ttl: Ttl) -> Self {
+    pub fn renew<T, C>(self, store: &Handles<T, C>, id: &str, ttl: Ttl) -> Self {
         self.with(store.closed(), || {
             Ok(Kind::Renew(RenewOperation {
                 store: store.name(),
-                owner: store.owner(),
+                owner: store.owner()?,
                 id: id.to_owned(),
                 lifetime: store.lifetime(ttl)?,
                 if_revision: None,
@@ -152,11 +169,11 @@ impl Transaction {
     }
 
     /// Deletes a handle. One that does not live aborts the transaction.
-    pub fn delete<T>(self, store: &Handles<T>, id: &str) -> Self {
+    pub fn delete<T, C>(self, store: &Handles<T, C>, id: &str) -> Self {
         self.with(store.closed(), || {
             Ok(Kind::Delete(DeleteOperation {
                 store: store.name(),
-                owner: store.owner(),
+                owner: store.owner()?,
                 id: id.to_owned(),
                 if_revision: None,
             }))
@@ -167,7 +184,7 @@ impl Transaction {
     pub fn store<V: Serialize + ?Sized>(self, keys: &Keys, key: &str, value: &V, ttl: Ttl) -> Self {
         self.with(keys.closed(), || {
             Ok(Kind::Store(StoreOperation {
-                owner: keys.owner(),
+                owner: keys.owner()?,
                 key: key.to_owned(),
                 value: encode(value)?,
                 lifetime: keys.lifetime(ttl)?,
@@ -180,7 +197,7 @@ impl Transaction {
     pub fn delete_key(self, keys: &Keys, key: &str) -> Self {
         self.with(keys.closed(), || {
             Ok(Kind::DeleteKey(DeleteKeyOperation {
-                owner: keys.owner(),
+                owner: keys.owner()?,
                 key: key.to_owned(),
                 if_revision: None,
             }))

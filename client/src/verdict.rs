@@ -1,22 +1,27 @@
 //! What a failed try says of the call.
 
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
 use helve_proto::{ERROR_DOMAIN, Reason, v1::ErrorReply};
-use tonic::{Code, ConnectError, Status};
+use tonic::{Code, Status, codegen::http::StatusCode};
 use tonic_types::StatusExt;
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    line_error::{Fault, LineError, chain},
+};
 
 /// What a failed try says of the call.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The call itself was refused: trying again changes nothing.
+    /// The cluster refused the call itself: trying again changes nothing.
     Refused(Error),
+    /// Something between refused the call: this try had no effect, and no other will. Of earlier tries it says nothing.
+    Barred(Error),
     /// This try had no effect; another one may.
     NotDone {
         error: Error,
-        /// How long the node asks to be left alone.
+        /// How long whoever answered asks to be left alone.
         pause: Option<Duration>,
         node: Health,
     },
@@ -24,20 +29,27 @@ pub(crate) enum Verdict {
     Unknown { error: Error, node: Health },
 }
 
-/// What a failed try says of its node.
+/// What a failed try says of its node, or of what stands before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
     /// It answered.
     Sound,
     /// It did not, or is about to stop.
     Suspect,
+    /// A proxy before it answered in its place, for now.
+    Behind,
+    /// What is at its address will not answer this call, however often it is tried.
+    Useless,
+    /// A proxy before it passes no stream of many calls on: the call shall go by itself.
+    Narrow,
 }
 
 impl Verdict {
     /// The try ended without any answer.
-    pub(crate) fn silence() -> Self {
+    pub(crate) fn silence(address: &str) -> Self {
+        let message = format!("{address} did not answer in time. See `helve status`");
         Self::Unknown {
-            error: Error::new(ErrorKind::Unavailable, "the node did not answer in time"),
+            error: Error::new(ErrorKind::Unavailable, message).at(address),
             node: Health::Suspect,
         }
     }
@@ -50,14 +62,14 @@ impl Verdict {
         }
     }
 
-    /// Of a unary call, or of a stream that was not opened.
-    pub(crate) fn of(status: Status) -> Self {
+    /// Of a unary call to this address, or of a stream that was not opened.
+    pub(crate) fn of(address: &str, status: &Status) -> Self {
         let info = status
             .get_details_error_info()
             .filter(|info| info.domain == ERROR_DOMAIN);
         let reason = info.as_ref().and_then(|info| Reason::parse(&info.reason));
         let (Some(info), Some(reason)) = (info, reason) else {
-            return Self::of_code(status);
+            return Self::of_line(address, status);
         };
         let refusal = refusal(reason, status.message(), |name| info.metadata.get(name));
         let pause = status.get_details_retry_info();
@@ -65,9 +77,10 @@ impl Verdict {
     }
 
     /// Of a call that Exchange carried.
-    pub(crate) fn of_reply(reply: ErrorReply) -> Self {
+    pub(crate) fn of_reply(address: &str, reply: ErrorReply) -> Self {
         let Some(reason) = Reason::parse(&reply.reason) else {
-            return Self::of_code(Status::new(Code::from_i32(reply.code), reply.message));
+            let status = Status::new(Code::from_i32(reply.code), reply.message);
+            return Self::of_code(address, &status);
         };
         let said = |name: &str| reply.metadata.get(name);
         let pause_ms = said("retry_after_ms").and_then(|text| text.parse().ok());
@@ -100,12 +113,33 @@ impl Verdict {
                     node: Health::Sound,
                 }
             }
-            Self::NotDone { error, .. } | Self::Unknown { error, .. } | Self::Refused(error) => {
-                Self::Unknown {
-                    error,
-                    node: Health::Suspect,
+            Self::NotDone { error, .. }
+            | Self::Unknown { error, .. }
+            | Self::Refused(error)
+            | Self::Barred(error) => Self::Unknown {
+                error,
+                node: Health::Suspect,
+            },
+        }
+    }
+
+    /// The same of a call that was sent over a stream that a proxy refused as a whole, after so many batches. One that is too large for
+    /// it may be so for the others that it carries. A first batch that is cut off reaches no node whole, so nothing of it is done; an
+    /// earlier one may have.
+    pub(crate) fn of_refused_stream(self, batches: usize) -> Self {
+        match self {
+            Self::Barred(error) if error.reason() == Some(Reason::TooLarge) => {
+                let node = Health::Narrow;
+                match batches {
+                    0 | 1 => Self::NotDone {
+                        error,
+                        pause: None,
+                        node,
+                    },
+                    _ => Self::Unknown { error, node },
                 }
             }
+            verdict => verdict,
         }
     }
 
@@ -138,36 +172,95 @@ impl Verdict {
         }
     }
 
-    /// Without a reason the status is the transport's own, or of something between.
-    fn of_code(status: Status) -> Self {
-        let unconnected = is_unconnected(&status);
-        let message = format!("{}: {}", status.code().description(), status.message());
-        let error = |kind| Error::new(kind, message.clone());
+    /// Without a reason no node answered, or something between spoke gRPC.
+    fn of_line(address: &str, status: &Status) -> Self {
+        let Some(LineError { fault, .. }) = LineError::behind(status) else {
+            return Self::of_code(address, status);
+        };
+        let error = |kind| Error::new(kind, status.message()).at(address);
+        let unavailable = || error(ErrorKind::Unavailable);
+        let not_done = |node| Self::NotDone {
+            error: unavailable().unconnected(),
+            pause: None,
+            node,
+        };
+        match *fault {
+            Fault::Unconnected => not_done(Health::Suspect),
+            Fault::Mismatched => not_done(Health::Useless),
+            Fault::Broken => Self::Unknown {
+                error: unavailable(),
+                node: Health::Suspect,
+            },
+            Fault::Http {
+                status,
+                retry_after,
+            } => Self::of_http(status, retry_after, error),
+        }
+    }
+
+    /// What a proxy's own answer says: of its own accord it answers without asking a node, but for what says that it asked one in vain
+    /// (RFC 9110, section 15.6).
+    fn of_http(
+        status: StatusCode,
+        retry_after: Option<Duration>,
+        error: impl Fn(ErrorKind) -> Error,
+    ) -> Self {
+        let unavailable = error(ErrorKind::Unavailable);
+        let not_done = |error, node| Self::NotDone {
+            error,
+            pause: retry_after,
+            node,
+        };
+        match status.as_u16() {
+            401 | 403 | 407 | 511 => Self::Barred(error(ErrorKind::Denied)),
+            413 => Self::Barred(error(ErrorKind::Invalid).with_reason(Reason::TooLarge)),
+            429 => not_done(error(ErrorKind::Overloaded), Health::Behind),
+            408 | 425 | 503 => not_done(unavailable, Health::Behind),
+            300..=499 | 501 | 505 | 506 | 508 | 510 => not_done(unavailable, Health::Useless),
+            500..=599 => Self::Unknown {
+                error: unavailable,
+                node: Health::Behind,
+            },
+            _ => Self::Unknown {
+                error: unavailable,
+                node: Health::Useless,
+            },
+        }
+    }
+
+    /// The status is the transport's own, or of something between that speaks gRPC.
+    fn of_code(address: &str, status: &Status) -> Self {
+        let error = |kind| Error::new(kind, said(address, status)).at(address);
         match status.code() {
             Code::Unauthenticated | Code::PermissionDenied => {
-                Self::Refused(error(ErrorKind::Denied).with_source(status))
+                Self::Barred(error(ErrorKind::Denied))
             }
             // Requests are measured before they are sent, and replies are bounded far below a message: this is the refusal of
             // something between that allows less.
-            Code::OutOfRange | Code::ResourceExhausted if is_of_size(&status) => {
-                let error = Error::refused(Reason::TooLarge, message, 0, 0);
-                Self::Refused(error.with_source(status))
+            Code::OutOfRange | Code::ResourceExhausted if is_of_size(status) => {
+                Self::Barred(error(ErrorKind::Invalid).with_reason(Reason::TooLarge))
             }
-            Code::InvalidArgument | Code::OutOfRange => {
-                Self::Refused(error(ErrorKind::Invalid).with_source(status))
-            }
-            Code::Unimplemented => Self::Refused(error(ErrorKind::Internal).with_source(status)),
-            _ if unconnected => Self::NotDone {
-                error: error(ErrorKind::Unavailable).with_source(status),
-                pause: None,
-                node: Health::Suspect,
-            },
+            Code::InvalidArgument | Code::OutOfRange => Self::Barred(error(ErrorKind::Invalid)),
+            Code::Unimplemented => Self::Barred(error(ErrorKind::Internal)),
             _ => Self::Unknown {
-                error: error(ErrorKind::Unavailable).with_source(status),
+                error: error(ErrorKind::Unavailable),
                 node: Health::Suspect,
             },
         }
     }
+}
+
+/// Address, code, message and innermost cause of a status, each once.
+fn said(address: &str, status: &Status) -> String {
+    let mut said = format!("{address}: {}", status.code().description());
+    let cause = chain(status).skip(1).last().map(ToString::to_string);
+    let parts = [Some(status.message().to_owned()), cause];
+    for part in parts.into_iter().flatten() {
+        if !part.is_empty() && !said.contains(&part) {
+            said = format!("{said}: {part}");
+        }
+    }
+    said
 }
 
 /// The error that goes with Helve's own reason.
@@ -188,160 +281,5 @@ fn is_of_size(status: &Status) -> bool {
     words.iter().any(|words| status.message().contains(words))
 }
 
-/// Whether there was no connection to send anything over.
-fn is_unconnected(status: &Status) -> bool {
-    let mut source = status.source();
-    while let Some(error) = source {
-        if error.is::<ConnectError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use proptest::{collection::vec, prelude::*, sample::Index};
-    use tonic_types::ErrorDetails;
-
-    use super::*;
-    use crate::properties::check;
-
-    fn status(code: Code, reason: Reason) -> Status {
-        let metadata = [("revision", "7"), ("operation", "2")];
-        let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let metadata = HashMap::from(metadata);
-        let mut details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata);
-        details.set_retry_info(Some(Duration::from_millis(40)));
-        Status::with_error_details(code, "what to do", details)
-    }
-
-    #[test]
-    fn only_a_rejection_before_append_says_not_done() {
-        let overloaded = Verdict::of(status(Code::ResourceExhausted, Reason::Overloaded));
-        let pause = Some(Duration::from_millis(40));
-        assert!(matches!(overloaded, Verdict::NotDone { pause: said, .. } if said == pause));
-        let leaderless = Verdict::of(status(Code::Unavailable, Reason::NoLeader));
-        assert!(matches!(leaderless, Verdict::NotDone { .. }));
-        let stopping = Verdict::of(status(Code::Unavailable, Reason::Stopping));
-        let node = Health::Suspect;
-        assert!(matches!(stopping, Verdict::NotDone { node: said, .. } if said == node));
-        let unknown = Verdict::of(status(Code::Unavailable, Reason::Ambiguous));
-        assert!(matches!(unknown, Verdict::Unknown { .. }));
-        for code in [
-            Code::Unavailable,
-            Code::Cancelled,
-            Code::Internal,
-            Code::Unknown,
-        ] {
-            let unknown = Verdict::of(Status::new(code, "broken pipe"));
-            assert!(matches!(unknown, Verdict::Unknown { .. }), "{code:?}");
-        }
-    }
-
-    #[test]
-    fn a_message_over_a_transports_limit_is_too_large() {
-        for (code, message) in [
-            (Code::OutOfRange, "Error, decoded message length too large"),
-            (
-                Code::ResourceExhausted,
-                "grpc: received message larger than max",
-            ),
-        ] {
-            let Verdict::Refused(error) = Verdict::of(Status::new(code, message)) else {
-                panic!("{code:?}");
-            };
-            assert_eq!(error.kind(), ErrorKind::Invalid);
-            assert_eq!(error.reason(), Some(Reason::TooLarge));
-        }
-        let other = Verdict::of(Status::new(Code::ResourceExhausted, "too many requests"));
-        assert!(matches!(other, Verdict::Unknown { .. }));
-    }
-
-    #[test]
-    fn a_conflict_names_revision_and_operation() {
-        let verdict = Verdict::of(status(Code::FailedPrecondition, Reason::Conflict));
-        let Verdict::Refused(error) = verdict else {
-            panic!("{verdict:?}");
-        };
-        let (revision, operation) = (7, 2);
-        let conflict = ErrorKind::Conflict {
-            revision,
-            operation,
-        };
-        assert_eq!(error.kind(), conflict);
-    }
-
-    #[test]
-    fn an_error_within_a_stream_says_what_the_status_of_a_unary_call_says() {
-        let reply = |code: Code, reason: &str| ErrorReply {
-            code: code.into(),
-            reason: reason.to_owned(),
-            message: "what to do".to_owned(),
-            metadata: [
-                ("revision", "7"),
-                ("operation", "2"),
-                ("retry_after_ms", "40"),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        };
-        for &reason in Reason::ALL {
-            let unary = Verdict::of(status(Code::Unavailable, reason));
-            let carried = Verdict::of_reply(reply(Code::Unavailable, reason.as_str()));
-            assert_eq!(format!("{unary:?}"), format!("{carried:?}"));
-        }
-        let unknown = Verdict::of_reply(reply(Code::Unavailable, "LATER_VERSION"));
-        assert!(matches!(unknown, Verdict::Unknown { .. }), "{unknown:?}");
-    }
-
-    #[test]
-    fn only_a_node_that_stops_or_shuts_out_leaves_a_sent_call_certainly_undone() {
-        let stopping = Verdict::of(status(Code::Unavailable, Reason::Stopping)).of_stream();
-        assert!(matches!(stopping, Verdict::NotDone { .. }), "{stopping:?}");
-        let shut_out = Verdict::of(status(Code::Unauthenticated, Reason::Unauthenticated));
-        assert!(matches!(shut_out, Verdict::Refused(_)), "{shut_out:?}");
-        let shut_out = shut_out.of_stream();
-        assert!(matches!(shut_out, Verdict::NotDone { .. }), "{shut_out:?}");
-        for reason in [Reason::Overloaded, Reason::BadRequest, Reason::NoLeader] {
-            let other = Verdict::of(status(Code::Unavailable, reason)).of_stream();
-            assert!(matches!(other, Verdict::Unknown { .. }), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn a_reason_of_another_domain_is_not_ours() {
-        let details = ErrorDetails::with_error_info("CONFLICT", "elsewhere", HashMap::new());
-        let verdict = Verdict::of(Status::with_error_details(Code::Unavailable, "", details));
-        assert!(matches!(verdict, Verdict::Unknown { .. }));
-    }
-
-    #[test]
-    fn details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours() {
-        let real = status(Code::Unavailable, Reason::Overloaded);
-        let edits = vec((any::<Index>(), any::<u8>()), 0..6);
-        let edited = edits.prop_map(move |edits| {
-            let mut details = real.details().to_vec();
-            for (at, byte) in edits {
-                let at = at.index(details.len());
-                details[at] ^= byte;
-            }
-            details
-        });
-        let details = prop_oneof![vec(any::<u8>(), 0..100), edited];
-        check(&(details, 0..20_i32), |(details, code)| {
-            let code = Code::from_i32(code);
-            let status = Status::with_details(code, "what to do", details.into());
-            let info = status.get_details_error_info();
-            let reason = info
-                .filter(|info| info.domain == ERROR_DOMAIN)
-                .and_then(|info| Reason::parse(&info.reason));
-            let is_not_done = matches!(Verdict::of(status), Verdict::NotDone { .. });
-            prop_assert!(!is_not_done || reason.is_some());
-            Ok(())
-        });
-    }
-}
+mod tests;

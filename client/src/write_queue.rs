@@ -123,7 +123,7 @@ impl WriteQueue {
         condition: Condition,
     ) -> Result<u64, Error> {
         let store = StoreRequest {
-            owner: self.keys.owner(),
+            owner: self.keys.owner()?,
             key: key.to_owned(),
             value: encode(value)?,
             lifetime: self.keys.lifetime(ttl)?,
@@ -142,7 +142,7 @@ impl WriteQueue {
     /// As [`store`](Self::store).
     pub async fn delete(&self, key: &str, condition: Condition) -> Result<u64, Error> {
         let delete = DeleteKeyRequest {
-            owner: self.keys.owner(),
+            owner: self.keys.owner()?,
             key: key.to_owned(),
             ..DeleteKeyRequest::default()
         };

@@ -20,7 +20,7 @@ fn client(nodes: &[&Node]) -> Client {
 }
 
 fn store<T>(client: &Client) -> Handles<T> {
-    client.handles(HandleOptions::new("s"))
+    client.handles(HandleOptions::shared("s"))
 }
 
 async fn mint(client: &Client, value: &str) -> Result<String, ErrorKind> {

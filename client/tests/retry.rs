@@ -57,7 +57,7 @@ fn client(over: Over, nodes: &[&Node]) -> Client {
 }
 
 fn store(client: &Client) -> Handles<u32> {
-    client.handles(HandleOptions::new("s"))
+    client.handles(HandleOptions::shared("s"))
 }
 
 async fn mint(client: &Client) -> Result<String, ErrorKind> {

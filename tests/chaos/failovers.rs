@@ -121,7 +121,7 @@ pub(crate) async fn run(count: u64, seed: u64, ends: &[End]) -> Result<Failovers
     let client = ClusterBuilder::new(&endpoints).build()?;
     let client = history.record(client, 1, &endpoints.join(","));
     let mut writer = Writer {
-        keys: client.keys(KeyOptions::new()),
+        keys: client.keys(KeyOptions::shared()),
         written: 0,
         failed: Vec::new(),
     };

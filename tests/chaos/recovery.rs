@@ -39,7 +39,7 @@ pub(crate) async fn majority_serves(
     let begun = Instant::now();
     let there = seats.iter().zip(clients);
     for (seat, client) in there.filter(|(seat, _)| !away.contains(seat)) {
-        let keys = client.keys(KeyOptions::new());
+        let keys = client.keys(KeyOptions::shared());
         let mut tries = 0;
         let what = format!("node {seat} to serve");
         let served = until(&what, async || {

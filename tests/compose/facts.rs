@@ -372,7 +372,7 @@ async fn leader(project: &Project) -> Result<(u64, Vec<u64>)> {
 
 /// Waits until flows have made more orders: from the moment of the call on, not just up to it.
 async fn orders_grow(project: &Project) -> Result<()> {
-    let keys = project.client(&SEATS).await?.keys(KeyOptions::new());
+    let keys = project.client(&SEATS).await?.keys(KeyOptions::shared());
     let before = keys.list(ORDERS).await?.len();
     until("flows to make orders", async || {
         match keys.list(ORDERS).await {

@@ -71,11 +71,11 @@ async fn held(project: &Project, service: &str) -> Result<Vec<String>> {
 }
 
 pub(crate) async fn no_disk_shows_a_value(project: &Project) -> Result<()> {
-    let keys = project.client(&SEATS).await?.keys(KeyOptions::new());
+    let keys = project.client(&SEATS).await?.keys(KeyOptions::shared());
     keys.store(KEY, &json!(VALUE)).await?;
     for seat in SEATS {
         // It answers once it has applied the write.
-        let keys = project.client(&[seat]).await?.keys(KeyOptions::new());
+        let keys = project.client(&[seat]).await?.keys(KeyOptions::shared());
         ensure!(keys.retrieve(KEY).await? == Some(json!(VALUE)));
         let directory = tempfile::tempdir()?;
         let to = directory

@@ -90,7 +90,7 @@ async fn minting_fails_and_leaves_nothing_when_entropy_fails() -> Result<()> {
         let client = Nodes::of(&cluster)?
             .client(0)
             .with_deadline(Duration::from_secs(2));
-        let carts = client.handles::<u32>(HandleOptions::new("carts"));
+        let carts = client.handles::<u32>(HandleOptions::shared("carts"));
         let minted = carts.mint(&1, Ttl::Default).await;
         assert!(minted.is_err(), "{minted:?} was minted without entropy");
         assert_eq!(carts.len().await?, 0);

@@ -49,7 +49,7 @@ impl Shop {
             cluster,
             _servers: [cart, balancer],
             url,
-            keys: client.keys(KeyOptions::new()),
+            keys: client.keys(KeyOptions::shared()),
             directory,
         })
     }

@@ -48,7 +48,7 @@ async fn a_client_hears_how_much_of_its_cluster_it_can_reach() -> Result<()> {
             told.push((report.key.clone(), report.verdict.clone()));
         }
     };
-    let keys = client.keys(KeyOptions::new());
+    let keys = client.keys(KeyOptions::shared());
     let path = directory.path().join("writes");
     let queue = WriteQueue::open(path, keys.clone(), QueueOptions::new(), report).await?;
     let seen = keys

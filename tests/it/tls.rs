@@ -43,7 +43,7 @@ async fn three_nodes_with_certificates_are_a_cluster_that_outlives_its_leader() 
         .iter()
         .map(|endpoint| format!("https://{endpoint}"));
     let client = ClusterBuilder::new(secured).tls(cluster.certificates()?.trusted());
-    let keys = client.build()?.keys(helve_client::KeyOptions::default());
+    let keys = client.build()?.keys(helve_client::KeyOptions::shared());
     keys.store("a", &serde_json::json!(1)).await?;
     let leader = cluster.leader().await?.seat;
     cluster.kill(leader)?;

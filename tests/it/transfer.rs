@@ -93,7 +93,7 @@ async fn restart_all(cluster: &mut Cluster, writers: &Writers) -> Result<()> {
 async fn restarting_every_node_in_turn_is_no_error_for_any_caller() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let client = ClusterBuilder::new(cluster.endpoints()).build()?;
-    let carts = client.handles::<String>(HandleOptions::new("carts"));
+    let carts = client.handles::<String>(HandleOptions::shared("carts"));
     let writers = Writers {
         ids: Mutex::default(),
         done: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! One node's gRPC services as a caller sees them: no retries, no other node, a deadline on every call.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use helve_client::{Bearer, Line, Tls};
 use helve_proto::{
@@ -36,6 +36,7 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Calls one node.
 #[derive(Debug, Clone)]
 pub struct Caller {
+    address: Arc<str>,
     channel: Channel,
     bearer: Bearer,
 }
@@ -112,6 +113,7 @@ impl Caller {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .expect("a socket address makes a URI");
         Self {
+            address: address.to_string().into(),
             channel: endpoint.connect_timeout(DEADLINE).connect_lazy(),
             bearer: Bearer::default(),
         }
@@ -127,6 +129,7 @@ impl Caller {
             .expect("a socket address makes a URI");
         let endpoint = tls.secure(endpoint.connect_timeout(DEADLINE))?;
         Ok(Self {
+            address: address.to_string().into(),
             channel: endpoint.connect_lazy(),
             bearer: Bearer::default(),
         })
@@ -144,7 +147,11 @@ impl Caller {
     /// The connection, with the token on every call, for services that have no method here.
     #[must_use]
     pub fn line(&self) -> Line {
-        self.bearer.on(self.channel.clone())
+        Line::new(
+            Arc::clone(&self.address),
+            self.channel.clone(),
+            &self.bearer,
+        )
     }
 
     /// The bare connection, for services that have no method here.

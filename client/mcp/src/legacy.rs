@@ -14,7 +14,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
-use helve_client::Client;
+use helve_client::{Client, Owner};
 use http::{HeaderMap, StatusCode};
 use rmcp::{
     ServerHandler,
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     bearer::Principal,
+    callers::Callers,
     serve::{self, Access, MCP_PATH, config, with_probe},
     storage::{SessionOptions, Sessions},
 };
@@ -40,7 +41,7 @@ const COPIES_MAX: usize = 10_000;
 
 tokio::task_local! {
     /// Whose request this is.
-    static OWNER: String;
+    static OWNER: Owner;
 }
 
 /// Sessions in the cluster, each under its owner.
@@ -48,20 +49,23 @@ tokio::task_local! {
 pub struct LegacySessions {
     client: Client,
     idle_ttl: Duration,
+    callers: Callers,
 }
 
 impl LegacySessions {
-    /// Sessions that this client reaches; one that its client does not use for `idle_ttl` is over.
+    /// Sessions that this client reaches; one that its client does not use for `idle_ttl` is over. A session belongs to the caller who
+    /// began it: where callers authenticate, a request that bears no principal is answered with 500, for the server lacks its guard.
     #[must_use]
-    pub fn new(client: &Client, idle_ttl: Duration) -> Self {
+    pub fn new(client: &Client, idle_ttl: Duration, callers: Callers) -> Self {
         Self {
             client: client.clone(),
             idle_ttl,
+            callers,
         }
     }
 
-    fn of(&self, owner: &str) -> Sessions {
-        let options = SessionOptions::default().owner(owner);
+    fn of(&self, owner: &Owner) -> Sessions {
+        let options = SessionOptions::new(owner.clone());
         Sessions::new(&self.client, options.idle_ttl(self.idle_ttl))
     }
 
@@ -129,7 +133,13 @@ struct Door {
 /// Lets a request of a session pass only if the session is the caller's, and not over.
 async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
     let principal = request.extensions().get::<Principal>();
-    let owner = principal.map_or_else(String::new, |principal| principal.subject().to_owned());
+    let Some(owner) = door.sessions.callers.of(principal) else {
+        tracing::error!("callers shall be authenticated, and nothing before this server does so");
+        return refuse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "this server cannot tell who calls",
+        );
+    };
     if is_modern(request.headers()) {
         // Protocol 2026-07-28 knows neither, and says to ignore them.
         request.headers_mut().remove(SESSION_ID);

@@ -14,6 +14,7 @@
 pub mod balancer;
 pub mod bearer;
 pub mod boundary;
+mod callers;
 pub mod cart;
 pub mod flow;
 pub mod legacy;
@@ -26,3 +27,5 @@ pub mod state;
 pub mod stdio;
 pub mod storage;
 pub mod tasks;
+
+pub use callers::Callers;

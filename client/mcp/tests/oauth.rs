@@ -204,7 +204,7 @@ async fn a_login_begun_on_one_replica_is_completed_on_another_once() {
     let (client, issuer) = (memory(), Issuer::new());
     let (mut first, _) = replica(&client, &issuer).await;
     let csrf = begin_login(&mut first).await;
-    let names = client.keys(KeyOptions::new()).list("").await.unwrap();
+    let names = client.keys(KeyOptions::shared()).list("").await.unwrap();
     assert!(
         !names.concat().contains(&csrf),
         "a listing gives no login away"
@@ -289,7 +289,7 @@ async fn a_store_that_fails_is_no_reason_to_log_in() {
     let (client, issuer) = (memory(), Issuer::new());
     log_in(&client, &issuer).await;
     let (running, _) = replica(&client, &issuer).await;
-    let keys = client.keys(KeyOptions::new());
+    let keys = client.keys(KeyOptions::shared());
     for name in keys.list("").await.unwrap() {
         keys.store(&name, &json!("cs1.forged")).await.unwrap();
     }

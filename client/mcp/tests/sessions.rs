@@ -94,7 +94,7 @@ async fn ping(address: SocketAddr, session: &str) -> StatusCode {
 #[tokio::test]
 async fn a_session_begun_on_one_replica_goes_on_on_another_until_it_is_ended() {
     let client = memory();
-    let sessions = Sessions::new(&client, SessionOptions::default());
+    let sessions = Sessions::new(&client, SessionOptions::shared());
     let (first, second) = (
         replica(sessions.clone()).await,
         replica(sessions.clone()).await,
@@ -103,7 +103,7 @@ async fn a_session_begun_on_one_replica_goes_on_on_another_until_it_is_ended() {
     assert_eq!(ping(second, &session).await, StatusCode::OK);
     assert_eq!(ping(second, "another").await, StatusCode::NOT_FOUND);
 
-    let handles = client.handles::<Value>(HandleOptions::new(SESSIONS));
+    let handles = client.handles::<Value>(HandleOptions::shared(SESSIONS));
     let listed = handles.list().await.unwrap();
     assert_eq!(listed.items.len(), 1);
     assert!(
@@ -123,7 +123,7 @@ async fn a_session_begun_on_one_replica_goes_on_on_another_until_it_is_ended() {
 #[tokio::test]
 async fn a_session_of_another_owner_or_store_is_unknown() {
     let client = memory();
-    let options = SessionOptions::default;
+    let options = SessionOptions::shared;
     let mine = Sessions::new(&client, options().owner("ann"));
     mine.store("s", &state("c")).await.unwrap();
     for other in [
@@ -140,7 +140,7 @@ async fn a_session_of_another_owner_or_store_is_unknown() {
 
 #[tokio::test]
 async fn a_session_may_be_stored_again_and_is_unknown_once_deleted() {
-    let sessions = Sessions::new(&memory(), SessionOptions::default());
+    let sessions = Sessions::new(&memory(), SessionOptions::shared());
     assert!(sessions.load("s").await.unwrap().is_none());
     for name in ["first", "second"] {
         sessions.store("s", &state(name)).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_session_may_be_stored_again_and_is_unknown_once_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_lapses_and_is_not_brought_back() {
-    let options = SessionOptions::default().idle_ttl(Duration::from_secs(10));
+    let options = SessionOptions::shared().idle_ttl(Duration::from_secs(10));
     let sessions = Sessions::new(&memory(), options);
     sessions.store("s", &state("c")).await.unwrap();
     advance(Duration::from_secs(9)).await;
@@ -177,7 +177,7 @@ async fn an_idle_session_lapses_and_is_not_brought_back() {
 #[tokio::test]
 async fn a_store_that_cannot_answer_does_not_call_a_session_unknown() {
     let client = memory();
-    let sessions = Sessions::new(&client, SessionOptions::default());
+    let sessions = Sessions::new(&client, SessionOptions::shared());
     sessions.store("s", &state("c")).await.unwrap();
     client.close();
     let error = sessions.load("s").await.unwrap_err();

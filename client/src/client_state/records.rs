@@ -9,6 +9,7 @@ use crate::{
     client::Client,
     error::{Error, ErrorKind},
     keys::{KeyOptions, Keys},
+    owner::Owner,
     state_tool::{StateTool, StoreOutcome},
     ttl::Ttl,
 };
@@ -29,14 +30,14 @@ impl SealedRecords {
     pub fn new(
         client: &Client,
         tenant: &str,
-        owner: &str,
+        owner: &Owner,
         idle_ttl: Duration,
         seal: Arc<Seal>,
     ) -> Self {
         Self {
-            keys: client.keys(KeyOptions::new().owner(owner).idle_ttl(idle_ttl)),
+            keys: client.keys(KeyOptions::new(owner.clone()).idle_ttl(idle_ttl)),
             tenant: tenant.into(),
-            owner: owner.into(),
+            owner: owner.name().unwrap_or_default().into(),
             seal,
         }
     }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     client::Client,
     error::{Error, ErrorKind},
+    owner::Owner,
     record::{decode as decode_record, encode},
     state_tool::StateTool,
     transaction::Transaction,
@@ -43,7 +44,7 @@ pub struct ClientStateOptions {
     client: String,
     server: String,
     tenant: String,
-    owner: String,
+    owner: Owner,
     idle_ttl: Duration,
 }
 
@@ -55,7 +56,7 @@ impl ClientStateOptions {
             client: client.into(),
             server: server.into(),
             tenant: TENANT.to_owned(),
-            owner: String::new(),
+            owner: Owner::shared(),
             idle_ttl: IDLE_TTL,
         }
     }
@@ -67,9 +68,10 @@ impl ClientStateOptions {
         self
     }
 
-    /// The end user whose client this is: at most 256 bytes. Every owner has state of their own.
+    /// The end user whose client this is: at most 256 bytes. Every owner has state of their own. Not told: the client serves no one in
+    /// particular, and its state is [shared](Owner::shared).
     #[must_use]
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+    pub fn owner(mut self, owner: impl Into<Owner>) -> Self {
         self.owner = owner.into();
         self
     }
@@ -87,7 +89,7 @@ impl ClientStateOptions {
 pub struct ClientState {
     client: Client,
     records: SealedRecords,
-    owner: String,
+    owner: Owner,
     own: String,
     shared: String,
 }
@@ -132,7 +134,7 @@ impl ClientState {
 
     /// Whose state it is.
     #[must_use]
-    pub fn owner(&self) -> &str {
+    pub fn owner(&self) -> &Owner {
         &self.owner
     }
 

@@ -73,7 +73,7 @@ async fn no_name_or_value_of_a_record_gives_a_secret_away() {
     mine.set_session_id("se-cret").await.unwrap();
     let token = TokenInfo::new("se-cret");
     mine.set_access_token(ISSUER, &token).await.unwrap();
-    let listing = client.keys(KeyOptions::new()).list_values("").await;
+    let listing = client.keys(KeyOptions::shared()).list_values("").await;
     let listing = listing.unwrap().items;
     assert_eq!(listing.len(), 2);
     for record in listing {
@@ -93,7 +93,7 @@ async fn no_name_or_value_of_a_record_gives_a_secret_away() {
 #[tokio::test]
 async fn every_field_moved_to_any_other_place_is_refused() {
     let client = memory();
-    let keys = client.keys(KeyOptions::new());
+    let keys = client.keys(KeyOptions::shared());
     let mine = state(&client, options("me"));
     fill(&mine).await;
     mine.set_access_token("other", &TokenInfo::new("o"))
@@ -148,7 +148,7 @@ async fn another_key_tenant_or_owner_opens_nothing() {
     // The rows of another owner are other rows: what is moved there does not open either.
     let owned = state(&client, options("me").owner("ann"));
     assert_eq!(look(&owned).await, [Ok(false); 4]);
-    let (from, to) = (KeyOptions::new(), KeyOptions::new().owner("ann"));
+    let (from, to) = (KeyOptions::shared(), KeyOptions::new("ann"));
     let (from, to) = (client.keys(from), client.keys(to));
     for record in from.list_values("").await.unwrap().items {
         to.store(record.name(), &record.value).await.unwrap();
@@ -161,7 +161,7 @@ async fn what_was_never_sealed_is_refused() {
     let client = memory();
     let mine = state(&client, options("me"));
     fill(&mine).await;
-    let keys = client.keys(KeyOptions::new());
+    let keys = client.keys(KeyOptions::shared());
     for forged in [
         json!("cs1."),
         json!(""),

@@ -8,6 +8,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
+use tracing::Instrument as _;
 
 use crate::{
     channel::{Node, Pool},
@@ -25,17 +26,41 @@ pub(crate) enum Effect {
     Lasting,
 }
 
+/// How tries follow each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// How long the first try waits for its node; each further one twice as long.
+    pub(crate) attempt_timeout: Duration,
+    /// The pause before the second try, at most; each further one is twice as long.
+    pub(crate) backoff_first: Duration,
+    pub(crate) backoff_max: Duration,
+    /// How many tries a call has, if time is left.
+    pub(crate) tries_max: u32,
+}
+
 /// Tries a call on one node after the other, until it is answered, refused, or out of time.
 pub(crate) struct Tries<'a> {
     pool: &'a Pool,
     effect: Effect,
     until: Instant,
-    attempt_timeout: Duration,
+    pace: Pace,
     /// Turns true when the client is closed.
     closed: watch::Receiver<bool>,
     backoff: Backoff,
+    /// Of tries that a proxy answered.
+    behind: Backoff,
+    tried: u32,
+    /// Nodes, by index, at whose address nothing will answer this call.
+    useless: Vec<usize>,
     /// A try had no answer that says it was not done.
     in_doubt: bool,
+}
+
+/// What to do after a try that failed.
+struct Next {
+    node: Arc<Node>,
+    pause: Duration,
+    error: Error,
 }
 
 impl<'a> Tries<'a> {
@@ -43,16 +68,19 @@ impl<'a> Tries<'a> {
         pool: &'a Pool,
         effect: Effect,
         until: Instant,
-        attempt_timeout: Duration,
+        pace: Pace,
         closed: watch::Receiver<bool>,
     ) -> Self {
         Self {
             pool,
             effect,
             until,
-            attempt_timeout,
+            pace,
             closed,
-            backoff: Backoff::unavailable(),
+            backoff: Backoff::between(pace.backoff_first, pace.backoff_max),
+            behind: Backoff::behind(),
+            tried: 0,
+            useless: Vec::new(),
             in_doubt: false,
         }
     }
@@ -72,10 +100,12 @@ impl<'a> Tries<'a> {
             if left.is_zero() {
                 return Err(self.out_of_time(last));
             }
-            let attempt_left = left.min(self.attempt_timeout);
-            self.attempt_timeout = self.attempt_timeout.saturating_mul(2);
+            let attempt_left = left.min(self.pace.attempt_timeout);
+            self.pace.attempt_timeout = self.pace.attempt_timeout.saturating_mul(2);
+            self.tried = self.tried.saturating_add(1);
+            let span = tracing::debug_span!("try", address = node.authority(), number = self.tried);
             let tried = tokio::select! {
-                tried = attempt(Arc::clone(&node), attempt_left) => tried,
+                tried = attempt(Arc::clone(&node), attempt_left).instrument(span) => tried,
                 () = end(&mut self.closed) => {
                     self.in_doubt = true;
                     return Err(self.closed());
@@ -85,36 +115,72 @@ impl<'a> Tries<'a> {
                 Ok(answer) => return Ok((node, answer)),
                 Err(verdict) => verdict,
             };
-            let (error, pause) = self.weigh(&node, verdict)?;
-            last = error;
-            // A node may ask for a pause longer than any clock has room for.
-            if pause >= self.until.saturating_duration_since(Instant::now()) {
+            let next = self.weigh(&node, verdict)?;
+            (node, last) = (next.node, next.error);
+            // It may be longer than any clock has room for.
+            if next.pause >= self.until.saturating_duration_since(Instant::now()) {
                 return Err(self.out_of_time(last));
             }
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep(next.pause) => {}
                 () = end(&mut self.closed) => {}
             }
-            node = self.pool.after(&node);
         }
     }
 
-    /// The error to remember and the pause before the next try, or the error that ends the call.
-    fn weigh(&mut self, node: &Node, verdict: Verdict) -> Result<(Error, Duration), Error> {
-        let (error, pause, health) = match verdict {
+    /// What to do next, or the error that ends the call.
+    fn weigh(&mut self, node: &Arc<Node>, verdict: Verdict) -> Result<Next, Error> {
+        let (error, asked, health) = match verdict {
             Verdict::Refused(error) => return Err(self.refused(error)),
-            Verdict::NotDone { error, pause, node } => (error, pause, node),
+            Verdict::Barred(error) => return Err(self.unless_in_doubt(error)),
+            Verdict::NotDone { error, pause, node } => (error, pause.unwrap_or_default(), node),
             Verdict::Unknown { error, node } => {
                 self.in_doubt = true;
-                (error, None, node)
+                (error, Duration::ZERO, node)
             }
         };
-        if health == Health::Suspect {
+        if matches!(health, Health::Suspect | Health::Behind | Health::Useless) {
             self.pool.suspect(node);
         }
-        let pause = self.backoff.next().max(pause.unwrap_or_default());
-        tracing::debug!(%error, ?pause, "trying again on another node");
-        Ok((error, pause))
+        if self.tried >= self.pace.tries_max {
+            return Err(self.out_of_tries(error));
+        }
+        if health == Health::Useless {
+            self.useless.push(node.index());
+        }
+        let (next, pause) = match health {
+            Health::Narrow => (Some(Arc::clone(node)), Duration::ZERO),
+            _ => self.after(node, asked, health),
+        };
+        // All that there are will not do.
+        let Some(next) = next else {
+            return Err(self.unless_in_doubt(error));
+        };
+        tracing::debug!(%error, ?pause, next = next.authority(), "trying again");
+        Ok(Next {
+            node: next,
+            pause,
+            error,
+        })
+    }
+
+    /// The node for the next try, and the pause before it. A proxy asks for a pause of its own, a node for one of the whole cluster.
+    fn after(
+        &mut self,
+        node: &Arc<Node>,
+        asked: Duration,
+        health: Health,
+    ) -> (Option<Arc<Node>>, Duration) {
+        let next = self.pool.after(node, &self.useless);
+        let is_elsewhere = next
+            .as_ref()
+            .is_some_and(|next| next.index() != node.index() && !next.is_suspect());
+        let pause = match health {
+            Health::Behind if is_elsewhere => self.behind.next(),
+            Health::Behind => self.behind.next().max(asked),
+            _ => self.backoff.next().max(asked),
+        };
+        (next, pause)
     }
 
     /// A refusal stands if no earlier try is in doubt, or if it is the replicated outcome, which every retry is given alike, or
@@ -126,27 +192,42 @@ impl<'a> Tries<'a> {
             matches!(kind, ErrorKind::Conflict { .. } | ErrorKind::Invalid)
                 || reason == Reason::Quota
         });
-        if is_outcome || !self.is_ambiguous() {
+        if is_outcome {
             return error;
         }
-        ambiguous(error)
+        self.unless_in_doubt(error)
+    }
+
+    fn unless_in_doubt(&self, error: Error) -> Error {
+        if self.is_ambiguous() {
+            return ambiguous(&error);
+        }
+        error
     }
 
     fn out_of_time(&self, last: Error) -> Error {
+        self.gave_up(last, "within the deadline")
+    }
+
+    fn out_of_tries(&self, last: Error) -> Error {
+        self.gave_up(last, &format!("in {} tries", self.tried))
+    }
+
+    fn gave_up(&self, last: Error, within: &str) -> Error {
         if self.is_ambiguous() {
-            return ambiguous(last);
+            return ambiguous(&last);
         }
         if last.kind() == ErrorKind::Overloaded {
             return last;
         }
-        let message = format!("no node answered within the deadline; the last try: {last}");
-        Error::new(ErrorKind::Unavailable, message).with_source(last)
+        let message = format!("no node answered {within}: {last}");
+        about(Error::new(ErrorKind::Unavailable, message), &last)
     }
 
     /// The client was closed meanwhile.
     fn closed(&self) -> Error {
         if self.is_ambiguous() {
-            return ambiguous(Error::closed());
+            return ambiguous(&Error::closed());
         }
         Error::closed()
     }
@@ -161,11 +242,21 @@ pub(crate) async fn end(closed: &mut watch::Receiver<bool>) {
     let _gone_or_closed = closed.wait_for(|is_closed| *is_closed).await;
 }
 
-fn ambiguous(last: Error) -> Error {
-    let message = format!("the call was sent, and its outcome is not known; the last try: {last}");
-    Error::new(ErrorKind::Ambiguous, message)
-        .with_reason(Reason::Ambiguous)
-        .with_source(last)
+fn ambiguous(last: &Error) -> Error {
+    let message = format!("the call was sent, and its outcome is not known: {last}");
+    let error = Error::new(ErrorKind::Ambiguous, message).with_reason(Reason::Ambiguous);
+    about(error, last)
+}
+
+/// An error that says what the last try came to.
+fn about(mut error: Error, last: &Error) -> Error {
+    if last.is_unconnected() {
+        error = error.unconnected();
+    }
+    match last.address() {
+        Some(address) => error.at(address),
+        None => error,
+    }
 }
 
 #[cfg(test)]
@@ -185,13 +276,13 @@ mod tests {
         let (_open, closed) = watch::channel(false);
         let until = Instant::now() + Duration::from_secs(10);
         let tried = Arc::new(AtomicU32::new(0));
-        let tries = Tries::new(
-            &pool,
-            Effect::Lasting,
-            until,
-            Duration::from_secs(1),
-            closed,
-        );
+        let pace = Pace {
+            attempt_timeout: Duration::from_secs(1),
+            backoff_first: Duration::from_millis(5),
+            backoff_max: Duration::from_millis(200),
+            tries_max: u32::MAX,
+        };
+        let tries = Tries::new(&pool, Effect::Lasting, until, pace, closed);
         let counted = Arc::clone(&tried);
         let answer = tries.run(move |_, _| {
             let first = counted.fetch_add(1, Ordering::Relaxed) == 0;

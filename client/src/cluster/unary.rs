@@ -9,14 +9,15 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Status};
 
-use crate::{bearer::Line, limits::MESSAGE_BYTES_MAX, verdict::Verdict};
+use crate::{limits::MESSAGE_BYTES_MAX, line::Line, verdict::Verdict};
 
 /// Sends the call, and waits for its answer as long as the node is told.
 pub(crate) async fn send(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Verdict> {
+    let address = channel.address().clone();
     tokio::time::timeout(timeout, answer(channel, call, timeout))
         .await
-        .map_err(|_elapsed| Verdict::silence())?
-        .map_err(Verdict::of)
+        .map_err(|_elapsed| Verdict::silence(&address))?
+        .map_err(|status| Verdict::of(&address, &status))
 }
 
 async fn answer(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Status> {

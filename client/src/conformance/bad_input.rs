@@ -74,7 +74,9 @@ pub(super) async fn bad_handle_calls_are_refused(setup: Setup) -> Result<(), Err
         "nul\0",
         long.as_str(),
     ] {
-        let bad = setup.client(0).handles::<String>(HandleOptions::new(name));
+        let bad = setup
+            .client(0)
+            .handles::<String>(HandleOptions::shared(name));
         refused(
             bad.mint(&value, Ttl::Default).await,
             Reason::BadName,

@@ -54,7 +54,7 @@ pub(super) async fn a_guard_that_nobody_lets_go_lapses(setup: Setup) -> Result<(
 
 pub(super) async fn a_dropped_guard_is_let_go(setup: Setup) -> Result<(), Error> {
     let client = setup.client(0);
-    let keys = client.keys(KeyOptions::new().owner(&setup.name));
+    let keys = client.keys(KeyOptions::new(&setup.name));
     let guards = client.guards(&setup.name);
     let guard = guards.acquire(KEY, HOUR, PATIENCE).await?;
     assert!(keys.exists(guard.key()).await?);

@@ -165,7 +165,7 @@ pub(super) async fn concurrent_mint_get_delete_leave_nothing(setup: Setup) -> Re
 
 pub(super) async fn stores_of_different_names_are_isolated(setup: Setup) -> Result<(), Error> {
     let numbers = setup.handles::<u32>(0);
-    let other = HandleOptions::new(format!("{}-b", setup.name));
+    let other = HandleOptions::shared(format!("{}-b", setup.name));
     let texts: Handles<String> = setup.client(0).handles(other);
     numbers.put("same", &1, Ttl::Default).await?;
     assert_eq!(texts.get("same").await?, None);

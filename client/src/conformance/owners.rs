@@ -6,6 +6,7 @@ use super::Setup;
 use crate::{
     error::Error,
     handle_store::{HandleStore, PutOutcome},
+    owner::Owner,
     record::Resolved,
     state_tool::StateTool,
     transaction::{NotLive, Transacted},
@@ -17,7 +18,8 @@ pub(super) async fn a_foreign_handle_is_unknown_to_every_call(setup: Setup) -> R
     let id = alice.mint(&1, Ttl::Default).await?;
     let taken = alice.mint(&2, Ttl::Default).await?;
     alice.take(&taken).await?;
-    for owner in ["bob", "", "alic", "alice2"] {
+    let others = ["bob", "alic", "alice2"].map(Owner::named);
+    for owner in others.into_iter().chain([Owner::shared()]) {
         let other = alice.for_owner(owner);
         for id in [&id, &taken] {
             assert_eq!(other.resolve(id).await?, Resolved::Unknown);

@@ -97,7 +97,7 @@ impl ToolHost for OfHost {
         namespace: &str,
         default_ttl: Option<Duration>,
     ) -> Result<Arc<dyn StateTool>, Error> {
-        let mut options = KeyOptions::new().owner(namespace);
+        let mut options = KeyOptions::new(namespace);
         if let Some(ttl) = default_ttl {
             options = options.default_ttl(ttl);
         }

@@ -33,7 +33,7 @@ impl Lossy {
     fn new(is_lost: impl Fn(usize) -> bool + Send + Sync + 'static) -> Arc<Self> {
         let client = MemoryBuilder::new().build().unwrap();
         Arc::new(Self {
-            keys: client.keys(KeyOptions::new()),
+            keys: client.keys(KeyOptions::shared()),
             is_lost: Box::new(is_lost),
             writes: AtomicUsize::new(0),
         })

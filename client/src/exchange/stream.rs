@@ -30,21 +30,23 @@ use tokio::{
 use tonic::Status;
 
 use crate::{
-    bearer::Line,
     error::{Error, ErrorKind},
     limits::{
         EXCHANGE_BATCH_BYTES_MAX, EXCHANGE_BATCH_CALLS_MAX, EXCHANGE_CALLS_IN_FLIGHT_MAX,
         MESSAGE_BYTES_MAX,
     },
+    line::Line,
     verdict::{Health, Verdict},
 };
 
 const ENDED: &str = "the connection has just ended";
-const LATE: &str = "the node took no more calls in time";
+const LATE: &str = "it took no more calls in time";
 
 /// A stream of calls to one node. It opens with its making, and is over for good when it breaks.
 #[derive(Debug)]
 pub(crate) struct ExchangeStream {
+    /// Where it leads, as errors name it.
+    address: Arc<str>,
     /// Calls that may still begin. A call that was given up keeps its room until the node answers it, as it does there.
     room: Arc<Semaphore>,
     state: Mutex<State>,
@@ -62,6 +64,8 @@ struct State {
     /// The node has taken the stream.
     is_open: bool,
     is_over: bool,
+    /// Batches that were sent.
+    batches: usize,
 }
 
 #[derive(Debug)]
@@ -81,6 +85,7 @@ impl ExchangeStream {
     /// Opens a stream, on the tokio runtime around it. It is over when its reading is aborted.
     pub(crate) fn open(channel: Line) -> (Arc<Self>, AbortHandle) {
         let stream = Arc::new(Self {
+            address: Arc::clone(channel.address()),
             room: Arc::new(Semaphore::new(EXCHANGE_CALLS_IN_FLIGHT_MAX)),
             state: Mutex::default(),
         });
@@ -106,19 +111,23 @@ impl ExchangeStream {
         let until = Instant::now() + timeout;
         let room = match timeout_at(until, Arc::clone(&self.room).acquire_owned()).await {
             Ok(Ok(room)) => room,
-            Ok(Err(_closed)) => return Err(unsent(ENDED)),
+            Ok(Err(_closed)) => return Err(self.unsent(ENDED)),
             Err(_elapsed) => return Err(too_much()),
         };
         let (reply, answer) = oneshot::channel();
         let Some(id) = self.enqueue(call, until, Waiting { reply, _room: room }) else {
-            return Err(unsent(ENDED));
+            return Err(self.unsent(ENDED));
         };
         match timeout_at(until, answer).await {
             Ok(Ok(answered)) => answered,
-            Ok(Err(_gone)) => Err(Verdict::silence()),
-            Err(_elapsed) if self.withdraw(id) => Err(unsent(LATE)),
-            Err(_elapsed) => Err(Verdict::silence()),
+            Ok(Err(_gone)) => Err(Verdict::silence(&self.address)),
+            Err(_elapsed) if self.withdraw(id) => Err(self.unsent(LATE)),
+            Err(_elapsed) => Err(Verdict::silence(&self.address)),
         }
+    }
+
+    fn unsent(&self, message: &str) -> Verdict {
+        unsent(&self.address, message)
     }
 
     fn enqueue(&self, call: Call, until: Instant, waiting: Waiting) -> Option<u64> {
@@ -180,7 +189,7 @@ impl ExchangeStream {
                 continue;
             };
             let answered = match answer {
-                Some(Answer::Error(error)) => Err(Verdict::of_reply(error)),
+                Some(Answer::Error(error)) => Err(Verdict::of_reply(&self.address, error)),
                 Some(answer) => Ok(answer),
                 None => Err(Verdict::unreadable()),
             };
@@ -193,10 +202,11 @@ impl ExchangeStream {
     fn finish(&self, end: &End) {
         let mut state = self.state();
         state.is_over = true;
-        state.refuse_queued(&|| end.of_unsent());
+        let (address, batches) = (&*self.address, state.batches);
+        state.refuse_queued(&|| end.of_unsent(address, batches));
         for (_, waiting) in state.waiting.drain() {
             // A caller that has gone away wants no answer.
-            let _ = waiting.reply.send(Err(end.of_sent()));
+            let _ = waiting.reply.send(Err(end.of_sent(address, batches)));
         }
         if let Some(sender) = state.sender.take() {
             sender.wake();
@@ -222,7 +232,7 @@ impl State {
     }
 
     /// What is queued, as far as it fits one message. What nobody waits for any more is not sent.
-    fn batch(&mut self, now: Instant) -> Vec<ExchangeCall> {
+    fn batch(&mut self, address: &str, now: Instant) -> Vec<ExchangeCall> {
         let mut calls = Vec::new();
         let mut bytes = 0;
         while let Some(queued) = self.queue.front() {
@@ -239,7 +249,7 @@ impl State {
             if !is_awaited {
                 if let Some(waiting) = self.waiting.remove(&queued.id) {
                     // A caller that has gone away wants no answer.
-                    let _ = waiting.reply.send(Err(unsent(LATE)));
+                    let _ = waiting.reply.send(Err(unsent(address, LATE)));
                 }
                 continue;
             }
@@ -261,9 +271,9 @@ fn exchange_call(queued: Queued, now: Instant) -> ExchangeCall {
     }
 }
 
-fn unsent(message: &str) -> Verdict {
+fn unsent(address: &str, message: &str) -> Verdict {
     Verdict::NotDone {
-        error: Error::new(ErrorKind::Unavailable, message),
+        error: Error::new(ErrorKind::Unavailable, format!("{address}: {message}")).at(address),
         pause: None,
         node: Health::Suspect,
     }
@@ -291,11 +301,12 @@ impl Stream for Outgoing {
         if state.is_over {
             return Poll::Ready(None);
         }
-        let calls = state.batch(Instant::now());
+        let calls = state.batch(&self.0.address, Instant::now());
         if calls.is_empty() {
             state.sender = Some(context.waker().clone());
             return Poll::Pending;
         }
+        state.batches += 1;
         Poll::Ready(Some(ExchangeRequest { calls }))
     }
 }
@@ -307,7 +318,7 @@ impl Drop for Outgoing {
         let mut state = self.0.state();
         state.is_over = true;
         if state.is_open {
-            state.refuse_queued(&|| unsent(ENDED));
+            state.refuse_queued(&|| unsent(&self.0.address, ENDED));
         }
     }
 }
@@ -322,23 +333,17 @@ enum End {
 }
 
 impl End {
-    fn status(&self) -> Status {
-        let (Self::Unopened(status) | Self::Broken(status)) = self;
-        status.clone()
-    }
-
-    /// Of a call that was sent and not answered.
-    fn of_sent(&self) -> Verdict {
-        let verdict = Verdict::of(self.status());
+    /// Of a call that was sent and not answered, after so many batches.
+    fn of_sent(&self, address: &str, batches: usize) -> Verdict {
         match self {
-            Self::Unopened(_) => verdict,
-            Self::Broken(_) => verdict.of_stream(),
+            Self::Unopened(status) => Verdict::of(address, status).of_refused_stream(batches),
+            Self::Broken(status) => Verdict::of(address, status).of_stream(),
         }
     }
 
     /// Of a call that was not sent.
-    fn of_unsent(&self) -> Verdict {
-        self.of_sent().of_unsent()
+    fn of_unsent(&self, address: &str, batches: usize) -> Verdict {
+        self.of_sent(address, batches).of_unsent()
     }
 }
 

@@ -26,7 +26,7 @@ async fn minting_fails_when_entropy_fails_and_other_writes_go_on() {
     let store = host
         .build()
         .unwrap()
-        .handles::<u32>(HandleOptions::new("s"));
+        .handles::<u32>(HandleOptions::shared("s"));
     let refused = store.mint(&1, Ttl::Default).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Entropy);
     assert!(!store.put("a", &1, Ttl::Default).await.unwrap());
@@ -40,7 +40,7 @@ async fn the_gc_interval_removes_the_rows_of_what_has_expired() {
         .host()
         .unwrap();
     let client = Client::new(Arc::clone(&memory) as Arc<dyn Backend>);
-    let store = client.handles::<String>(HandleOptions::new("s"));
+    let store = client.handles::<String>(HandleOptions::shared("s"));
     let hour = Ttl::After(Duration::from_secs(3600));
     for id in 0..50 {
         store
@@ -65,7 +65,7 @@ async fn the_gc_interval_removes_the_rows_of_what_has_expired() {
 #[tokio::test(start_paused = true)]
 async fn the_hosts_own_session_is_opened_anew_after_it_expired() {
     let client = MemoryBuilder::new().build().unwrap();
-    let store = client.handles::<u32>(HandleOptions::new("s"));
+    let store = client.handles::<u32>(HandleOptions::shared("s"));
     store.put("a", &1, Ttl::Default).await.unwrap();
     tokio::time::advance(Duration::from_secs(48 * 3600)).await;
     assert!(store.put("a", &2, Ttl::Default).await.unwrap());
@@ -77,7 +77,7 @@ async fn the_hosts_own_session_is_opened_anew_after_it_expired() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 16)]
 async fn sixteen_updaters_that_collide_lose_nothing() {
     let client = MemoryBuilder::new().build().unwrap();
-    let store = client.handles::<u64>(HandleOptions::new("s"));
+    let store = client.handles::<u64>(HandleOptions::shared("s"));
     let id = store.mint(&0, Ttl::Default).await.unwrap();
     let all_have_read = Arc::new(Barrier::new(16));
     let rounds = Arc::new(AtomicU32::new(0));
@@ -109,8 +109,8 @@ async fn sixteen_updaters_that_collide_lose_nothing() {
 #[tokio::test]
 async fn a_value_of_another_type_is_a_codec_error_and_stays() {
     let client = MemoryBuilder::new().build().unwrap();
-    let texts = client.handles::<String>(HandleOptions::new("s"));
-    let numbers = client.handles::<u32>(HandleOptions::new("s"));
+    let texts = client.handles::<String>(HandleOptions::shared("s"));
+    let numbers = client.handles::<u32>(HandleOptions::shared("s"));
     texts
         .put("a", &"text".to_owned(), Ttl::Default)
         .await
@@ -123,7 +123,7 @@ async fn a_value_of_another_type_is_a_codec_error_and_stays() {
 #[tokio::test]
 async fn a_reply_says_at_which_index_its_view_stands() {
     let client = MemoryBuilder::new().build().unwrap();
-    let store = client.handles::<u32>(HandleOptions::new("s"));
+    let store = client.handles::<u32>(HandleOptions::shared("s"));
     store.put("a", &1, Ttl::Default).await.unwrap();
     let request = GetRequest {
         store: "s".to_owned(),

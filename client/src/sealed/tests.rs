@@ -24,7 +24,7 @@ fn carts(client: &Client) -> crate::Handles<Value> {
 }
 
 fn handles(client: &Client, store: &str, owner: &str) -> crate::Handles<Value> {
-    client.handles(HandleOptions::new(store).owner(owner))
+    client.handles(HandleOptions::new(store, owner))
 }
 
 async fn stored(host: &Client, id: &str) -> Bytes {
@@ -98,7 +98,7 @@ async fn two_clients_with_one_key_share_values_that_the_host_never_sees() {
 async fn keys_batches_and_transactions_are_sealed_too() {
     let host = MemoryBuilder::new().build().unwrap();
     let client = host.sealed(&keys(1));
-    let tool = client.keys(KeyOptions::new().owner("ada"));
+    let tool = client.keys(KeyOptions::new("ada"));
     tool.store("a", &json!(MARK)).await.unwrap();
     tool.batch_store(&[("b".into(), json!([MARK])), ("c".into(), json!(3))])
         .await
@@ -194,7 +194,7 @@ async fn a_handles_value_named_or_minted_opens_in_no_other_store_and_for_no_othe
 async fn a_keys_value_opens_under_no_other_key_and_for_no_other_owner() {
     let host = MemoryBuilder::new().build().unwrap();
     let client = host.sealed(&keys(1));
-    let tool = client.keys(KeyOptions::new().owner("ada"));
+    let tool = client.keys(KeyOptions::new("ada"));
     tool.store("a", &json!(1)).await.unwrap();
     let value = stored_key(&host, "a").await;
     for (owner, key) in [("bob", "a"), ("ada", "b")] {
@@ -205,7 +205,7 @@ async fn a_keys_value_opens_under_no_other_key_and_for_no_other_owner() {
             ..StoreRequest::default()
         };
         host.call(request).await.unwrap();
-        let there = client.keys(KeyOptions::new().owner(owner));
+        let there = client.keys(KeyOptions::new(owner));
         let error = there.retrieve(key).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Sealed, "{owner} {key}");
     }

@@ -51,7 +51,7 @@ impl KeyRing {
         }
         Ok(Self {
             client: client.clone(),
-            handles: client.handles(HandleOptions::new(STORE)),
+            handles: client.handles(HandleOptions::shared(STORE)),
             name: name.to_owned(),
             wrap: wrapping(operator),
         })

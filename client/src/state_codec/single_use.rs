@@ -32,7 +32,7 @@ impl SingleUse {
     pub fn new(codec: Arc<dyn StateCodec>, client: &Client) -> Self {
         Self {
             codec,
-            used: client.handles(HandleOptions::new(STORE)),
+            used: client.handles(HandleOptions::shared(STORE)),
         }
     }
 

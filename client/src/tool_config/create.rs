@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Helve, Kind, Memory, Shared, StateToolConfig, refused};
 use crate::{
-    error::Error, keys::KeyOptions, memory::MemoryBuilder, prefixed::Prefixed,
+    error::Error, keys::KeyOptions, memory::MemoryBuilder, owner::Owner, prefixed::Prefixed,
     state_tool::StateTool,
 };
 
@@ -37,10 +37,16 @@ fn helve(config: &Helve, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
     if let Some(deadline) = shared.deadline()? {
         builder = builder.deadline(deadline);
     }
-    let mut options = key_options(shared, config.idle_ttl)?;
-    if let Some(owner) = &config.owner {
-        options = options.owner(owner);
-    }
+    let owner = match config.owner.as_deref() {
+        None => Owner::shared(),
+        Some("") => {
+            return Err(refused(
+                "state_tool: config: `owner` is empty: name one, or leave it out for keys without owner",
+            ));
+        }
+        Some(name) => Owner::named(name),
+    };
+    let options = key_options(shared, config.idle_ttl)?.owner(owner);
     Ok(Arc::new(builder.build()?.keys(options)))
 }
 
@@ -57,7 +63,7 @@ fn memory(config: &Memory, shared: &Shared) -> Result<Arc<dyn StateTool>, Error>
 }
 
 fn key_options(shared: &Shared, idle_ttl: Option<u64>) -> Result<KeyOptions, Error> {
-    let mut options = KeyOptions::new();
+    let mut options = KeyOptions::shared();
     if let Some(ttl) = shared.ttl()? {
         options = options.default_ttl(ttl);
     }

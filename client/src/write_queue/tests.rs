@@ -135,14 +135,14 @@ impl World {
                 .unwrap()
                 .push((report.key.clone(), report.verdict.clone()));
         };
-        let keys = client.keys(KeyOptions::new());
+        let keys = client.keys(KeyOptions::shared());
         WriteQueue::open(self.path(), keys, QueueOptions::new(), report)
             .await
             .unwrap()
     }
 
     fn keys(&self) -> Keys {
-        self.cluster.sound.keys(KeyOptions::new())
+        self.cluster.sound.keys(KeyOptions::shared())
     }
 
     fn set(&self, fault: Fault) {

@@ -9,7 +9,10 @@
 use std::{
     collections::VecDeque,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use futures::Stream;
@@ -19,8 +22,9 @@ use helve_proto::{
     v1::{
         CallIdentity, CountReply, CountRequest, DeleteReply, DeleteRequest, ErrorReply,
         ExchangeAnswer, ExchangeReply, ExchangeRequest, GetReply, GetRequest, HandleStatus,
-        ListReply, ListRequest, MintReply, MintRequest, OpenSessionReply, OpenSessionRequest,
-        PutReply, PutRequest, RecordInfo, RenewReply, RenewRequest, TakeReply, TakeRequest,
+        ListReply, ListRequest, ListedHandle, MintReply, MintRequest, OpenSessionReply,
+        OpenSessionRequest, PutReply, PutRequest, RecordInfo, RenewReply, RenewRequest,
+        ReplyHeader, TakeReply, TakeRequest,
         call_identity::Identity,
         call_service_server::{CallService, CallServiceServer},
         exchange_answer::Answer,
@@ -35,6 +39,10 @@ use tokio::{
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
+
+/// Parts of the list of all handles, and handles of each.
+pub(crate) const LISTED_PARTS: usize = 1_000;
+pub(crate) const LISTED_HANDLES: usize = 100;
 
 /// How a client makes its calls.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +87,8 @@ struct Script {
     exchanged: Arc<Mutex<Exchanged>>,
     /// Streams are read from while this is true.
     reads: Arc<watch::Sender<bool>>,
+    /// Parts of lists that were made.
+    listed: Arc<AtomicUsize>,
 }
 
 /// What came over streams.
@@ -132,6 +142,11 @@ impl Node {
 
     pub(crate) fn exchanged(&self) -> Exchanged {
         self.script.exchanged.lock().unwrap().clone()
+    }
+
+    /// Parts of lists that were made.
+    pub(crate) fn listed_parts(&self) -> usize {
+        self.script.listed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn first_incomplete(&self) -> Vec<u64> {
@@ -252,6 +267,30 @@ fn got() -> GetReply {
     }
 }
 
+/// The id of a listed handle.
+pub(crate) fn listed_id(number: usize) -> String {
+    format!("h-{number:09}")
+}
+
+fn part_of_list(part: usize) -> ListReply {
+    let first = part * LISTED_HANDLES;
+    let handle = |number| ListedHandle {
+        info: Some(RecordInfo {
+            name: listed_id(number),
+            ..RecordInfo::default()
+        }),
+        value: "1".into(),
+    };
+    ListReply {
+        header: Some(ReplyHeader {
+            index: 7,
+            ..ReplyHeader::default()
+        }),
+        handles: (first..first + LISTED_HANDLES).map(handle).collect(),
+        resume_token: listed_id(first + LISTED_HANDLES - 1).into(),
+    }
+}
+
 fn opened() -> OpenSessionReply {
     OpenSessionReply {
         window_calls_max: 64,
@@ -298,8 +337,14 @@ impl HandleService for Script {
         unscripted()
     }
 
+    /// Lists all handles that there are, as a node does that knows neither `after` nor `handles_max`.
     async fn list(&self, _: Request<ListRequest>) -> Result<Response<Self::ListStream>, Status> {
-        unscripted()
+        let made = Arc::clone(&self.listed);
+        let parts = (0..LISTED_PARTS).map(move |part| {
+            made.fetch_add(1, Ordering::Relaxed);
+            Ok(part_of_list(part))
+        });
+        Ok(Response::new(Box::pin(futures::stream::iter(parts))))
     }
 }
 

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::anyhow;
+use helve_client::Owner;
 use helve_mcp::{
+    Callers,
     cart::{Authenticated, CartServer, Settings},
     legacy,
     serve::{Access, serve},
@@ -98,16 +100,19 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         versions: args.legacy.versions(),
         ..Settings::default()
     };
-    if guard.is_some() {
+    let callers = if guard.is_some() {
         settings.owners = Arc::new(Authenticated);
-    }
+        Callers::Authenticated
+    } else {
+        Callers::One(Owner::shared())
+    };
     let access = Access {
         hosts: args.allowed_host.clone(),
         origins: args.allowed_origin.clone(),
     };
     let serve = |listener, shutdown| {
         let server = CartServer::new(client.clone(), settings);
-        let sessions = args.legacy.sessions(&client);
+        let sessions = args.legacy.sessions(&client, callers);
         let router = legacy::router(server, &access, sessions, &shutdown);
         let router = match guard {
             Some(guard) => guard.protect(router),

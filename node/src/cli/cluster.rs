@@ -82,7 +82,7 @@ impl ClusterArgs {
             .connect_timeout(self.timeout)
             .tcp_nodelay(true)
             .connect_lazy();
-        Ok(self.bearer()?.on(connected))
+        Ok(Line::new(address, connected, &self.bearer()?))
     }
 
     /// What makes a client of these endpoints, or of others of the cluster.

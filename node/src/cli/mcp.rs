@@ -6,16 +6,16 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use helve_client::{
-    Client, MemoryBuilder,
+    Client, MemoryBuilder, Owner,
     state_codec::{
         ClusterKeys, FixedKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec, StateKeys,
     },
 };
 use helve_mcp::{
-    legacy,
+    Callers, legacy,
     serve::{self, Access},
     state::{
-        Callers, Settings, StateServer,
+        Settings, StateServer,
         gate::{Asked, Destructive, Gate, Transport},
         server,
     },
@@ -51,13 +51,19 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let asked = args.asked(transport(args, &addresses), guard.as_ref());
     let gate = settle(args, &asked).map_err(Ending::Refused)?;
     let client = client(args)?;
+    let callers = match (&guard, args.callers.owner.as_deref()) {
+        (Some(_), _) => Callers::Authenticated,
+        (None, Some("")) => {
+            let message = "--owner is empty: name one, or leave it out for keys without owner";
+            return Err(Ending::Refused(anyhow!(message)));
+        }
+        (None, Some(name)) => Callers::One(Owner::named(name)),
+        (None, None) => Callers::One(Owner::shared()),
+    };
     let settings = Settings {
         gate,
         codec: codec(args, gate, &client).await?,
-        callers: match guard {
-            Some(_) => Callers::Authenticated,
-            None => Callers::One(args.callers.owner.clone()),
-        },
+        callers: callers.clone(),
         default_ttl: args.lifetimes.default_ttl,
         idle_ttl: args.lifetimes.idle_ttl,
         versions: args.legacy.versions(),
@@ -75,7 +81,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         .with_context(|| format!("--listen {}", args.listen))
         .map_err(Ending::Refused)?;
     let serve = |listener, shutdown: CancellationToken| {
-        let sessions = args.legacy.sessions(&client);
+        let sessions = args.legacy.sessions(&client, callers);
         let router = legacy::router(server, &access, sessions, &shutdown);
         let router = match guard {
             Some(guard) => guard.protect(router),

@@ -5,6 +5,7 @@ use std::{io, time::Duration};
 use anyhow::{Context as _, anyhow};
 use helve_client::Client;
 use helve_mcp::{
+    Callers,
     legacy::LegacySessions,
     serve::{MCP_PATH, Versions},
 };
@@ -90,9 +91,9 @@ impl LegacyArgs {
     }
 
     /// Where the sessions of older clients are, if those are served.
-    pub(super) fn sessions(&self, client: &Client) -> Option<LegacySessions> {
+    pub(super) fn sessions(&self, client: &Client, callers: Callers) -> Option<LegacySessions> {
         self.legacy_sessions
-            .then(|| LegacySessions::new(client, self.session_ttl))
+            .then(|| LegacySessions::new(client, self.session_ttl, callers))
     }
 }
 

@@ -78,8 +78,8 @@ fn clients(
 impl Running for Helve {
     async fn session(&self, caller: usize) -> Result<Box<dyn Session>> {
         let nodes = self.clients.iter().map(|client| Node {
-            handles: client.handles(HandleOptions::new(STORE)),
-            keys: client.keys(KeyOptions::new()),
+            handles: client.handles(HandleOptions::shared(STORE)),
+            keys: client.keys(KeyOptions::shared()),
         });
         Ok(Box::new(HelveSession {
             nodes: nodes.collect(),

@@ -72,7 +72,7 @@ async fn commit(
     let count = numbers.end - numbers.start;
     let what = format!("handles {numbers:?} of the {} cluster", nodes.size.name());
     let client = nodes.client(seat);
-    let handles = client.handles(HandleOptions::new(LIVE));
+    let handles = client.handles(HandleOptions::shared(LIVE));
     let Some(transaction) = operations(client.transaction(), &handles, numbers) else {
         return Ok(false);
     };

@@ -98,8 +98,8 @@ impl Load {
     /// Callers that call through the nodes in these seats.
     pub(crate) fn new(nodes: &Nodes, seats: &[u64], plan: &Plan) -> Result<Self> {
         let stores = seats.iter().map(|&seat| Stores {
-            live: nodes.client(seat).handles(HandleOptions::new(LIVE)),
-            minted: nodes.client(seat).handles(HandleOptions::new(MINTED)),
+            live: nodes.client(seat).handles(HandleOptions::shared(LIVE)),
+            minted: nodes.client(seat).handles(HandleOptions::shared(MINTED)),
         });
         let stores: Vec<Stores> = stores.collect();
         let minted = Rc::new(Cell::new(0));

@@ -149,7 +149,7 @@ async fn a_tenant_that_writes_too_fast_is_told_when_to_come_back() -> Result<()>
     };
     let (guarded, acme, globex) = two_tenants(quotas).await?;
     let client = ClusterBuilder::new(guarded.cluster.endpoints()).token(acme.bearer.clone());
-    let keys = client.build()?.keys(KeyOptions::default());
+    let keys = client.build()?.keys(KeyOptions::shared());
     let (acme, globex) = (guarded.caller(1, &acme), guarded.caller(1, &globex));
     let refused = until("a write above the rate", async || {
         match acme.put(put("a")).await {

@@ -11,9 +11,10 @@ use super::{
 };
 
 /// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes and peers.
-const ROOMS: [&str; 9] = [
+const ROOMS: [&str; 10] = [
     "client/mcp/src/",
     "client/src/exchange",
+    "client/src/line_error.rs",
     "client/src/state_codec",
     "client/src/verdict.rs",
     "node/src/connections",

@@ -135,7 +135,7 @@ async fn a_certificate_that_signed_itself_is_refused_at_both_ports_and_by_client
     let retrieve = async || {
         let client = ClusterBuilder::new(cluster.endpoints()).deadline(Duration::from_secs(1));
         let client = client.tls(own.trusted()).build()?;
-        client.keys(KeyOptions::default()).retrieve("a").await
+        client.keys(KeyOptions::shared()).retrieve("a").await
     };
     assert_eq!(retrieve().await?, None);
     fs::write(own.path("node.key"), &*itself.key_pem)?;

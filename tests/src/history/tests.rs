@@ -20,14 +20,14 @@ async fn every_call_through_the_client_crate_is_recorded_as_it_was_answered() {
     let history = Arc::new(History::new());
     let client = MemoryBuilder::new().build().unwrap();
     let client = history.record(client, 7, "memory");
-    let handles = client.handles::<u64>(HandleOptions::new("numbers"));
+    let handles = client.handles::<u64>(HandleOptions::shared("numbers"));
     let id = handles
         .mint(&1, Ttl::After(Duration::from_secs(60)))
         .await
         .unwrap();
     handles.update(&id, |number| number + 1).await.unwrap();
     handles.list().await.unwrap();
-    let keys = client.keys(KeyOptions::new());
+    let keys = client.keys(KeyOptions::shared());
     let conflict = keys
         .store_if("key", &serde_json::json!(1), Ttl::Never, 9)
         .await;
@@ -90,7 +90,7 @@ impl Backend for Silent {
 fn a_call_that_its_caller_gave_up_stays_open_and_in_doubt() {
     let history = Arc::new(History::new());
     let client = history.record(Client::new(Arc::new(Silent)), 1, "nowhere");
-    let handles = client.handles::<u64>(HandleOptions::new("numbers"));
+    let handles = client.handles::<u64>(HandleOptions::shared("numbers"));
     assert!(handles.mint(&1, Ttl::Default).now_or_never().is_none());
     let events = history.events();
     assert_eq!(events.len(), 1);

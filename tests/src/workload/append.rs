@@ -131,7 +131,7 @@ fn id(list: u64) -> String {
 }
 
 fn lists(client: &Client) -> Handles<Elements> {
-    client.handles(HandleOptions::new("lists"))
+    client.handles(HandleOptions::shared("lists"))
 }
 
 #[cfg(test)]

@@ -81,11 +81,11 @@ fn names(group: u64) -> Vec<String> {
 }
 
 fn keys(client: &Client) -> Keys {
-    client.keys(KeyOptions::new())
+    client.keys(KeyOptions::shared())
 }
 
 fn handles(client: &Client) -> Handles<Value> {
-    client.handles(HandleOptions::new("batches"))
+    client.handles(HandleOptions::shared("batches"))
 }
 
 #[cfg(test)]

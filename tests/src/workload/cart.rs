@@ -229,11 +229,11 @@ async fn read_orders(client: &Client, owner: &str) -> Result<BTreeMap<String, It
 }
 
 fn carts(client: &Client, owner: &str) -> Handles<Items> {
-    client.handles(HandleOptions::new("carts").id_prefix("cart").owner(owner))
+    client.handles(HandleOptions::new("carts", owner).id_prefix("cart"))
 }
 
 fn orders(client: &Client, owner: &str) -> helve_client::Keys {
-    client.keys(KeyOptions::new().owner(owner))
+    client.keys(KeyOptions::new(owner))
 }
 
 fn order_key(id: &str) -> String {

@@ -109,5 +109,5 @@ impl ExpiryStorm {
 }
 
 fn drops(client: &Client) -> Handles<String> {
-    client.handles(HandleOptions::new("drops").id_prefix("drop"))
+    client.handles(HandleOptions::shared("drops").id_prefix("drop"))
 }

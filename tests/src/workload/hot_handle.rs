@@ -76,5 +76,5 @@ impl Workload for HotHandle {
 }
 
 fn counters(client: &Client) -> Handles<Count> {
-    client.handles(HandleOptions::new("counters"))
+    client.handles(HandleOptions::shared("counters"))
 }

@@ -126,7 +126,7 @@ async fn chosen(worker: &mut Worker) -> Result<()> {
 
 /// A store of sessions, every other time with an idle time.
 fn sessions(worker: &mut Worker, owner: &str) -> Handles<String> {
-    let options = HandleOptions::new("sessions")
+    let options = HandleOptions::shared("sessions")
         .id_prefix("session")
         .owner(owner);
     let options = match worker.below(2) {

@@ -139,5 +139,5 @@ fn id(account: u64) -> String {
 }
 
 fn accounts(client: &Client) -> Handles<Balance> {
-    client.handles(HandleOptions::new("accounts"))
+    client.handles(HandleOptions::shared("accounts"))
 }

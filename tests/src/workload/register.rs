@@ -85,9 +85,9 @@ async fn handle(worker: &mut Worker, name: &str) -> Result<()> {
 }
 
 fn keys(client: &Client) -> Keys {
-    client.keys(KeyOptions::new())
+    client.keys(KeyOptions::shared())
 }
 
 fn handles(client: &Client) -> Handles<String> {
-    client.handles(HandleOptions::new("registers"))
+    client.handles(HandleOptions::shared("registers"))
 }

@@ -61,9 +61,9 @@ impl Workload for Set {
 }
 
 fn members(client: &Client) -> Handles<String> {
-    client.handles(HandleOptions::new("members").id_prefix("member"))
+    client.handles(HandleOptions::shared("members").id_prefix("member"))
 }
 
 fn keys(client: &Client) -> Keys {
-    client.keys(KeyOptions::new())
+    client.keys(KeyOptions::shared())
 }

@@ -45,7 +45,7 @@ pub(crate) struct Changes {
 impl Changes {
     /// Looks for changes until `shutdown` is cancelled.
     pub(crate) fn follow(client: &Client, shutdown: CancellationToken) -> Self {
-        let keys = client.keys(KeyOptions::new());
+        let keys = client.keys(KeyOptions::shared());
         let (sender, seen) = watch::channel(Revisions::new());
         tokio::spawn(shutdown.run_until_cancelled_owned(look(keys.clone(), sender)));
         Self { keys, seen }

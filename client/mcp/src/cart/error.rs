@@ -66,13 +66,13 @@ pub enum ToolError {
         message: String,
     },
     /// The store cannot answer now, or it is not known whether the call took effect.
-    #[error("the cart store cannot answer now ({source}). Call again with the same arguments.")]
+    #[error("the cart store cannot answer now. Call again with the same arguments.")]
     Unavailable {
         /// What the store said.
         source: helve_client::Error,
     },
     /// The store refused, and will refuse again.
-    #[error("the cart store refused: {source}.")]
+    #[error("the cart store refused. Tell the operator: the server's log says why.")]
     Refused {
         /// What the store said.
         source: helve_client::Error,
@@ -107,7 +107,13 @@ impl ToolError {
 
 impl From<helve_client::Error> for ToolError {
     fn from(source: helve_client::Error) -> Self {
+        // Callers are not told where the store is, nor what it says of itself.
+        tracing::warn!(error = %source, kind = ?source.kind(), "the store did not do what was asked");
         match source.kind() {
+            // It speaks of the request alone: which limit or rule it breaks.
+            ErrorKind::Invalid if source.address().is_none() => {
+                Self::bad_argument(source.message())
+            }
             // The tools may be called again whatever became of the first call.
             ErrorKind::Ambiguous
             | ErrorKind::Forgotten

@@ -105,15 +105,14 @@ impl CartServer {
             ..
         } = &*self.settings;
         let owner = owners.owner(extensions.get::<Parts>())?;
-        let handles = HandleOptions::new(store.as_str())
-            .owner(owner.as_str())
+        let handles = HandleOptions::new(store.as_str(), owner.clone())
             .id_prefix(ID_PREFIX)
             .idle_ttl(*idle_ttl);
         Ok(Carts {
             client: self.client.clone(),
             store: store.clone(),
             handles: self.client.handles(handles),
-            keys: self.client.keys(KeyOptions::new().owner(owner.as_str())),
+            keys: self.client.keys(KeyOptions::new(owner)),
         })
     }
 }

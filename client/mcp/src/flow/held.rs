@@ -25,8 +25,11 @@ impl Held {
     /// # Errors
     /// Those of every read; [`Codec`](ErrorKind::Codec) if an order is none.
     pub async fn read(client: &Client, store: &str) -> Result<Self, Error> {
-        let carts = client.handles::<Cart>(HandleOptions::new(store));
-        let orders = client.keys(KeyOptions::new()).list_values(ORDERS).await?;
+        let carts = client.handles::<Cart>(HandleOptions::shared(store));
+        let orders = client
+            .keys(KeyOptions::shared())
+            .list_values(ORDERS)
+            .await?;
         let orders = orders.items.into_iter().map(|record| {
             let cart_id = record.info.name.trim_start_matches(ORDERS).to_owned();
             let order: Order = serde_json::from_value(record.value)

@@ -139,6 +139,9 @@ impl ToolError {
 impl From<helve_client::Error> for ToolError {
     fn from(error: helve_client::Error) -> Self {
         let told = match error.kind() {
+            ErrorKind::Invalid if error.address().is_some() => Self::bad_argument(
+                "the request is too large for what is between this server and its store: write less at once",
+            ),
             ErrorKind::Invalid => {
                 // It speaks of the request alone: which limit or rule it breaks.
                 return Self::bad_argument(error.message());

@@ -186,7 +186,8 @@ impl ServerHandler for Handler {
         };
         let began = Instant::now();
         let about = about(request.arguments.as_ref());
-        let principal = self.settings.callers.owner(&context.extensions);
+        let owner = self.settings.callers.owner(&context.extensions);
+        let principal = owner.as_ref().map(|owner| owner.name().unwrap_or_default());
         let answer = self.answer(tool, request, &context).await;
         let outcome = match &answer {
             Ok(CallToolResponse::InputRequired(_)) => "ASKED",

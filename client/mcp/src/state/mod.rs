@@ -35,8 +35,8 @@ pub use self::{
     handler::{AUDIT, Handler},
 };
 use self::{gate::Gate, unsealed::Unsealed};
+pub use crate::callers::Callers;
 use crate::{
-    bearer::Principal,
     boundary::{Boundary, Subjects, Unverified},
     serve::Versions,
 };
@@ -47,28 +47,11 @@ const AUDIENCE: &str = "helve-state";
 /// The server. It holds no state of its own: clones, and replicas elsewhere, are all the same.
 pub type StateServer = Boundary<Handler>;
 
-/// Whose keys a request is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Callers {
-    /// Everybody is this owner; empty: none.
-    One(String),
-    /// The principal that the [guard](crate::bearer::Guard) before this server put into the request. Without one it is refused.
-    Authenticated,
-}
-
-impl Callers {
-    fn owner(&self, extensions: &Extensions) -> Option<String> {
-        match self {
-            Self::One(owner) => Some(owner.clone()),
-            Self::Authenticated => Some(Principal::of(extensions)?.subject().to_owned()),
-        }
-    }
-}
-
 impl Subjects for Callers {
     fn subject(&self, extensions: &Extensions) -> Result<Option<String>, Unverified> {
         // Whoever is nobody is denied by the handler, with or without a state.
-        Ok(self.owner(extensions))
+        let owner = self.owner(extensions);
+        Ok(owner.map(|owner| owner.name().unwrap_or_default().to_owned()))
     }
 }
 
@@ -101,7 +84,7 @@ impl fmt::Debug for Settings {
 /// A server of the keys that this client reaches. Confirmations that were used are remembered there, too.
 #[must_use]
 pub fn server(client: &Client, settings: Settings) -> StateServer {
-    let mut options = KeyOptions::new();
+    let mut options = KeyOptions::shared();
     if let Some(ttl) = settings.default_ttl {
         options = options.default_ttl(ttl);
     }

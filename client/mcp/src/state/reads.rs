@@ -31,7 +31,7 @@ pub(super) async fn batch_retrieve(
 ) -> Result<RetrievedBatch, ToolError> {
     check_batch("keys", keys.len())?;
     let request = BatchRetrieveRequest {
-        owner: call.owner().to_owned(),
+        owner: call.owner()?,
         keys: keys.clone(),
     };
     let reply = call.make(request).await?;
@@ -72,28 +72,19 @@ pub(super) async fn list(
             "a limit of {limit}: 1 to {LIST_KEYS_MAX}"
         )));
     }
-    let listing = call.keys().list_infos(&prefix).await?;
-    let is_behind = |name: &str| after.as_deref().is_none_or(|after| name > after);
-    let mut behind = listing
-        .items
-        .into_iter()
-        .filter(|info| is_behind(&info.name))
-        .map(KeyInfo::from);
-    let keys: Vec<_> = behind.by_ref().take(limit).collect();
-    let next = behind
-        .next()
-        .and_then(|_| keys.last().map(|last| last.key.clone()));
+    let page = call.keys();
+    let page = page.list_page(&prefix, after.as_deref(), limit).await?;
     Ok(Listed {
-        keys,
-        revision: listing.revision,
-        next,
+        keys: page.items.into_iter().map(KeyInfo::from).collect(),
+        revision: page.revision,
+        next: page.next,
     })
 }
 
 /// The key's record, with its value as it was stored; none, if there is no such key.
 pub(super) async fn look(call: &Call, key: &str) -> Result<Option<KeyRecord>, ToolError> {
     let request = RetrieveRequest {
-        owner: call.owner().to_owned(),
+        owner: call.owner()?,
         key: key.to_owned(),
     };
     Ok(call.make(request).await?.record)

@@ -85,7 +85,7 @@ impl Credentials {
             records: state.records().clone(),
             place: state.issuer_place(issuer)?.into(),
             issuer: issuer.into(),
-            guards: state.client().guards(state.owner()),
+            guards: state.client().guards(state.owner().clone()),
             guard_ttl: REFRESH_GUARD_TTL,
             patience: REFRESH_PATIENCE,
             view: Arc::default(),

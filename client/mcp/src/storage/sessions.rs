@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use helve_client::{
-    Client, Error, ErrorKind, HandleOptions, HandleStore, Handles, PutOutcome, Ttl,
+    Client, Error, ErrorKind, HandleOptions, HandleStore, Handles, Owner, PutOutcome, Ttl,
 };
 use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
@@ -22,21 +22,26 @@ const IDLE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     store: String,
-    owner: String,
+    owner: Owner,
     idle_ttl: Duration,
 }
 
-impl Default for SessionOptions {
-    fn default() -> Self {
+impl SessionOptions {
+    /// This owner's sessions: those of another are unknown.
+    pub fn new(owner: impl Into<Owner>) -> Self {
         Self {
             store: SESSIONS.to_owned(),
-            owner: String::new(),
+            owner: owner.into(),
             idle_ttl: IDLE_TTL,
         }
     }
-}
 
-impl SessionOptions {
+    /// As [`new`](Self::new), for a server that does not know its callers: of [`Owner::shared`].
+    #[must_use]
+    pub fn shared() -> Self {
+        Self::new(Owner::shared())
+    }
+
     /// The name of the store of handles: servers of the same name on the same cluster are replicas of each other. 1 to 64 bytes
     /// of `[a-z0-9_-]`; [`SESSIONS`] by default.
     #[must_use]
@@ -45,9 +50,9 @@ impl SessionOptions {
         self
     }
 
-    /// Whose sessions: at most 256 bytes; none by default. Sessions of another owner are unknown.
+    /// The same options for another owner.
     #[must_use]
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+    pub fn owner(mut self, owner: impl Into<Owner>) -> Self {
         self.owner = owner.into();
         self
     }
@@ -76,9 +81,7 @@ impl Sessions {
     /// Sessions that this client reaches.
     #[must_use]
     pub fn new(client: &Client, options: SessionOptions) -> Self {
-        let handles = HandleOptions::new(options.store)
-            .owner(options.owner)
-            .idle_ttl(options.idle_ttl);
+        let handles = HandleOptions::new(options.store, options.owner).idle_ttl(options.idle_ttl);
         Self {
             handles: client.handles(handles),
         }

@@ -74,8 +74,8 @@ impl TaskStore {
     pub(super) fn new(client: &Client, name: &str) -> Self {
         Self {
             client: client.clone(),
-            tasks: client.handles(HandleOptions::new(name)),
-            leases: client.handles(HandleOptions::new(format!("{name}-open"))),
+            tasks: client.handles(HandleOptions::shared(name)),
+            leases: client.handles(HandleOptions::shared(format!("{name}-open"))),
         }
     }
 

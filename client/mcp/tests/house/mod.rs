@@ -129,8 +129,8 @@ impl House {
 
     /// What the store holds, read without the server.
     pub(crate) async fn held(&self) -> Held {
-        let handles = self.client.handles::<Cart>(HandleOptions::new("cart"));
-        let keys = self.client.keys(KeyOptions::new());
+        let handles = self.client.handles::<Cart>(HandleOptions::shared("cart"));
+        let keys = self.client.keys(KeyOptions::shared());
         let carts = handles.list_values().await.unwrap().items.into_iter();
         let orders = keys.list_values(ORDERS).await.unwrap().items.into_iter();
         let order = |value| serde_json::from_value::<Order>(value).unwrap();

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE64URL_NOPAD;
-use helve_client::{KeyOptions, StateTool};
+use helve_client::{KeyOptions, Owner, StateTool};
 use helve_mcp::{
     bearer::{Guard, Verifier},
     serve::{Access, router},
@@ -67,8 +67,8 @@ async fn a_request_without_a_good_token_is_refused_and_stores_nothing() {
         let answer = post.send(house.replicas[0]).await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{answer:?}");
     }
-    for owner in ["", "alice"] {
-        let keys = house.client.keys(KeyOptions::new().owner(owner));
+    for owner in [Owner::shared(), Owner::named("alice")] {
+        let keys = house.client.keys(KeyOptions::new(owner));
         assert_eq!(keys.list("").await.unwrap(), [""; 0]);
     }
 }

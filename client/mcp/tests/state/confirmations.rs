@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use futures::future::join_all;
-use helve_client::{KeyOptions, StateTool};
+use helve_client::{KeyOptions, Owner, StateTool};
 use helve_mcp::{
     serve::{Access, router},
     state::{Callers, Deleted, Status, Stored, StoredBatch, server},
@@ -239,11 +239,11 @@ async fn a_state_of_another_caller_is_refused() {
         async move {
             let replica = |shutdown: &_| {
                 let mut settings = settings(ASKS, &[7; 32]);
-                settings.callers = Callers::One(owner.to_owned());
+                settings.callers = Callers::One(Owner::named(owner));
                 let server = server(&client, settings);
                 router(server, &Access::default(), shutdown)
             };
-            let keys = client.keys(KeyOptions::new().owner(owner));
+            let keys = client.keys(KeyOptions::new(owner));
             keys.store("k", &json!("old")).await.unwrap();
             (House::of(&client, replica).await, keys)
         }

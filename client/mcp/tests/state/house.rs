@@ -7,7 +7,7 @@ use std::{
 
 use axum::Router;
 use helve_client::{
-    Client, KeyOptions, Keys, MemoryBuilder,
+    Client, KeyOptions, Keys, MemoryBuilder, Owner,
     state_codec::{FixedKeys, HardenedCodec, OperatorKey},
 };
 use helve_mcp::{
@@ -63,7 +63,7 @@ pub(crate) fn settings(gate: Gate, key: &[u8; 32]) -> Settings {
     Settings {
         gate,
         codec: Some(Arc::new(codec)),
-        callers: Callers::One(String::new()),
+        callers: Callers::One(Owner::shared()),
         default_ttl: None,
         idle_ttl: None,
         versions: Versions::Modern,
@@ -113,7 +113,7 @@ impl House {
 
     /// The store, without the server.
     pub(crate) fn keys(&self) -> Keys {
-        self.client.keys(KeyOptions::new())
+        self.client.keys(KeyOptions::shared())
     }
 
     /// A client through the balancer, whose user answers so.

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, StateTool};
+use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, Owner, StateTool};
 use helve_mcp::{
     bearer::Guard,
     legacy::{LegacySessions, router},
@@ -22,14 +22,19 @@ use crate::{
 
 /// Two replicas that speak to all clients.
 async fn house(client: &Client, callers: Callers) -> House {
+    let is_guarded = callers == Callers::Authenticated;
+    house_behind(client, callers, is_guarded).await
+}
+
+async fn house_behind(client: &Client, callers: Callers, is_guarded: bool) -> House {
     let replica = |shutdown: &CancellationToken| {
         let mut settings = settings(ASKS, &[7; 32]);
         settings.versions = Versions::All;
         settings.callers = callers.clone();
         let server = server(client, settings);
-        let sessions = LegacySessions::new(client, Duration::from_secs(3600));
+        let sessions = LegacySessions::new(client, Duration::from_secs(3600), callers.clone());
         let router = router(server, &Access::default(), Some(sessions), shutdown);
-        if callers == Callers::Authenticated {
+        if is_guarded {
             Guard::new(verifier(), Vec::new()).protect(router)
         } else {
             router
@@ -39,7 +44,7 @@ async fn house(client: &Client, callers: Callers) -> House {
 }
 
 fn anybody() -> Callers {
-    Callers::One(String::new())
+    Callers::One(Owner::shared())
 }
 
 /// A client of one session, which sends each request where it is told to.
@@ -110,6 +115,33 @@ impl Session {
     }
 }
 
+/// Whoever forgot the guard serves nobody, and nobody ends up in sessions that all share.
+#[tokio::test]
+async fn sessions_of_authenticated_callers_need_a_guard() {
+    let client = memory();
+    let house = house_behind(&client, Callers::Authenticated, false).await;
+    let nobody = Session {
+        id: String::new(),
+        token: None,
+    };
+    let parameters = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "old", "version": "1"},
+    });
+    let address = house.replicas[0];
+    let answer = nobody
+        .send(address, "initialize", Some(1), parameters)
+        .await;
+    assert_eq!(
+        answer.status,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "{answer:?}"
+    );
+    let sessions = client.handles::<Value>(HandleOptions::shared(SESSIONS));
+    assert!(sessions.is_empty().await.unwrap());
+}
+
 #[tokio::test]
 async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_everywhere() {
     let house = house(&memory(), anybody()).await;
@@ -135,7 +167,9 @@ async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_e
         let gone = session.call(replica, "exists", json!({"key": "k"})).await;
         assert_eq!(gone.status, StatusCode::NOT_FOUND);
     }
-    let sessions = house.client.handles::<Value>(HandleOptions::new(SESSIONS));
+    let sessions = house
+        .client
+        .handles::<Value>(HandleOptions::shared(SESSIONS));
     assert_eq!(sessions.len().await.unwrap(), 0);
 }
 
@@ -195,7 +229,7 @@ async fn a_session_gives_nothing_to_anybody_but_who_began_it() {
         answer.body["result"]["structuredContent"]["value"],
         json!("secret")
     );
-    let own = client.keys(KeyOptions::new().owner("alice"));
+    let own = client.keys(KeyOptions::new("alice"));
     assert!(own.exists("k").await.unwrap());
 }
 

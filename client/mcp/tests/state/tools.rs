@@ -363,7 +363,7 @@ async fn each_gate_shows_its_tools_with_schemas_and_hints_and_hides_the_others()
 #[tokio::test]
 async fn owners_do_not_see_each_others_keys() {
     let house = House::open(READS).await;
-    let other = house.client.keys(KeyOptions::new().owner("somebody"));
+    let other = house.client.keys(KeyOptions::new("somebody"));
     other.store("k", &json!(1)).await.unwrap();
     let caller = house.caller(User::Absent).await;
     let read: Retrieved = caller.done("retrieve", json!({"key": "k"})).await;

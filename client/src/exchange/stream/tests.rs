@@ -56,6 +56,7 @@ fn answers_that_a_node_makes_up_are_each_for_one_call_or_for_none() {
         let again = ExchangeReply::decode(reply.encode_to_vec().as_slice());
         prop_assert_eq!(again.as_ref(), Ok(&reply));
         let stream = ExchangeStream {
+            address: "a:1".into(),
             room: Arc::new(Semaphore::new(3)),
             state: Mutex::default(),
         };

@@ -124,7 +124,7 @@ async fn an_old_ring_put_back_in_its_place_is_not_taken() {
     let client = MemoryBuilder::new().build().unwrap();
     let ring = ring(&client);
     let old = ring.add().await.unwrap();
-    let store = client.handles::<String>(HandleOptions::new("helve-key-rings"));
+    let store = client.handles::<String>(HandleOptions::shared("helve-key-rings"));
     let before = store.get("shop").await.unwrap().unwrap();
     let new = ring.add().await.unwrap();
     ring.activate(new.id, Patience::Force).await.unwrap();

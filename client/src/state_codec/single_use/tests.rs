@@ -34,7 +34,7 @@ async fn a_state_that_does_not_hold_is_not_used_up() {
     let mallory = StateContext::new().subject("mallory");
     let refused = replica.decode(&sealed, &mallory).await;
     assert!(matches!(refused, Err(Refusal::Subject)), "{refused:?}");
-    let store = client.handles::<()>(HandleOptions::new(STORE));
+    let store = client.handles::<()>(HandleOptions::shared(STORE));
     assert_eq!(store.len().await.unwrap(), 0, "nothing was stored");
     assert!(replica.decode(&sealed, &alice).await.is_ok());
 }

@@ -93,7 +93,7 @@ async fn damage_before_the_last_entry_is_refused() {
     let client = world.cluster.sound.clone();
     let open = |path: &Path| {
         let path = path.to_owned();
-        let keys = client.keys(KeyOptions::new());
+        let keys = client.keys(KeyOptions::shared());
         async move { WriteQueue::open(path, keys, QueueOptions::new(), |_| {}).await }
     };
     let taken = open(&world.path()).await.unwrap_err();

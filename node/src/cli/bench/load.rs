@@ -116,7 +116,7 @@ struct Schedule {
 
 impl Load {
     pub(super) fn new(args: &Args, clients: Vec<Client>) -> Self {
-        let store = |client: Client| client.handles(HandleOptions::new(&args.store));
+        let store = |client: Client| client.handles(HandleOptions::shared(&args.store));
         let bytes = usize::try_from(args.value_bytes).unwrap_or(usize::MAX);
         let schedule = |rate: u32| Schedule {
             interval: Duration::from_secs(1) / rate,

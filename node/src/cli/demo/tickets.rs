@@ -128,8 +128,8 @@ struct Bookkeeper {
 
 impl Bookkeeper {
     async fn open(number: usize, client: &Client, scissors: Arc<Scissors>) -> anyhow::Result<Self> {
-        let tickets = client.handles(HandleOptions::new(TICKETS).id_prefix("ticket"));
-        let tallies = client.handles(HandleOptions::new(TALLIES).id_prefix("tally"));
+        let tickets = client.handles(HandleOptions::shared(TICKETS).id_prefix("ticket"));
+        let tallies = client.handles(HandleOptions::shared(TALLIES).id_prefix("tally"));
         let tally = tallies
             .mint(&0, Ttl::Never)
             .await
@@ -236,7 +236,7 @@ impl Probe {
 
     /// Writes, and returns when the write was acknowledged.
     pub(super) async fn write(&self) -> anyhow::Result<Instant> {
-        let keys = self.0.keys(KeyOptions::new());
+        let keys = self.0.keys(KeyOptions::shared());
         keys.store("demo/probe", &json!(true))
             .await
             .context("no write took effect")?;

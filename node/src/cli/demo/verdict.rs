@@ -40,8 +40,8 @@ pub(super) async fn judge_all(
 }
 
 async fn read(client: &Client) -> anyhow::Result<(Held, HeldTickets)> {
-    let tickets = client.handles::<String>(HandleOptions::new(TICKETS));
-    let tallies = client.handles::<u64>(HandleOptions::new(TALLIES));
+    let tickets = client.handles::<String>(HandleOptions::shared(TICKETS));
+    let tallies = client.handles::<u64>(HandleOptions::shared(TALLIES));
     let held_tickets = HeldTickets {
         tickets: by_id(tickets.list_values().await?),
         tickets_counted: tickets.len().await?,

@@ -137,15 +137,14 @@ pub(super) struct CallerArgs {
     )]
     allowed_origin: Vec<String>,
 
-    /// Whose keys are served if callers do not authenticate; none: those without an owner
+    /// Whose keys are served if callers do not authenticate; without it, those that have no owner
     #[arg(
         long,
-        default_value = "",
         conflicts_with = "token_key_file",
         env = "HELVE_OWNER",
         value_name = "OWNER"
     )]
-    pub(super) owner: String,
+    pub(super) owner: Option<String>,
 }
 
 /// How long keys live.

@@ -32,6 +32,7 @@ const MADE_UP_MEMBERSHIP: &str = "a_membership_that_a_peer_makes_up_is_refused_o
 const CERTIFICATE: &str = "node/src/tls/certificate.rs";
 const MADE_UP_CERTIFICATE: &str = "a_certificate_that_a_peer_makes_up_is_refused_or_read";
 const VERDICT: &str = "client/src/verdict.rs";
+const VERDICT_TESTS: &str = "client/src/verdict/tests.rs";
 pub(super) const MADE_UP: &str = "nothing_that_a_client_makes_up_is_opened_and_nothing_panics";
 
 const fn by(
@@ -190,7 +191,7 @@ pub(super) const DECODERS: &[Decoder] = &[
     by(
         VERDICT,
         "of",
-        VERDICT,
+        VERDICT_TESTS,
         "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
     ),
     by(
@@ -202,8 +203,14 @@ pub(super) const DECODERS: &[Decoder] = &[
     by(
         VERDICT,
         "refusal",
-        VERDICT,
+        VERDICT_TESTS,
         "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
+    ),
+    by(
+        "client/src/line_error.rs",
+        "retry_after",
+        "client/src/line_error.rs",
+        "response_that_a_node_makes_up_is_grpc_or_an_error_of_one_line",
     ),
     no_client(
         "client/src/state_codec/keys.rs",

@@ -49,7 +49,7 @@ async fn minted(host: Client, manner: Manner) -> (Between, usize) {
     };
     let rng = SmallRng::seed_from_u64(5);
     let client = between.client(host.clone(), [host].into(), fresh, rng);
-    let handles = client.handles::<u64>(HandleOptions::new("numbers"));
+    let handles = client.handles::<u64>(HandleOptions::shared("numbers"));
     let mut minted = Vec::new();
     // Later calls say that earlier ones will not be repeated.
     for _ in 0..10 {
