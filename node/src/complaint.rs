@@ -19,6 +19,14 @@ struct Unspoken {
 }
 
 impl Complaint {
+    /// Nothing has happened yet.
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(Unspoken {
+            spoken: None,
+            count: 0,
+        }))
+    }
+
     /// Counts one more. How many there are, if they are to be spoken of now.
     pub(crate) fn count(&self, now: Instant) -> Option<u64> {
         let mut unspoken = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ use std::{
 pub use auth::{
     Auth, AuthSetting, TokenHash, certificate_named, certificate_principal, token_text,
 };
-pub(crate) use peers::host_and_port;
+pub(crate) use peers::{host_and_port, parse as parse_peers};
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsSettings};
 

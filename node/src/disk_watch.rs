@@ -56,6 +56,12 @@ impl DiskWatch {
         self.free_bytes() < self.reserve_bytes
     }
 
+    /// Bytes that must stay free.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
     /// Free bytes when last looked.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {

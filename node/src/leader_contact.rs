@@ -4,13 +4,20 @@
 //! from its disk, would name it for ever. Only an answer shows that there is a leader, and that this node reaches it.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 /// Notes answers of leaders, this node's own among them.
 #[derive(Debug, Default)]
-pub struct LeaderContact(Mutex<Option<Answer>>);
+pub struct LeaderContact(Mutex<Answers>);
+
+#[derive(Debug, Default)]
+struct Answers {
+    last: Option<Answer>,
+    /// One up to whose index this node had not applied the log when it was last looked at.
+    owed: Option<Answer>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Answer {
@@ -25,13 +32,30 @@ impl LeaderContact {
             at: Instant::now(),
             committed,
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        let mut answers = self.answers();
+        answers.last = Some(answer);
+        answers.owed.get_or_insert(answer);
+    }
+
+    /// How long ago a leader said that the log is committed beyond what this node has applied, which is up to `applied`; `None` if it
+    /// has applied all that a leader said.
+    #[must_use]
+    pub fn behind_for(&self, applied: u64) -> Option<Duration> {
+        let mut answers = self.answers();
+        if answers.owed.is_some_and(|owed| owed.committed <= applied) {
+            answers.owed = answers.last.filter(|last| last.committed > applied);
+        }
+        answers.owed.map(|owed| owed.at.elapsed())
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Up to where a leader that answered within this time said that the log is committed; `None` if none did.
     #[must_use]
     pub fn committed_within(&self, limit: Duration) -> Option<u64> {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.answers().last;
         last.filter(|answer| answer.at.elapsed() <= limit)
             .map(|answer| answer.committed)
     }
@@ -50,5 +74,20 @@ mod tests {
         while contact.committed_within(Duration::from_millis(1)).is_some() {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_node_is_behind_from_the_first_answer_that_it_has_not_applied() {
+        let contact = LeaderContact::default();
+        assert_eq!(contact.behind_for(0), None);
+        contact.note(7);
+        let first = contact.behind_for(6).expect("entry 7 is missing");
+        contact.note(9);
+        assert!(contact.behind_for(6).expect("entry 7 is still missing") >= first);
+        // What the first answer asked for is there; now the newest one counts.
+        assert!(contact.behind_for(8).is_some());
+        assert_eq!(contact.behind_for(9), None);
+        contact.note(9);
+        assert_eq!(contact.behind_for(9), None);
     }
 }

@@ -21,7 +21,7 @@ use crate::{
         change::{Change, Stage},
         identity::REMOVED,
         log_store::LogStore,
-        membership::{MembershipError, Overview, Role},
+        membership::{MemberProgress, MembershipError, Overview, Role},
     },
     stamp::Stamper,
     tls::watch::Certificates,
@@ -32,6 +32,9 @@ const MAJORITY_SILENCE_MAX: Duration = Duration::from_millis(1_500);
 
 /// A node that no leader has answered for longer is cut off, or there is none: each node asks once a second.
 const LEADER_SILENCE_MAX: Duration = Duration::from_millis(2_500);
+
+/// A node that has not applied for longer what a leader said is committed does not keep up.
+const BEHIND_MAX: Duration = Duration::from_secs(3);
 
 /// How long a leader is given to hand over.
 const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
@@ -106,10 +109,11 @@ impl Leadership {
     /// # Errors
     /// Why not: it is no member any more.
     pub fn serves(&self) -> Result<(), String> {
-        if self.consensus.identity().is_removed() {
+        let identity = self.consensus.identity();
+        if identity.is_removed() {
             return Err(REMOVED.to_owned());
         }
-        Ok(())
+        identity.put_back().map_or(Ok(()), Err)
     }
 
     fn readiness(&self, overview: &Overview) -> Result<(), String> {
@@ -121,6 +125,10 @@ impl Leadership {
             return Err(format!("consensus stopped here: {why}"));
         }
         let waits_for = self.consensus.identity().waits_for();
+        if !waits_for.is_empty() {
+            return Err(waits_for.as_ref().clone());
+        }
+        let waits_for = self.consensus.identity().acknowledged().waits_for();
         if !waits_for.is_empty() {
             return Err(waits_for.as_ref().clone());
         }
@@ -155,8 +163,11 @@ impl Leadership {
             }
         };
         let lag = committed.saturating_sub(overview.applied);
-        if lag > LAG_READY_MAX {
-            return Err(format!("{lag} committed entries are not applied yet"));
+        let behind = self.contact.behind_for(overview.applied);
+        if lag > LAG_READY_MAX || behind.is_some_and(|behind| behind > BEHIND_MAX) {
+            return Err(format!(
+                "{lag} committed entries are not applied yet: if that does not shrink, look at this node's log and disk, and at its leader's"
+            ));
         }
         Ok(())
     }
@@ -184,6 +195,7 @@ impl Leadership {
             clock_ms: progress.clock_ms,
             disk_used_bytes: self.disk.used_bytes(),
             disk_free_bytes: self.disk.free_bytes(),
+            disk_reserve_bytes: self.disk.reserve_bytes(),
             ready: readiness.is_ok(),
             warning,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -235,15 +247,29 @@ impl Leadership {
         warnings
     }
 
-    /// The members, and on the leader what it knows of their walls.
+    /// The members, and on the leader what it knows of them.
     fn members(&self, overview: &Overview) -> Vec<Member> {
-        let mut members = members(overview);
-        if overview.role == Role::Leader {
-            for member in &mut members {
-                member.wall_ahead_ms = self.stamper.wall_ahead_ms(member.id);
-            }
-        }
-        members
+        let reception = self.consensus.identity().reception();
+        let leads = overview.role == Role::Leader;
+        let member = |m: &MemberProgress| Member {
+            id: m.id,
+            seat: m.record.seat,
+            voter: m.voter,
+            client_address: m.record.client_address.clone(),
+            peer_address: m.record.peer_address.clone(),
+            // What a node that refuses this leader's messages once acknowledged says nothing of what it holds.
+            lag_entries: m
+                .matched
+                .filter(|_| !reception.is_refused_by(m.id))
+                .map(|matched| overview.last_log.saturating_sub(matched)),
+            feature_level: m.record.feature_level,
+            uuid: m.record.uuid.clone(),
+            silent_ms: m
+                .silent_for
+                .and_then(|silent| u64::try_from(silent.as_millis()).ok()),
+            wall_ahead_ms: leads.then(|| self.stamper.wall_ahead_ms(m.id)).flatten(),
+        };
+        overview.members.iter().map(member).collect()
     }
 
     fn role(&self, overview: &Overview) -> RoleName {
@@ -318,26 +344,6 @@ fn clock_warning(
         let distance_ms = ahead_ms.unsigned_abs();
         format!("the cluster's time is {distance_ms} ms {returns}: nothing is to be done")
     })
-}
-
-fn members(overview: &Overview) -> Vec<Member> {
-    let member = |m: &crate::raft::membership::MemberProgress| Member {
-        id: m.id,
-        seat: m.record.seat,
-        voter: m.voter,
-        client_address: m.record.client_address.clone(),
-        peer_address: m.record.peer_address.clone(),
-        lag_entries: m
-            .matched
-            .map(|matched| overview.last_log.saturating_sub(matched)),
-        feature_level: m.record.feature_level,
-        uuid: m.record.uuid.clone(),
-        silent_ms: m
-            .silent_for
-            .and_then(|silent| u64::try_from(silent.as_millis()).ok()),
-        wall_ahead_ms: None,
-    };
-    overview.members.iter().map(member).collect()
 }
 
 fn role_name(role: Role) -> RoleName {

@@ -280,6 +280,11 @@ pub const HTTP_HEADER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Seats of one cluster.
 pub const SEATS_MAX: usize = 15;
 
+/// Nodes of which a node remembers what they acknowledged, and the bytes of a uuid that names one of them.
+pub const ACKNOWLEDGED_NODES_MAX: usize = 64;
+/// See [`ACKNOWLEDGED_NODES_MAX`].
+pub const ACKNOWLEDGED_UUID_BYTES_MAX: usize = 64;
+
 /// Bytes that must stay free on the file system of the data directory, if `--disk-reserve` does not say otherwise.
 pub const DISK_RESERVE_DEFAULT_BYTES: u64 = 256 << 20;
 

@@ -4,8 +4,11 @@
 //! every scrape, so that `/metrics` and `helve status` cannot disagree.
 
 mod audit;
+mod observed;
 #[cfg(feature = "planted")]
 mod planted;
+mod process;
+mod progress;
 mod sealing;
 mod tenants;
 #[cfg(test)]
@@ -18,7 +21,8 @@ use std::{
 };
 
 pub use audit::AuditCounters;
-use helve_proto::v1::{Member, NodeStatus, StatusReply, TenantInfo};
+use helve_proto::v1::{NodeStatus, StatusReply, TenantInfo};
+pub use observed::{Observed, Times};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{
@@ -45,11 +49,6 @@ struct Call {
 struct Answer {
     rpc: &'static str,
     code: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MemberLabel {
-    member_id: u64,
 }
 
 /// The node's counters. One for each node; cheap to share behind an `Arc`.
@@ -103,9 +102,14 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows what the audit log counts, too, if there is one.
-    pub(crate) fn showing(audit: Option<&AuditCounters>) -> Self {
+    /// Shows what is observed elsewhere, too: of peers, of the log writer's syncs, and of the audit log, if there is one.
+    pub(crate) fn showing(
+        observed: &Observed,
+        syncs: &Times,
+        audit: Option<&AuditCounters>,
+    ) -> Self {
         let mut metrics = Self::default();
+        observed.register(&mut metrics.registry, syncs);
         if let Some(counters) = audit {
             counters.register(&mut metrics.registry);
         }
@@ -142,6 +146,7 @@ impl Metrics {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;
         text::encode_registry(&mut page, &status_registry(status, usage))?;
+        text::encode_registry(&mut page, &process::registry())?;
         #[cfg(feature = "planted")]
         text::encode_registry(&mut page, &planted::registry())?;
         text::encode_eof(&mut page)?;
@@ -205,51 +210,13 @@ fn status_registry(status: &StatusReply, tenants: &[TenantInfo]) -> Registry {
         ("cluster_id", status.cluster_id.clone()),
     ];
     registry.register("node", "The node's version and cluster", Info::new(build));
-    gauge(
-        &mut registry,
-        "disk_used_bytes",
-        "Bytes of log and rows on disk",
-        node.disk_used_bytes,
-    );
-    gauge(
-        &mut registry,
-        "disk_free_bytes",
-        "Bytes free on the data's file system",
-        node.disk_free_bytes,
-    );
-    gauge(
-        &mut registry,
-        "ready",
-        "1 if the node is ready to serve",
-        u64::from(node.ready),
-    );
-    gauge(
-        &mut registry,
-        "wall_off_milliseconds",
-        "Distance of the node's wall clock from the leader's time, 0 if it is near",
-        node.wall_off_ms,
-    );
-    gauge(
-        &mut registry,
-        "clock_jump_milliseconds",
-        "How far the cluster's time moved when this node had to trust its wall clock, 0 if little",
-        node.clock_jump_ms,
-    );
-    if node.certificate_expires_ms > 0 {
-        gauge(
-            &mut registry,
-            "certificate_expires_milliseconds",
-            "When the first of the node's certificates expires, since the Unix epoch; absent without TLS",
-            node.certificate_expires_ms,
-        );
-    }
+    register_host(&mut registry, &node);
     let labels = [(
         "group_id".into(),
         crate::limits::GROUP_ID.to_string().into(),
     )];
     let group = registry.sub_registry_with_labels(labels.into_iter());
-    register_raft(group, &node);
-    register_time(group, &node);
+    progress::register(group, &node, &status.members);
     sealing::register(group, &node);
     let used = || tenants.iter().filter_map(|tenant| tenant.usage);
     gauge(
@@ -265,120 +232,68 @@ fn status_registry(status: &StatusReply, tenants: &[TenantInfo]) -> Registry {
         used().map(|used| used.bytes).sum(),
     );
     register_usage(group, tenants);
-    register_lags(group, &status.members);
     registry
 }
 
-fn register_time(group: &mut Registry, node: &NodeStatus) {
+/// What is of the machine rather than of the group.
+fn register_host(registry: &mut Registry, node: &NodeStatus) {
     gauge(
-        group,
-        "clock_milliseconds",
-        "The replicated clock since the Unix epoch",
-        node.clock_ms,
+        registry,
+        "disk_used_bytes",
+        "Bytes of log and rows on disk",
+        node.disk_used_bytes,
     );
     gauge(
-        group,
-        "removal_lag_milliseconds",
-        "How long the first expired row has waited for its removal, 0 if none does",
-        node.removal_lag_ms,
+        registry,
+        "disk_free_bytes",
+        "Bytes free on the data's file system",
+        node.disk_free_bytes,
     );
-    if let Some(ahead_ms) = node.walls_ahead_ms {
-        register(
-            group,
-            "walls_ahead_milliseconds",
-            "How far the wall clocks that a majority agrees on are ahead of the cluster's time, negative if behind",
-            ConstGauge::<i64>::new(ahead_ms),
+    gauge(
+        registry,
+        "disk_reserve_bytes",
+        "Bytes that must stay free there: below them only what frees space is admitted",
+        node.disk_reserve_bytes,
+    );
+    gauge(
+        registry,
+        "ready",
+        "1 if the node is ready to serve",
+        u64::from(node.ready),
+    );
+    seconds_gauge(
+        registry,
+        "wall_off_seconds",
+        "Distance of the node's wall clock from the leader's time, 0 if it is near",
+        of_ms(node.wall_off_ms),
+    );
+    seconds_gauge(
+        registry,
+        "clock_jump_seconds",
+        "How far the cluster's time moved when this node had to trust its wall clock, 0 if little",
+        of_ms(node.clock_jump_ms),
+    );
+    if node.certificate_expires_ms > 0 {
+        seconds_gauge(
+            registry,
+            "certificate_expires_seconds",
+            "When the first of the node's certificates expires, since the Unix epoch; absent without TLS",
+            of_ms(node.certificate_expires_ms),
         );
     }
 }
 
-const ROLES: &str =
-    "1 leader, 2 follower, 3 candidate, 4 learner, 5 pristine, 6 stopping, 7 removed";
-
-fn register_raft(group: &mut Registry, node: &NodeStatus) {
-    let role = u64::try_from(node.role).unwrap_or_default();
-    let lag = node.committed_index.saturating_sub(node.applied_index);
-    let gauges = [
-        ("role", ROLES, role),
-        (
-            "leader_id",
-            "The id of the leader, 0 if none is known",
-            node.leader_id,
-        ),
-        ("term", "The current term", node.term),
-        (
-            "log_index",
-            "The last entry in this node's log",
-            node.last_log_index,
-        ),
-        (
-            "committed_index",
-            "The last entry known to be committed",
-            node.committed_index,
-        ),
-        (
-            "applied_index",
-            "The last entry applied to the rows",
-            node.applied_index,
-        ),
-        (
-            "apply_lag_entries",
-            "Committed entries not applied yet",
-            lag,
-        ),
-        (
-            "snapshot_index",
-            "The last entry in the newest snapshot",
-            node.snapshot_index,
-        ),
-        (
-            "purged_index",
-            "The last entry purged from the log",
-            node.purged_index,
-        ),
-    ];
-    for (name, help, value) in gauges {
-        gauge(group, name, help, value);
-    }
-    counter(
-        group,
-        "log_syncs",
-        "Syncs of the log writer",
-        node.log_syncs,
-    );
-    counter(
-        group,
-        "log_entries",
-        "Entries that the log writer wrote",
-        node.log_entries,
-    );
-    counter(
-        group,
-        "log_bytes",
-        "Bytes that the log writer wrote",
-        node.log_bytes,
-    );
-}
-
-fn register_lags(group: &mut Registry, members: &[Member]) {
-    let lags = Family::<MemberLabel, Gauge<u64, AtomicU64>>::default();
-    for member in members {
-        if let Some(lag) = member.lag_entries {
-            lags.get_or_create(&MemberLabel {
-                member_id: member.id,
-            })
-            .set(lag);
-        }
-    }
-    group.register(
-        "member_lag_entries",
-        "Entries that a member lacks, as this leader knows",
-        lags,
-    );
-}
-
 fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
     register(registry, name, help, ConstGauge::<u64>::new(value));
+}
+
+/// In the unit that Prometheus wants of times.
+fn of_ms(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1_000.0
+}
+
+fn seconds_gauge(registry: &mut Registry, name: &str, help: &str, value: f64) {
+    register(registry, name, help, ConstGauge::<f64>::new(value));
 }
 
 fn counter(registry: &mut Registry, name: &str, help: &str, value: u64) {

@@ -9,7 +9,10 @@ mod exposure;
 mod guard;
 mod listeners;
 mod membership;
+mod observe;
+mod put_back;
 mod record;
+pub mod recover;
 mod refusal;
 mod start;
 mod waiting;
@@ -168,9 +171,10 @@ impl Node {
         if tokio::time::timeout(DRAIN_LIMIT, drained).await.is_err() {
             tracing::warn!("calls under way were cut off");
         }
-        self.consensus.shutdown().await;
+        // Before consensus: it calls an answer that it still owes an error.
         self.peers_stop.cancel();
         tasks.peer_port.end().await;
+        self.consensus.shutdown().await;
         let (log, state) = (self.log.clone(), Arc::clone(&self.state));
         let audit = self.audit.clone();
         let flushed = tokio::task::spawn_blocking(move || {

@@ -30,7 +30,7 @@ pub async fn run(consensus: Consensus, proposer: Proposer) {
         if level > consensus.feature_level() {
             let raised = raise(&proposer, level).await;
             if let Err(error) = raised {
-                tracing::warn!(%error, level, "the feature level is not raised yet");
+                tracing::warn!(%error, feature_level = level, "the feature level is not raised yet");
             }
         }
         let probe = Operation::Probe(Probe {});
@@ -48,7 +48,7 @@ async fn raise(proposer: &Proposer, level: u32) -> Result<(), ProposeError> {
     let outcome = proposer.propose(&own_command(operation), deadline).await?;
     if let Some(Kind::RaiseFeatureLevel(raised)) = outcome.outcome {
         tracing::info!(
-            level = raised.level,
+            feature_level = raised.level,
             "every member supports it: the feature level is raised, and no older version can join any more"
         );
     }

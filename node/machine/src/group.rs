@@ -1,5 +1,6 @@
 //! What belongs to the group as a whole: its cluster's name and its nodes' ids.
 
+use bytes::Bytes;
 use helve_proto::command::v1::{
     AllocateNodeId, AllocatedNodeId, ClusterIdSet, ClusterRow, NumberRow, Refusal, SetClusterId,
 };
@@ -19,6 +20,15 @@ use crate::{
 pub fn cluster_id(view: &impl View, group_id: u32) -> Result<Option<String>, Fault> {
     let row: Option<ClusterRow> = row::read(view, "cluster ids", &Group(group_id).cluster())?;
     Ok(row.map(|row| row.cluster_id))
+}
+
+/// The row that names the cluster so: for the offline recovery of a survivor, whose rows become those of a new cluster.
+#[must_use]
+pub fn cluster_row(group_id: u32, cluster_id: &str) -> (Bytes, Bytes) {
+    let row = ClusterRow {
+        cluster_id: cluster_id.to_owned(),
+    };
+    (Group(group_id).cluster(), row::encode(&row))
 }
 
 /// The first name stays.

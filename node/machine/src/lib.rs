@@ -49,7 +49,7 @@ pub use crate::{
     context::Context,
     expiry::{clock, next_deadline},
     fault::Fault,
-    group::cluster_id,
+    group::{cluster_id, cluster_row},
     handles::mint::{handle_id, minted_id},
     layout::is_never_replaced,
     level::feature_level,

@@ -76,6 +76,8 @@ plants! {
     NoLimit = 18 => "no-limit",
     /// A peer's answer to entries counts for requests that were sent after the one that it answers.
     AnswerAhead = 19 => "answer-ahead",
+    /// A node whose disk was put back to an older state takes part as if it had lost nothing.
+    TrustOldDisk = 20 => "trust-old-disk",
 }
 
 /// No bug has this name.

@@ -29,6 +29,7 @@ mod output;
 #[cfg(feature = "planted")]
 mod planted;
 mod record;
+mod recover;
 mod request_state;
 mod serve;
 mod serving;
@@ -98,6 +99,7 @@ enum Command {
     State(state::Command),
     #[command(subcommand)]
     Member(member::Command),
+    Recover(recover::Args),
     #[command(subcommand)]
     Leader(leader::Command),
     #[command(subcommand)]
@@ -181,6 +183,7 @@ impl Command {
             Self::Handle(command) => handle::run(&command).await,
             Self::State(command) => state::run(&command).await,
             Self::Member(command) => member::run(&command).await,
+            Self::Recover(args) => recover::run(&args).await,
             Self::Leader(command) => leader::run(&command).await,
             Self::Audit(command) => audit::run(&command),
             Self::Key(command) => key::run(&command).await,

@@ -1,6 +1,6 @@
 //! `helve serve`: one node of a cluster.
 
-mod tls;
+pub(in crate::cli) mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -118,7 +118,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     tls: TlsArgs,
 
-    /// Found a new cluster at once, without waiting for every peer. Only if you know that none of them is in a cluster already
+    /// Found a new, empty cluster at once, without waiting for every peer. Only if no data of a cluster is left on any of them: else start
+    /// the nodes that have it, or see `helve recover`
     #[arg(long, env = "HELVE_FORCE_BOOTSTRAP")]
     force_bootstrap: bool,
 

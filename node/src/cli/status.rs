@@ -1,6 +1,7 @@
 //! `helve status`: what every node is doing, and what to type when something is wrong.
 
 mod advice;
+mod lags;
 mod report;
 #[cfg(test)]
 mod tests;

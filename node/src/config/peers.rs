@@ -9,7 +9,11 @@ const FLAG: &str = "--peers";
 const EXAMPLE: &str =
     "write SEAT=HOST:PORT, such as 1=10.0.0.1:7401,2=10.0.0.2:7401,3=10.0.0.3:7401";
 
-pub(super) fn parse(entries: &[String]) -> Result<BTreeMap<u64, String>, Refusal> {
+/// The peer addresses by their seats.
+///
+/// # Errors
+/// If an entry is none, or there are too few, too many, or two of the same.
+pub(crate) fn parse(entries: &[String]) -> Result<BTreeMap<u64, String>, Refusal> {
     if entries.is_empty() {
         let remedy = "list every seat, this node's own included; for a single node use `helve dev`";
         return Err(Refusal::new(FLAG, "no seat is listed", remedy));

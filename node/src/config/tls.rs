@@ -36,6 +36,14 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// Reads what the flags name.
+    ///
+    /// # Errors
+    /// If a file is missing or no good.
+    pub fn read(settings: &TlsSettings) -> Result<Self, Refusal> {
+        read(settings)
+    }
+
     /// All certificates in use.
     #[must_use]
     pub fn certificates(&self) -> Certificates {

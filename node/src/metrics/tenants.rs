@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError, atomic::AtomicU64},
 };
 
-use helve_proto::v1::TenantInfo;
+use helve_proto::v1::{Quotas, TenantInfo};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -75,10 +75,44 @@ pub(super) fn register_usage(registry: &mut Registry, tenants: &[TenantInfo]) {
         rows.get_or_create(&label).inc_by(used.rows);
         bytes.get_or_create(&label).inc_by(used.bytes);
     }
+    register_quotas(registry, tenants);
     let help = "Handles and keys of a tenant, expired ones not removed yet included";
     registry.register("tenant_live_rows", help, rows);
     let help = "Bytes of a tenant's handles, keys and kept outcomes";
     registry.register("tenant_live_bytes", help, bytes);
+}
+
+/// The quotas of the tenants that have lines of their own. What is not bounded has none.
+fn register_quotas(registry: &mut Registry, tenants: &[TenantInfo]) {
+    type Quota = fn(&Quotas) -> u64;
+    let quotas: [(&str, &str, Quota); 3] = [
+        (
+            "tenant_quota_rows",
+            "Handles and keys that a tenant may have",
+            |q| q.rows,
+        ),
+        (
+            "tenant_quota_bytes",
+            "Bytes of handles, keys and kept outcomes that a tenant may have",
+            |q| q.bytes,
+        ),
+        (
+            "tenant_quota_writes_per_second",
+            "Writes that a tenant may make in each second",
+            |q| q.writes_per_second,
+        ),
+    ];
+    for (name, help, quota) in quotas {
+        let family = Family::<Tenant, Gauge<u64, AtomicU64>>::default();
+        for info in tenants.iter().take(TENANT_METRICS_MAX) {
+            let limit = info.quotas.as_ref().map_or(0, quota);
+            if limit > 0 {
+                let tenant = info.tenant.clone();
+                family.get_or_create(&Tenant { tenant }).set(limit);
+            }
+        }
+        registry.register(name, help, family);
+    }
 }
 
 #[cfg(test)]

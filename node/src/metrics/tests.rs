@@ -1,6 +1,6 @@
 //! Tests of the page that scrapers get.
 
-use helve_proto::v1::TenantUsage;
+use helve_proto::v1::{Member, Quotas, TenantUsage};
 
 use super::*;
 
@@ -32,6 +32,11 @@ fn a_scrape_states_calls_and_status_in_one_page() {
     let tenant = TenantInfo {
         tenant: "default".into(),
         usage: Some(TenantUsage { rows: 9, bytes: 99 }),
+        quotas: Some(Quotas {
+            rows: 10,
+            writes_per_second: 5,
+            ..Default::default()
+        }),
         ..Default::default()
     };
     let page = metrics.encode(&status, &[tenant]).unwrap();
@@ -39,18 +44,50 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         r#"helve_requests_total{rpc="Mint",code="ok"} 1"#,
         r#"helve_requests_total{rpc="Get",code="cancelled"} 1"#,
         "helve_requests_in_flight 0",
-        "helve_wall_off_milliseconds 11000",
+        "helve_wall_off_seconds 11.0",
         r#"helve_term{group_id="1"} 7"#,
-        r#"helve_removal_lag_milliseconds{group_id="1"} 2000"#,
-        r#"helve_walls_ahead_milliseconds{group_id="1"} -606000"#,
+        r#"helve_removal_lag_seconds{group_id="1"} 2.0"#,
+        r#"helve_walls_ahead_seconds{group_id="1"} -606.0"#,
         r#"helve_live_rows{group_id="1"} 9"#,
         r#"helve_sealed{group_id="1"} 1"#,
         r#"helve_data_key{group_id="1",key_id="00000000000000b2"} 1"#,
         r#"helve_tenant_live_bytes{group_id="1",tenant="default"} 99"#,
+        r#"helve_tenant_quota_rows{group_id="1",tenant="default"} 10"#,
+        r#"helve_tenant_quota_writes_per_second{group_id="1",tenant="default"} 5"#,
         r#"helve_log_syncs_total{group_id="1"} 3"#,
         r#"helve_member_lag_entries{group_id="1",member_id="2"} 5"#,
     ] {
         assert!(page.contains(line), "`{line}` is not in\n{page}");
     }
+    // What a tenant has no quota of has no line.
+    assert!(!page.contains("helve_tenant_quota_bytes{"), "{page}");
     assert!(page.ends_with("# EOF\n"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_scrape_shows_the_process_in_the_names_of_prometheus() {
+    let page = Metrics::default().encode(&StatusReply::default(), &[]);
+    let page = page.unwrap();
+    for name in [
+        "process_cpu_seconds_total ",
+        "process_resident_memory_bytes ",
+        "process_open_fds ",
+        "process_max_fds ",
+        "process_start_time_seconds ",
+        "process_threads ",
+    ] {
+        let line = page.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        assert!(value.is_some_and(|value| value >= 0.0), "{name}: {page}");
+    }
+}
+
+#[test]
+fn no_metric_is_in_another_unit_than_prometheus_wants() {
+    let page = Metrics::default().encode(&StatusReply::default(), &[]);
+    let page = page.unwrap();
+    for unit in ["milliseconds", "_ms", "micros", "kib", "percent"] {
+        assert!(!page.contains(unit), "{unit} in\n{page}");
+    }
 }

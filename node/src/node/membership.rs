@@ -129,7 +129,7 @@ async fn is_disowned(
 }
 
 /// Writes to the data directory, off the runtime. What cannot be written is noticed again after the next start.
-async fn remember(
+pub(super) async fn remember(
     data_dir: &Arc<Mutex<DataDir>>,
     write: impl FnOnce(&mut DataDir) -> Result<(), DataDirError> + Send + 'static,
 ) {

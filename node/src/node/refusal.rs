@@ -36,7 +36,8 @@ pub enum StartError {
     /// A listed peer belongs to another cluster.
     #[error(
         "--data-dir {}: it belongs to cluster {ours}, but seat {seat} of --peers to {theirs}; \
-         correct --peers or choose the directory of that cluster", .path.display()
+         correct --peers or choose the directory of that cluster; if that cluster was recovered from a survivor, this node was left \
+         behind: empty the directory, and the node joins anew", .path.display()
     )]
     OtherCluster {
         /// The data directory.

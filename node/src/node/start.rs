@@ -4,21 +4,19 @@
 pub(super) mod alone;
 mod beside;
 mod rows;
+mod storage;
 
 use std::{
     io,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
-use helve_machine::{
-    level,
-    planted::{self, Plant},
-};
+use helve_machine::level;
 use helve_proto::peer::v1::NodeRecord;
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::CancellationToken;
 
+use self::storage::Storage;
 use super::{
     Addresses, Node, Tasks,
     background::Background,
@@ -33,8 +31,7 @@ use crate::{
     disk_watch::DiskWatch,
     forward::Forwarder,
     leadership::Leadership,
-    limits::{GROUP_ID, LOG_TAIL_BYTES},
-    metrics::Metrics,
+    metrics::{Metrics, Observed},
     peer_channel::Dialler,
     peer_links::PeerLinks,
     propose::Proposer,
@@ -42,7 +39,6 @@ use crate::{
         Consensus, Stopped,
         bootstrap::{self, Beginning, Force},
         identity::{Identity, REMOVED},
-        log_store::{LogStore, PurgeGate},
         state_machine::StateMachine,
         strangers,
     },
@@ -52,61 +48,9 @@ use crate::{
         Door, Services,
         peer::{PeerServer, Running},
     },
-    stamp::{self, Stamper},
-    storage::{
-        checkpoint::Snapshots,
-        data_dir::{DataDir, NodeIdentity},
-        state_db::StateDb,
-    },
-    vault::{Members, Switch, Vault},
+    stamp::Stamper,
+    vault::{Members, Switch},
 };
-
-/// What a node has on disk.
-struct Storage {
-    path: PathBuf,
-    known: NodeIdentity,
-    /// It holds something of a cluster, or was given an id there.
-    has_past: bool,
-    data_dir: Arc<Mutex<DataDir>>,
-    log: LogStore,
-    gate: PurgeGate,
-    state: Arc<StateDb>,
-    snapshots: Arc<Snapshots>,
-    vault: Arc<Vault>,
-}
-
-impl Storage {
-    fn open(config: &Config) -> Result<Self, StartError> {
-        let uuid = if planted::is(Plant::ReuseId) {
-            format!("seat-{}", config.seat)
-        } else {
-            stamp::mint_uuid()?
-        };
-        let data_dir = DataDir::open(&config.data_dir, config.seat, &uuid)?;
-        let gate = PurgeGate::default();
-        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
-        let known = data_dir.identity().clone();
-        let state = StateDb::open(data_dir.path(), config.tuning.rows)?;
-        let vault = Vault::new(config.data_keys.clone(), config.keyring.clone());
-        rows::check(config, &vault, &log, &state)?;
-        let has_rows = state.applied()?.is_some();
-        if log.is_pristine() && (has_rows || !known.cluster_id.is_empty()) {
-            return Err(StartError::LogGone(config.data_dir.clone()));
-        }
-        let has_past = known.node_id != 0 || has_rows || !log.is_pristine();
-        Ok(Self {
-            path: data_dir.path().to_owned(),
-            known,
-            has_past,
-            log,
-            gate,
-            vault,
-            state: Arc::new(state),
-            snapshots: Arc::new(Snapshots::open(&data_dir.snapshots_path())?),
-            data_dir: Arc::new(Mutex::new(data_dir)),
-        })
-    }
-}
 
 pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let (storage, audit) = open(&config).await?;
@@ -121,8 +65,9 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         tls: config.tls.client.clone(),
     };
     let waiting = || WaitingRoom::open(&ports, &identity, &service_runtime);
-    if identity.is_removed() {
-        tracing::error!("{REMOVED}");
+    if !identity.may_take_part() {
+        let why = identity.put_back().unwrap_or_else(|| REMOVED.to_owned());
+        tracing::error!("{why}");
         return Err(waiting()?.broken().await.into());
     }
     let peers_stop = CancellationToken::new();
@@ -142,7 +87,12 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         identity,
         audit,
         stamper: Arc::default(),
+        observed: Observed::default(),
     };
+    // Under an id that is new, nothing was acknowledged yet.
+    if let Some(Beginning::Initialise(_) | Beginning::Joined { .. }) = &beginning {
+        parts.identity.acknowledged().take_part();
+    }
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let runtime = service_runtime.handle();
     let mut background = Background::on(runtime);
@@ -204,8 +154,10 @@ fn identify(config: &Config, storage: &Storage, addresses: &Addresses) -> Identi
         feature_level: level::supported(),
     };
     let identity = Identity::new(record, known.node_id, known.cluster_id.clone())
+        .recovered_from(known.former_cluster_id.clone())
         .dialling(Dialler::new(config.tls.peer.clone()));
     identity.set_member_at(known.member_at);
+    storage.begin_run(&identity);
     if storage.has_past {
         identity.set_past();
     }
@@ -271,6 +223,7 @@ struct Parts {
     identity: Arc<Identity>,
     audit: Audit,
     stamper: Arc<Stamper>,
+    observed: Observed,
 }
 
 /// The running parts.
@@ -301,9 +254,11 @@ impl Parts {
         )?;
         let identity = Arc::clone(&self.identity);
         let stamper = Arc::clone(&self.stamper);
+        let observed = self.observed.clone();
         let settings = self.config.tuning.consensus.clone();
         let starting = runtime.spawn(async move {
-            let consensus = Consensus::start(identity, stamper, &settings, log, state).await?;
+            let starting = Consensus::start(identity, stamper, observed, &settings, log, state);
+            let consensus = starting.await?;
             if let Some(Beginning::Initialise(members)) = beginning {
                 consensus.initialize(members).await?;
             }
@@ -356,7 +311,11 @@ impl Parts {
             Arc::new(reader.clone()),
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
-            Arc::new(Metrics::showing(self.audit.counters())),
+            Arc::new(Metrics::showing(
+                &self.observed,
+                &self.storage.log.stats().sync_times,
+                self.audit.counters(),
+            )),
             door,
             (Arc::clone(&vault), switch.clone()),
         );

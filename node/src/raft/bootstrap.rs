@@ -64,6 +64,12 @@ pub async fn begin(
     loop {
         let replies = hello_all(identity, peers).await;
         strangers::check_level(identity.record(), replies.values())?;
+        // It was a member, and its disk does not know.
+        if let Some(why) = identity.put_back() {
+            identity.set_waits_for(&why);
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        }
         let waiting = match decide(identity.record(), peers, &replies, force) {
             Decision::Begin(beginning) => {
                 identity.set_waits_for("");
@@ -120,8 +126,16 @@ fn decide(
     if !silent.is_empty() && force == Force::No {
         return Decision::Wait(format!(
             "no answer from seats {silent:?}; a new cluster is made once every listed peer has answered \
-             (if they are lost for good: --force-bootstrap)"
+             (if the data of one of them is left: start it, or make a new cluster of it with `helve recover`; only if nothing is left \
+             anywhere: --force-bootstrap, which begins with an empty cluster)"
         ));
+    }
+    if !silent.is_empty() {
+        tracing::warn!(
+            ?silent,
+            "--force-bootstrap begins with an EMPTY cluster, and these seats do not answer: if the data of one of them is left, stop this \
+             node, empty its --data-dir, and run `helve recover` on that data instead"
+        );
     }
     let lowest = replies
         .keys()
@@ -191,10 +205,27 @@ pub(super) async fn hello(identity: &Identity, address: &str) -> Option<HelloRep
         uuid: own.uuid.clone(),
         cluster_id: identity.cluster_id().as_ref().clone(),
         member_at: identity.member_at(),
+        testimony: Some(identity.acknowledged().testimony()),
     };
     let mut client = identity.dialler().client(address);
     let reply = timeout(HELLO_LIMIT, client.hello(request)).await;
-    Some(reply.ok()?.ok()?.into_inner())
+    let reply = reply.ok()?.ok()?.into_inner();
+    if !is_stranger(identity, &reply) {
+        identity.hear(&reply.uuid, reply.testimony.as_ref());
+    }
+    Some(reply)
+}
+
+/// Who answers at these peer addresses, whatever its cluster.
+pub async fn who_answers(
+    identity: &Identity,
+    addresses: impl IntoIterator<Item = String>,
+) -> Vec<HelloReply> {
+    let asked = addresses
+        .into_iter()
+        .map(|address| async move { hello(identity, &address).await });
+    let replies = futures::future::join_all(asked).await;
+    replies.into_iter().flatten().collect()
 }
 
 /// Whether this node is where it says it is.

@@ -1,7 +1,7 @@
 //! The rows as the log will make them. What is applied reaches the disk later than what it comes from, so after a crash the rows alone
 //! may be silent about what a start must know before it serves or votes.
 
-use helve_machine::{Batch, Context, Fault, apply};
+use helve_machine::{Batch, Context, Fault, View, apply};
 use helve_proto::command::v1::Command;
 use prost::Message;
 
@@ -51,7 +51,11 @@ pub fn foresee<R>(
     })
 }
 
-fn take(entry: Entry, rows: &mut Batch<&StateView<'_>>) -> Result<(), Unforeseen> {
+/// Applies one entry to rows.
+///
+/// # Errors
+/// See [`Unforeseen`].
+pub(super) fn take<V: View>(entry: Entry, rows: &mut Batch<V>) -> Result<(), Unforeseen> {
     let index = entry.log_id.index;
     if let Payload::Normal(proposal) = entry.payload {
         let command = Command::decode(proposal.command).map_err(|e| {

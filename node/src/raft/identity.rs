@@ -6,9 +6,9 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwap;
-use helve_proto::peer::v1::{NodeRecord, PeerHeader};
+use helve_proto::peer::v1::{NodeRecord, PeerHeader, Testimony};
 
-use super::reception::Reception;
+use super::{acknowledged::AcknowledgedPositions, reception::Reception};
 use crate::{limits::GROUP_ID, peer_channel::Dialler};
 
 /// What a node that was taken out of its cluster tells everyone.
@@ -55,6 +55,14 @@ pub enum PeerRefusal {
         /// The sender's uuid.
         uuid: String,
     },
+    /// This node's disk lacks what the node has acknowledged.
+    #[error("node {id} takes no part: {why}")]
+    PutBack {
+        /// This node's id.
+        id: u64,
+        /// How that shows, and what to do.
+        why: String,
+    },
     /// A message without a header.
     #[error("a peer message without a header")]
     NoHeader,
@@ -71,7 +79,17 @@ pub struct Identity {
     member_at: AtomicU64,
     is_removed: AtomicBool,
     waits_for: ArcSwap<String>,
+    acknowledged: AcknowledgedPositions,
+    former_cluster_id: String,
     dialler: Dialler,
+}
+
+/// What a node says whose disk was put back to an older state.
+fn put_back_advice(why: &str) -> String {
+    format!(
+        "this node's disk was put back to an older state: {why}; it could vote twice and lose acknowledged writes, so it takes no part: \
+         stop it, and start it with an empty --data-dir, and it joins anew; if no majority is left without it, see `helve recover --help`"
+    )
 }
 
 impl Identity {
@@ -87,6 +105,8 @@ impl Identity {
             member_at: AtomicU64::new(0),
             is_removed: AtomicBool::new(false),
             waits_for: ArcSwap::default(),
+            acknowledged: AcknowledgedPositions::default(),
+            former_cluster_id: String::new(),
             dialler: Dialler::default(),
         }
     }
@@ -96,6 +116,19 @@ impl Identity {
     pub fn dialling(mut self, dialler: Dialler) -> Self {
         self.dialler = dialler;
         self
+    }
+
+    /// It was recovered from this cluster into a new one; empty for none.
+    #[must_use]
+    pub fn recovered_from(mut self, cluster_id: String) -> Self {
+        self.former_cluster_id = cluster_id;
+        self
+    }
+
+    /// Whether this is the cluster that this node was recovered from: who belongs to it is left behind.
+    #[must_use]
+    pub fn was_of(&self, cluster_id: &str) -> bool {
+        !self.former_cluster_id.is_empty() && self.former_cluster_id == cluster_id
     }
 
     /// How this node connects to its peers.
@@ -140,6 +173,32 @@ impl Identity {
             }
             self.waits_for.store(Arc::new(what.to_owned()));
         }
+    }
+
+    /// What this node knows of how far each node has come.
+    #[must_use]
+    pub fn acknowledged(&self) -> &AcknowledgedPositions {
+        &self.acknowledged
+    }
+
+    /// Takes up what a peer of this node's cluster tells. Returns whether the peer's run is a new one: see
+    /// [`AcknowledgedPositions::hear`].
+    pub fn hear(&self, peer: &str, testimony: Option<&Testimony>) -> bool {
+        testimony.is_some_and(|told| self.acknowledged.hear(&self.record.uuid, peer, told))
+    }
+
+    /// Why this node must take no part, and what to do, if its disk was put back to an older state.
+    #[must_use]
+    pub fn put_back(&self) -> Option<String> {
+        self.acknowledged
+            .put_back()
+            .map(|why| put_back_advice(&why))
+    }
+
+    /// This node neither was removed nor lost what it acknowledged.
+    #[must_use]
+    pub fn may_take_part(&self) -> bool {
+        !self.is_removed() && self.acknowledged.put_back().is_none()
     }
 
     /// How its peers take this node.
@@ -225,6 +284,12 @@ impl Identity {
             return Err(PeerRefusal::WrongGroup(header.group_id));
         }
         self.check_cluster(&header.cluster_id)?;
+        if let Some(why) = self.put_back() {
+            return Err(PeerRefusal::PutBack {
+                id: self.node_id(),
+                why,
+            });
+        }
         if header.to != self.node_id() || header.to_uuid != self.record.uuid {
             return Err(PeerRefusal::WrongNode {
                 ours: format!("{} ({})", self.node_id(), self.record.uuid),

@@ -20,6 +20,7 @@ use openraft::{errors::LeaderChanged, storage::LeaderBoundedStreamError};
 use tokio::sync::oneshot;
 
 use super::{
+    acknowledged::Position,
     codec,
     types::{Entry, LeaderId, LogId, TypeConfig, Vote},
 };
@@ -44,8 +45,58 @@ impl PurgeGate {
         self.0.fetch_max(index.saturating_add(1), Ordering::AcqRel);
     }
 
+    /// The last entry that the durable state has applied.
+    fn kept(&self) -> Option<u64> {
+        let kept = self.0.load(Ordering::Acquire).checked_sub(1);
+        // An empty state counts as one up to the entry that founds a cluster, and a gate without any state permits everything.
+        kept.filter(|kept| *kept > 0 && *kept < u64::MAX - 1)
+    }
+
     fn permits(&self, index: u64) -> bool {
         index < self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The last entry of the newest append that is durable, since this process started; none before the first one, and after a truncation.
+/// Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Flushed(Arc<Mutex<Newest>>);
+
+#[derive(Debug, Default)]
+struct Newest {
+    last: Option<LogId>,
+    truncations: u64,
+}
+
+impl Flushed {
+    /// An append is about to be made. Its end is noted by what this returns, unless the log is truncated before.
+    fn appending(&self, last: Option<LogId>) -> impl FnOnce() + Send + use<> {
+        let (flushed, truncations) = (self.clone(), self.newest().truncations);
+        move || {
+            let mut newest = flushed.newest();
+            if newest.truncations == truncations {
+                newest.last = last.or(newest.last);
+            }
+        }
+    }
+
+    fn truncated(&self) {
+        let mut newest = self.newest();
+        newest.last = None;
+        newest.truncations += 1;
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the leader of this term holds durably of its own log, as far as that is known.
+    pub(super) fn as_leader(&self, term: u64) -> Position {
+        let flushed = self.newest().last;
+        Position {
+            term,
+            last: flushed.map(|flushed| (flushed.leader_id.term, flushed.index)),
+        }
     }
 }
 
@@ -58,6 +109,7 @@ struct Inner {
     log: Arc<LogDb>,
     writer: LogWriter,
     gate: PurgeGate,
+    flushed: Flushed,
     memory: Mutex<Memory>,
 }
 
@@ -107,6 +159,7 @@ impl LogStore {
             log,
             writer,
             gate,
+            flushed: Flushed::default(),
             memory: Mutex::new(memory),
         })))
     }
@@ -116,6 +169,30 @@ impl LogStore {
     pub fn is_pristine(&self) -> bool {
         let memory = self.memory();
         memory.vote.is_none() && memory.last.is_none()
+    }
+
+    /// What this node holds by its log alone: the newest vote, and the last entry.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        let memory = self.memory();
+        Position::of(memory.vote.as_ref(), memory.last.as_ref())
+    }
+
+    /// The last entry, or the last purged one if none is left.
+    #[must_use]
+    pub fn last(&self) -> Option<helve_proto::peer::v1::LogId> {
+        self.memory().last.as_ref().map(codec::log_id_to_proto)
+    }
+
+    /// The last entry that is known to be committed; not always the last one that is.
+    #[must_use]
+    pub fn committed(&self) -> Option<u64> {
+        self.memory().committed.map(|id| id.index)
+    }
+
+    /// What is durable of this log.
+    pub(super) fn flushed(&self) -> Flushed {
+        self.0.flushed.clone()
     }
 
     /// The last entry that was purged.

@@ -6,6 +6,7 @@
 //!                                  └──── apply ────► state_machine ──► machine::apply ──► storage/state_db (one write)
 //! ```
 
+pub mod acknowledged;
 mod address_book;
 pub mod bootstrap;
 pub mod change;
@@ -19,6 +20,8 @@ mod network;
 pub mod receive;
 pub mod reception;
 pub mod records;
+pub mod refound;
+pub mod rejoin;
 pub mod snapshot;
 pub mod standing;
 pub mod state_machine;
@@ -51,10 +54,11 @@ use self::{
     change::Changes,
     identity::Identity,
     log_store::LogStore,
+    receive::Receiving,
     state_machine::{Milestones, Progress, StateMachine, apply_queue::ApplyQueue},
     types::{NodeInfo, Proposal, TypeConfig},
 };
-use crate::stamp::Stamper;
+use crate::{metrics::Observed, stamp::Stamper};
 
 type Raft = openraft::Raft<TypeConfig, StateMachine>;
 
@@ -154,6 +158,7 @@ pub struct Consensus {
     /// The last term in which this node was asked as the leader, and since when.
     leads_since: Arc<Mutex<(u64, Instant)>>,
     changes: Arc<Changes>,
+    receiving: Receiving,
 }
 
 impl Consensus {
@@ -164,6 +169,7 @@ impl Consensus {
     pub async fn start(
         identity: Arc<Identity>,
         stamper: Arc<Stamper>,
+        observed: Observed,
         settings: &Settings,
         log: LogStore,
         state: StateMachine,
@@ -175,8 +181,13 @@ impl Consensus {
             Arc::clone(&identity),
             Arc::clone(&book),
             Arc::clone(&stamper),
+            log.flushed(),
+            observed,
         );
-        let config = Arc::new(settings.config()?);
+        let mut config = settings.config()?;
+        // A node that asks its peers first must not ask for votes meanwhile.
+        config.enable_elect = identity.acknowledged().takes_part();
+        let config = Arc::new(config);
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await
             .map_err(|e| Stopped(e.to_string()))?;
@@ -192,6 +203,7 @@ impl Consensus {
             book,
             leads_since: Arc::new(Mutex::new((0, Instant::now()))),
             changes: Arc::default(),
+            receiving: Receiving::default(),
         })
     }
 
@@ -288,7 +300,7 @@ impl Consensus {
     /// What openraft says of leadership, as this node may rely on it.
     fn as_led(&self, term: u64, state: ServerState, leader: Option<u64>) -> Leading {
         let me = *self.raft.node_id();
-        let stands = !self.identity.is_removed();
+        let stands = self.identity.may_take_part();
         let here = stands && state == ServerState::Leader && leader == Some(me);
         Leading {
             term,
@@ -336,6 +348,8 @@ impl Consensus {
 
     /// Stops consensus on this node.
     pub async fn shutdown(&self) {
+        // It calls each message that comes later an error.
+        self.receiving.end().await;
         if let Err(e) = self.raft.shutdown().await {
             tracing::error!(error = %e, "consensus did not stop cleanly");
         }

@@ -1,6 +1,7 @@
 //! Consensus messages to peers: replication, heartbeats and snapshots each on a channel of their own.
 
 mod answers;
+mod peer;
 
 use std::{
     future::Future,
@@ -9,10 +10,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, future::ready, stream};
-use helve_proto::{
-    Reason,
-    peer::v1::{PeerHeader, VoteReply, peer_service_client::PeerServiceClient},
-};
+use helve_proto::peer::v1::{PeerHeader, VoteReply, peer_service_client::PeerServiceClient};
 use openraft::{
     OptionalSend,
     alias::{SnapshotOf, VoteOf},
@@ -25,16 +23,17 @@ use openraft::{
     },
 };
 use tonic::{Request, Status, transport::Channel};
-use tonic_types::StatusExt as _;
 
+use self::peer::Peer;
 use super::{
     address_book::AddressBook,
     codec,
     identity::Identity,
+    log_store::Flushed,
     snapshot,
     types::{NodeInfo, TypeConfig},
 };
-use crate::{stamp::Stamper, storage::checkpoint::SnapshotDir};
+use crate::{metrics::Observed, stamp::Stamper, storage::checkpoint::SnapshotDir};
 
 type Error = RPCError<TypeConfig>;
 
@@ -44,6 +43,8 @@ pub(super) struct Network {
     identity: Arc<Identity>,
     book: Arc<AddressBook>,
     stamper: Arc<Stamper>,
+    flushed: Flushed,
+    observed: Observed,
 }
 
 impl Network {
@@ -51,11 +52,15 @@ impl Network {
         identity: Arc<Identity>,
         book: Arc<AddressBook>,
         stamper: Arc<Stamper>,
+        flushed: Flushed,
+        observed: Observed,
     ) -> Self {
         Self {
             identity,
             book,
             stamper,
+            flushed,
+            observed,
         }
     }
 
@@ -67,9 +72,11 @@ impl Network {
             peer: Peer {
                 identity: Arc::clone(&self.identity),
                 target,
+                uuid: node.0.uuid.clone(),
+                flushed: self.flushed.clone(),
             },
             stamper: Arc::clone(&self.stamper),
-            uuid: node.0.uuid.clone(),
+            observed: self.observed.clone(),
             purpose,
         }
     }
@@ -107,13 +114,13 @@ pub(super) struct Connection {
     book: Arc<AddressBook>,
     peer: Peer,
     stamper: Arc<Stamper>,
-    uuid: String,
+    observed: Observed,
     purpose: Purpose,
 }
 
 impl Connection {
     fn header(&self) -> PeerHeader {
-        self.peer.identity.header(self.peer.target, &self.uuid)
+        self.peer.identity.header(self.peer.target, &self.peer.uuid)
     }
 
     /// Notes what a voter's answer to a request of then says of time.
@@ -125,7 +132,7 @@ impl Connection {
 
     /// A client of the member where it is now.
     fn client(&mut self) -> &mut PeerServiceClient<Channel> {
-        if let Some(address) = self.book.address(self.peer.target, &self.uuid)
+        if let Some(address) = self.book.address(self.peer.target, &self.peer.uuid)
             && address != self.address
         {
             self.client = self.peer.identity.dialler().client(&address);
@@ -133,41 +140,6 @@ impl Connection {
         }
         &mut self.client
     }
-}
-
-/// Whom a connection is to, to note how it takes the messages.
-#[derive(Debug, Clone)]
-struct Peer {
-    identity: Arc<Identity>,
-    target: u64,
-}
-
-impl Peer {
-    fn answered<T>(&self, answer: Result<T, Status>) -> Result<T, Error> {
-        let reception = self.identity.reception();
-        match answer {
-            Ok(answer) => {
-                reception.note_accepted(self.target);
-                Ok(answer)
-            }
-            Err(status) => {
-                if is_misdirected(&status) {
-                    reception.note_refusal(self.target, status.message());
-                }
-                Err(unreachable(&status))
-            }
-        }
-    }
-}
-
-/// The peer holds that the message is not for it, or from nobody that it knows.
-fn is_misdirected(status: &Status) -> bool {
-    let reason = status.get_details_error_info().map(|info| info.reason);
-    reason.is_some_and(|reason| {
-        [Reason::WrongCluster, Reason::WrongNode]
-            .iter()
-            .any(|wrong| wrong.as_str() == reason)
-    })
 }
 
 fn unreachable(status: &Status) -> Error {
@@ -192,17 +164,22 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
+        let (term, matching) = (rpc.vote.leader_id.term, rpc.prev_log_id);
         let mut request = codec::append_to_proto(self.header(), rpc);
         request.time_ms = self.stamper.estimate().unwrap_or(0);
         request.agreed_ms = self.stamper.agreed_ms().unwrap_or(0);
+        request.testimony = Some(self.peer.testimony(term)?);
         let asked = Instant::now();
         let reply = self
             .client()
             .heartbeat(within(request, option.hard_ttl()))
             .await;
         let reply = self.peer.answered(reply)?.into_inner();
+        self.observed
+            .peer_answered(self.peer.target, asked.elapsed());
         self.stamper
             .heard_wall(self.peer.target, asked, reply.wall_ms);
+        self.peer.check_holds(term, matching.as_ref(), &reply)?;
         codec::append_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -224,9 +201,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             let Some(first) = input.next().await else {
                 return Ok(Box::pin(stream::empty()) as BoxStream<'s, _>);
             };
+            let term = first.vote.leader_id.term;
             let input = stream::once(ready(first)).chain(input);
-            let header = self.header();
-            let requests = input.map(move |rpc| codec::append_to_proto(header.clone(), rpc));
+            let (header, mut telling) = (self.header(), self.peer.telling(term)?);
+            let requests = input.map(move |rpc| {
+                let mut request = codec::append_to_proto(header.clone(), rpc);
+                request.testimony = telling.next();
+                request
+            });
             let replies = tokio::time::timeout(option.hard_ttl(), self.client().append(requests))
                 .await
                 .map_err(|_| unreachable(&Status::deadline_exceeded("no answer to append")))?
@@ -235,6 +217,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             let peer = self.peer.clone();
             let replies = replies.map(move |reply| {
                 let reply = peer.answered(reply)?;
+                peer.acknowledges(term, &reply)?;
                 codec::stream_reply_from_proto(reply).map_err(|e| malformed(&e))
             });
             Ok(Box::pin(ledger.settle(replies)) as BoxStream<'s, _>)
@@ -246,11 +229,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
+        self.peer.check_own_part()?;
+        let term = rpc.vote.leader_id.term;
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::Vote);
         let asked = Instant::now();
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
         let reply = self.peer.answered(reply)?.into_inner();
         self.vouched(asked, &reply);
+        self.peer.votes(term, &reply);
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -259,11 +245,13 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
+        self.peer.check_own_part()?;
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::PreVote);
         let asked = Instant::now();
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
         let reply = self.peer.answered(reply)?.into_inner();
         self.vouched(asked, &reply);
+        self.peer.accepted();
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -274,6 +262,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        self.peer.check_may_send()?;
         let parts = snapshot::parts(self.header(), &vote, snapshot.snapshot);
         let sent = self.client().install_snapshot(parts);
         let reply = tokio::select! {
@@ -292,12 +281,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, Error> {
+        self.peer.check_own_part()?;
         let request = codec::transfer_to_proto(self.header(), &rpc);
         let reply = self
             .client()
             .transfer_leader(within(request, option.hard_ttl()))
             .await;
         let reply = self.peer.answered(reply)?.into_inner();
+        self.peer.accepted();
         Ok(codec::transfer_reply_from_proto(&reply, &rpc))
     }
 }

@@ -1,18 +1,29 @@
 //! Consensus messages from peers, in the contract's types.
 
+use std::{future::Future, sync::Arc, time::Duration};
+
 use futures::{Stream, StreamExt};
 use helve_proto::peer::v1::{
     AppendReply, AppendRequest, SnapshotReply, TransferReply, TransferRequest, Vote, VoteReply,
     VoteRequest,
 };
 use openraft::alias::SnapshotOf;
+use tokio::time::timeout;
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
 use super::{
     Consensus, Stopped,
     codec::{self, Ballot, CodecError},
+    identity::Identity,
     types::TypeConfig,
 };
 use crate::{stamp, storage::checkpoint::SnapshotDir};
+
+/// How long peers' messages may take when the node stops.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why a peer's message was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +40,55 @@ fn stopped(error: impl std::fmt::Display) -> ReceiveError {
     ReceiveError::Stopped(Stopped(error.to_string()))
 }
 
+/// The messages of peers that consensus has, or will have.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Receiving {
+    end: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Receiving {
+    /// Counts one message until the token is dropped.
+    fn one(&self) -> Result<TaskTrackerToken, Stopped> {
+        if self.end.is_cancelled() {
+            return Err(Stopped("stopped".to_owned()));
+        }
+        Ok(self.open.token())
+    }
+
+    /// These messages, until there are to be no more.
+    fn until_end<T>(
+        &self,
+        messages: impl Stream<Item = T> + Send + 'static,
+    ) -> impl Stream<Item = T> + Send + 'static {
+        let token = self.open.token();
+        let messages = messages.take_until(self.ended());
+        messages.inspect(move |_| {
+            // Dropped with the stream.
+            let _open = &token;
+        })
+    }
+
+    fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.end.clone().cancelled_owned()
+    }
+
+    /// Lets no more messages in, and waits until consensus has those that were.
+    pub(super) async fn end(&self) {
+        self.end.cancel();
+        self.open.close();
+        if timeout(END_LIMIT, self.open.wait()).await.is_err() {
+            tracing::debug!("consensus stops while peers still wait for answers");
+        }
+    }
+}
+
+fn hear(identity: &Identity, request: &AppendRequest) {
+    if let Some(header) = &request.header {
+        identity.hear(&header.from_uuid, request.testimony.as_ref());
+    }
+}
+
 impl Consensus {
     /// Replication: requests answered in order, until one cannot be.
     pub fn append_stream(
@@ -36,7 +96,11 @@ impl Consensus {
         requests: impl Stream<Item = AppendRequest> + Send + 'static,
     ) -> impl Stream<Item = Result<AppendReply, ReceiveError>> + Send + 'static {
         // A malformed message ends the stream: the leader then starts anew from what was acknowledged.
-        let requests = requests
+        let identity = Arc::clone(&self.identity);
+        let requests = self
+            .receiving
+            .until_end(requests)
+            .inspect(move |request| hear(&identity, request))
             .map(codec::append_from_proto)
             .scan((), |(), decoded| {
                 if let Err(e) = &decoded {
@@ -45,7 +109,13 @@ impl Consensus {
                 std::future::ready(decoded.ok())
             });
         let replies = self.raft.stream_append(requests);
-        replies.map(|reply| reply.map(codec::stream_reply_to_proto).map_err(stopped))
+        let run = self.identity.acknowledged().run().to_proto();
+        let replies = replies.take_until(self.receiving.ended());
+        replies.map(move |reply| {
+            let mut reply = codec::stream_reply_to_proto(reply.map_err(stopped)?);
+            reply.run = Some(run);
+            Ok(reply)
+        })
     }
 
     /// One append, usually an empty one.
@@ -55,10 +125,13 @@ impl Consensus {
     pub async fn append(&self, request: AppendRequest) -> Result<AppendReply, ReceiveError> {
         self.stamper.vouched(request.time_ms);
         self.stamper.note_agreed(request.agreed_ms);
+        let _received = self.receiving.one()?;
+        hear(&self.identity, &request);
         let request = codec::append_from_proto(request)?;
         let reply = self.raft.append_entries(request).await.map_err(stopped)?;
         let mut reply = codec::append_reply_to_proto(reply);
         reply.wall_ms = stamp::wall_ms();
+        reply.run = Some(self.identity.acknowledged().run().to_proto());
         Ok(reply)
     }
 
@@ -67,6 +140,7 @@ impl Consensus {
     /// # Errors
     /// See [`ReceiveError`].
     pub async fn vote(&self, request: VoteRequest) -> Result<VoteReply, ReceiveError> {
+        let _received = self.receiving.one()?;
         let (request, ballot) = codec::vote_request_from_proto(request)?;
         let reply = match ballot {
             Ballot::Vote => self.raft.vote(request).await,
@@ -75,6 +149,7 @@ impl Consensus {
         let mut reply = codec::vote_reply_to_proto(reply.map_err(stopped)?);
         reply.time_ms = self.stamper.estimate().unwrap_or(0);
         reply.wall_ms = stamp::wall_ms();
+        reply.run = Some(self.identity.acknowledged().run().to_proto());
         Ok(reply)
     }
 

@@ -29,6 +29,12 @@ impl Reception {
         }
     }
 
+    /// The last message to this member was refused.
+    #[must_use]
+    pub fn is_refused_by(&self, member: u64) -> bool {
+        lock(&self.refused_by).contains_key(&member)
+    }
+
     /// A member took this node's message.
     pub(super) fn note_accepted(&self, member: u64) {
         if lock(&self.refused_by).remove(&member).is_some() {

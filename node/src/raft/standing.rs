@@ -42,6 +42,12 @@ impl Consensus {
         Ok(())
     }
 
+    /// From now on this node votes, and stores what it is sent.
+    pub fn take_part(&self) {
+        self.identity.acknowledged().take_part();
+        self.raft.runtime_config().elect(true);
+    }
+
     /// From now on this node asks for no votes.
     pub fn retire(&self) {
         self.raft.runtime_config().elect(false);

@@ -94,7 +94,9 @@ impl Acquaintance {
         check_level(identity.record(), friends)?;
         let named = |(seat, reply): &(&u64, &HelloReply)| (**seat, reply.cluster_id.clone());
         let strangers: BTreeMap<u64, String> = strangers.iter().map(named).collect();
-        if let Some((seat, theirs)) = strangers.first_key_value()
+        // Whoever was left behind by a recovery is named, and is no reason to stop.
+        let wrong = |theirs: &&String| !identity.was_of(theirs);
+        if let Some((seat, theirs)) = strangers.iter().find(|(_, theirs)| wrong(theirs))
             && !self.has_friend
         {
             return Err(Misplaced::OtherCluster {
@@ -211,6 +213,21 @@ mod tests {
             warnings.iter().any(|w| w.contains("seat 3")),
             "{warnings:?}"
         );
+    }
+
+    #[test]
+    fn a_recovered_node_goes_on_beside_nodes_of_the_cluster_that_it_left_behind() {
+        let identity = identity("ours").recovered_from("former".to_owned());
+        let mut acquaintance = Acquaintance::default();
+        let left_behind = BTreeMap::from([(2, of("former"))]);
+        assert_eq!(acquaintance.judge(&identity, &left_behind), Ok(()));
+        let warnings = identity.reception().warnings(|_| true);
+        assert!(
+            warnings.iter().any(|w| w.contains("seat 2")),
+            "{warnings:?}"
+        );
+        let strange = BTreeMap::from([(2, of("former")), (3, of("theirs"))]);
+        assert!(acquaintance.judge(&identity, &strange).is_err());
     }
 
     #[test]

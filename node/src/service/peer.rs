@@ -26,7 +26,7 @@ use crate::{
     raft::{Consensus, identity::Identity, membership::MembershipError, receive::ReceiveError},
     service::{forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
-    storage::checkpoint::Snapshots,
+    storage::{checkpoint::Snapshots, data_dir::Write},
     vault::Vault,
 };
 
@@ -68,10 +68,43 @@ impl PeerServer {
         })
     }
 
+    /// What it has for votes, entries and snapshots: nothing while it asks its peers whether its disk is the newest that they saw.
+    fn taking_part(&self) -> Result<Running, Status> {
+        let running = self.running()?;
+        if self.identity.acknowledged().takes_part() {
+            return Ok(running);
+        }
+        Err(status::status(
+            tonic::Code::Unavailable,
+            Reason::NoLeader,
+            "this node does not take part yet: it asks its peers whether its disk holds what it acknowledged",
+        ))
+    }
+
+    /// As [`taking_part`](Self::taking_part), for a message that is meant for this node.
+    fn takes_part(&self, header: Option<&PeerHeader>) -> Result<Consensus, Status> {
+        let running = self.taking_part()?;
+        check(&self.identity, &running.consensus, header, Sender::Anyone)?;
+        Ok(running.consensus)
+    }
+
     fn checked(&self, header: Option<&PeerHeader>, sender: Sender) -> Result<Running, Status> {
         let running = self.running()?;
         check(&self.identity, &running.consensus, header, sender)?;
         Ok(running)
+    }
+
+    /// The asker may take part once it is answered, and must not come back on a disk from before.
+    async fn remember_run(&self) {
+        let identity = Arc::clone(&self.identity);
+        let store = move || identity.acknowledged().store(Write::Synced);
+        match tokio::task::spawn_blocking(store).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "that a peer has started cannot be stored: if its disk is put back, that may go unnoticed");
+            }
+            Err(error) => tracing::warn!(%error, "that a peer has started was not stored"),
+        }
     }
 
     /// A node with the data of another cluster gets no seat in this one.
@@ -113,8 +146,15 @@ impl PeerService for PeerServer {
             cluster_id: self.identity.cluster_id().as_ref().clone(),
             feature_level: record.feature_level,
             client_address: record.client_address.clone(),
+            testimony: Some(self.identity.acknowledged().testimony()),
             ..HelloReply::default()
         };
+        if !reply.cluster_id.is_empty()
+            && reply.cluster_id == asker.cluster_id
+            && self.identity.hear(&asker.uuid, asker.testimony.as_ref())
+        {
+            self.remember_run().await;
+        }
         let running = self.running.borrow().clone();
         if let Some(Running { consensus, .. }) = running {
             let initialized = consensus.is_initialized().await;
@@ -135,7 +175,7 @@ impl PeerService for PeerServer {
         &self,
         request: Request<Streaming<AppendRequest>>,
     ) -> Result<Response<Self::AppendStream>, Status> {
-        let consensus = self.running()?.consensus;
+        let consensus = self.taking_part()?.consensus;
         let identity = Arc::clone(&self.identity);
         let meant = consensus.clone();
         let requests = request.into_inner();
@@ -153,9 +193,7 @@ impl PeerService for PeerServer {
         request: Request<AppendRequest>,
     ) -> Result<Response<AppendReply>, Status> {
         let request = request.into_inner();
-        let consensus = self
-            .checked(request.header.as_ref(), Sender::Anyone)?
-            .consensus;
+        let consensus = self.takes_part(request.header.as_ref())?;
         consensus
             .append(request)
             .await
@@ -165,9 +203,7 @@ impl PeerService for PeerServer {
 
     async fn vote(&self, request: Request<VoteRequest>) -> Result<Response<VoteReply>, Status> {
         let request = request.into_inner();
-        let consensus = self
-            .checked(request.header.as_ref(), Sender::Anyone)?
-            .consensus;
+        let consensus = self.takes_part(request.header.as_ref())?;
         consensus
             .vote(request)
             .await
@@ -179,7 +215,7 @@ impl PeerService for PeerServer {
         &self,
         request: Request<Streaming<SnapshotPart>>,
     ) -> Result<Response<SnapshotReply>, Status> {
-        let running = self.running()?;
+        let running = self.taking_part()?;
         let identity = Arc::clone(&self.identity);
         let consensus = running.consensus.clone();
         let meant =
@@ -195,9 +231,7 @@ impl PeerService for PeerServer {
         request: Request<TransferRequest>,
     ) -> Result<Response<TransferReply>, Status> {
         let request = request.into_inner();
-        let consensus = self
-            .checked(request.header.as_ref(), Sender::Anyone)?
-            .consensus;
+        let consensus = self.takes_part(request.header.as_ref())?;
         consensus
             .transfer(request)
             .await

@@ -72,6 +72,7 @@ fn refused(error: &StorageError) -> Status {
         StorageError::Engine { .. }
         | StorageError::Io { .. }
         | StorageError::BelowSynced { .. }
+        | StorageError::Diverged { .. }
         | StorageError::NotCached
         | StorageError::Stopped => Status::internal(error.to_string()),
     }

@@ -36,6 +36,9 @@ impl Waiting {
         if self.0.is_removed() {
             return REMOVED.to_owned();
         }
+        if let Some(why) = self.0.put_back() {
+            return why;
+        }
         let waits_for = self.0.waits_for();
         if waits_for.is_empty() {
             "this node asks its peers who they are".to_owned()

@@ -97,6 +97,19 @@ impl Snapshots {
         })
     }
 
+    /// Removes all snapshots from a directory that no process uses.
+    ///
+    /// # Errors
+    /// If the directory cannot be read or written.
+    pub fn remove_all(root: &Path) -> Result<(), StorageError> {
+        let snapshots = Self::open(root)?;
+        if let Some(current) = lock(&snapshots.current).take() {
+            let path = lock(&current.0.path).clone();
+            fs::remove_dir_all(&path).map_err(StorageError::io("remove", &path))?;
+        }
+        Ok(())
+    }
+
     /// The newest snapshot.
     #[must_use]
     pub fn current(&self) -> Option<SnapshotDir> {

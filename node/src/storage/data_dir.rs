@@ -1,8 +1,10 @@
 //! The node's data directory: whose it is, and that only one process uses it.
 
+mod error;
+
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, Write},
+    io::{self, Read, Seek, Write as _},
     path::{Path, PathBuf},
     process,
 };
@@ -11,79 +13,16 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::durable_file;
+pub use error::DataDirError;
 
 /// The layout of the directory that this build writes, and the newest that it reads.
 const FORMAT: u32 = 1;
 const IDENTITY_NAME: &str = "node.json";
 const LOCK_NAME: &str = "LOCK";
+const ACKNOWLEDGED_NAME: &str = "acknowledged";
 
-/// Why a node does not start from a directory. The messages are for whoever started it.
-#[derive(Debug, thiserror::Error)]
-pub enum DataDirError {
-    /// Neither it nor the directory that it would be created in exists.
-    #[error("--data-dir {}: {} does not exist; create it, or correct the path", .0.display(), parent_of(.0).display())]
-    Missing(PathBuf),
-    /// It cannot be written.
-    #[error("--data-dir {}: this user may not write there; grant it, or choose another directory", .0.display())]
-    ReadOnly(PathBuf),
-    /// Another process runs on it.
-    #[error("--data-dir {}: process {pid} is running on it; stop that one, or give this node a directory of its own", path.display())]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-        /// The other process, as far as it can be told.
-        pid: String,
-    },
-    /// It belongs to a node of another seat.
-    #[error("--data-dir {}: it belongs to seat {found}, and this node was started as seat {wanted}; correct --id or --data-dir", path.display())]
-    OtherSeat {
-        /// The directory.
-        path: PathBuf,
-        /// Its seat.
-        found: u64,
-        /// The seat asked for.
-        wanted: u64,
-    },
-    /// It belongs to a node of another cluster.
-    #[error("--data-dir {}: it belongs to cluster {found}, and the peers to {wanted}; correct --peers, or give this node an empty --data-dir", path.display())]
-    OtherCluster {
-        /// The directory.
-        path: PathBuf,
-        /// Its cluster.
-        found: String,
-        /// The peers' cluster.
-        wanted: String,
-    },
-    /// A newer build wrote it.
-    #[error("--data-dir {}: a newer version wrote it (format {found}, this one reads up to {FORMAT}); start that version", path.display())]
-    NewerFormat {
-        /// The directory.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// It is a directory of something else, or not a directory.
-    #[error("--data-dir {}: it is not empty, and no Helve node wrote it; choose an empty or a new directory", .0.display())]
-    NotOurs(PathBuf),
-    /// The identity cannot be understood.
-    #[error("--data-dir {}: {IDENTITY_NAME} is damaged ({detail}); restore it from a copy, or let this node join anew with an empty --data-dir", path.display())]
-    Damaged {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// The file system failed.
-    #[error("--data-dir {}: {source}; see to the disk", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The operating system's word.
-        source: io::Error,
-    },
-}
-
-/// Who a node is. It outlives the process, and changes only by [`DataDir::assign`], [`DataDir::admit`] and [`DataDir::retire`].
+/// Who a node is. It outlives the process, and changes only by a start and by [`DataDir::assign`], [`DataDir::admit`],
+/// [`DataDir::retire`] and [`DataDir::disown`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeIdentity {
     /// The layout of the directory.
@@ -102,6 +41,27 @@ pub struct NodeIdentity {
     /// It was taken out of the cluster, and must not take part again.
     #[serde(default)]
     pub removed: bool,
+    /// Starts on the directory so far, this one included.
+    #[serde(default)]
+    pub starts: u64,
+    /// How it shows that the directory lacks what the node acknowledged; empty if nothing shows that.
+    #[serde(default)]
+    pub put_back: String,
+    /// A recovery of this node into a new cluster is under way.
+    #[serde(default)]
+    pub recovering: bool,
+    /// The cluster that this node was recovered from; empty for none.
+    #[serde(default)]
+    pub former_cluster_id: String,
+}
+
+/// Whether a write waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// It is durable once it returns.
+    Synced,
+    /// A power cut may bring back what was there before.
+    Unsynced,
 }
 
 /// A data directory that this process alone uses.
@@ -127,22 +87,23 @@ impl DataDir {
         }
         let lock = lock(path)?;
         // Only now: another process may have made it a node's in the meantime.
-        let identity = match read_identity(path)? {
-            Some(identity) => identity,
-            None => {
-                let identity = NodeIdentity {
-                    format: FORMAT,
-                    uuid: fresh_uuid.to_owned(),
-                    seat,
-                    node_id: 0,
-                    cluster_id: String::new(),
-                    member_at: 0,
-                    removed: false,
-                };
-                write_identity(path, &identity)?;
-                identity
-            }
-        };
+        let found = read_identity(path)?;
+        let mut identity = found.unwrap_or_else(|| NodeIdentity {
+            format: FORMAT,
+            uuid: fresh_uuid.to_owned(),
+            seat,
+            node_id: 0,
+            cluster_id: String::new(),
+            member_at: 0,
+            removed: false,
+            starts: 0,
+            put_back: String::new(),
+            recovering: false,
+            former_cluster_id: String::new(),
+        });
+        if identity.recovering {
+            return Err(DataDirError::Recovering(path.to_owned()));
+        }
         if identity.seat != seat {
             let path = path.to_owned();
             return Err(DataDirError::OtherSeat {
@@ -151,10 +112,63 @@ impl DataDir {
                 wanted: seat,
             });
         }
+        // Durable before anybody hears of this run.
+        identity.starts += 1;
+        write_identity(path, &identity)?;
         Ok(Self {
             path: path.to_owned(),
             identity,
             _lock: lock,
+        })
+    }
+
+    /// Opens the directory of a node that does not run, whatever its seat, without a start of it.
+    ///
+    /// # Errors
+    /// See [`DataDirError`]; nothing was written then.
+    pub fn open_stopped(path: &Path) -> Result<Self, DataDirError> {
+        if !path.join(IDENTITY_NAME).exists() {
+            return Err(DataDirError::NoNode(path.to_owned()));
+        }
+        let lock = lock(path)?;
+        let identity = read_identity(path)?;
+        let identity = identity.ok_or_else(|| DataDirError::NoNode(path.to_owned()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+            _lock: lock,
+        })
+    }
+
+    /// Remembers, durably, that a recovery of this node is under way: it does not start before that is finished.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn begin_recovery(&mut self) -> Result<(), DataDirError> {
+        self.become_known_as(NodeIdentity {
+            recovering: true,
+            ..self.identity.clone()
+        })
+    }
+
+    /// Makes this node, durably, the only member of a new cluster, under another uuid: no other node knows it any more.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn finish_recovery(
+        &mut self,
+        uuid: &str,
+        cluster_id: &str,
+        member_at: u64,
+    ) -> Result<(), DataDirError> {
+        self.become_known_as(NodeIdentity {
+            uuid: uuid.to_owned(),
+            former_cluster_id: self.identity.cluster_id.clone(),
+            cluster_id: cluster_id.to_owned(),
+            member_at,
+            put_back: String::new(),
+            recovering: false,
+            ..self.identity.clone()
         })
     }
 
@@ -200,6 +214,44 @@ impl DataDir {
         })
     }
 
+    /// Remembers, durably, how it shows that this directory lacks what the node acknowledged.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn disown(&mut self, put_back: &str) -> Result<(), DataDirError> {
+        self.become_known_as(NodeIdentity {
+            put_back: put_back.to_owned(),
+            ..self.identity.clone()
+        })
+    }
+
+    /// What an earlier run [stored](Self::write_acknowledged) of what other nodes acknowledged; `None` if that is lost or damaged.
+    #[must_use]
+    pub fn read_acknowledged(&self) -> Option<Vec<u8>> {
+        let path = self.path.join(ACKNOWLEDGED_NAME);
+        durable_file::read_sealed(&path).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what other nodes acknowledged is forgotten: they are told from older disks with less certainty");
+            None
+        })
+    }
+
+    /// Stores what other nodes acknowledged, in the data directory at this path.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn write_acknowledged(
+        path: &Path,
+        content: &[u8],
+        write: Write,
+    ) -> Result<(), DataDirError> {
+        let path = path.join(ACKNOWLEDGED_NAME);
+        let written = match write {
+            Write::Synced => durable_file::replace_sealed(&path, content),
+            Write::Unsynced => durable_file::replace_sealed_unsynced(&path, content),
+        };
+        written.map_err(|e| failed(&path, e))
+    }
+
     fn become_known_as(&mut self, identity: NodeIdentity) -> Result<(), DataDirError> {
         write_identity(&self.path, &identity)?;
         self.identity = identity;
@@ -240,12 +292,6 @@ impl DataDir {
     pub fn snapshots_path(&self) -> PathBuf {
         self.path.join("snapshots")
     }
-}
-
-fn parent_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 fn failed(path: &Path, source: io::Error) -> DataDirError {

@@ -27,6 +27,14 @@ pub(super) fn replace_sealed(path: &Path, content: &[u8]) -> io::Result<()> {
     replace(path, &seal(content))
 }
 
+/// Replaces the content of `path` with a checksummed one, for [`read_sealed`], without waiting for the disk. After a power cut the
+/// content may be the old one, or damaged.
+pub(super) fn replace_sealed_unsynced(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    fs::write(&temporary, seal(content))?;
+    fs::rename(&temporary, path)
+}
+
 /// Reads what [`replace_sealed`] wrote; `None` if there is no such file.
 pub(super) fn read_sealed(path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
     let sealed = match fs::read(path) {

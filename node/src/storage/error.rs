@@ -43,6 +43,18 @@ pub enum StorageError {
         /// What is there.
         found: String,
     },
+    /// A leader asks this node to drop committed entries.
+    #[error(
+        "the leader lacks committed entries of this node, from {end} to {kept}: it was elected by nodes whose disks were put back to an \
+         older state or lost. This node keeps its data and stops: stop the others, and make a new cluster of this node with \
+         `helve recover`; only if what they hold is to be kept instead, remove this node's data directory and let it join anew"
+    )]
+    Diverged {
+        /// The first entry that the leader would have removed.
+        end: u64,
+        /// The last entry that is known to be committed.
+        kept: u64,
+    },
     /// Written by a newer build.
     #[error(
         "{what} has format {found}, newer than {known}, the newest that this build reads: upgrade this node"

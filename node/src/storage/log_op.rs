@@ -5,6 +5,8 @@ use std::{io, sync::atomic::AtomicU64};
 use helve_proto::peer::v1::{LogEntry, LogId, Vote};
 use prost::Message;
 
+use crate::metrics::Times;
+
 /// Called on the writer's thread once an operation is durable. It must not block.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
@@ -52,6 +54,8 @@ pub struct LogStats {
     pub bytes: AtomicU64,
     /// Bytes of entries sent and not yet durable.
     pub queued_bytes: AtomicU64,
+    /// How long each write with a sync took.
+    pub sync_times: Times,
 }
 
 impl LogOp {

@@ -18,6 +18,7 @@ use std::{
         mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use helve_machine::planted::{self, Plant};
@@ -294,6 +295,7 @@ impl Writer {
         }
         let sync = group.wants_sync && !planted::is(Plant::SkipFsync);
         let batch = std::mem::take(&mut group.batch);
+        let begun = Instant::now();
         if !batch.is_empty() {
             let mut options = WriteOptions::default();
             options.set_sync(sync);
@@ -311,6 +313,7 @@ impl Writer {
         }
         if sync {
             self.shared.stats.syncs.fetch_add(1, Ordering::Relaxed);
+            self.shared.stats.sync_times.observe(begun.elapsed());
             self.mark.raise(self.end, group.vote.take())?;
         }
         Ok(())

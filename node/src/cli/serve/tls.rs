@@ -25,6 +25,13 @@ pub(super) struct TlsArgs {
     )]
     tls_client_ca: Option<PathBuf>,
 
+    #[command(flatten)]
+    peer: PeerTlsArgs,
+}
+
+/// What a node shows to its peers, and what they must show.
+#[derive(Debug, Clone, clap::Args)]
+pub(in crate::cli) struct PeerTlsArgs {
     /// The certificate of this node among its peers, in PEM: for its peer port, and for its connections to others
     #[arg(long, env = "HELVE_PEER_TLS_CERT", value_name = "FILE")]
     peer_tls_cert: Option<PathBuf>,
@@ -44,9 +51,18 @@ impl TlsArgs {
             cert: self.tls_cert.clone(),
             key: self.tls_key.clone(),
             client_ca: self.tls_client_ca.clone(),
+            ..self.peer.settings()
+        }
+    }
+}
+
+impl PeerTlsArgs {
+    pub(in crate::cli) fn settings(&self) -> TlsSettings {
+        TlsSettings {
             peer_cert: self.peer_tls_cert.clone(),
             peer_key: self.peer_tls_key.clone(),
             peer_ca: self.peer_tls_ca.clone(),
+            ..TlsSettings::default()
         }
     }
 }

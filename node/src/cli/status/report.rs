@@ -8,7 +8,7 @@ use std::{
 use helve_proto::v1::{Member, NodeStatus, Role, StatusReply};
 use serde::Serialize;
 
-use super::{Answer, advice};
+use super::{Answer, advice, lags::Lags};
 use crate::{
     cli::output::{bytes, table},
     stamp::SKEW_MAX,
@@ -47,7 +47,8 @@ pub(super) struct Node {
     pub(super) peer_address: String,
     /// The newest level that its version supports: as it says, or as the membership records; 0: unknown.
     pub(super) feature_level: u32,
-    /// Entries that it lacks, as the leader knows.
+    /// Committed entries that it has not applied, by its own answer and the leader's; of a node that does not answer, entries that it
+    /// lacks as far as the leader knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lag_entries: Option<u64>,
     /// Why it does not answer, or what it warns of.
@@ -156,7 +157,7 @@ impl Report {
                 .find(|reply| !reply.change.is_empty())
                 .map(|reply| reply.change.clone())
                 .unwrap_or_default(),
-            nodes: nodes(answers, &members, &lags(&replies)),
+            nodes: nodes(answers, &members, &Lags::new(&replies)),
             next: Vec::new(),
         };
         report.quorum = report.leader_id != 0 && report.majority_answers();
@@ -180,15 +181,7 @@ fn applied(reply: &StatusReply) -> u64 {
     reply.node.as_ref().map_or(0, |node| node.applied_index)
 }
 
-/// What the leader knows of the others; followers leave it out.
-fn lags(replies: &[&StatusReply]) -> BTreeMap<u64, u64> {
-    let members = replies.iter().flat_map(|reply| &reply.members);
-    members
-        .filter_map(|member| Some((member.id, member.lag_entries?)))
-        .collect()
-}
-
-fn nodes(answers: &[Answer], members: &[Member], lags: &BTreeMap<u64, u64>) -> Vec<Node> {
+fn nodes(answers: &[Answer], members: &[Member], lags: &Lags) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut seen = BTreeSet::new();
     let by_id: BTreeMap<_, _> = members.iter().map(|member| (member.id, member)).collect();
@@ -200,7 +193,7 @@ fn nodes(answers: &[Answer], members: &[Member], lags: &BTreeMap<u64, u64>) -> V
                 // One node under two endpoints is one line; pristine nodes have no id yet.
                 if seen.insert((status.id, status.client_address.clone())) {
                     let member = by_id.get(&status.id).copied();
-                    let lag = lags.get(&status.id).copied();
+                    let lag = member.and_then(|_| lags.of(&status));
                     nodes.push(answering(answer, status, member, lag));
                 }
             }
@@ -214,7 +207,11 @@ fn nodes(answers: &[Answer], members: &[Member], lags: &BTreeMap<u64, u64>) -> V
         let why = silent
             .remove(member.client_address.as_str())
             .unwrap_or("not asked");
-        nodes.push(unreachable(member, why, lags.get(&member.id).copied()));
+        nodes.push(unreachable(
+            member,
+            why,
+            lags.known.get(&member.id).copied(),
+        ));
     }
     nodes.extend(silent.into_iter().map(|(endpoint, why)| Node {
         role: "unknown",

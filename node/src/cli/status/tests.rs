@@ -91,6 +91,20 @@ fn an_unreachable_node_gets_a_line_and_the_command_that_starts_it() {
 }
 
 #[test]
+fn the_lag_of_a_node_is_what_it_says_itself_whatever_the_leader_believes() {
+    let mut leader = answer(1, Role::Leader, 1);
+    let reply = leader.reply.as_mut().unwrap();
+    reply.node.as_mut().unwrap().committed_index = 12;
+    reply.members[2].lag_entries = Some(7);
+    let mut behind = answer(2, Role::Follower, 1);
+    let reply = behind.reply.as_mut().unwrap();
+    reply.node.as_mut().unwrap().applied_index = 2;
+    let report = Report::new(&[leader, behind, silent("127.0.0.1:7403")]);
+    let lags: Vec<_> = report.nodes.iter().map(|node| node.lag_entries).collect();
+    assert_eq!(lags, [Some(0), Some(10), Some(7)]);
+}
+
+#[test]
 fn a_minority_is_no_quorum_even_if_it_remembers_a_leader() {
     let answers = [
         answer(2, Role::Follower, 1),

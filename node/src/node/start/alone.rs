@@ -17,6 +17,7 @@ use super::{Addresses, Background, Core, Parts, identify, open};
 use crate::{
     audit::{Class, Destination, Ids, OnFailure, Settings},
     config::{Auth, Bootstrap, Config, Tls, Tuning},
+    metrics::Observed,
     raft::Consensus,
     service::Services,
     vault::KeyFiles,
@@ -46,12 +47,14 @@ impl Alone {
         };
         let identity = identify(&config, &storage, &addresses);
         identity.set_node_id(config.seat);
+        identity.acknowledged().take_part();
         let parts = Parts {
             config,
             storage,
             identity: Arc::new(identity),
             audit,
             stamper: Arc::default(),
+            observed: Observed::default(),
         };
         let runtime = Handle::current();
         let consensus = parts.consensus(&runtime, None).await;

@@ -9,7 +9,7 @@ use super::{
         background::Background,
         exposure, guard,
         membership::{end_changes, take_seat, watch_standing},
-        name_cluster, record,
+        name_cluster, observe, put_back, record,
     },
     Core, Parts,
 };
@@ -73,6 +73,18 @@ impl Parts {
         let data_dir = Arc::clone(&self.storage.data_dir);
         let standing = watch_standing(consensus.clone(), reader.clone(), data_dir, peers.clone());
         background.finish("standing", standing);
+        let data_dir = Arc::clone(&self.storage.data_dir);
+        background.finish("older disk", put_back::watch(consensus.clone(), data_dir));
+        if !consensus.identity().acknowledged().takes_part() {
+            let returning = put_back::rejoin(consensus.clone(), peers.clone());
+            background.finish("return to the cluster", returning);
+        }
+        let counted = observe::count_leaders(consensus.clone(), self.observed.clone());
+        background.finish("leaders", counted);
+        let shown = observe::keep_peers(consensus.clone(), self.observed.clone());
+        background.run("metrics of peers", shown);
+        let remembered = put_back::remember(consensus.clone());
+        background.run("what nodes acknowledged", remembered);
         background.finish("record", record::keep(consensus.clone(), peers.clone()));
         let (found, misplaced) = watch::channel(None);
         let consensus = consensus.clone();

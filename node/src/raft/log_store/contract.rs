@@ -21,6 +21,7 @@ use super::{LogStore, signal};
 use crate::{
     failpoint::{self, Failpoint},
     raft::{
+        acknowledged::is_loss_planted,
         codec,
         types::{Entry, LeaderId, LogId, TypeConfig, Vote},
     },
@@ -149,11 +150,18 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let entries: Vec<Entry> = entries.into_iter().collect();
         let messages: Vec<_> = entries.iter().map(codec::entry_to_proto).collect();
         let sizes: Vec<_> = messages.iter().map(Message::encoded_len).collect();
+        let newest = entries.last().map(|entry| entry.log_id);
+        let flushed = self.0.flushed.appending(newest);
         let done: Done = if planted::is(Plant::AckBeforeSync) {
             callback.io_completed(Ok(()));
             Box::new(drop)
         } else {
-            Box::new(|result| callback.io_completed(result))
+            Box::new(move |result| {
+                if result.is_ok() {
+                    flushed();
+                }
+                callback.io_completed(result);
+            })
         };
 
         // One lock over all of it: nothing else comes between in memory that does not in the queue.
@@ -190,10 +198,18 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         if end >= memory.tail.end() {
             return Ok(());
         }
+        // A leader that lacks them was elected by nodes that lost what they had acknowledged.
+        if let Some(kept) = self.0.gate.kept().max(memory.committed.map(|id| id.index))
+            && end <= kept
+            && !is_loss_planted()
+        {
+            return Err(StorageError::Diverged { end, kept }.into());
+        }
         self.0.writer.send(LogOp::Truncate { end })?;
         memory.tail.truncate(end);
         memory.last = last_log_id.max(memory.purged);
         memory.truncations += 1;
+        self.0.flushed.truncated();
         Ok(())
     }
 

@@ -17,7 +17,13 @@ use crate::raft::types::Vote;
 
 fn network() -> Network {
     let identity = Arc::new(Identity::new(NodeRecord::default(), 1, "ours".to_owned()));
-    Network::new(identity, Arc::default(), Arc::default())
+    Network::new(
+        identity,
+        Arc::default(),
+        Arc::default(),
+        Flushed::default(),
+        Observed::default(),
+    )
 }
 
 fn node(address: String) -> NodeInfo {

@@ -3,6 +3,7 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use futures::{Stream, StreamExt, stream};
@@ -10,6 +11,7 @@ use helve_proto::{Reason, peer::v1::PeerHeader};
 use tonic::{Status, Streaming};
 
 use crate::{
+    complaint::Complaint,
     raft::{
         Consensus,
         identity::{Identity, PeerRefusal},
@@ -56,13 +58,18 @@ pub(super) fn check(
 }
 
 pub(super) fn misdirected(refusal: &PeerRefusal) -> Status {
-    tracing::warn!(%refusal, "a peer message was refused");
+    // A node that was removed or replaced may go on for a while.
+    static REFUSED: Complaint = Complaint::new();
+    if let Some(count) = REFUSED.count(Instant::now()) {
+        tracing::warn!(%refusal, count, "peer messages were refused; this is the last one");
+    }
     let reason = match refusal {
         PeerRefusal::WrongCluster { .. } => Reason::WrongCluster,
         PeerRefusal::WrongNode { .. }
         | PeerRefusal::Impostor { .. }
         | PeerRefusal::NoMember { .. }
-        | PeerRefusal::WrongGroup(_) => Reason::WrongNode,
+        | PeerRefusal::WrongGroup(_)
+        | PeerRefusal::PutBack { .. } => Reason::WrongNode,
         PeerRefusal::NoHeader => Reason::BadRequest,
     };
     status::status(

@@ -1,0 +1,332 @@
+//! The recovery of a cluster that has lost its majority: what one node holds becomes a new cluster of that node alone.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use data_encoding::HEXLOWER;
+use helve_machine::level;
+use helve_proto::peer::v1::NodeRecord;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::{
+    digest::{DigestError, Digester},
+    limits::{GROUP_ID, LOG_TAIL_BYTES},
+    peer_channel::Dialler,
+    raft::{
+        bootstrap,
+        foresight::Unforeseen,
+        identity::Identity,
+        log_store::{LogStore, PurgeGate},
+        refound::{self, Holding},
+    },
+    stamp::{self, EntropyError},
+    storage::{
+        checkpoint::Snapshots,
+        data_dir::{DataDir, DataDirError, NodeIdentity},
+        error::StorageError,
+        options::StateOptions,
+        state_db::StateDb,
+    },
+};
+
+/// How long hashing all rows may take.
+const DIGEST_LIMIT: Duration = Duration::from_secs(3600);
+
+/// What to recover.
+pub struct Request {
+    /// The data directory of the node that survived. The node must not run.
+    pub data_dir: PathBuf,
+    /// Peer addresses to ask besides those that the node's own membership names.
+    pub peers: BTreeMap<u64, String>,
+    /// How to connect to peers.
+    pub dialler: Dialler,
+    /// Do it. Otherwise only the [`Report`] is made, and nothing is changed.
+    pub confirmed: bool,
+}
+
+/// What a recovery does, or would do.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// It was done.
+    pub done: bool,
+    /// The node's seat and id, which it keeps.
+    pub seat: u64,
+    /// See `seat`.
+    pub node_id: u64,
+    /// The cluster that lost its majority.
+    pub former_cluster_id: String,
+    /// The new cluster; empty while nothing was done.
+    pub cluster_id: String,
+    /// The last entry that this node knows to be committed. All up to it is kept, and was acknowledged.
+    pub committed_index: u64,
+    /// The last entry of its log. All up to it is kept; what is behind `committed_index` may or may not have been acknowledged.
+    pub last_index: u64,
+    /// How many rows there are in the new cluster, and their SHA-256; 0 and empty while nothing was done.
+    pub rows: u64,
+    /// See `rows`.
+    pub digest: String,
+    /// What is lost, or may be, in words.
+    pub may_be_lost: Vec<String>,
+    /// Members of the former cluster that are left behind.
+    pub left_behind: Vec<LeftBehind>,
+}
+
+/// A member of the former cluster.
+#[derive(Debug, Serialize)]
+pub struct LeftBehind {
+    /// Its id.
+    pub node_id: u64,
+    /// Its seat.
+    pub seat: u64,
+    /// Its peer address.
+    pub peer_address: String,
+}
+
+/// Why nothing was recovered. Nothing was changed, unless an error of the disk says otherwise; then the same command goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The data directory cannot be used, or its node runs.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// What it holds cannot be used.
+    #[error("--data-dir: {0}")]
+    Storage(#[from] StorageError),
+    /// The log cannot be applied.
+    #[error("--data-dir: the log cannot be applied: {0}")]
+    Unforeseen(#[from] Unforeseen),
+    /// The operating system gave no entropy.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+    /// The rows could not be hashed.
+    #[error("the new cluster was made, but its rows could not be hashed: {0}")]
+    Digest(#[from] DigestError),
+    /// It holds nothing of a cluster.
+    #[error(
+        "--data-dir {}: it holds nothing of a cluster; name the directory of a node that holds rows", .0.display()
+    )]
+    Nothing(PathBuf),
+    /// It was taken out of its cluster.
+    #[error(
+        "--data-dir {}: this node was removed from its cluster, so what it holds is old; choose another survivor", .0.display()
+    )]
+    Removed(PathBuf),
+    /// Its rows are of a newer version.
+    #[error(
+        "the rows are at feature level {needed}, and this version supports {supported}: use the version that ran here last, or a newer one"
+    )]
+    TooOld {
+        /// Of the rows.
+        needed: u32,
+        /// The newest that this version supports.
+        supported: u32,
+    },
+    /// There is a majority.
+    #[error(
+        "nothing is lost: with this node, {0} of {1} voters are there (those that answer: {2}); start this node instead. If their disks \
+         were put back to an older state, stop them first"
+    )]
+    MajorityAnswers(usize, usize, String),
+}
+
+/// The parts of a stopped node.
+struct Stopped {
+    data_dir: DataDir,
+    known: NodeIdentity,
+    gate: PurgeGate,
+    log: LogStore,
+    state: Arc<StateDb>,
+    holding: Holding,
+}
+
+/// Looks at what a stopped node holds and, if that is confirmed, makes it a new cluster of that node alone.
+///
+/// # Errors
+/// See [`RecoverError`].
+pub async fn recover(request: Request) -> Result<Report, RecoverError> {
+    let stopped = Stopped::open(&request)?;
+    let identity = stopped.identity(request.dialler.clone());
+    check_lost(&stopped, &identity, &request.peers).await?;
+    let mut report = stopped.report(&identity);
+    if request.confirmed {
+        stopped.carry_out(&mut report).await?;
+    }
+    Ok(report)
+}
+
+impl Stopped {
+    fn open(request: &Request) -> Result<Self, RecoverError> {
+        let path = &request.data_dir;
+        let data_dir = DataDir::open_stopped(path)?;
+        let known = data_dir.identity().clone();
+        if known.removed {
+            return Err(RecoverError::Removed(path.clone()));
+        }
+        let gate = PurgeGate::default();
+        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
+        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        let needed = state.read(|view| helve_machine::feature_level(view, GROUP_ID));
+        let needed = needed.map_err(Unforeseen::from)?;
+        if needed > level::supported() {
+            let supported = level::supported();
+            return Err(RecoverError::TooOld { needed, supported });
+        }
+        let nothing = || RecoverError::Nothing(path.clone());
+        let holding = refound::survey(&log, &state)?.ok_or_else(nothing)?;
+        if known.cluster_id.is_empty() {
+            return Err(nothing());
+        }
+        Ok(Self {
+            data_dir,
+            known,
+            gate,
+            log,
+            state: Arc::new(state),
+            holding,
+        })
+    }
+
+    /// This node, as it shows itself to peers that it asks.
+    fn identity(&self, dialler: Dialler) -> Identity {
+        let known = &self.known;
+        let identity = Identity::new(self.record(), known.node_id, known.cluster_id.clone());
+        let identity = identity.dialling(dialler);
+        let stored = self.data_dir.read_acknowledged();
+        let acknowledged = identity.acknowledged();
+        acknowledged.begin(
+            &known.uuid,
+            crate::raft::acknowledged::Run::default(),
+            self.log.position(),
+            stored.as_deref(),
+        );
+        identity
+    }
+
+    /// What the membership records of this node; what it does not, a start corrects.
+    fn record(&self) -> NodeRecord {
+        let member = self.holding.members.get(&self.known.node_id);
+        let mut record = member.map(|(node, _)| node.clone()).unwrap_or_default();
+        record.uuid.clone_from(&self.known.uuid);
+        record.seat = self.known.seat;
+        record.feature_level = level::supported();
+        record
+    }
+
+    fn others(&self) -> impl Iterator<Item = (u64, &NodeRecord, bool)> {
+        let members = self.holding.members.iter();
+        members
+            .filter(|(_, (node, _))| node.uuid != self.known.uuid)
+            .map(|(id, (node, votes))| (*id, node, *votes))
+    }
+
+    fn report(&self, identity: &Identity) -> Report {
+        let last = self.holding.last.index;
+        let committed = self.holding.committed.min(last);
+        let mut may_be_lost = vec![format!(
+            "what was acknowledged after entry {last}: this node did not receive it"
+        )];
+        if committed < last {
+            may_be_lost.push(format!(
+                "nothing of the entries {} to {last}: they are kept, though not all of them may have been acknowledged",
+                committed + 1
+            ));
+        }
+        for told in identity.acknowledged().testimony().acknowledged {
+            let position = told.position.and_then(|position| position.log_id);
+            if let Some(beyond) =
+                position.filter(|id| id.index > last && told.uuid != self.known.uuid)
+            {
+                let id = self.others().find(|(_, node, _)| node.uuid == told.uuid);
+                may_be_lost.push(format!(
+                    "entries {} to {}, which node {} is known to have held",
+                    last + 1,
+                    beyond.index,
+                    id.map_or_else(|| told.uuid.clone(), |(id, _, _)| id.to_string())
+                ));
+            }
+        }
+        if !self.known.put_back.is_empty() {
+            may_be_lost.push(format!(
+                "this node's own disk was put back to an older state: {}",
+                self.known.put_back
+            ));
+        }
+        Report {
+            done: false,
+            seat: self.known.seat,
+            node_id: self.known.node_id,
+            former_cluster_id: self.known.cluster_id.clone(),
+            cluster_id: String::new(),
+            committed_index: committed,
+            last_index: last,
+            rows: 0,
+            digest: String::new(),
+            may_be_lost,
+            left_behind: self
+                .others()
+                .map(|(node_id, node, _)| LeftBehind {
+                    node_id,
+                    seat: node.seat,
+                    peer_address: node.peer_address.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    async fn carry_out(mut self, report: &mut Report) -> Result<(), RecoverError> {
+        let (cluster_id, uuid) = (stamp::mint_uuid()?, stamp::mint_uuid()?);
+        let node = NodeRecord {
+            uuid: uuid.clone(),
+            ..self.record()
+        };
+        let member = (self.known.node_id, node);
+        self.data_dir.begin_recovery()?;
+        // What was sent as a snapshot before belongs to the former cluster.
+        Snapshots::remove_all(&self.data_dir.snapshots_path())?;
+        refound::refound(&mut self.log, &self.gate, &self.state, &cluster_id, member).await?;
+        let member_at = report.last_index + 1;
+        self.data_dir
+            .finish_recovery(&uuid, &cluster_id, member_at)?;
+        self.log.stop();
+        report.done = true;
+        report.cluster_id = cluster_id;
+        let digest = Digester::new(Arc::clone(&self.state));
+        let digest = digest.digest(Instant::now() + DIGEST_LIMIT).await?;
+        report.rows = digest.rows;
+        report.digest = HEXLOWER.encode(&digest.digest);
+        Ok(())
+    }
+}
+
+/// Refuses while this node and those that answer are a majority.
+async fn check_lost(
+    stopped: &Stopped,
+    identity: &Identity,
+    peers: &BTreeMap<u64, String>,
+) -> Result<(), RecoverError> {
+    let addresses: BTreeSet<String> = stopped
+        .others()
+        .map(|(_, node, _)| node.peer_address.clone())
+        .chain(peers.values().cloned())
+        .filter(|address| !address.is_empty())
+        .collect();
+    let replies = bootstrap::who_answers(identity, addresses).await;
+    let answering: BTreeSet<&str> = replies.iter().map(|reply| reply.uuid.as_str()).collect();
+    let voters = stopped.others().filter(|(_, _, votes)| *votes);
+    let voters: Vec<_> = voters.collect();
+    let there = voters
+        .iter()
+        .filter(|(_, node, _)| answering.contains(node.uuid.as_str()));
+    let there: Vec<String> = there
+        .map(|(id, node, _)| format!("node {id} at {}", node.peer_address))
+        .collect();
+    let (count, all) = (there.len() + 1, voters.len() + 1);
+    if all > 1 && count * 2 > all {
+        return Err(RecoverError::MajorityAnswers(count, all, there.join(", ")));
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The peer that a connection is to: how it takes this node's messages, and what its answers acknowledge.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use helve_proto::{
+    Reason,
+    peer::v1::{AppendReply, Testimony, VoteReply, append_reply},
+};
+use openraft::errors::Unreachable;
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+use super::{Error, unreachable};
+use crate::raft::{
+    acknowledged::{Position, Run},
+    identity::Identity,
+    log_store::Flushed,
+    types::{LogId, TypeConfig},
+};
+
+/// Between two requests of one stream that tell what nodes acknowledged.
+const TESTIMONY_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a leader says of a member that lost what it had acknowledged.
+const LACKS: &str = "its log lacks what it has acknowledged: its disk was put back to an older state; stop that node and start it with an empty --data-dir";
+
+/// Whom a connection is to.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub(super) identity: Arc<Identity>,
+    pub(super) target: u64,
+    pub(super) uuid: String,
+    pub(super) flushed: Flushed,
+}
+
+impl Peer {
+    pub(super) fn answered<T>(&self, answer: Result<T, Status>) -> Result<T, Error> {
+        let reception = self.identity.reception();
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(status) => {
+                if is_misdirected(&status) {
+                    reception.note_refusal(self.target, status.message());
+                }
+                Err(unreachable(&status))
+            }
+        }
+    }
+
+    /// A node whose own disk was put back to an older state sends nothing.
+    pub(super) fn check_may_send(&self) -> Result<(), Unreachable<TypeConfig>> {
+        match self.identity.put_back() {
+            None => Ok(()),
+            Some(why) => Err(Unreachable::new(&Status::failed_precondition(why))),
+        }
+    }
+
+    /// As [`check_may_send`](Self::check_may_send), for requests that are answered at once.
+    pub(super) fn check_own_part(&self) -> Result<(), Error> {
+        self.check_may_send().map_err(Error::Unreachable)
+    }
+
+    /// What this leader tells with a request.
+    pub(super) fn testimony(&self, term: u64) -> Result<Testimony, Error> {
+        self.check_own_part()?;
+        let acknowledged = self.identity.acknowledged();
+        let own = &self.identity.record().uuid;
+        acknowledged.note(own, acknowledged.run(), self.flushed.as_leader(term));
+        Ok(acknowledged.testimony())
+    }
+
+    /// What this leader tells now and then in a stream.
+    pub(super) fn telling(&self, term: u64) -> Result<Telling, Error> {
+        self.check_own_part()?;
+        Ok(Telling {
+            peer: self.clone(),
+            term,
+            last: None,
+        })
+    }
+
+    /// The peer answers to a heartbeat, which asks whether it holds the last entry that it acknowledged.
+    pub(super) fn check_holds(
+        &self,
+        term: u64,
+        matching: Option<&LogId>,
+        reply: &AppendReply,
+    ) -> Result<(), Error> {
+        let lacks = matches!(reply.result, Some(append_reply::Result::Conflict(_)));
+        match matching.filter(|_| lacks) {
+            Some(matching) => self.check_conflict(term, matching.index),
+            None => {
+                self.accepted();
+                Ok(())
+            }
+        }
+    }
+
+    /// The peer answers to entries of this leader's term.
+    pub(super) fn acknowledges(&self, term: u64, reply: &AppendReply) -> Result<(), Error> {
+        match &reply.result {
+            Some(
+                append_reply::Result::Success(upto) | append_reply::Result::PartialSuccess(upto),
+            ) => {
+                let last = upto.log_id.map(|id| (id.term, id.index));
+                let run = Run::from_proto(reply.run);
+                let position = Position { term, last };
+                let acknowledged = self.identity.acknowledged();
+                acknowledged.note(&self.uuid, run, position);
+            }
+            Some(append_reply::Result::Conflict(_)) => {
+                let index = reply.conflict_log_id.map_or(u64::MAX, |id| id.index);
+                self.check_conflict(term, index)?;
+            }
+            _ => {}
+        }
+        self.accepted();
+        Ok(())
+    }
+
+    /// The peer took a message as one of its cluster.
+    pub(super) fn accepted(&self) {
+        self.identity.reception().note_accepted(self.target);
+    }
+
+    /// What the peer lacks must not be what it acknowledged to this leader: consensus would wait for ever for what it has already.
+    fn check_conflict(&self, term: u64, lacking: u64) -> Result<(), Error> {
+        let acknowledged = self.identity.acknowledged();
+        if !acknowledged.contradicts(&self.uuid, term, lacking) {
+            return Ok(());
+        }
+        let reception = self.identity.reception();
+        reception.note_refusal(self.target, LACKS);
+        Err(unreachable(&Status::data_loss(LACKS)))
+    }
+
+    /// The peer answers to a candidate of this term.
+    pub(super) fn votes(&self, term: u64, reply: &VoteReply) {
+        let voted = reply
+            .vote
+            .is_some_and(|vote| reply.granted && vote.term == term);
+        if voted {
+            let run = Run::from_proto(reply.run);
+            let position = Position { term, last: None };
+            let acknowledged = self.identity.acknowledged();
+            acknowledged.note(&self.uuid, run, position);
+        }
+        self.accepted();
+    }
+}
+
+/// What a leader tells in one stream.
+pub(super) struct Telling {
+    peer: Peer,
+    term: u64,
+    last: Option<Instant>,
+}
+
+impl Telling {
+    /// What to tell with the next request, if it is time.
+    pub(super) fn next(&mut self) -> Option<Testimony> {
+        if self.last.is_some_and(|at| at.elapsed() < TESTIMONY_PAUSE) {
+            return None;
+        }
+        self.last = Some(Instant::now());
+        self.peer.testimony(self.term).ok()
+    }
+}
+
+/// The peer holds that the message is not for it, or from nobody that it knows.
+fn is_misdirected(status: &Status) -> bool {
+    let reason = status.get_details_error_info().map(|info| info.reason);
+    reason.is_some_and(|reason| {
+        [Reason::WrongCluster, Reason::WrongNode]
+            .iter()
+            .any(|wrong| wrong.as_str() == reason)
+    })
+}
