@@ -37,7 +37,7 @@ impl Sign {
     }
 }
 
-pub(crate) const CASES: [Case; 18] = [
+pub(crate) const CASES: [Case; 19] = [
     case(
         "ack-before-sync",
         &["unsynced-majority"],
@@ -99,6 +99,12 @@ pub(crate) const CASES: [Case; 18] = [
     case(
         "reuse-id",
         &["lost-voter"],
+        &["set", "register", "append"],
+        &[Of(Lost), Of(Stale)],
+    ),
+    case(
+        "trust-old-disk",
+        &["restored-disk"],
         &["set", "register", "append"],
         &[Of(Lost), Of(Stale)],
     ),

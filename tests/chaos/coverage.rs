@@ -117,7 +117,11 @@ const KINDS: [Kind; 24] = [
         ],
         "",
     ),
-    kind("a volume that is lost", &["wiped-volume", "lost-voter"], ""),
+    kind(
+        "a volume that is lost, or put back to an older state",
+        &["wiped-volume", "lost-voter", "restored-disk"],
+        "",
+    ),
     kind("slow disks", &["slow-disk", "fsync-stall"], ""),
     kind(
         "read-only disks, no files, no memory",

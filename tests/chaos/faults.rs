@@ -2,7 +2,10 @@
 
 use helve_tests::fault::{self, Fault};
 
-use super::{crash_points, joint_crash::JointCrash, lost_voter::LostVoter, snapshots};
+use super::{
+    crash_points, joint_crash::JointCrash, lost_voter::LostVoter, restored_disk::RestoredDisk,
+    snapshots,
+};
 
 /// All of them.
 pub(crate) fn all() -> Vec<Box<dyn Fault>> {
@@ -11,6 +14,7 @@ pub(crate) fn all() -> Vec<Box<dyn Fault>> {
     all.extend(snapshots::all());
     all.push(Box::new(JointCrash::default()));
     all.push(Box::new(LostVoter));
+    all.push(Box::new(RestoredDisk::default()));
     all
 }
 

@@ -35,23 +35,8 @@ impl Fault for LostVoter {
         let mut away = cluster.others(leader);
         away.shuffle(rng);
         away.truncate((cluster.seats().len() - 1) / 2);
-        for &seat in &away {
-            cluster.kill(seat)?;
-        }
+        let mut seen = acknowledged_without(cluster, &away).await?;
         let leader = cluster.leader().await?.seat;
-        let known = last_applied(cluster, leader).await?;
-        until(
-            "entries that those who are away miss",
-            async || match last_applied(cluster, leader).await {
-                Ok(applied) if applied >= known + ENTRIES => Look::Done(()),
-                Ok(applied) => {
-                    Look::NotYet(format!("{applied}, {ENTRIES} more than {known} needed"))
-                }
-                Err(error) => Look::NotYet(error.to_string()),
-            },
-        )
-        .await?;
-        let mut seen = Seen::one(format!("nodes {away:?} miss entries from {known} on"));
         cluster.kill(leader)?;
         let knowing = cluster.running();
         for &seat in &knowing {
@@ -77,6 +62,31 @@ impl Fault for LostVoter {
         }
         cluster.all_ready().await
     }
+}
+
+/// Kills these nodes, and waits until the others have acknowledged entries that they miss.
+///
+/// # Errors
+///
+/// If the others do not.
+pub(crate) async fn acknowledged_without(cluster: &mut Cluster, away: &[u64]) -> Result<Seen> {
+    for &seat in away {
+        cluster.kill(seat)?;
+    }
+    let leader = cluster.leader().await?.seat;
+    let known = last_applied(cluster, leader).await?;
+    until(
+        "entries that those who are away miss",
+        async || match last_applied(cluster, leader).await {
+            Ok(applied) if applied >= known + ENTRIES => Look::Done(()),
+            Ok(applied) => Look::NotYet(format!("{applied}, {ENTRIES} more than {known} needed")),
+            Err(error) => Look::NotYet(error.to_string()),
+        },
+    )
+    .await?;
+    Ok(Seen::one(format!(
+        "nodes {away:?} miss entries from {known} on"
+    )))
 }
 
 async fn last_applied(cluster: &Cluster, seat: u64) -> Result<u64> {

@@ -18,6 +18,7 @@ mod outcome;
 mod plan;
 mod planted;
 mod recovery;
+mod restored_disk;
 mod run;
 mod snapshots;
 mod suite;

@@ -20,7 +20,7 @@ const SHORT: [(u64, u64, &str); 6] = [
     (3, 5, "partition-leader-minority,reset-links,freeze-leader"),
     (4, 3, "joint-crash,repeated-calls"),
     (5, 3, "unsynced-majority,wiped-volume,abandoned-calls"),
-    (6, 3, "lost-voter,snapshot-sender-killed"),
+    (6, 3, "lost-voter,snapshot-sender-killed,restored-disk"),
 ];
 
 /// Runs that failed once. They stay in the short part.

@@ -34,7 +34,7 @@ async fn run(cluster: &Cluster, seats: &[u64], arguments: &[&str]) -> Result<Out
 }
 
 /// What `helve member` printed, which must have succeeded.
-async fn told(cluster: &Cluster, seats: &[u64], arguments: &[&str]) -> Result<Value> {
+pub(crate) async fn told(cluster: &Cluster, seats: &[u64], arguments: &[&str]) -> Result<Value> {
     let output = run(cluster, seats, arguments).await?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(
@@ -46,7 +46,7 @@ async fn told(cluster: &Cluster, seats: &[u64], arguments: &[&str]) -> Result<Va
 }
 
 /// Adds the running node of a seat, and returns its id.
-async fn add(cluster: &Cluster, seat: u64) -> Result<u64> {
+pub(crate) async fn add(cluster: &Cluster, seat: u64) -> Result<u64> {
     let (number, peer) = place(cluster, seat);
     let seats = cluster.running();
     let arguments = ["add", "--seat", &number, "--peer", &peer];
@@ -55,11 +55,11 @@ async fn add(cluster: &Cluster, seat: u64) -> Result<u64> {
 }
 
 /// The seat and the peer address, as the command line takes them.
-fn place(cluster: &Cluster, seat: u64) -> (String, String) {
+pub(crate) fn place(cluster: &Cluster, seat: u64) -> (String, String) {
     (seat.to_string(), cluster.listeners(seat).peer.to_string())
 }
 
-async fn node(cluster: &Cluster, seat: u64) -> Result<NodeStatus> {
+pub(crate) async fn node(cluster: &Cluster, seat: u64) -> Result<NodeStatus> {
     let status = cluster.status(seat).await?;
     status.node.context("a status names its node")
 }
@@ -71,7 +71,7 @@ fn voters(status: &StatusReply) -> Vec<u64> {
 }
 
 /// What the leader says of the cluster once its members are as wished.
-async fn members_are(
+pub(crate) async fn members_are(
     cluster: &Cluster,
     what: &str,
     wished: impl Fn(&[Member]) -> bool,
@@ -91,7 +91,7 @@ async fn members_are(
 }
 
 /// Waits until a node says that it has this role.
-async fn has_role(cluster: &Cluster, seat: u64, role: Role) -> Result<NodeStatus> {
+pub(crate) async fn has_role(cluster: &Cluster, seat: u64, role: Role) -> Result<NodeStatus> {
     until(
         &format!("node {seat} to be {role:?}"),
         async || match node(cluster, seat).await {

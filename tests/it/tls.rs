@@ -114,10 +114,7 @@ async fn new_certificates_are_taken_up_under_load_and_broken_ones_are_not() -> R
     minted?;
     assert!(still_in_use?);
     let page = get(cluster.listeners(1).http, "/metrics").await?.1;
-    assert!(
-        page.contains("helve_certificate_expires_milliseconds"),
-        "{page}"
-    );
+    assert!(page.contains("helve_certificate_expires_seconds"), "{page}");
     ledger.check(&cluster).await
 }
 

@@ -1,6 +1,7 @@
 //! Some nodes that form a cluster, each a process with a directory, a log file and listeners of its own.
 
 mod growth;
+mod image;
 mod setup;
 
 use std::{

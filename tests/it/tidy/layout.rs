@@ -8,12 +8,13 @@ const EMPTY_NAMES: [&str; 8] = [
 ];
 
 /// What lies at the top, besides dot-files and the pages that README links to.
-const TOP_LEVEL: [&str; 9] = [
+const TOP_LEVEL: [&str; 10] = [
     "proto",
     "node",
     "client",
     "tests",
     "deploy",
+    "docs",
     "Makefile",
     "Cargo.toml",
     "Cargo.lock",

@@ -30,6 +30,7 @@ const STATUS: &[&str] = &[
     "node/src/service/",
     "node/src/forward.rs",
     "node/src/raft/network.rs",
+    "node/src/raft/network/",
     "node/src/cli/",
 ];
 const COMMAND_LINE: &[&str] = &["node/src/cli/", "node/src/main.rs"];
