@@ -71,7 +71,7 @@ impl Default for AcknowledgedPositions {
 
 impl AcknowledgedPositions {
     /// Begins a run of this node, whose uuid is `own`: it does not take part before [`take_part`](Self::take_part). `stored` is what
-    /// an earlier run [`encode`](Self::encode)d; what cannot be read of it is forgotten.
+    /// an earlier run [stored](Self::store); what cannot be read of it is forgotten.
     pub fn begin(&self, own: &str, run: Run, began: Position, stored: Option<&[u8]>) {
         *lock(&self.own) = (run, began);
         self.takes_part.store(false, Ordering::Release);

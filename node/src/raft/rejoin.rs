@@ -4,7 +4,7 @@
 //!
 //! - at once, if so many answered that they are a majority together with it, and one of them takes part already: that one has heard
 //!   from a leader;
-//! - after [`PATIENCE`], if so many answered. Two nodes that come back together may both be on older disks, and only the third know.
+//! - after two seconds, if so many answered. Two nodes that come back together may both be on older disks, and only the third know.
 //!
 //! Nothing is lost by the wait: without a majority no node is of use.
 
