@@ -54,13 +54,22 @@ pub(super) fn part<V: View, T>(
                 || listed.len() == records_max
                 || bytes >= part.page.bytes_max;
             if is_full && index + 1 < rows.len() {
-                return Ok((listed, key.slice(start..)));
+                return Ok((listed, token(key, start)));
             }
         }
         if rows.len() <= wanted {
             return Ok((listed, Bytes::new()));
         }
         from = [&rows[wanted - 1].0[..], &[0]].concat();
+    }
+}
+
+/// Continues behind this key. An empty token would say that nothing follows a key that is the span's prefix itself; no name has a NUL, so
+/// a token of one continues before every longer key, on older nodes, too.
+fn token(key: &Bytes, start: usize) -> Bytes {
+    match key.slice(start..) {
+        rest if rest.is_empty() => Bytes::from_static(&[0]),
+        rest => rest,
     }
 }
 

@@ -254,6 +254,29 @@ proptest! {
     }
 }
 
+/// A key that is the prefix itself leaves nothing behind it for a resume token.
+#[test]
+fn list_goes_on_behind_a_key_that_is_its_prefix() {
+    let mut host = Host::default();
+    for key in ["c", "ca", "cb", "d"] {
+        store(&mut host, "ann", key, None);
+    }
+    let page = Page {
+        rows_max: 1,
+        bytes_max: 1,
+    };
+    for (keys_max, expected) in [(0, 3), (1, 1), (2, 2)] {
+        let request = ListKeysRequest {
+            owner: "ann".into(),
+            prefix: "c".into(),
+            keys_max,
+            ..ListKeysRequest::default()
+        };
+        let listed = keys(&host.rows, START_MS, page, request);
+        assert_eq!(listed, ["c", "ca", "cb"][..expected]);
+    }
+}
+
 #[test]
 fn after_that_no_list_can_begin_behind_is_refused() {
     let of_all = ListRequest {
