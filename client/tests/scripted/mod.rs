@@ -15,6 +15,7 @@ use std::{
     },
 };
 
+use bytes::Bytes;
 use futures::Stream;
 use helve_client::{ClusterBuilder, Reason};
 use helve_proto::{
@@ -272,14 +273,19 @@ pub(crate) fn listed_id(number: usize) -> String {
     format!("h-{number:09}")
 }
 
-fn part_of_list(part: usize) -> ListReply {
+fn part_of_list(part: usize, with_values: bool) -> ListReply {
     let first = part * LISTED_HANDLES;
     let handle = |number| ListedHandle {
         info: Some(RecordInfo {
             name: listed_id(number),
             ..RecordInfo::default()
         }),
-        value: "1".into(),
+        // A number, and more of it than the transport has room for.
+        value: if with_values {
+            format!("1{}", " ".repeat(1000)).into()
+        } else {
+            Bytes::new()
+        },
     };
     ListReply {
         header: Some(ReplyHeader {
@@ -338,11 +344,15 @@ impl HandleService for Script {
     }
 
     /// Lists all handles that there are, as a node does that knows neither `after` nor `handles_max`.
-    async fn list(&self, _: Request<ListRequest>) -> Result<Response<Self::ListStream>, Status> {
+    async fn list(
+        &self,
+        request: Request<ListRequest>,
+    ) -> Result<Response<Self::ListStream>, Status> {
+        let with_values = request.into_inner().with_values;
         let made = Arc::clone(&self.listed);
         let parts = (0..LISTED_PARTS).map(move |part| {
             made.fetch_add(1, Ordering::Relaxed);
-            Ok(part_of_list(part))
+            Ok(part_of_list(part, with_values))
         });
         Ok(Response::new(Box::pin(futures::stream::iter(parts))))
     }
