@@ -271,11 +271,14 @@ pub const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// Bytes that one connection may send ahead of the node's reading.
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 
-/// Connections to the HTTP port; more wait until one ends.
+/// Connections to the HTTP port; over it, the one that has waited longest without a request is closed for the next.
 pub const HTTP_CONNECTIONS_MAX: usize = 256;
 
 /// How long a connection to the HTTP port may take to ask for something, and may be kept without asking.
 pub const HTTP_HEADER_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of the body of a request to the HTTP port, whose pages read none.
+pub const HTTP_BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Seats of one cluster.
 pub const SEATS_MAX: usize = 15;

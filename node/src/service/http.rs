@@ -1,6 +1,6 @@
 //! HTTP for probes and scrapes: `/livez`, `/readyz`, `/metrics`.
 
-use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -9,43 +9,20 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use helve_http::{Bounds, Drain, Open, Plain, Port, Shutdown};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tokio_util::{either::Either, sync::CancellationToken};
 
 use super::{Services, waiting::Waiting};
 use crate::{
-    limits::{HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX},
+    limits::{HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX},
     tls::PortTls,
 };
 
-/// Between two tries to accept a connection when the operating system gives none.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+/// How long pages under way may take once the node stops.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// What the port bears.
-#[derive(Debug, Clone, Copy)]
-struct Bounds {
-    /// Of more connections than these none is accepted.
-    connections: usize,
-    /// How long a caller may take to say what it wants.
-    header_time: Duration,
-}
-
-const BOUNDS: Bounds = Bounds {
-    connections: HTTP_CONNECTIONS_MAX,
-    header_time: HTTP_HEADER_TIME_MAX,
-};
 
 /// The port, and its TLS if it has some. Nobody is asked for a certificate: probes have none.
 pub struct HttpPort {
@@ -73,7 +50,7 @@ pub async fn serve(
     services: Arc<Services>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_pages(port, router(services), BOUNDS, stop).await
+    serve_pages(port, router(services), stop).await
 }
 
 /// Serves the HTTP port of a node that takes no part in a cluster, until `stop` ends.
@@ -93,90 +70,65 @@ pub async fn serve_waiting(
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(not_ready.clone()))
         .route("/metrics", get(not_ready));
-    serve_pages(port, router, BOUNDS, stop).await
+    serve_pages(port, router, stop).await
 }
 
 /// Serves until `stop` ends, and then what is under way.
 async fn serve_pages(
     HttpPort { listener, tls }: HttpPort,
     pages: Router,
-    bounds: Bounds,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let stopping = CancellationToken::new();
-    let mut connections = JoinSet::new();
-    let mut stop = pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            () = &mut stop => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept(), if connections.len() < bounds.connections => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let pages = TowerToHyperService::new(pages.clone());
-                let opened = opened(stream, tls.clone(), bounds.header_time);
-                let served = connection(opened, pages, bounds.header_time, stopping.clone());
-                connections.spawn(served);
-            }
-            // Out of open files, or a caller that has gone already: neither is the port's end.
-            Err(error) => {
-                tracing::warn!(%error, "the HTTP port could not accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    stopping.cancel();
-    while connections.join_next().await.is_some() {}
-    Ok(())
-}
-
-/// The connection, as soon as its handshake is done. A handshake takes its time before the head of a request does.
-async fn opened(
-    stream: TcpStream,
-    tls: Option<Arc<PortTls>>,
-    patience: Duration,
-) -> io::Result<Either<TcpStream, TlsStream<TcpStream>>> {
-    match tls {
-        None => Ok(Either::Left(stream)),
-        Some(tls) => {
-            let accepting = TlsAcceptor::from(tls.http()).accept(stream);
-            Ok(Either::Right(timeout(patience, accepting).await??))
-        }
-    }
-}
-
-async fn connection(
-    opened: impl Future<Output = io::Result<Either<TcpStream, TlsStream<TcpStream>>>>,
-    pages: TowerToHyperService<Router>,
-    header_time: Duration,
-    stopping: CancellationToken,
-) {
-    let stream = tokio::select! {
-        opened = opened => match opened {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "a connection to the HTTP port did not come about");
-                return;
-            }
+    let bounds = Bounds {
+        head_time: HTTP_HEADER_TIME_MAX,
+        // Pages are read by everybody, so a connection without a request is not worth keeping for long.
+        idle_time: HTTP_HEADER_TIME_MAX,
+        body_bytes: HTTP_BODY_BYTES_MAX,
+        ..Bounds::default()
+    };
+    let port = Port {
+        // Not halved for one address: behind a proxy all probes come from one.
+        bounds: Bounds {
+            connections: HTTP_CONNECTIONS_MAX,
+            address_connections: HTTP_CONNECTIONS_MAX,
+            ..bounds
         },
-        () = stopping.cancelled() => return,
+        drain: Drain {
+            linger: Duration::ZERO,
+            timeout: DRAIN_TIME_MAX,
+            ..Drain::default()
+        },
+        ..Port::new("HTTP port")
     };
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_time)
-        .serve_connection(TokioIo::new(stream), pages);
-    let mut served = pin!(served);
-    let ended = tokio::select! {
-        ended = served.as_mut() => ended,
-        () = stopping.cancelled() => {
-            served.as_mut().graceful_shutdown();
-            served.await
+    let shutdown = Shutdown::new();
+    let begin = async {
+        stop.await;
+        shutdown.begin();
+        std::future::pending().await
+    };
+    let serving = async {
+        match tls {
+            None => helve_http::serve(listener, Plain, pages, port, shutdown.clone()).await,
+            Some(tls) => {
+                helve_http::serve(listener, OverTls(tls), pages, port, shutdown.clone()).await
+            }
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to the HTTP port broke");
+    tokio::select! {
+        served = serving => served,
+        () = begin => Ok(()),
+    }
+}
+
+/// Opens connections over the port's TLS, as its files are now.
+#[derive(Clone)]
+struct OverTls(Arc<PortTls>);
+
+impl Open for OverTls {
+    type Stream = TlsStream<TcpStream>;
+
+    async fn open(&self, stream: TcpStream) -> io::Result<Self::Stream> {
+        TlsAcceptor::from(self.0.http()).accept(stream).await
     }
 }
 
@@ -200,107 +152,5 @@ async fn metrics(State(services): State<Arc<Services>>) -> Response {
     match services.metrics.encode(&services.status(), &usage) {
         Ok(page) => ([(CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
         Err(error) => broken(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::SocketAddr;
-
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        task::JoinHandle,
-    };
-
-    use super::*;
-
-    const LAST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-
-    /// A port with one page, and what stops it.
-    struct Served {
-        address: SocketAddr,
-        stop: CancellationToken,
-        serving: JoinHandle<io::Result<()>>,
-    }
-
-    impl Served {
-        async fn within(bounds: Bounds) -> Self {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let pages = Router::new().route("/livez", get(async || "alive\n"));
-            let stop = CancellationToken::new();
-            let stopped = stop.clone().cancelled_owned();
-            let port = HttpPort {
-                listener,
-                tls: None,
-            };
-            let serving = tokio::spawn(serve_pages(port, pages, bounds, stopped));
-            Self {
-                address,
-                stop,
-                serving,
-            }
-        }
-
-        async fn asked(&self, request: &[u8]) -> TcpStream {
-            let mut stream = TcpStream::connect(self.address).await.unwrap();
-            stream.write_all(request).await.unwrap();
-            stream
-        }
-
-        async fn end(self) {
-            self.stop.cancel();
-            self.serving.await.unwrap().unwrap();
-        }
-    }
-
-    async fn is_answered(mut asking: TcpStream) {
-        let mut answer = String::new();
-        asking.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-
-    #[tokio::test]
-    async fn who_takes_too_long_to_ask_is_cut_off_and_others_are_served() {
-        let port = Served::within(Bounds {
-            header_time: Duration::from_millis(500),
-            ..BOUNDS
-        });
-        let port = port.await;
-        let slow = port.asked(b"GET /livez HTTP/1.1\r\nHost: ").await;
-        let silent = port.asked(b"").await;
-        is_answered(port.asked(LAST).await).await;
-        // Both end although their callers neither ask nor go.
-        for mut stream in [slow, silent] {
-            let mut rest = Vec::new();
-            stream.read_to_end(&mut rest).await.unwrap();
-            assert!(!rest.starts_with(b"HTTP/1.1 200"));
-        }
-        port.end().await;
-    }
-
-    #[tokio::test]
-    async fn a_connection_over_the_bound_waits_until_another_ends() {
-        let port = Served::within(Bounds {
-            connections: 1,
-            ..BOUNDS
-        });
-        let port = port.await;
-        let mut first = port.asked(b"").await;
-        let second = port.asked(LAST).await;
-        // Long enough for two to be served.
-        for _ in 0..8 {
-            let request = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
-            first.write_all(request).await.unwrap();
-            let mut answer = Vec::new();
-            while !answer.ends_with(b"alive\n") {
-                assert_ne!(first.read_buf(&mut answer).await.unwrap(), 0);
-            }
-        }
-        let waiting = second.try_read(&mut [0]).unwrap_err();
-        assert_eq!(waiting.kind(), io::ErrorKind::WouldBlock);
-        drop(first);
-        is_answered(second).await;
-        port.end().await;
     }
 }

@@ -46,7 +46,7 @@ const RUNGS: [&[&str]; 7] = [
 ];
 
 /// What of this workspace a crate may depend on. The tests crate may use all.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 7] = [
     ("proto/Cargo.toml", &[]),
     ("node/machine/Cargo.toml", &["helve-proto"]),
     ("client/seal/Cargo.toml", &[]),
@@ -54,7 +54,11 @@ const CRATES: [(&str, &[&str]); 6] = [
         "client/Cargo.toml",
         &["helve-proto", "helve-machine", "helve-seal"],
     ),
-    ("client/mcp/Cargo.toml", &["helve-proto", "helve-client"]),
+    ("client/http/Cargo.toml", &[]),
+    (
+        "client/mcp/Cargo.toml",
+        &["helve-proto", "helve-client", "helve-http"],
+    ),
     (
         "node/Cargo.toml",
         &[
@@ -62,6 +66,7 @@ const CRATES: [(&str, &[&str]); 6] = [
             "helve-machine",
             "helve-seal",
             "helve-client",
+            "helve-http",
             "helve-mcp",
         ],
     ),

@@ -1,0 +1,43 @@
+//! HTTP/1.1 listeners: of the MCP servers, the balancer, and the node's port for probes.
+//!
+//! [`serve`] serves an axum [`Router`](axum::Router) within [`Bounds`], so that callers who send slowly,
+//! send too much or read nothing cannot lock out others:
+//!
+//! - A connection that is not serving a request can be closed to make room for a new one. The one that
+//!   has waited longest goes first, and one that has not sent a whole head before one that is kept alive.
+//! - A head and a body must arrive in time, and a body at a minimum speed.
+//! - The bytes of bodies that are held at once, and of answers that wait to be read, are bounded, in all
+//!   and per address.
+//!
+//! What is refused is a typed answer: 408, 413, 429 or 503, with `Retry-After` where a retry helps.
+//!
+//! [`Shutdown`] stops a listener in three steps, so that a request under way gets its answer: readiness
+//! goes off, then the listener closes and requests finish, then what still streams is told to end.
+
+mod address;
+mod answer;
+mod body;
+mod bounds;
+mod closing;
+mod complaint;
+mod connection;
+mod line;
+mod listener;
+mod outstanding;
+mod pool;
+mod refusal;
+mod service;
+mod shutdown;
+mod site;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use self::{
+    bounds::{Bounds, Drain, Progress},
+    complaint::Complaint,
+    listener::{Open, Plain, serve},
+    refusal::Style,
+    shutdown::{EndOnDrop, Shutdown},
+    site::Port,
+};

@@ -1,0 +1,104 @@
+//! What all connections of one listener share.
+
+use std::{net::SocketAddr, sync::Arc, time::Instant};
+
+use axum::Router;
+use http::request::Parts;
+use hyper_util::service::TowerToHyperService;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    bounds::{Bounds, Drain},
+    complaint::Complaint,
+    outstanding::Outstanding,
+    pool::Pool,
+    refusal::{Refusal, Style},
+    shutdown::Shutdown,
+};
+
+/// What a listener is for, what it bears, and how it stops.
+#[derive(Debug, Clone, Copy)]
+pub struct Port {
+    /// Its name in the log.
+    pub name: &'static str,
+    /// What it bears.
+    pub bounds: Bounds,
+    /// How it stops.
+    pub drain: Drain,
+    /// How it refuses.
+    pub style: Style,
+    /// Whether the answer to this request streams without an end of its own, so that a server that stops does
+    /// not wait for it.
+    pub is_endless: fn(&Parts) -> bool,
+}
+
+impl Port {
+    /// A port of this name, with the default bounds, no endless answers, and refusals as text.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            bounds: Bounds::default(),
+            drain: Drain::default(),
+            style: Style::default(),
+            is_endless: |_| false,
+        }
+    }
+}
+
+pub(crate) struct Site {
+    pub(crate) port: Port,
+    pub(crate) pages: TowerToHyperService<Router>,
+    pub(crate) shutdown: Shutdown,
+    /// Cancelled when the listener is closed.
+    pub(crate) closed: CancellationToken,
+    pub(crate) connections: Arc<Pool>,
+    pub(crate) requests: Arc<Pool>,
+    pub(crate) answers: Arc<Pool>,
+    pub(crate) outstanding: Outstanding,
+    refused: Complaint,
+    slow: Complaint,
+}
+
+impl Site {
+    pub(crate) fn new(port: Port, router: Router, shutdown: Shutdown) -> Arc<Self> {
+        let bounds = &port.bounds;
+        Arc::new(Self {
+            connections: Pool::new(bounds.connections, bounds.address_connections),
+            requests: Pool::new(bounds.request_bytes, bounds.address_request_bytes),
+            answers: Pool::new(bounds.answer_bytes, bounds.address_answer_bytes),
+            port,
+            pages: TowerToHyperService::new(router),
+            shutdown,
+            closed: CancellationToken::new(),
+            outstanding: Outstanding::default(),
+            refused: Complaint::default(),
+            slow: Complaint::default(),
+        })
+    }
+
+    /// Logs a refusal, one line for many.
+    pub(crate) fn refuses(&self, from: SocketAddr, refusal: Refusal) {
+        self.complain(
+            &self.refused,
+            from,
+            "requests were refused",
+            &refusal.message(),
+        );
+    }
+
+    /// Logs that a connection was closed on its caller, one line for many.
+    pub(crate) fn gives_up(&self, from: SocketAddr, why: &str) {
+        self.complain(&self.slow, from, "connections were closed", why);
+    }
+
+    fn complain(&self, complaint: &Complaint, from: SocketAddr, what: &str, why: &str) {
+        let port = self.port.name;
+        match complaint.count(Instant::now()) {
+            Some(count) => {
+                tracing::warn!(port, count, %from, why, "{what}, the last one from this address")
+            }
+            None => tracing::debug!(port, %from, why, "{what}"),
+        }
+    }
+}
