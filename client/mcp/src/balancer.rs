@@ -18,11 +18,13 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use helve_http::{Bounds, Drain, Plain, Port, Shutdown, Style};
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
+
+use crate::serve::is_endless;
 
 /// The largest request or answer that is passed on, in bytes.
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -32,9 +34,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 struct Balancer {
     replicas: Vec<String>,
     next: AtomicUsize,
+    shutdown: Shutdown,
 }
 
-/// Serves until `shutdown` is cancelled. Replicas are named as `HOST:PORT`; a name is resolved anew for each request, since a
+/// Serves until `shutdown` begins, then finishes the requests under way. Once it has begun, `/readyz` answers 503; until then a
+/// replica answers that, as it does all else. Replicas are named as `HOST:PORT`; a name is resolved anew for each request, since a
 /// replica that was replaced may be elsewhere.
 ///
 /// # Errors
@@ -45,21 +49,54 @@ struct Balancer {
 pub async fn serve(
     listener: TcpListener,
     replicas: Vec<String>,
-    shutdown: CancellationToken,
+    shutdown: Shutdown,
+) -> io::Result<()> {
+    let bounds = Bounds::default().within_open_files();
+    serve_within(listener, replicas, bounds, Drain::default(), shutdown).await
+}
+
+/// As [`serve`], within these bounds, and stopping as `drain` says. A body may have 8 MiB at most.
+///
+/// # Errors
+/// If the listener fails.
+///
+/// # Panics
+/// If `replicas` is empty.
+pub async fn serve_within(
+    listener: TcpListener,
+    replicas: Vec<String>,
+    bounds: Bounds,
+    drain: Drain,
+    shutdown: Shutdown,
 ) -> io::Result<()> {
     assert!(!replicas.is_empty(), "a balancer needs a replica");
     let balancer = Arc::new(Balancer {
         replicas,
         next: AtomicUsize::new(0),
+        shutdown: shutdown.clone(),
     });
     let router = axum::Router::new().fallback(forward).with_state(balancer);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown.cancelled_owned())
-        .await
+    let port = Port {
+        bounds: Bounds {
+            body_bytes: bounds.body_bytes.min(BODY_BYTES_MAX),
+            ..bounds
+        },
+        drain,
+        style: Style::JsonRpc,
+        is_endless,
+        ..Port::new("balancer")
+    };
+    helve_http::serve(listener, Plain, router, port, shutdown).await
 }
 
 async fn forward(State(balancer): State<Arc<Balancer>>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
+    if balancer.shutdown.is_begun() && parts.uri.path() == "/readyz" {
+        return answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: it is stopping\n",
+        );
+    }
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         return answer(
             StatusCode::BAD_REQUEST,

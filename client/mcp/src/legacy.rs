@@ -5,17 +5,27 @@
 //! session that was ended through one replica is over on all. What a replica keeps in memory is a copy, made anew wherever the
 //! next request lands. Requests of protocol 2026-07-28 are served as ever, beside them.
 
-use std::{sync::Arc, time::Duration};
+mod copies;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use axum::{
     Router,
+    body::Body,
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
+use futures::StreamExt as _;
 use helve_client::{Client, Owner};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header::RETRY_AFTER};
 use rmcp::{
     ServerHandler,
     model::ProtocolVersion,
@@ -24,20 +34,22 @@ use rmcp::{
         session::{SessionState, SessionStore, SessionStoreError, local::LocalSessionManager},
     },
 };
-use tokio_util::sync::CancellationToken;
 
+use self::copies::{Busy, Call, Copies, LIMITS};
 use crate::{
     bearer::Principal,
     callers::Callers,
-    serve::{self, Access, MCP_PATH, config, with_probe},
+    serve::{self, Access, MCP_PATH, Shutdown, config, finish},
     storage::{SessionOptions, Sessions},
 };
 
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
-/// Sessions that one replica has copies of. An unused copy goes after five minutes.
-const COPIES_MAX: usize = 10_000;
+/// Sessions that one principal may have in the cluster; over it, the idlest tenth ends.
+const SESSIONS_OF_PRINCIPAL_MAX: u64 = 1_000;
+/// Sessions in the cluster where callers do not authenticate, and so are one principal.
+const SESSIONS_OF_ALL_MAX: u64 = 10_000;
 
 tokio::task_local! {
     /// Whose request this is.
@@ -67,6 +79,23 @@ impl LegacySessions {
     fn of(&self, owner: &Owner) -> Sessions {
         let options = SessionOptions::new(owner.clone());
         Sessions::new(&self.client, options.idle_ttl(self.idle_ttl))
+    }
+
+    /// Ends the idlest sessions of an owner who has too many. Without the cluster none is begun there, either.
+    async fn make_room(&self, owner: &Owner) {
+        let max = match self.callers {
+            Callers::One(_) => SESSIONS_OF_ALL_MAX,
+            Callers::Authenticated => SESSIONS_OF_PRINCIPAL_MAX,
+        };
+        match self.of(owner).keep(max).await {
+            Ok(0) => {}
+            Ok(ended) => tracing::warn!(
+                ended,
+                max,
+                "a caller has too many sessions: the idlest have ended"
+            ),
+            Err(error) => tracing::warn!(%error, "sessions cannot be counted"),
+        }
     }
 
     fn of_caller(&self) -> Result<Sessions, SessionStoreError> {
@@ -105,7 +134,7 @@ pub fn router<S>(
     server: S,
     access: &Access,
     sessions: Option<LegacySessions>,
-    shutdown: &CancellationToken,
+    shutdown: &Shutdown,
 ) -> Router
 where
     S: ServerHandler + Clone + Send + Sync + 'static,
@@ -118,22 +147,29 @@ where
     config.session_store = Some(Arc::new(sessions.clone()));
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&copies), config);
-    let door = Arc::new(Door { sessions, copies });
+    let door = Arc::new(Door {
+        sessions,
+        copies: Copies::new(copies, LIMITS),
+        begun: AtomicU64::new(0),
+    });
     let router = Router::new()
         .nest_service(MCP_PATH, service)
-        .layer(from_fn_with_state(door, enter));
-    with_probe(router)
+        .route_layer(from_fn_with_state(door, enter));
+    finish(router, access, shutdown)
 }
 
 struct Door {
     sessions: LegacySessions,
-    copies: Arc<LocalSessionManager>,
+    copies: Copies,
+    /// Names the sessions that have no id yet.
+    begun: AtomicU64,
 }
 
-/// Lets a request of a session pass only if the session is the caller's, and not over.
+/// Lets a request of a session pass only if the session is the caller's, and not over. A request of protocol 2026-07-28 passes
+/// without being counted.
 async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    let principal = request.extensions().get::<Principal>();
-    let Some(owner) = door.sessions.callers.of(principal) else {
+    let principal = request.extensions().get::<Principal>().cloned();
+    let Some(owner) = door.sessions.callers.of(principal.as_ref()) else {
         tracing::error!("callers shall be authenticated, and nothing before this server does so");
         return refuse(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -144,30 +180,91 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
         // Protocol 2026-07-28 knows neither, and says to ignore them.
         request.headers_mut().remove(SESSION_ID);
         request.headers_mut().remove(LAST_EVENT_ID);
+        return OWNER.scope(owner, next.run(request)).await;
     }
-    let id = request.headers().get(SESSION_ID);
-    let id = id.and_then(|id| id.to_str().ok().map(str::to_owned));
-    let mut is_copied = false;
-    if let Some(id) = id {
-        match door.sessions.of(&owner).load(&id).await {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                return refuse(StatusCode::NOT_FOUND, "there is no such session: begin one");
+    // Where callers do not authenticate no one has a share.
+    let sharer = principal.map_or_else(String::new, |principal| principal.subject().to_owned());
+    // A stream that only listens may go with its copy, and the client asks for it again.
+    let is_listening = request.method() == Method::GET;
+    let begins = request.method() == Method::POST;
+    let call = match session_id(request.headers()) {
+        Some(id) => {
+            if let Err(refusal) = door.check(&owner, &id).await {
+                return refusal;
             }
+            door.copies
+                .call(&id, &sharer)
+                .await
+                .map(|call| (call, false))
+        }
+        None if begins => {
+            door.sessions.make_room(&owner).await;
+            let number = door.begun.fetch_add(1, Ordering::Relaxed);
+            let call = door.copies.call(&format!("begun {number}"), &sharer).await;
+            call.map(|call| (call, true))
+        }
+        None => return OWNER.scope(owner, next.run(request)).await,
+    };
+    let (call, is_new) = match call {
+        Ok(call) => call,
+        Err(busy) => return crowded(busy),
+    };
+    let response = OWNER.scope(owner, next.run(request)).await;
+    let call = match session_id(response.headers()) {
+        Some(id) if is_new => call.named(&id),
+        _ => call,
+    };
+    if is_listening {
+        return response;
+    }
+    held_until_answered(response, call)
+}
+
+impl Door {
+    async fn check(&self, owner: &Owner, id: &str) -> Result<(), Response> {
+        match self.sessions.of(owner).load(id).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(refuse(
+                StatusCode::NOT_FOUND,
+                "there is no such session: begin one",
+            )),
             Err(error) => {
                 discreet(&error);
-                return refuse(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "sessions cannot be had now",
-                );
+                let why = "sessions cannot be had now";
+                Err(refuse(StatusCode::SERVICE_UNAVAILABLE, why))
             }
         }
-        is_copied = door.copies.sessions.read().await.contains_key(&*id);
     }
-    if !is_copied && door.copies.sessions.read().await.len() >= COPIES_MAX {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many sessions at once");
-    }
-    OWNER.scope(owner, next.run(request)).await
+}
+
+fn session_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(SESSION_ID)?;
+    id.to_str().ok().map(str::to_owned)
+}
+
+/// The same answer, which keeps the call under way until it has gone out.
+fn held_until_answered(response: Response, call: Call) -> Response {
+    response.map(|body| {
+        let frames = body.into_data_stream().map(move |frame| {
+            let _held = &call;
+            frame
+        });
+        Body::from_stream(frames)
+    })
+}
+
+fn crowded(busy: Busy) -> Response {
+    let (status, why) = match busy {
+        Busy::Principal => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "calls are under way in all sessions that this caller may have here: send it again later",
+        ),
+        Busy::Replica => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "calls are under way in all sessions that this server may have: send it again later",
+        ),
+    };
+    (status, [(RETRY_AFTER, "1")], why).into_response()
 }
 
 fn is_modern(headers: &HeaderMap) -> bool {

@@ -14,6 +14,7 @@
 pub mod balancer;
 pub mod bearer;
 pub mod boundary;
+mod browser;
 mod callers;
 pub mod cart;
 pub mod flow;

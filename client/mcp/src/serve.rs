@@ -3,6 +3,9 @@
 use std::{io, sync::Arc};
 
 use axum::{Router, routing::get};
+pub use helve_http::{Bounds, Drain, EndOnDrop, Progress, Shutdown};
+use helve_http::{Plain, Port, Style};
+use http::{Method, StatusCode, request::Parts};
 use rmcp::{
     ServerHandler,
     model::ProtocolVersion,
@@ -11,12 +14,18 @@ use rmcp::{
     },
 };
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+
+use crate::{bearer::Guard, browser};
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
 /// Bytes of a request's body: the 4 MiB that a transaction may hold, and what frames them. More is answered with 413, unread.
 pub const BODY_BYTES_MAX: usize = 6 << 20;
+
+/// The header in which a client names the method (SEP-2243).
+const METHOD: &str = "mcp-method";
+/// The method whose answer streams for as long as the client listens.
+const LISTEN: &str = "subscriptions/listen";
 
 /// Who may call, as far as HTTP headers say.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +34,9 @@ pub struct Access {
     pub hosts: Vec<String>,
     /// `Origin` values that are accepted, with their scheme. A request without `Origin` (not from a browser) passes.
     pub origins: Vec<String>,
+    /// What lets in callers with a bearer token alone; without it, callers need none. It comes after what browsers are told
+    /// of origins, so that a page can read that its token was refused.
+    pub guard: Option<Arc<Guard>>,
 }
 
 /// Which protocol versions a server speaks.
@@ -46,8 +58,11 @@ impl Versions {
     }
 }
 
-/// The routes of one replica: `/mcp`, and `/livez`, which answers as long as the process serves.
-pub fn router<S>(server: S, access: &Access, shutdown: &CancellationToken) -> Router
+/// The routes of one replica: `/mcp`; `/livez`, which answers as long as the process serves; and `/readyz`, which answers
+/// 503 once `shutdown` has begun. Any other path is 404. Give [`serve`] the same `shutdown`.
+///
+/// Whether the cluster answers is no part of readiness: an outage is every replica's, and tools say so.
+pub fn router<S>(server: S, access: &Access, shutdown: &Shutdown) -> Router
 where
     S: ServerHandler + Clone + Send + Sync + 'static,
 {
@@ -57,36 +72,87 @@ where
         Arc::new(NeverSessionManager::default()),
         config,
     );
-    with_probe(Router::new().nest_service(MCP_PATH, service))
+    finish(
+        Router::new().nest_service(MCP_PATH, service),
+        access,
+        shutdown,
+    )
 }
 
 /// What all servers have in common.
-pub(crate) fn config(access: &Access, shutdown: &CancellationToken) -> StreamableHttpServerConfig {
+pub(crate) fn config(access: &Access, shutdown: &Shutdown) -> StreamableHttpServerConfig {
     let mut config = StreamableHttpServerConfig::default()
         .with_json_response(true)
         .with_stateless_protocol_metadata_required(true)
         .with_max_request_body_bytes(BODY_BYTES_MAX)
         .with_allowed_origins(access.origins.iter().cloned())
         .enforce_origin_validation()
-        .with_cancellation_token(shutdown.child_token());
+        // It breaks off calls, so it must wait until those under way are answered.
+        .with_cancellation_token(shutdown.ended());
     config.allowed_hosts.extend(access.hosts.iter().cloned());
     config
 }
 
-pub(crate) fn with_probe(router: Router) -> Router {
-    router.route("/livez", get(|| async { "ok\n" }))
+/// The MCP routes, guarded and open to browsers as `access` says, and the probes.
+pub(crate) fn finish(router: Router, access: &Access, shutdown: &Shutdown) -> Router {
+    let router = match &access.guard {
+        Some(guard) => Arc::clone(guard).cover(router),
+        None => router,
+    };
+    let shutdown = shutdown.clone();
+    let ready = move || async move {
+        if shutdown.is_begun() {
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not ready: it is stopping\n",
+            )
+        } else {
+            (StatusCode::OK, "ready\n")
+        }
+    };
+    let router = router
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready));
+    browser::open_to(&access.origins, router)
 }
 
-/// Serves until `shutdown` is cancelled, then finishes the requests under way.
+/// Serves within the default [`Bounds`] until `shutdown` begins, then finishes the requests under way.
 ///
 /// # Errors
 /// If the listener fails.
-pub async fn serve(
+pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) -> io::Result<()> {
+    let bounds = Bounds::default().within_open_files();
+    serve_within(listener, router, bounds, Drain::default(), shutdown).await
+}
+
+/// As [`serve`], within these bounds, and stopping as `drain` says. A body may have [`BODY_BYTES_MAX`] at most.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve_within(
     listener: TcpListener,
     router: Router,
-    shutdown: CancellationToken,
+    bounds: Bounds,
+    drain: Drain,
+    shutdown: Shutdown,
 ) -> io::Result<()> {
-    axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown.cancelled_owned())
-        .await
+    let body_bytes = bounds.body_bytes.min(BODY_BYTES_MAX);
+    let port = Port {
+        bounds: Bounds {
+            body_bytes,
+            ..bounds
+        },
+        drain,
+        style: Style::JsonRpc,
+        is_endless,
+        ..Port::new("MCP")
+    };
+    helve_http::serve(listener, Plain, router, port, shutdown).await
+}
+
+/// Whether the answer streams for as long as the client listens. A server that stops waits for all others.
+pub(crate) fn is_endless(request: &Parts) -> bool {
+    let is_listening = |method: &http::HeaderValue| method.as_bytes() == LISTEN.as_bytes();
+    let is_stream = request.method == Method::GET && request.uri.path().starts_with(MCP_PATH);
+    is_stream || request.headers.get(METHOD).is_some_and(is_listening)
 }

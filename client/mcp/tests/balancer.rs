@@ -6,13 +6,15 @@ use std::{convert::Infallible, net::SocketAddr};
 
 use axum::{Router, body::Body, routing::post};
 use futures::{StreamExt as _, stream};
-use helve_mcp::balancer;
+use helve_mcp::{
+    balancer,
+    serve::{EndOnDrop, Shutdown},
+};
 use http::header;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 async fn loopback() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -58,12 +60,12 @@ async fn nobody() -> SocketAddr {
     loopback().await.1
 }
 
-async fn balancer(replicas: Vec<SocketAddr>) -> (SocketAddr, DropGuard) {
+async fn balancer(replicas: Vec<SocketAddr>) -> (SocketAddr, EndOnDrop) {
     let (listener, address) = loopback().await;
-    let shutdown = CancellationToken::new();
+    let shutdown = Shutdown::new();
     let replicas = replicas.iter().map(ToString::to_string).collect();
     tokio::spawn(balancer::serve(listener, replicas, shutdown.clone()));
-    (address, shutdown.drop_guard())
+    (address, shutdown.end_on_drop())
 }
 
 /// Posts "hi", and returns the status line's code and the body.

@@ -8,13 +8,12 @@ use helve_client::{Client, MemoryBuilder};
 use helve_mcp::{
     bearer::{Guard, Verifier},
     cart::{Authenticated, CartServer, Settings},
-    serve::{Access, router, serve},
+    serve::{Access, EndOnDrop, Shutdown, router, serve},
 };
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::tokens::{AUDIENCE, Claims, Signer, now};
 
@@ -24,7 +23,7 @@ const ISSUER: &str = "https://issuer.example";
 struct Shop {
     origin: String,
     signer: Signer,
-    _shutdown: DropGuard,
+    _shutdown: EndOnDrop,
 }
 
 impl Shop {
@@ -34,7 +33,7 @@ impl Shop {
     }
 
     async fn guarded(guard: Guard, signer: Signer) -> Self {
-        let shutdown = CancellationToken::new();
+        let shutdown = Shutdown::new();
         let client: Client = MemoryBuilder::new().build().unwrap();
         let settings = Settings {
             owners: Arc::new(Authenticated),
@@ -48,7 +47,7 @@ impl Shop {
         Self {
             origin,
             signer,
-            _shutdown: shutdown.drop_guard(),
+            _shutdown: shutdown.end_on_drop(),
         }
     }
 
@@ -338,12 +337,12 @@ async fn whoever_is_refused_learns_which_authorization_server_to_ask() {
     assert_eq!(served.json()["resource"], AUDIENCE);
     assert_eq!(served.json()["authorization_servers"], json!([ISSUER]));
     assert_eq!(shop.get("/livez").await.status, StatusCode::OK);
-    assert_eq!(shop.get("/other").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(shop.get("/other").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
 async fn without_a_guard_an_authenticated_server_answers_nobody() {
-    let shutdown = CancellationToken::new();
+    let shutdown = Shutdown::new();
     let settings = Settings {
         owners: Arc::new(Authenticated),
         ..Settings::default()
@@ -353,7 +352,7 @@ async fn without_a_guard_an_authenticated_server_answers_nobody() {
     let shop = Shop {
         origin: format!("http://{}", listener.local_addr().unwrap()),
         signer: Signer::secret(),
-        _shutdown: shutdown.clone().drop_guard(),
+        _shutdown: shutdown.clone().end_on_drop(),
     };
     tokio::spawn(serve(
         listener,

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::Router;
 use helve_client::{Client, ErrorKind, HandleOptions, HandleStore, MemoryBuilder};
 use helve_mcp::{
-    serve::serve,
+    serve::{Shutdown, serve},
     storage::{SESSIONS, SessionOptions, Sessions},
 };
 use reqwest::{Response, StatusCode};
@@ -21,7 +21,6 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::advance};
-use tokio_util::sync::CancellationToken;
 
 /// A server that can do nothing but keep sessions.
 #[derive(Clone)]
@@ -57,7 +56,7 @@ async fn replica(sessions: Sessions) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().nest_service("/mcp", service);
-    tokio::spawn(serve(listener, router, CancellationToken::new()));
+    tokio::spawn(serve(listener, router, Shutdown::new()));
     address
 }
 

@@ -3,6 +3,7 @@
 use helve_mcp::balancer;
 
 use super::{
+    edge::EdgeArgs,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     output::OutputArgs,
@@ -36,6 +37,8 @@ pub(crate) struct Args {
     to: Vec<String>,
 
     #[command(flatten)]
+    edge: EdgeArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -48,7 +51,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args) -> Outcome {
     logging::start(&args.log).map_err(Ending::Refused)?;
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
-    let serve = |listener, shutdown| balancer::serve(listener, args.to.clone(), shutdown);
+    let bounds = args.edge.bounds().map_err(Ending::Refused)?;
+    let drain = args.edge.drain();
+    let serve = |listener, shutdown| {
+        balancer::serve_within(listener, args.to.clone(), bounds, drain, shutdown)
+    };
     serve_mcp(listener, &args.output, serve)
         .await
         .map_err(Ending::Fatal)

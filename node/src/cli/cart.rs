@@ -8,12 +8,13 @@ use helve_mcp::{
     Callers,
     cart::{Authenticated, CartServer, Settings},
     legacy,
-    serve::{Access, serve},
+    serve::{Access, serve_within},
 };
 
 use super::{
     cluster::{self, ClusterArgs},
     duration,
+    edge::EdgeArgs,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     output::OutputArgs,
@@ -25,7 +26,7 @@ use super::{
 ///
 /// Serves MCP (protocol 2026-07-28, streamable HTTP, no sessions) under /mcp, with tools to create, fill, view, check out, abandon
 /// and list carts. It keeps nothing in memory: run as many replicas as you like behind any balancer, for older clients as well with
-/// --legacy-sessions. /livez answers as long as the process serves.
+/// --legacy-sessions. /livez answers as long as the process serves, /readyz until it is asked to stop.
 ///
 /// With --token-key-file each caller has carts of their own: a token's subject owns what is made with it, and to anybody else it is as
 /// unknown as what never was. Without, all callers are one.
@@ -74,6 +75,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     token: TokenArgs,
     #[command(flatten)]
+    edge: EdgeArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -109,16 +112,14 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let access = Access {
         hosts: args.allowed_host.clone(),
         origins: args.allowed_origin.clone(),
+        guard: guard.map(Arc::new),
     };
+    let bounds = args.edge.bounds().map_err(Ending::Refused)?;
     let serve = |listener, shutdown| {
         let server = CartServer::new(client.clone(), settings);
         let sessions = args.legacy.sessions(&client, callers);
         let router = legacy::router(server, &access, sessions, &shutdown);
-        let router = match guard {
-            Some(guard) => guard.protect(router),
-            None => router,
-        };
-        serve(listener, router, shutdown)
+        serve_within(listener, router, bounds, args.edge.drain(), shutdown)
     };
     serve_mcp(listener, &args.output, serve)
         .await

@@ -13,7 +13,7 @@ use helve_client::{
 };
 use helve_mcp::{
     Callers, legacy,
-    serve::{self, Access},
+    serve::{self, Access, Shutdown},
     state::{
         Settings, StateServer,
         gate::{Asked, Destructive, Gate, Transport},
@@ -75,19 +75,17 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let access = Access {
         hosts: args.callers.allowed_host.clone(),
         origins: args.callers.origins().map_err(Ending::Refused)?,
+        guard: guard.map(Arc::new),
     };
     let listener = TcpListener::bind(&*addresses)
         .await
         .with_context(|| format!("--listen {}", args.listen))
         .map_err(Ending::Refused)?;
-    let serve = |listener, shutdown: CancellationToken| {
+    let bounds = args.edge.bounds().map_err(Ending::Refused)?;
+    let serve = |listener, shutdown: Shutdown| {
         let sessions = args.legacy.sessions(&client, callers);
         let router = legacy::router(server, &access, sessions, &shutdown);
-        let router = match guard {
-            Some(guard) => guard.protect(router),
-            None => router,
-        };
-        serve::serve(listener, router, shutdown)
+        serve::serve_within(listener, router, bounds, args.edge.drain(), shutdown)
     };
     serve_mcp(listener, &args.output, serve)
         .await

@@ -13,6 +13,7 @@ mod demo;
 mod dev;
 mod digest;
 mod duration;
+mod edge;
 mod ending;
 mod findings;
 mod flows;

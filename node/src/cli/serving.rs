@@ -7,16 +7,12 @@ use helve_client::Client;
 use helve_mcp::{
     Callers,
     legacy::LegacySessions,
-    serve::{MCP_PATH, Versions},
+    serve::{MCP_PATH, Shutdown, Versions},
 };
 use serde::Serialize;
 use tokio::net::{TcpListener, lookup_host};
-use tokio_util::sync::CancellationToken;
 
 use super::{duration, output::OutputArgs, signals::Signals};
-
-/// How long requests under way may take once the server is asked to stop.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The flags of everything that serves MCP clients.
 #[derive(Debug, Clone, clap::Args)]
@@ -104,15 +100,15 @@ struct Serving {
     mcp: String,
 }
 
-/// Says where MCP is served, and serves until SIGTERM, SIGINT or an error. A signal cancels the token that `serve` is given, on
-/// which it is to end.
+/// Says where MCP is served, and serves until SIGTERM, SIGINT or an error. A signal begins the shutdown that `serve` is given;
+/// a second one stops at once.
 ///
 /// # Errors
 /// If serving fails, standard output cannot be written, or signals cannot be heard.
 pub(super) async fn serve_mcp<S>(
     listener: TcpListener,
     output: &OutputArgs,
-    serve: impl FnOnce(TcpListener, CancellationToken) -> S,
+    serve: impl FnOnce(TcpListener, Shutdown) -> S,
 ) -> anyhow::Result<()>
 where
     S: Future<Output = io::Result<()>>,
@@ -122,7 +118,7 @@ where
         mcp: format!("http://{}{MCP_PATH}", listener.local_addr()?),
     };
     output.announce(&serving, |serving| format!("MCP on {}", serving.mcp))?;
-    let shutdown = CancellationToken::new();
+    let shutdown = Shutdown::new();
     let serving = serve(listener, shutdown.clone());
     tokio::pin!(serving);
     let signal = tokio::select! {
@@ -130,11 +126,11 @@ where
         signal = signals.recv() => signal,
     };
     tracing::info!(signal, "stopping");
-    shutdown.cancel();
-    match tokio::time::timeout(DRAIN_TIMEOUT, serving).await {
-        Ok(ended) => Ok(ended?),
-        Err(_) => {
-            tracing::warn!("requests are still under way; stopping all the same");
+    shutdown.begin();
+    tokio::select! {
+        ended = &mut serving => Ok(ended?),
+        again = signals.recv() => {
+            tracing::warn!(signal = again, "stopping at once: requests under way are broken off");
             Ok(())
         }
     }

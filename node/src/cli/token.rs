@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-use helve_mcp::bearer::{Guard, Verifier};
+use anyhow::{Context as _, bail};
+use helve_mcp::bearer::{Guard, Resource, Verifier};
 
 /// Which tokens are let in. Without a key file there is no authentication.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct TokenArgs {
     )]
     token_key_file: Option<PathBuf>,
 
-    /// What tokens must be meant for: this server's URL, as clients reach it
+    /// What tokens must be meant for, as their `aud` says: this server's URL, or what the authorization server calls it
     #[arg(
         long,
         requires = "token_key_file",
@@ -27,6 +27,15 @@ pub(crate) struct TokenArgs {
         value_name = "URL"
     )]
     token_audience: Option<String>,
+
+    /// This server's URL as clients reach it, if that is not what tokens say in `aud`: told to whoever comes without a token
+    #[arg(
+        long,
+        requires = "token_audience",
+        env = "HELVE_TOKEN_RESOURCE",
+        value_name = "URL"
+    )]
+    token_resource: Option<String>,
 
     /// Whom tokens must come from
     #[arg(
@@ -59,9 +68,34 @@ impl TokenArgs {
         };
         let verifier =
             Verifier::new(file, audience, self.token_issuer.clone()).context("--token-key-file")?;
-        Ok(Some(Guard::new(
-            verifier,
-            self.authorization_server.clone(),
-        )))
+        let guard = Guard::new(verifier, self.authorization_server.clone());
+        Ok(Some(match self.resource(audience)? {
+            Some(resource) => guard.resource(resource),
+            None => guard,
+        }))
+    }
+
+    /// Where clients find this server, and what its metadata says; none if no authorization server is told.
+    ///
+    /// # Errors
+    /// If clients would be told what they cannot follow: do not start.
+    fn resource(&self, audience: &str) -> anyhow::Result<Option<Resource>> {
+        for server in &self.authorization_server {
+            Resource::parse(server).with_context(|| format!("--authorization-server {server}"))?;
+        }
+        match &self.token_resource {
+            Some(url) => {
+                let resource =
+                    Resource::parse(url).with_context(|| format!("--token-resource {url}"))?;
+                Ok(Some(resource))
+            }
+            None if self.authorization_server.is_empty() => Ok(None),
+            None => match Resource::parse(audience) {
+                Ok(resource) => Ok(Some(resource)),
+                Err(error) => bail!(
+                    "--authorization-server, but --token-audience {audience} is not where clients reach this server ({error}): say where that is with --token-resource"
+                ),
+            },
+        }
     }
 }

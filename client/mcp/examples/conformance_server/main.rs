@@ -29,7 +29,7 @@ use helve_client::{
 };
 use helve_mcp::{
     boundary::Boundary,
-    serve::{MCP_PATH, serve},
+    serve::{MCP_PATH, Shutdown, serve},
     tasks::task_filter,
 };
 use rmcp::transport::streamable_http_server::{
@@ -39,7 +39,6 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::{changes::Changes, server::ConformanceServer};
 
@@ -57,9 +56,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(_) => PORT,
     };
     let client = client()?;
-    let shutdown = CancellationToken::new();
-    let changes = Changes::follow(&client, shutdown.clone());
-    let tasks = tasks::start(&client, shutdown.clone());
+    let shutdown = Shutdown::new();
+    let changes = Changes::follow(&client, shutdown.ended());
+    let tasks = tasks::start(&client, shutdown.ended());
     let server = Boundary::new(
         ConformanceServer::new(changes, tasks.clone()),
         codec(&client).await?,
@@ -69,13 +68,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("MCP on http://{}{MCP_PATH}", listener.local_addr()?);
     let serving = serve(listener, router, shutdown.clone());
+    tokio::pin!(serving);
     let ended = tokio::select! {
-        ended = serving => ended,
+        ended = &mut serving => ended,
         stopped = stopped() => {
-            shutdown.cancel();
-            stopped
+            shutdown.begin();
+            serving.await.and(stopped)
         }
     };
+    shutdown.end();
     tasks.stopped().await;
     Ok(ended?)
 }
@@ -101,14 +102,14 @@ async fn codec(client: &Client) -> Result<Arc<dyn StateCodec>, Error> {
     Ok(Arc::new(HardenedCodec::new(ClusterKeys::open(ring).await?)))
 }
 
-fn router(server: Boundary<ConformanceServer>, shutdown: &CancellationToken) -> Router {
+fn router(server: Boundary<ConformanceServer>, shutdown: &Shutdown) -> Router {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_stateless_protocol_metadata_required(true)
         .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"])
         .enforce_origin_validation()
-        .with_cancellation_token(shutdown.child_token());
+        .with_cancellation_token(shutdown.ended());
     let service = StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),

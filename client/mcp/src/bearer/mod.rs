@@ -5,6 +5,7 @@
 //! request's parts; the token itself goes no further.
 
 mod key_file;
+mod resource;
 mod verifier;
 
 use std::sync::Arc;
@@ -15,57 +16,66 @@ use axum::{
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
-    routing::get,
 };
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 
 pub use self::{
     key_file::KeyFileError,
+    resource::{Resource, ResourceError},
     verifier::{Principal, Rejected, Verifier},
 };
-use crate::serve::MCP_PATH;
-
-/// Where a client that was refused finds out which authorization server to ask (RFC 9728, section 3).
-const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
-
 /// What guards a server's MCP endpoint.
 #[derive(Debug)]
 pub struct Guard {
     verifier: Verifier,
-    resource: String,
+    resource: Option<Resource>,
     authorization_servers: Vec<String>,
 }
 
 impl Guard {
-    /// Lets pass whom `verifier` knows. Its audience is the resource's name, an URL as clients reach it; `authorization_servers`
-    /// are the issuers' URLs that the metadata names; it is served if there is one.
+    /// Lets pass whom `verifier` knows. `authorization_servers` are the issuers' URLs that the metadata names; it is served if
+    /// there is one, and the resource has a URL: that of [`resource`](Self::resource), or the verifier's audience if that is one.
     #[must_use]
     pub fn new(verifier: Verifier, authorization_servers: Vec<String>) -> Self {
-        let resource = verifier.audience().to_owned();
         Self {
+            resource: Resource::parse(verifier.audience()).ok(),
             verifier,
-            resource,
             authorization_servers,
         }
     }
 
-    /// The same routes, those of the MCP endpoint only for callers with a token. `/livez` stays open.
-    pub fn protect(self, router: Router) -> Router {
-        let guard = Arc::new(self);
-        let protected = router.layer(from_fn_with_state(Arc::clone(&guard), admit));
-        if guard.authorization_servers.is_empty() {
-            return protected;
+    /// Says where clients reach the server, where tokens name something else in `aud`.
+    #[must_use]
+    pub fn resource(self, resource: Resource) -> Self {
+        Self {
+            resource: Some(resource),
+            ..self
         }
-        let metadata = json!({
-            "resource": guard.resource,
-            "authorization_servers": guard.authorization_servers,
-            "bearer_methods_supported": ["header"],
-        });
-        let answer = get(move || async move { Json(metadata) });
-        protected
-            .route(METADATA_PATH, answer.clone())
-            .route(&format!("{METADATA_PATH}{MCP_PATH}"), answer)
+    }
+
+    /// The same routes only for callers with a token, but for `/livez` and `/readyz`; and the resource's metadata, for anybody,
+    /// at the path that the challenge names. A path that has no route is 404, token or not.
+    ///
+    /// For pages in browsers give the guard to [`Access`](crate::serve::Access) instead, which puts it behind what browsers ask
+    /// first.
+    ///
+    /// # Panics
+    /// If there are no routes.
+    pub fn protect(self, router: Router) -> Router {
+        Arc::new(self).cover(router)
+    }
+
+    pub(crate) fn cover(self: Arc<Self>, router: Router) -> Router {
+        router
+            .route_layer(from_fn_with_state(Arc::clone(&self), admit))
+            .layer(from_fn_with_state(self, describe))
+    }
+
+    /// The resource, if its metadata is served.
+    fn described(&self) -> Option<&Resource> {
+        let has_servers = !self.authorization_servers.is_empty();
+        self.resource.as_ref().filter(|_| has_servers)
     }
 
     /// The challenge of RFC 6750, section 3: it names no error for who sent no token.
@@ -79,7 +89,7 @@ impl Guard {
         if let Some(error) = error {
             add("error", error);
         }
-        if let Some(url) = self.metadata_url() {
+        if let Some(url) = self.described().map(Resource::metadata_url) {
             add("resource_metadata", &url);
         }
         let mut response = StatusCode::UNAUTHORIZED.into_response();
@@ -92,17 +102,30 @@ impl Guard {
         *response.body_mut() = Body::from("a valid bearer token is needed\n");
         response
     }
+}
 
-    /// The well-known URL of this resource: the path goes behind the well-known one.
-    fn metadata_url(&self) -> Option<String> {
-        if self.authorization_servers.is_empty() {
-            return None;
-        }
-        let resource = self.resource.parse::<http::Uri>().ok()?;
-        let (scheme, authority) = (resource.scheme_str()?, resource.authority()?);
-        let path = resource.path().trim_end_matches('/');
-        Some(format!("{scheme}://{authority}{METADATA_PATH}{path}"))
+/// Answers who asks for the metadata (RFC 9728, section 3.2).
+async fn describe(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let Some(resource) = guard
+        .described()
+        .filter(|resource| resource.is_metadata(path))
+    else {
+        return next.run(request).await;
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return (
+            StatusCode::METHOD_NOT_ALLOWED,
+            [(header::ALLOW, "GET, HEAD")],
+        )
+            .into_response();
     }
+    let metadata = json!({
+        "resource": resource.url(),
+        "authorization_servers": guard.authorization_servers,
+        "bearer_methods_supported": ["header"],
+    });
+    Json(metadata).into_response()
 }
 
 async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
@@ -125,9 +148,9 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
     }
 }
 
-/// All but the probe, so that a route which is added later is not open by oversight.
+/// All routes but the probes, so that one which is added later is not open by oversight.
 fn is_guarded(path: &str) -> bool {
-    path != "/livez"
+    !matches!(path, "/livez" | "/readyz")
 }
 
 /// The token of the one `Authorization` header; none if there are several, or another scheme.

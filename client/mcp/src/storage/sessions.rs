@@ -86,6 +86,25 @@ impl Sessions {
             handles: client.handles(handles),
         }
     }
+
+    /// Ends the idlest sessions of this owner if there are `max` or more, so that nine tenths of `max` stay, and returns how many
+    /// ended: ending many at once makes it rare that all must be listed.
+    ///
+    /// # Errors
+    /// Those of every read and write. Then none or some have ended.
+    pub async fn keep(&self, max: u64) -> Result<usize, Error> {
+        if self.handles.len().await? < max {
+            return Ok(0);
+        }
+        let mut sessions = self.handles.list().await?.items;
+        sessions.sort_by_key(|session| session.idle_deadline_ms);
+        let kept = usize::try_from(max - max.div_ceil(10)).unwrap_or(usize::MAX);
+        let surplus = sessions.len().saturating_sub(kept);
+        for session in &sessions[..surplus] {
+            self.handles.delete(&session.name).await?;
+        }
+        Ok(surplus)
+    }
 }
 
 #[async_trait]

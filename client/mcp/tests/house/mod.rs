@@ -24,13 +24,12 @@ use helve_mcp::{
     balancer,
     cart::{Cart, CartServer, ORDERS, Order, Settings},
     flow::{Caller, Held},
-    serve::{Access, router, serve},
+    serve::{Access, EndOnDrop, Shutdown, router, serve},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The carts' lifetime.
 pub(crate) const IDLE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,13 +53,13 @@ pub(crate) struct House {
     wires: Vec<Arc<Wire>>,
     lose: Arc<Mutex<Option<Deed>>>,
     retries: Arc<AtomicU64>,
-    _shutdown: DropGuard,
+    _shutdown: EndOnDrop,
 }
 
 impl House {
     pub(crate) async fn open(replica_count: usize) -> Self {
         let client = MemoryBuilder::new().build().unwrap();
-        let shutdown = CancellationToken::new();
+        let shutdown = Shutdown::new();
         let lose = Arc::new(Mutex::new(None));
         let (mut replicas, mut wires) = (Vec::new(), Vec::new());
         for _ in 0..replica_count {
@@ -91,7 +90,7 @@ impl House {
             wires,
             lose,
             retries,
-            _shutdown: shutdown.drop_guard(),
+            _shutdown: shutdown.end_on_drop(),
         }
     }
 

@@ -12,7 +12,7 @@ use helve_client::{
 };
 use helve_mcp::{
     balancer,
-    serve::{Access, Versions, router, serve},
+    serve::{Access, EndOnDrop, Shutdown, Versions, router, serve},
     state::{
         Callers, REVISION, Settings,
         gate::{Destructive, Gate, Visible},
@@ -34,7 +34,6 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Everything may be changed, once the user says so.
 pub(crate) const ASKS: Gate = Gate {
@@ -74,14 +73,14 @@ pub(crate) struct House {
     pub(crate) replicas: Vec<SocketAddr>,
     pub(crate) balancer: SocketAddr,
     pub(crate) client: Client,
-    _shutdown: DropGuard,
+    _shutdown: EndOnDrop,
 }
 
 impl House {
     /// Two replicas with this gate.
     pub(crate) async fn open(gate: Gate) -> Self {
         let client = memory();
-        let replica = |shutdown: &CancellationToken| {
+        let replica = |shutdown: &Shutdown| {
             let server = server(&client, settings(gate, &[7; 32]));
             router(server, &Access::default(), shutdown)
         };
@@ -89,11 +88,8 @@ impl House {
     }
 
     /// Two replicas of this router.
-    pub(crate) async fn of(
-        client: &Client,
-        replica: impl Fn(&CancellationToken) -> Router,
-    ) -> Self {
-        let shutdown = CancellationToken::new();
+    pub(crate) async fn of(client: &Client, replica: impl Fn(&Shutdown) -> Router) -> Self {
+        let shutdown = Shutdown::new();
         let mut replicas = Vec::new();
         for _ in 0..2 {
             let (listener, address) = loopback().await;
@@ -107,7 +103,7 @@ impl House {
             replicas,
             balancer,
             client: client.clone(),
-            _shutdown: shutdown.drop_guard(),
+            _shutdown: shutdown.end_on_drop(),
         }
     }
 
@@ -131,15 +127,12 @@ pub(crate) async fn loopback() -> (TcpListener, SocketAddr) {
 /// A server that can be stopped.
 pub(crate) struct Running {
     task: JoinHandle<std::io::Result<()>>,
-    shutdown: CancellationToken,
+    shutdown: Shutdown,
 }
 
 impl Running {
-    pub(crate) fn start(
-        listener: TcpListener,
-        router: impl FnOnce(&CancellationToken) -> Router,
-    ) -> Self {
-        let shutdown = CancellationToken::new();
+    pub(crate) fn start(listener: TcpListener, router: impl FnOnce(&Shutdown) -> Router) -> Self {
+        let shutdown = Shutdown::new();
         let router = router(&shutdown);
         Self {
             task: tokio::spawn(serve(listener, router, shutdown.clone())),
@@ -148,7 +141,7 @@ impl Running {
     }
 
     pub(crate) async fn stop(self) {
-        self.shutdown.cancel();
+        self.shutdown.begin();
         self.task.await.unwrap().unwrap();
     }
 }

@@ -6,13 +6,12 @@ use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, Owner, StateT
 use helve_mcp::{
     bearer::Guard,
     legacy::{LegacySessions, router},
-    serve::{Access, Versions},
+    serve::{Access, Shutdown, Versions},
     state::{Callers, server},
     storage::SESSIONS,
 };
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     callers::{token, verifier},
@@ -27,7 +26,7 @@ async fn house(client: &Client, callers: Callers) -> House {
 }
 
 async fn house_behind(client: &Client, callers: Callers, is_guarded: bool) -> House {
-    let replica = |shutdown: &CancellationToken| {
+    let replica = |shutdown: &Shutdown| {
         let mut settings = settings(ASKS, &[7; 32]);
         settings.versions = Versions::All;
         settings.callers = callers.clone();

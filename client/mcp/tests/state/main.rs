@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod browsers;
 mod callers;
 mod confirmations;
 mod gates;

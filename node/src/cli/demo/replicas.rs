@@ -3,14 +3,16 @@
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
-use helve_mcp::{balancer, serve::MCP_PATH};
+use helve_mcp::{
+    balancer,
+    serve::{EndOnDrop, MCP_PATH, Shutdown},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
     time::Instant,
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::processes::{Process, Spec};
 
@@ -33,7 +35,7 @@ pub(super) struct Replicas {
     /// Where MCP clients connect.
     pub(super) uri: String,
     _balancer: JoinHandle<std::io::Result<()>>,
-    _shutdown: DropGuard,
+    _shutdown: EndOnDrop,
 }
 
 impl Replicas {
@@ -63,7 +65,7 @@ impl Replicas {
             .await
             .context("no loopback port")?;
         let uri = format!("http://{}{MCP_PATH}", listener.local_addr()?);
-        let shutdown = CancellationToken::new();
+        let shutdown = Shutdown::new();
         let balancer = tokio::spawn(balancer::serve(
             listener,
             addresses.iter().map(ToString::to_string).collect(),
@@ -73,7 +75,7 @@ impl Replicas {
             replicas,
             uri,
             _balancer: balancer,
-            _shutdown: shutdown.drop_guard(),
+            _shutdown: shutdown.end_on_drop(),
         })
     }
 

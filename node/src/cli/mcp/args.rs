@@ -8,8 +8,8 @@ use helve_mcp::{
 };
 
 use crate::cli::{
-    cluster::ClusterArgs, duration, logging::LogArgs, output::OutputArgs, serving::LegacyArgs,
-    token::TokenArgs,
+    cluster::ClusterArgs, duration, edge::EdgeArgs, logging::LogArgs, output::OutputArgs,
+    serving::LegacyArgs, token::TokenArgs,
 };
 
 /// Serve the state tool to MCP clients: JSON values under keys, in the cluster
@@ -63,6 +63,8 @@ pub(crate) struct Args {
     pub(super) token: TokenArgs,
     #[command(flatten)]
     pub(super) lifetimes: LifetimeArgs,
+    #[command(flatten)]
+    pub(super) edge: EdgeArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     #[command(flatten)]

@@ -100,6 +100,12 @@ pub(super) const DECODERS: &[Decoder] = &[
         "nothing_that_a_client_makes_up_reaches_a_handler",
     ),
     by(
+        "client/mcp/src/browser.rs",
+        "of",
+        "client/mcp/src/browser.rs",
+        "no_origin_that_a_client_makes_up_is_allowed",
+    ),
+    by(
         "client/mcp/src/bearer/verifier.rs",
         "decoded",
         TOKENS,
@@ -240,7 +246,12 @@ pub(super) const DECODERS: &[Decoder] = &[
     no_client("client/mcp/src/bearer/mod.rs", "refuse", "the server's own"),
     no_client(
         "client/mcp/src/bearer/mod.rs",
-        "metadata_url",
+        "new",
+        "the operator's command line",
+    ),
+    no_client(
+        "client/mcp/src/bearer/resource.rs",
+        "parse",
         "the operator's command line",
     ),
     no_client(

@@ -1,0 +1,171 @@
+//! Pages in browsers: which origins may call, and what a browser must be told before a page may read an answer (CORS).
+//!
+//! A browser asks with a preflight, which bears no token, and hides each answer from a page whose origin the answer does
+//! not name, errors included. So this layer is the outermost, before authentication.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse as _, Response},
+};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+    header::{ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE},
+};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+use crate::serve::MCP_PATH;
+
+/// How long a browser may remember the answer to a preflight.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// The same routes for pages of these origins, too.
+///
+/// Headers that a page wants to send are allowed as it asks for them: those of the SDKs, and `Mcp-Param-*`, which a tool
+/// names (SEP-2243). The origin is what is checked.
+pub(crate) fn open_to(origins: &[String], router: Router) -> Router {
+    let allowed: Arc<[Origin]> = origins
+        .iter()
+        .filter_map(|text| Origin::allowed(text))
+        .collect();
+    let named = Arc::clone(&allowed);
+    let cors = CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(move |origin, _| {
+            is_allowed(&named, origin)
+        }))
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([SESSION_ID, WWW_AUTHENTICATE, RETRY_AFTER])
+        .allow_private_network(true)
+        .max_age(PREFLIGHT_AGE);
+    router.layer(cors).layer(from_fn_with_state(allowed, check))
+}
+
+/// Refuses a page of another origin, as the transport's specification demands, whatever else its request bears.
+async fn check(State(allowed): State<Arc<[Origin]>>, request: Request, next: Next) -> Response {
+    if is_mcp(request.uri().path()) && !passes(&allowed, request.headers()) {
+        let why = "pages of this Origin may not call: the server's --allowed-origin names those that may\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    next.run(request).await
+}
+
+fn is_mcp(path: &str) -> bool {
+    path.strip_prefix(MCP_PATH)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether the request comes from an allowed page, or from no page at all.
+fn passes(allowed: &[Origin], headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => true,
+        (Some(origin), None) => is_allowed(allowed, origin),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+fn is_allowed(allowed: &[Origin], origin: &HeaderValue) -> bool {
+    let origin = origin.to_str().ok().and_then(Origin::of);
+    origin.is_some_and(|origin| allowed.iter().any(|allowed| allowed.admits(&origin)))
+}
+
+/// An origin (RFC 6454, section 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Origin {
+    /// In lower case; empty for the opaque origin, which browsers send as `null`.
+    scheme: String,
+    host: String,
+    /// That of the scheme where none is written; none if any is meant.
+    port: Option<u16>,
+}
+
+impl Origin {
+    /// What an operator allows: an origin, or one with `:*` for any port.
+    fn allowed(text: &str) -> Option<Self> {
+        match text.trim().strip_suffix(":*") {
+            Some(base) => Self::of(base).map(|origin| Self {
+                port: None,
+                ..origin
+            }),
+            None => Self::of(text),
+        }
+    }
+
+    /// What a browser sends.
+    fn of(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text == "null" {
+            return Some(Self {
+                scheme: String::new(),
+                host: String::new(),
+                port: Some(0),
+            });
+        }
+        let uri: Uri = text.parse().ok()?;
+        let (scheme, authority) = (uri.scheme_str()?.to_ascii_lowercase(), uri.authority()?);
+        let of_scheme = match &*scheme {
+            "http" => Some(80),
+            "https" => Some(443),
+            _ => None,
+        };
+        Some(Self {
+            host: authority.host().to_ascii_lowercase(),
+            port: Some(authority.port_u16().or(of_scheme).unwrap_or(0)),
+            scheme,
+        })
+    }
+
+    fn admits(&self, other: &Self) -> bool {
+        (&self.scheme, &self.host) == (&other.scheme, &other.host)
+            && self.port.is_none_or(|port| other.port == Some(port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::properties::check;
+
+    fn admits(allowed: &str, origin: &str) -> bool {
+        let allowed: Vec<_> = Origin::allowed(allowed).into_iter().collect();
+        HeaderValue::from_str(origin).is_ok_and(|origin| is_allowed(&allowed, &origin))
+    }
+
+    #[test]
+    fn origin_is_scheme_host_and_port() {
+        for (allowed, origin, expected) in [
+            ("https://app.example", "https://app.example", true),
+            ("https://app.example", "https://APP.example", true),
+            ("https://app.example:443", "https://app.example", true),
+            ("https://app.example", "https://app.example:8443", false),
+            ("https://app.example", "http://app.example", false),
+            ("https://app.example", "https://app.example.evil", false),
+            ("http://localhost:*", "http://localhost:5173", true),
+            ("http://localhost:*", "http://localhost", true),
+            ("http://localhost:*", "https://localhost:5173", false),
+            ("http://[::1]:80", "http://[::1]", true),
+            ("null", "null", true),
+            ("https://app.example", "null", false),
+            ("https://app.example", "", false),
+            ("https://app.example", "app.example", false),
+        ] {
+            assert_eq!(admits(allowed, origin), expected, "{allowed} for {origin}");
+        }
+    }
+
+    #[test]
+    fn no_origin_that_a_client_makes_up_is_allowed() {
+        check(&".{0,60}", |origin| {
+            let is_own = Origin::of(&origin) == Origin::of("https://app.example");
+            prop_assert!(is_own || !admits("https://app.example", &origin));
+            Ok(())
+        });
+    }
+}
