@@ -18,6 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::StreamExt;
+use helve_machine::is_repeatable;
 use helve_proto::command::v1::{Command, Outcome};
 use prost::Message;
 use tokio::{
@@ -29,7 +30,7 @@ use tokio::{
 pub use self::attempt::{Attempt, Rejection, Timed};
 use self::{
     attempt::{final_rejection, of_answer, settle},
-    kinds::{above_level, counts_as_write, frees_space, repeats_harmlessly},
+    kinds::{above_level, counts_as_write, frees_space},
     rates::Rates,
     turns::Turns,
 };
@@ -145,7 +146,7 @@ impl Proposer {
         command: &Command,
         deadline: Instant,
     ) -> Result<Outcome, ProposeError> {
-        if command.identity.is_some() || repeats_harmlessly(command) {
+        if command.identity.is_some() || is_repeatable(command) {
             return self.attempts(command, deadline).await;
         }
         let mut command = Box::new(command.clone());

@@ -64,6 +64,7 @@ impl Guarded {
         let request = SetTenantRequest {
             tenant: tenant.to_owned(),
             quotas: Some(quotas),
+            ..Default::default()
         };
         self.operator(1).set_tenant(request).await?;
         Ok(())
@@ -86,6 +87,7 @@ impl Guarded {
             expires_after_ms: time
                 .map(|time| u64::try_from(time.as_millis()))
                 .transpose()?,
+            ..Default::default()
         };
         self.operator(1).create_token(request).await?;
         Ok(token)

@@ -50,6 +50,7 @@ async fn set_key(caller: &Caller, target: Target) -> Result<SetDataKeyReply, Sta
     let mut client = ClusterServiceClient::new(caller.channel());
     let request = SetDataKeyRequest {
         target: Some(target),
+        if_index: None,
     };
     Ok(client
         .set_data_key(with_deadline(request))

@@ -73,7 +73,9 @@ pub fn check(command: &Command) -> Result<(), Violation> {
         .operation
         .as_ref()
         .ok_or_else(|| Violation::new(Reason::BadRequest, "the command has no operation"))?;
-    if command.feature_level != level::needed_sealed(operation, &command.sealed_under) {
+    let needed = level::needed_sealed(operation, &command.sealed_under);
+    let levels = [needed, level::stamped(operation, command.feature_level)];
+    if !levels.contains(&command.feature_level) {
         let message = "the command is not stamped with the level of its operation";
         return Err(Violation::new(Reason::BadRequest, message));
     }

@@ -89,6 +89,27 @@ pub fn needed_sealed(operation: &Operation, sealed_under: &[u8]) -> u32 {
     needed(operation).max(sealed)
 }
 
+/// Whether an operation manages tokens or tenants. From level [`MENDED`] on it bears an identity, as a write does: a late duplicate of
+/// an old one is answered with the first outcome, and does not revert a newer one.
+#[must_use]
+pub fn is_administrative(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_)
+    )
+}
+
+/// What an operation without values is stamped with in a group of this level: the newest level that changes what it means, so that
+/// every version takes it alike.
+#[must_use]
+pub fn stamped(operation: &Operation, group_level: u32) -> u32 {
+    if is_administrative(operation) && group_level >= MENDED {
+        MENDED
+    } else {
+        needed(operation)
+    }
+}
+
 /// The replicated level.
 ///
 /// # Errors

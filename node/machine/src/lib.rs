@@ -53,6 +53,7 @@ pub use crate::{
     handles::mint::{handle_id, minted_id},
     layout::is_never_replaced,
     level::feature_level,
+    replay::is_repeatable,
 };
 use crate::{
     context::{Call, Stop},

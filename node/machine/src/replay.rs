@@ -89,10 +89,20 @@ pub(crate) fn keep<V: View>(
     Ok(row.outcome.unwrap_or_default())
 }
 
-/// Whether a repeat of the command does no harm, so that it needs no identity.
-pub(crate) fn is_repeatable(command: &Command) -> bool {
+/// Whether a repeat of the command does no harm, however late, so that it needs no identity.
+///
+/// Tick, Touch: time only advances, and a lifetime only grows, as by a read at that time. OpenSession: the session is named by a random
+/// id, and open already. AllocateNodeId: an id more is lost. SetClusterId: the first name stays. RaiseFeatureLevel: the level only
+/// rises. SetSealing, EndSealing: they name the row that they were decided on by its log index. Reseal: it names the revision of each
+/// record and the key, and brings the same value. Tokens and tenants have no such precondition: below [`level::MENDED`], where they
+/// have no identity either, a late repeat may revert what came between.
+pub fn is_repeatable(command: &Command) -> bool {
+    let operation = level::operation(command);
+    if operation.is_some_and(level::is_administrative) {
+        return command.feature_level < level::MENDED;
+    }
     matches!(
-        level::operation(command),
+        operation,
         Some(
             Operation::Tick(_)
                 | Operation::Touch(_)
@@ -100,9 +110,6 @@ pub(crate) fn is_repeatable(command: &Command) -> bool {
                 | Operation::AllocateNodeId(_)
                 | Operation::SetClusterId(_)
                 | Operation::RaiseFeatureLevel(_)
-                | Operation::CreateToken(_)
-                | Operation::RevokeToken(_)
-                | Operation::SetTenant(_)
                 | Operation::SetSealing(_)
                 | Operation::Reseal(_)
                 | Operation::EndSealing(_)

@@ -102,9 +102,10 @@ async fn status(args: &StatusArgs) -> Outcome {
 
 /// Asks for the change, and follows it to its end.
 async fn change(cluster: &ClusterArgs, output: &OutputArgs, target: Target) -> Outcome {
-    let (mut client, _) = first(cluster).await?;
+    let (mut client, before) = first(cluster).await?;
     let message = SetDataKeyRequest {
         target: Some(target),
+        if_index: Some(before.index),
     };
     let set = client.set_data_key(request(message, cluster.timeout)).await;
     let set = set.map_err(|status| ending(&status))?.into_inner();

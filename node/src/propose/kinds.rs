@@ -1,5 +1,6 @@
 //! What kinds of commands there are to a proposer.
 
+use helve_machine::{is_repeatable, level::is_administrative};
 use helve_proto::{
     command::v1::{
         Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
@@ -8,27 +9,6 @@ use helve_proto::{
 };
 
 use crate::raft::state_machine::Progress;
-
-/// Commands that may be executed twice, and so need no identity.
-pub(super) fn repeats_harmlessly(command: &Command) -> bool {
-    matches!(
-        command.operation,
-        Some(
-            Operation::Tick(_)
-                | Operation::Touch(_)
-                | Operation::AllocateNodeId(_)
-                | Operation::SetClusterId(_)
-                | Operation::RaiseFeatureLevel(_)
-                | Operation::CreateToken(_)
-                | Operation::RevokeToken(_)
-                | Operation::SetTenant(_)
-                | Operation::SetSealing(_)
-                | Operation::Reseal(_)
-                | Operation::EndSealing(_)
-                | Operation::Probe(_)
-        )
-    )
-}
 
 /// What is admitted while the disk is below its reserve.
 pub(super) fn frees_space(command: &Command) -> bool {
@@ -53,7 +33,8 @@ pub(super) fn frees_space(command: &Command) -> bool {
 
 /// What counts against a tenant's quota of writes a second: what a caller asked for that frees nothing.
 pub(super) fn counts_as_write(command: &Command) -> bool {
-    !frees_space(command) && !repeats_harmlessly(command)
+    let administers = command.operation.as_ref().is_some_and(is_administrative);
+    !frees_space(command) && !is_repeatable(command) && !administers
 }
 
 /// Refuses what needs a higher feature level than the cluster has: in the log it would stop every node of an older version. A level is

@@ -229,14 +229,14 @@ managing! {
     ListTenants: ListTenantsRequest -> ListTenantsReply, by query;
 }
 
-/// Mutations that may be repeated: they need no identity.
-macro_rules! repeatable {
+/// Mutations of tokens and tenants.
+macro_rules! administrative {
     ($($name:ident: $request:ident -> $reply:ident;)*) => {$(
         impl Mutation for $request {
             type Reply = $reply;
 
             fn take_identity(&mut self) -> Option<CallIdentity> {
-                None
+                self.identity.take()
             }
 
             fn into_operation(self) -> Operation {
@@ -253,7 +253,7 @@ macro_rules! repeatable {
     )*};
 }
 
-repeatable! {
+administrative! {
     CreateToken: CreateTokenRequest -> CreateTokenReply;
     RevokeToken: RevokeTokenRequest -> RevokeTokenReply;
     SetTenant: SetTenantRequest -> SetTenantReply;

@@ -112,8 +112,8 @@ impl ClusterService for Cluster {
         let deadline = admit::deadline(request.metadata(), Instant::now());
         let about = || Some(format!("data key {:?}", request.get_ref().target));
         let entry = self.0.begin_operation("SetDataKey", &request, about)?;
-        let target = request.into_inner().target;
-        let set = async { self.0.set_data_key(target, deadline?).await };
+        let request = request.into_inner();
+        let set = async { self.0.set_data_key(request, deadline?).await };
         counted((timer, entry), set.await)
     }
 

@@ -10,7 +10,7 @@ use helve_machine::{
 use helve_proto::{
     command::v1::SealingRow,
     v1::{
-        DataKeyCount, DataKeyStatusReply, NodeStatus, SetDataKeyReply,
+        DataKeyCount, DataKeyStatusReply, NodeStatus, SetDataKeyReply, SetDataKeyRequest,
         set_data_key_request::Target as Asked,
     },
 };
@@ -99,12 +99,12 @@ impl Services {
     /// Has the cluster seal values as asked for.
     pub(super) async fn set_data_key(
         &self,
-        target: Option<Asked>,
+        request: SetDataKeyRequest,
         deadline: Instant,
     ) -> Result<SetDataKeyReply, Failure> {
         let malformed = |message: String| Failure::Malformed(message);
         let target =
-            match target {
+            match request.target {
                 Some(Asked::Newest(_)) => Target::Newest,
                 Some(Asked::Plain(_)) => Target::Plain,
                 Some(Asked::KeyId(id)) => Target::Key(KeyId::parse(&id).ok_or_else(|| {
@@ -116,7 +116,7 @@ impl Services {
                     ));
                 }
             };
-        let row = self.switch.to(target, deadline).await?;
+        let row = self.switch.to(target, request.if_index, deadline).await?;
         Ok(SetDataKeyReply {
             key_id: text(&row.key_id),
             index: row.index,

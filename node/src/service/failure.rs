@@ -112,16 +112,18 @@ impl Failure {
             ProposeError::WriteRate => Self::WriteRate,
             ProposeError::Stopping => Self::Stopping("it is shutting down".into()),
             ProposeError::Entropy(error) => Self::Stopping(error.to_string()),
-            ProposeError::Unknown(detail) => {
-                let passed = Instant::now() >= deadline;
-                let late = if passed {
-                    Lateness::DeadlinePassed
-                } else {
-                    Lateness::InTime
-                };
-                Self::Ambiguous { detail, late }
-            }
+            ProposeError::Unknown(detail) => Self::ambiguous(detail, deadline),
         }
+    }
+
+    /// That the outcome is not known, for this reason, to the caller whose deadline is this.
+    pub(crate) fn ambiguous(detail: String, deadline: Instant) -> Self {
+        let late = if Instant::now() >= deadline {
+            Lateness::DeadlinePassed
+        } else {
+            Lateness::InTime
+        };
+        Self::Ambiguous { detail, late }
     }
 }
 

@@ -1,25 +1,27 @@
 //! The way of a mutation: its request becomes a command, the command an outcome, the outcome a reply.
 
-use std::{mem, sync::Arc};
+use std::mem;
 
 use bytes::Bytes;
 use helve_machine::{
     level,
     limits::{FINGERPRINT_BYTES, IDENTITY_BYTES},
     query::{Read, kept_outcome},
+    sealing::sealing,
 };
 use helve_proto::{
     command::v1::{
         Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
     },
-    v1::{CallIdentity, SessionCall, call_identity::Identity},
+    v1::{CallIdentity, SessionCall, TokenRole, call_identity::Identity},
 };
 use prost::Message;
 use tokio::time::Instant;
 
 use super::{Headed, Services, admit::Admitted, caller::Caller, failure::Failure, query::scope};
 use crate::{
-    read_index::{Place, ReadView},
+    limits,
+    read_index::{Place, ReadError, ReadView},
     stamp,
     vault::Values,
 };
@@ -102,7 +104,8 @@ impl Services {
         request: M,
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
-        let plain = command(request, &admitted.caller)?;
+        let cluster_level = self.leadership.consensus().feature_level();
+        let plain = command(request, &admitted.caller, cluster_level)?;
         let outcome = self.propose_sealed(plain, admitted).await?;
         match outcome.outcome {
             Some(Kind::Refused(refused)) => Err(Failure::Refused(refused)),
@@ -136,7 +139,8 @@ impl Services {
                         .await;
                 }
                 Refusal::ReplayMismatch => {
-                    let kept = self.kept_otherwise(&plain, &request, admitted).await?;
+                    let kept = self.kept_otherwise(&plain, &request, admitted.deadline);
+                    let kept = kept.await?;
                     return Ok(kept.unwrap_or(outcome));
                 }
                 _ => return Ok(outcome),
@@ -146,36 +150,82 @@ impl Services {
 
     /// The outcome of the same call, if it was executed while fingerprints were made otherwise: before values were sealed, or while
     /// they were. Only compared here, since a fingerprint without a key must not stand in the log of a sealed cluster.
+    ///
+    /// # Errors
+    /// That the outcome is not known, wherever the kept one cannot be compared: the call may have been executed.
     async fn kept_otherwise(
         &self,
         plain: &Command,
         request: &[u8],
-        admitted: &Admitted,
+        deadline: Instant,
     ) -> Result<Option<Outcome>, Failure> {
-        let fingerprints = self.vault.other_fingerprints(request);
-        let identity = plain
-            .identity
-            .clone()
-            .and_then(|identity| identity.identity);
-        let Some(identity) = identity.filter(|_| !fingerprints.is_empty()) else {
+        let identity = plain.identity.clone();
+        let Some(identity) = identity.and_then(|identity| identity.identity) else {
             return Ok(None);
         };
-        let caller = Arc::clone(&admitted.caller);
+        let tenant = plain.tenant.clone();
         let kept = move |view: &ReadView<'_>| {
-            kept_outcome(view.view, &scope(view, &caller.tenant), &identity).map(Read::Answer)
+            let kept = kept_outcome(view.view, &scope(view, &tenant), &identity)?;
+            let sealing = sealing(view.view, limits::GROUP_ID)?;
+            Ok(Read::Answer((kept, sealing.unwrap_or_default())))
         };
-        let (tenant, deadline) = (&admitted.caller.tenant, admitted.deadline);
-        let kept = self
+        let read = self
             .reader
-            .read(tenant, deadline, Place::Memory, kept)
-            .await?;
-        let same = kept.filter(|row| fingerprints.contains(&row.fingerprint));
-        Ok(same.and_then(|row| row.outcome))
+            .read(&plain.tenant, deadline, Place::Memory, kept);
+        let (kept, sealing) = read.await.map_err(|error| unread(&error, deadline))?;
+        // Another node may have taken the call once values were sealed, before this one had heard of that.
+        self.vault.at_least(sealing.index, deadline).await;
+        let known = self.vault.row().map_or(0, |row| row.index);
+        let mut fingerprints = self.vault.other_fingerprints(request);
+        if known < sealing.index || (fingerprints.is_empty() && !sealing.secret.is_empty()) {
+            let why = "an outcome is kept under its identity, and this node cannot tell whose: it lacks the key";
+            return Err(Failure::ambiguous(why.to_owned(), deadline));
+        }
+        let Some(row) = kept else {
+            let why = "an outcome was kept under its identity, and is gone by now";
+            return Err(Failure::ambiguous(why.to_owned(), deadline));
+        };
+        fingerprints.push(self.vault.fingerprint(request));
+        let is_same = fingerprints.contains(&row.fingerprint);
+        Ok(row.outcome.filter(|_| is_same))
     }
 }
 
-/// The command of a request, plain and without fingerprint.
-fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Box<Command>, Failure> {
+/// Something is kept under the call's identity, and whether that is this call's own outcome could not be read: so it is not known
+/// whether it was executed, whatever the error says of the read.
+fn unread(error: &ReadError, deadline: Instant) -> Failure {
+    Failure::ambiguous(
+        format!("an outcome is kept under its identity, and could not be read: {error}"),
+        deadline,
+    )
+}
+
+/// Where an administrative call's outcome is kept: with the operators', or an admin's with its tenant's. What the tenants' callers do
+/// must not crowd it out. A call without identity gets one of this node's own sessions, not of the caller's.
+fn administer(command: &mut Command, caller: &Caller) -> Result<(), Failure> {
+    let identity = command.identity.as_ref().map(|it| &it.identity);
+    match identity {
+        Some(Some(Identity::RequestId(_))) if caller.role() == TokenRole::Admin => {}
+        Some(Some(Identity::RequestId(_))) => command.tenant.clear(),
+        None => {
+            command.tenant.clear();
+            command.principal.clear();
+        }
+        Some(_) => {
+            return Err(Failure::Malformed(
+                "the identity of a call that manages tokens or tenants is a request id".into(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The command of a request, plain and without fingerprint, for a cluster of this feature level.
+fn command<M: Mutation>(
+    mut request: M,
+    caller: &Caller,
+    cluster_level: u32,
+) -> Result<Box<Command>, Failure> {
     let identity = request.take_identity();
     let minted_ids = (0..request.mints())
         .map(|_| stamp::mint_id())
@@ -184,7 +234,7 @@ fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Box<Command>,
     // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone, as does a
     // fingerprint.
     let mut command = Box::new(Command {
-        feature_level: level::needed(&operation),
+        feature_level: level::stamped(&operation, cluster_level),
         tenant: caller.tenant.clone(),
         principal: caller.principal.clone(),
         identity: identity.clone().or_else(|| Some(stand_in())),
@@ -195,6 +245,17 @@ fn command<M: Mutation>(mut request: M, caller: &Caller) -> Result<Box<Command>,
     });
     helve_machine::check(&command)?;
     command.identity = identity;
+    if command
+        .operation
+        .as_ref()
+        .is_some_and(level::is_administrative)
+    {
+        if command.feature_level >= level::MENDED {
+            administer(&mut command, caller)?;
+        } else {
+            command.identity = None;
+        }
+    }
     Ok(command)
 }
 
@@ -227,74 +288,4 @@ fn stand_in() -> CallIdentity {
 }
 
 #[cfg(test)]
-mod tests {
-    use helve_proto::v1::MintRequest;
-
-    use helve_seal::Keyring;
-
-    use super::*;
-    use crate::service::caller::Power;
-    use crate::vault::{KeyFiles, Vault};
-
-    fn caller(tenant: &str, principal: &str) -> Caller {
-        Caller {
-            tenant: tenant.to_owned(),
-            principal: principal.to_owned(),
-            power: Power::All,
-        }
-    }
-
-    fn mint(value: &'static str, request_id: Option<u8>) -> MintRequest {
-        let identity = request_id
-            .map(|byte| Identity::RequestId(Bytes::copy_from_slice(&[byte; 16])))
-            .map(|identity| CallIdentity {
-                identity: Some(identity),
-            });
-        MintRequest {
-            identity,
-            store: "carts".into(),
-            value: value.into(),
-            ..Default::default()
-        }
-    }
-
-    fn fingerprint_of(request: MintRequest, caller: &Caller) -> Bytes {
-        Vault::new(KeyFiles::none(), Keyring::default())
-            .fingerprint(&canonical(&mut command(request, caller).unwrap()))
-    }
-
-    #[test]
-    fn a_fingerprint_is_of_the_request_and_its_caller_not_of_the_attempt() {
-        let one = caller("default", "one");
-        let first = fingerprint_of(mint("a", None), &one);
-        assert_eq!(first.len(), FINGERPRINT_BYTES);
-        assert_eq!(first, fingerprint_of(mint("a", None), &one));
-        assert_ne!(first, fingerprint_of(mint("b", None), &one));
-        for other in [caller("default", "two"), caller("other", "one")] {
-            assert_ne!(first, fingerprint_of(mint("a", None), &other));
-        }
-    }
-
-    #[test]
-    fn the_identity_moves_from_the_request_into_the_command() {
-        let identity = Identity::Session(SessionCall {
-            session_id: Bytes::from_static(&[7; 16]),
-            seq: 1,
-            first_incomplete: 1,
-        });
-        let identity = CallIdentity {
-            identity: Some(identity),
-        };
-        let request = MintRequest {
-            identity: Some(identity.clone()),
-            ..mint("a", None)
-        };
-        let command = command(request, &caller("default", "one")).unwrap();
-        assert_eq!(command.identity, Some(identity));
-        assert_eq!(command.minted_ids.len(), 1);
-        let Some(Operation::Mint(request)) = command.operation else {
-            panic!("not a mint")
-        };
-        assert_eq!(request.identity, None);
-    }
-}
+mod tests;

@@ -96,11 +96,17 @@ impl Switch {
         }
     }
 
-    /// Has the cluster seal values otherwise from here on. What is there already follows bit by bit.
+    /// Has the cluster seal values otherwise from here on. What is there already follows bit by bit. With `if_index`, only while the
+    /// last change is the one of this log index: so a late duplicate of an old call does not revert a newer one.
     ///
     /// # Errors
     /// See [`SwitchError`].
-    pub async fn to(&self, target: Target, deadline: Instant) -> Result<SealingRow, SwitchError> {
+    pub async fn to(
+        &self,
+        target: Target,
+        if_index: Option<u64>,
+        deadline: Instant,
+    ) -> Result<SealingRow, SwitchError> {
         if self.consensus.feature_level() < level::SEALING {
             return Err(SwitchError::TooOld);
         }
@@ -108,6 +114,9 @@ impl Switch {
         let request = match self.key_of(target)? {
             Some(key) if *key.id().bytes() == before.key_id[..] => return Ok(before),
             None if before.key_id.is_empty() => return Ok(before),
+            _ if if_index.is_some_and(|index| index != before.index) => {
+                return Err(SwitchError::Raced);
+            }
             _ if before.index != 0 && !before.done => return Err(SwitchError::Busy),
             Some(key) => {
                 let everywhere = self.members.all_hold(key.id()).await;
@@ -169,15 +178,22 @@ impl Switch {
         let command = own_command(Operation::SetSealing(request));
         let outcome = self.proposer.propose(&command, deadline).await?;
         let index = match outcome.outcome {
-            Some(Kind::SetSealing(row)) => row.index,
+            Some(Kind::SetSealing(row)) => {
+                self.vault.at_least(row.index, deadline).await;
+                return Ok(row);
+            }
             Some(Kind::Refused(refused)) => refused.revision,
             _ => return Err(SwitchError::Raced),
         };
         self.vault.at_least(index, deadline).await;
-        // Of a command that was sent twice, the second is refused: what counts is what stands there now.
-        match self.vault.row().filter(|row| row.key_id == wanted) {
-            Some(row) => Ok(row),
-            None => Err(SwitchError::Raced),
+        // Of a command that was sent twice, the second is refused: what counts is what is there now.
+        match self.vault.row().filter(|row| row.index >= index) {
+            Some(row) if row.key_id == wanted => Ok(row),
+            Some(_) => Err(SwitchError::Raced),
+            None => {
+                let why = "the change that is there by now was not applied here in time";
+                Err(ProposeError::Unknown(why.to_owned()).into())
+            }
         }
     }
 
@@ -193,7 +209,7 @@ impl Switch {
             let newest = self.vault.ring.load().newest().map(|key| key.id());
             if let (Some(_), None) = (newest, self.vault.row()) {
                 match self
-                    .to(Target::Newest, Instant::now() + ATTEMPT_LIMIT)
+                    .to(Target::Newest, None, Instant::now() + ATTEMPT_LIMIT)
                     .await
                 {
                     Ok(row) => {

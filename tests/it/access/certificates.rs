@@ -42,6 +42,7 @@ fn writer(name: &str) -> CreateTokenRequest {
         token_hash: TokenHash::of(&principal).bytes().to_vec().into(),
         grant: Some(grant("acme", TokenRole::Writer, &principal)),
         expires_after_ms: None,
+        ..Default::default()
     }
 }
 
@@ -91,6 +92,7 @@ async fn a_certificate_is_let_in_once_it_is_granted_a_role_on_every_node_until_t
     let revocation = RevokeTokenRequest {
         tenant: "acme".to_owned(),
         token_hash: writer("shop").token_hash,
+        ..Default::default()
     };
     let standing = guarded.over(3, &shop)?;
     hears(&standing, Code::Ok).await?;

@@ -16,6 +16,7 @@ impl Guarded {
         let request = RevokeTokenRequest {
             tenant: "acme".to_owned(),
             token_hash: token.hash(),
+            ..Default::default()
         };
         assert!(self.operator(2).revoke_token(request).await?.existed);
         Ok(())

@@ -192,6 +192,7 @@ async fn strangers(guarded: &Guarded) -> Result<Vec<(&'static str, Option<String
     let revocation = RevokeTokenRequest {
         tenant: "acme".to_owned(),
         token_hash: revoked.hash(),
+        ..Default::default()
     };
     assert!(guarded.operator(1).revoke_token(revocation).await?.existed);
     guarded.becomes(1, &revoked, Code::Unauthenticated).await?;

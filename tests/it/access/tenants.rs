@@ -9,11 +9,11 @@ use helve_proto::{
     v1::{
         CreateTokenRequest, DeleteRequest, GetRequest, HandleStatus, ListRequest,
         ListTenantsRequest, ListTokensRequest, OpenSessionRequest, PutRequest, Quotas, SessionCall,
-        TokenRole, call_identity::Identity,
+        SetTenantRequest, TokenRole, call_identity::Identity,
     },
 };
 use helve_tests::{
-    caller::reason,
+    caller::{new_identity, reason},
     wait::{Look, until},
 };
 use tonic_types::StatusExt as _;
@@ -93,6 +93,7 @@ async fn tenants_do_not_see_each_other_and_an_admin_manages_its_own_alone() -> R
             token_hash: Token::new()?.hash(),
             grant: Some(grant(tenant, role, "boss")),
             expires_after_ms: None,
+            ..Default::default()
         };
         assert_eq!(
             reason(&failed(admin.create_token(request).await)),
@@ -103,8 +104,44 @@ async fn tenants_do_not_see_each_other_and_an_admin_manages_its_own_alone() -> R
         token_hash: Token::new()?.hash(),
         grant: Some(grant("acme", TokenRole::Reader, "clerk")),
         expires_after_ms: None,
+        ..Default::default()
     };
     admin.create_token(own).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_duplicate_of_old_quotas_is_answered_and_reverts_nothing() -> Result<()> {
+    let (guarded, ..) = two_tenants(Quotas::default()).await?;
+    let set = |rows| SetTenantRequest {
+        tenant: "acme".to_owned(),
+        quotas: Some(Quotas {
+            rows,
+            ..Quotas::default()
+        }),
+        identity: Some(new_identity()),
+    };
+    let old = set(1);
+    let first = guarded.operator(1).set_tenant(old.clone()).await?.tenant;
+    guarded.operator(1).set_tenant(set(2)).await?;
+    for seat in guarded.cluster.seats() {
+        let again = guarded.operator(seat).set_tenant(old.clone()).await?;
+        assert_eq!(again.tenant, first, "node {seat}");
+    }
+    let request = ListTenantsRequest {
+        tenant: "acme".to_owned(),
+    };
+    let listed = guarded.operator(1).list_tenants(request).await?.tenants;
+    let quotas = listed.first().and_then(|tenant| tenant.quotas);
+    assert_eq!(quotas.map(|quotas| quotas.rows), Some(2));
+    let reused = SetTenantRequest {
+        identity: old.identity,
+        ..set(3)
+    };
+    assert_eq!(
+        reason(&failed(guarded.operator(1).set_tenant(reused).await)),
+        Some(Reason::ReplayMismatch)
+    );
     Ok(())
 }
 

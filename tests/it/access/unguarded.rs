@@ -41,6 +41,7 @@ fn tenant(tenant: &str) -> SetTenantRequest {
     SetTenantRequest {
         tenant: tenant.to_owned(),
         quotas: Some(Quotas::default()),
+        ..Default::default()
     }
 }
 
@@ -53,6 +54,7 @@ async fn a_node_that_asks_for_nothing_makes_no_tokens_serves_nobody_once_there_a
         token_hash: Token::new()?.hash(),
         grant: Some(grant("default", TokenRole::Reader, "shop")),
         expires_after_ms: None,
+        ..Default::default()
     };
     for status in [
         failed(open.create_token(token).await),

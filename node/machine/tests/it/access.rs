@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use helve_machine::{
-    audit, check, granted, is_guarded, limits,
+    audit, check, granted, is_guarded, level, limits,
     query::{list_tenants, list_tokens},
+    quotas,
 };
 use helve_proto::{
     command::v1::{
@@ -37,6 +38,7 @@ fn create(number: u8, tenant: &str, expires_after_ms: Option<u64>) -> Operation 
         token_hash: Bytes::copy_from_slice(&hash(number)),
         grant: Some(grant(tenant, TokenRole::Writer)),
         expires_after_ms,
+        ..Default::default()
     })
 }
 
@@ -44,6 +46,7 @@ fn revoke(number: u8, tenant: &str) -> Operation {
     Operation::RevokeToken(RevokeTokenRequest {
         tenant: tenant.to_owned(),
         token_hash: Bytes::copy_from_slice(&hash(number)),
+        ..Default::default()
     })
 }
 
@@ -51,6 +54,7 @@ fn set_tenant(tenant: &str, quotas: Option<Quotas>) -> Operation {
     Operation::SetTenant(SetTenantRequest {
         tenant: tenant.to_owned(),
         quotas,
+        ..Default::default()
     })
 }
 
@@ -59,8 +63,12 @@ struct Tried(Host);
 
 impl Tried {
     fn new() -> Self {
+        Self::of_level(2)
+    }
+
+    fn of_level(level: u32) -> Self {
         let mut host = Host::default();
-        let raise = RaiseFeatureLevel { level: 2 };
+        let raise = RaiseFeatureLevel { level };
         host.apply(&command(START_MS, Operation::RaiseFeatureLevel(raise)));
         Self(host)
     }
@@ -69,6 +77,20 @@ impl Tried {
     fn at(&mut self, after_ms: u64, operation: Operation) -> Kind {
         let command = command(START_MS + after_ms, operation);
         check(&command).unwrap();
+        let outcome = self.0.apply(&command);
+        audit(&self.0.rows, GROUP).unwrap();
+        outcome.outcome.unwrap()
+    }
+
+    /// What an operation comes to under an identity, as it is proposed where all versions honour that.
+    fn identified(&mut self, (after_ms, number): (u64, u64), operation: Operation) -> Kind {
+        let mut command = command(START_MS + after_ms, operation);
+        command.feature_level = level::MENDED;
+        command.identity = Some(request_identity(START_MS, number));
+        command.fingerprint = Bytes::from(vec![number as u8; limits::FINGERPRINT_BYTES]);
+        check(&command).unwrap();
+        // Where the operators' outcomes are kept.
+        command.tenant.clear();
         let outcome = self.0.apply(&command);
         audit(&self.0.rows, GROUP).unwrap();
         outcome.outcome.unwrap()
@@ -165,6 +187,7 @@ fn a_token_needs_a_tenant_and_is_listed_for_it_alone() {
         token_hash: Bytes::copy_from_slice(&hash(2)),
         grant: Some(grant("", TokenRole::Operator)),
         expires_after_ms: None,
+        ..Default::default()
     });
     tried.at(0, operator);
     let found = granted(&tried.0.rows, GROUP, &hash(1)).unwrap();
@@ -175,6 +198,7 @@ fn a_token_needs_a_tenant_and_is_listed_for_it_alone() {
         token_hash: Bytes::copy_from_slice(&hash(1)),
         grant: Some(grant("acme", TokenRole::Admin)),
         expires_after_ms: None,
+        ..Default::default()
     });
     assert_eq!(tried.refusal(0, other), Some(Refusal::TokenExists));
 }
@@ -189,6 +213,7 @@ fn tokens_of_a_tenant_are_bounded_and_revoked_ones_count_for_a_day() {
             token_hash: Bytes::copy_from_slice(&hash),
             grant: Some(grant("default", TokenRole::Reader)),
             expires_after_ms: None,
+            ..Default::default()
         })
     };
     let all: Vec<Command> = (0..limits::TOKENS_MAX)
@@ -200,6 +225,7 @@ fn tokens_of_a_tenant_are_bounded_and_revoked_ones_count_for_a_day() {
     let first = Operation::RevokeToken(RevokeTokenRequest {
         tenant: "default".into(),
         token_hash: Bytes::from_static(&[0; 32]),
+        ..Default::default()
     });
     assert!(tried.existed(0, first));
     assert_eq!(tried.refusal(1, more.clone()), Some(Refusal::Quota));
@@ -249,11 +275,79 @@ fn tenants_are_listed_with_their_quotas_and_what_they_use() {
 }
 
 #[test]
+fn a_late_duplicate_of_old_quotas_does_not_revert_newer_ones() {
+    let rows = |rows| {
+        let quotas = Quotas {
+            rows,
+            ..Quotas::default()
+        };
+        set_tenant("acme", Some(quotas))
+    };
+    let now = |tried: &Tried| quotas(&tried.0.rows, GROUP, "acme").unwrap().rows;
+    let mut tried = Tried::of_level(level::MENDED);
+    let first = tried.identified((0, 1), rows(1));
+    tried.identified((1, 2), rows(2));
+    assert_eq!(tried.identified((2, 1), rows(1)), first);
+    assert_eq!(now(&tried), 2);
+    // Below that level, commands in a log mean what they always did.
+    let mut tried = Tried::of_level(level::MENDED - 1);
+    for after in [1, 2, 1] {
+        tried.at(after, rows(after));
+    }
+    assert_eq!(now(&tried), 1);
+}
+
+#[test]
+fn a_late_duplicate_of_a_tokens_creation_does_not_let_it_in_again() {
+    let mut tried = Tried::of_level(level::MENDED);
+    let first = tried.identified((0, 1), create(1, "default", Some(1_000)));
+    assert!(tried.is_in(1));
+    tried.identified((2_000, 2), set_tenant("acme", None));
+    assert!(!tried.is_in(1), "it has expired");
+    let again = tried.identified((3_000, 1), create(1, "default", Some(1_000)));
+    assert_eq!(again, first);
+    assert!(!tried.is_in(1));
+}
+
+#[test]
+fn a_late_duplicate_of_a_revocation_is_answered_as_first_or_refused() {
+    let mut tried = Tried::of_level(level::MENDED);
+    tried.identified((0, 1), create(1, "default", Some(1_000)));
+    let first = tried.identified((1, 2), revoke(1, "default"));
+    let after_a_day = DAY_MS + 1_000;
+    // Request ids are kept for ten minutes: beyond that, a duplicate is refused.
+    let late = tried.identified((after_a_day, 2), revoke(1, "default"));
+    assert!(matches!(late, Kind::Refused(_)), "{late:?}");
+    let mut tried = Tried::of_level(level::MENDED);
+    tried.identified((0, 1), create(1, "default", Some(1_000)));
+    assert_eq!(tried.identified((1, 2), revoke(1, "default")), first);
+    assert_eq!(tried.identified((2, 2), revoke(1, "default")), first);
+    assert!(matches!(first, Kind::RevokeToken(reply) if reply.existed));
+}
+
+#[test]
+fn an_administrative_command_of_the_newest_level_needs_an_identity() {
+    let mut tried = Tried::of_level(level::MENDED);
+    for operation in [
+        create(1, "default", None),
+        revoke(1, "default"),
+        set_tenant("acme", None),
+    ] {
+        let mut bare = command(START_MS, operation);
+        bare.feature_level = level::MENDED;
+        assert!(check(&bare).is_err());
+        let outcome = tried.0.apply(&bare).outcome;
+        assert!(matches!(outcome, Some(Kind::Refused(_))), "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_token_that_is_malformed_is_not_proposed() {
     let good = CreateTokenRequest {
         token_hash: Bytes::copy_from_slice(&hash(1)),
         grant: Some(grant("default", TokenRole::Writer)),
         expires_after_ms: Some(1),
+        ..Default::default()
     };
     let with = |change: fn(&mut CreateTokenRequest, &mut TokenGrant)| {
         let mut request = good.clone();

@@ -94,9 +94,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => id().prop_map(|key| Operation::DeleteKey(DeleteKeyRequest { key, ..DeleteKeyRequest::default() })),
         1 => (0_u8..2).prop_map(|number| Operation::OpenSession(OpenSessionRequest { session_id: session_id(number) })),
         2 => (0_u32..=limits::FEATURE_LEVEL).prop_map(|level| Operation::RaiseFeatureLevel(RaiseFeatureLevel { level })),
-        1 => (0_u64..6, 0_u64..900).prop_map(|(rows, bytes)| Operation::SetTenant(SetTenantRequest { tenant: "default".into(), quotas: Some(Quotas { rows, bytes, writes_per_second: 0 }) })),
-        1 => (0_u8..3, proptest::option::of(1_u64..100_000)).prop_map(|(number, expires_after_ms)| Operation::CreateToken(CreateTokenRequest { token_hash: token_hash(number), grant: Some(TokenGrant { tenant: "default".into(), ..TokenGrant::default() }), expires_after_ms })),
-        1 => (0_u8..3).prop_map(|number| Operation::RevokeToken(RevokeTokenRequest { tenant: "default".into(), token_hash: token_hash(number) })),
+        1 => (0_u64..6, 0_u64..900).prop_map(|(rows, bytes)| Operation::SetTenant(SetTenantRequest { tenant: "default".into(), quotas: Some(Quotas { rows, bytes, writes_per_second: 0 }), ..Default::default() })),
+        1 => (0_u8..3, proptest::option::of(1_u64..100_000)).prop_map(|(number, expires_after_ms)| Operation::CreateToken(CreateTokenRequest { token_hash: token_hash(number), grant: Some(TokenGrant { tenant: "default".into(), ..TokenGrant::default() }), expires_after_ms, ..Default::default() })),
+        1 => (0_u8..3).prop_map(|number| Operation::RevokeToken(RevokeTokenRequest { tenant: "default".into(), token_hash: token_hash(number), ..Default::default() })),
         1 => (0_u32..3).prop_map(|rows_max| Operation::Tick(Tick { rows_max })),
         1 => id().prop_map(move |id| Operation::Touch(Touch { record: Some(Record::Handle(TouchHandle { store: cart(), id, owner: String::new() })) })),
     ]

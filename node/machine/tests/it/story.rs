@@ -207,6 +207,7 @@ impl Story {
                     bytes: words.number("bytes").unwrap_or(0),
                     writes_per_second: 0,
                 }),
+                ..Default::default()
             }),
             "probe" => Operation::Probe(Probe {}),
             _ => self.single(&words),

@@ -158,9 +158,14 @@ async fn set(args: &SetArgs) -> Outcome {
             bytes: args.bytes,
             writes_per_second: args.writes_per_second,
         }),
+        ..Default::default()
     };
-    let set = ask(&args.cluster, async |mut client| {
-        let request = request(message.clone(), args.cluster.timeout);
+    let set = ask(&args.cluster, async |mut client, identity| {
+        let message = SetTenantRequest {
+            identity,
+            ..message.clone()
+        };
+        let request = request(message, args.cluster.timeout);
         client.set_tenant(request).await
     });
     let tenants = set.await?.tenant.into_iter().map(Tenant::from).collect();
@@ -169,7 +174,7 @@ async fn set(args: &SetArgs) -> Outcome {
 
 async fn list(cluster: &ClusterArgs, tenant: String) -> Result<Vec<Tenant>, Ending> {
     let message = ListTenantsRequest { tenant };
-    let listed = ask(cluster, async |mut client| {
+    let listed = ask(cluster, async |mut client, _| {
         let request = request(message.clone(), cluster.timeout);
         client.list_tenants(request).await
     });

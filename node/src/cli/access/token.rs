@@ -125,7 +125,7 @@ async fn list(args: &ListArgs) -> Result<Vec<TokenInfo>, Ending> {
     let message = ListTokensRequest {
         tenant: args.tenant.clone().unwrap_or_default(),
     };
-    let listed = ask(&args.cluster, async |mut client| {
+    let listed = ask(&args.cluster, async |mut client, _| {
         let request = request(message.clone(), args.cluster.timeout);
         client.list_tokens(request).await
     });
@@ -151,10 +151,15 @@ async fn revoke(args: &RevokeArgs) -> Outcome {
     let message = RevokeTokenRequest {
         tenant: grant.tenant,
         token_hash: token.token_hash.clone(),
+        ..Default::default()
     };
     let cluster = &args.list.cluster;
-    let revoked = ask(cluster, async |mut client| {
-        let request = request(message.clone(), cluster.timeout);
+    let revoked = ask(cluster, async |mut client, identity| {
+        let message = RevokeTokenRequest {
+            identity,
+            ..message.clone()
+        };
+        let request = request(message, cluster.timeout);
         client.revoke_token(request).await
     });
     if !revoked.await?.existed {

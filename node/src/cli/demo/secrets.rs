@@ -97,6 +97,7 @@ impl Secrets {
                     ..TokenGrant::default()
                 }),
                 expires_after_ms: None,
+                ..Default::default()
             };
             access
                 .create_token(request(message, TIMEOUT))

@@ -54,6 +54,7 @@ impl Secured {
             token_hash: writer.hash(),
             grant: Some(grant(TENANT, TokenRole::Writer, "bench")),
             expires_after_ms: None,
+            ..Default::default()
         };
         cluster.caller(1).create_token(request).await?;
         Ok(Self {

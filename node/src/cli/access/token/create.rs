@@ -143,8 +143,12 @@ pub(super) async fn run(args: &CreateArgs) -> Outcome {
     }
     let (hash, shown) = args.text()?;
     let message = args.request(hash);
-    let reply = ask(&args.cluster, async |mut client| {
-        let request = request(message.clone(), args.cluster.timeout);
+    let reply = ask(&args.cluster, async |mut client, identity| {
+        let message = CreateTokenRequest {
+            identity,
+            ..message.clone()
+        };
+        let request = request(message, args.cluster.timeout);
         client.create_token(request).await
     });
     let mut created = Created::from(reply.await?);
@@ -206,6 +210,7 @@ impl CreateArgs {
                 key_prefixes: self.key_prefix.clone(),
             }),
             expires_after_ms,
+            ..Default::default()
         }
     }
 }
