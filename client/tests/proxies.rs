@@ -165,11 +165,11 @@ async fn check_status(over: Over, status: u16) {
     for answer in bodies(status) {
         let proxy = Proxy::start(vec![answer]).await;
         let client = proxy.client(over);
-        let written = client.call(write()).await.unwrap_err();
+        let written = client.call(write()).await.expect_err("it is refused");
         let sent_alone = matches!(over, Over::Streams) && status == 413;
         let of_stream = usize::from(sent_alone);
         assert_eq!(proxy.calls(), calls + of_stream, "{over:?}, {status}");
-        let read = client.call(read()).await.unwrap_err();
+        let read = client.call(read()).await.expect_err("it is refused");
         assert_eq!(proxy.calls(), calls, "{over:?}, {status}");
         let reason_of_write = match of_write {
             ErrorKind::Ambiguous => Some(Reason::Ambiguous),
@@ -214,9 +214,9 @@ async fn page_in_place_of_grpc_is_no_answer_of_a_node() {
     let [page, _] = bodies(200);
     let proxy = Proxy::start(vec![page]).await;
     let client = proxy.client(Over::Unary);
-    let read = client.call(read()).await.unwrap_err();
+    let read = client.call(read()).await.expect_err("it is refused");
     assert_eq!((read.kind(), proxy.calls()), (ErrorKind::Unavailable, 1));
-    let written = client.call(write()).await.unwrap_err();
+    let written = client.call(write()).await.expect_err("it is refused");
     assert_eq!((written.kind(), proxy.calls()), (ErrorKind::Ambiguous, 1));
 }
 

@@ -30,14 +30,14 @@ impl HandleOptions {
         Self::new(store, Owner::shared())
     }
 
-    /// What [`Ttl::Default`] stands for. Without it: for ever.
+    /// What [`Ttl::Default`](crate::Ttl::Default) stands for. Without it: for ever.
     #[must_use]
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = Some(ttl);
         self
     }
 
-    /// Handles that nobody gets or writes for this long expire, whatever their [`Ttl`]. A get restarts the time.
+    /// Handles that nobody gets or writes for this long expire, whatever their [`Ttl`](crate::Ttl). A get restarts the time.
     #[must_use]
     pub fn idle_ttl(mut self, ttl: Duration) -> Self {
         self.defaults.idle_ttl = Some(ttl);

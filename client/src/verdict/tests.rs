@@ -17,21 +17,21 @@ fn status(code: Code, reason: Reason) -> Status {
     Status::with_error_details(code, "what to do", details)
 }
 
-fn verdict(status: Status) -> Verdict {
-    Verdict::of("a:1", &status)
+fn verdict(status: &Status) -> Verdict {
+    Verdict::of("a:1", status)
 }
 
 #[test]
 fn only_a_rejection_before_append_says_not_done() {
-    let overloaded = verdict(status(Code::ResourceExhausted, Reason::Overloaded));
+    let overloaded = verdict(&status(Code::ResourceExhausted, Reason::Overloaded));
     let pause = Some(Duration::from_millis(40));
     assert!(matches!(overloaded, Verdict::NotDone { pause: said, .. } if said == pause));
-    let leaderless = verdict(status(Code::Unavailable, Reason::NoLeader));
+    let leaderless = verdict(&status(Code::Unavailable, Reason::NoLeader));
     assert!(matches!(leaderless, Verdict::NotDone { .. }));
-    let stopping = verdict(status(Code::Unavailable, Reason::Stopping));
+    let stopping = verdict(&status(Code::Unavailable, Reason::Stopping));
     let node = Health::Suspect;
     assert!(matches!(stopping, Verdict::NotDone { node: said, .. } if said == node));
-    let unknown = verdict(status(Code::Unavailable, Reason::Ambiguous));
+    let unknown = verdict(&status(Code::Unavailable, Reason::Ambiguous));
     assert!(matches!(unknown, Verdict::Unknown { .. }));
     for code in [
         Code::Unavailable,
@@ -39,7 +39,7 @@ fn only_a_rejection_before_append_says_not_done() {
         Code::Internal,
         Code::Unknown,
     ] {
-        let unknown = verdict(Status::new(code, "broken pipe"));
+        let unknown = verdict(&Status::new(code, "broken pipe"));
         assert!(matches!(unknown, Verdict::Unknown { .. }), "{code:?}");
     }
 }
@@ -53,19 +53,19 @@ fn a_message_over_a_transports_limit_is_too_large() {
             "grpc: received message larger than max",
         ),
     ] {
-        let Verdict::Barred(error) = verdict(Status::new(code, message)) else {
+        let Verdict::Barred(error) = verdict(&Status::new(code, message)) else {
             panic!("{code:?}");
         };
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert_eq!(error.reason(), Some(Reason::TooLarge));
     }
-    let other = verdict(Status::new(Code::ResourceExhausted, "too many requests"));
+    let other = verdict(&Status::new(Code::ResourceExhausted, "too many requests"));
     assert!(matches!(other, Verdict::Unknown { .. }));
 }
 
 #[test]
 fn a_conflict_names_revision_and_operation() {
-    let verdict = verdict(status(Code::FailedPrecondition, Reason::Conflict));
+    let verdict = verdict(&status(Code::FailedPrecondition, Reason::Conflict));
     let Verdict::Refused(error) = verdict else {
         panic!("{verdict:?}");
     };
@@ -92,7 +92,7 @@ fn an_error_within_a_stream_says_what_the_status_of_a_unary_call_says() {
         .into(),
     };
     for &reason in Reason::ALL {
-        let unary = verdict(status(Code::Unavailable, reason));
+        let unary = verdict(&status(Code::Unavailable, reason));
         let carried = Verdict::of_reply("a:1", reply(Code::Unavailable, reason.as_str()));
         assert_eq!(format!("{unary:?}"), format!("{carried:?}"));
     }
@@ -102,14 +102,14 @@ fn an_error_within_a_stream_says_what_the_status_of_a_unary_call_says() {
 
 #[test]
 fn only_a_node_that_stops_or_shuts_out_leaves_a_sent_call_certainly_undone() {
-    let stopping = verdict(status(Code::Unavailable, Reason::Stopping)).of_stream();
+    let stopping = verdict(&status(Code::Unavailable, Reason::Stopping)).of_stream();
     assert!(matches!(stopping, Verdict::NotDone { .. }), "{stopping:?}");
-    let shut_out = verdict(status(Code::Unauthenticated, Reason::Unauthenticated));
+    let shut_out = verdict(&status(Code::Unauthenticated, Reason::Unauthenticated));
     assert!(matches!(shut_out, Verdict::Refused(_)), "{shut_out:?}");
     let shut_out = shut_out.of_stream();
     assert!(matches!(shut_out, Verdict::NotDone { .. }), "{shut_out:?}");
     for reason in [Reason::Overloaded, Reason::BadRequest, Reason::NoLeader] {
-        let other = verdict(status(Code::Unavailable, reason)).of_stream();
+        let other = verdict(&status(Code::Unavailable, reason)).of_stream();
         assert!(matches!(other, Verdict::Unknown { .. }), "{other:?}");
     }
 }
@@ -117,7 +117,7 @@ fn only_a_node_that_stops_or_shuts_out_leaves_a_sent_call_certainly_undone() {
 #[test]
 fn a_reason_of_another_domain_is_not_ours() {
     let details = ErrorDetails::with_error_info("CONFLICT", "elsewhere", HashMap::new());
-    let verdict = verdict(Status::with_error_details(Code::Unavailable, "", details));
+    let verdict = verdict(&Status::with_error_details(Code::Unavailable, "", details));
     assert!(matches!(verdict, Verdict::Unknown { .. }));
 }
 
@@ -141,7 +141,7 @@ fn details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours() {
         let reason = info
             .filter(|info| info.domain == ERROR_DOMAIN)
             .and_then(|info| Reason::parse(&info.reason));
-        let is_not_done = matches!(verdict(status), Verdict::NotDone { .. });
+        let is_not_done = matches!(verdict(&status), Verdict::NotDone { .. });
         prop_assert!(!is_not_done || reason.is_some());
         Ok(())
     });

@@ -273,19 +273,14 @@ pub(crate) fn listed_id(number: usize) -> String {
     format!("h-{number:09}")
 }
 
-fn part_of_list(part: usize, with_values: bool) -> ListReply {
+fn part_of_list(part: usize, value: &Bytes) -> ListReply {
     let first = part * LISTED_HANDLES;
     let handle = |number| ListedHandle {
         info: Some(RecordInfo {
             name: listed_id(number),
             ..RecordInfo::default()
         }),
-        // A number, and more of it than the transport has room for.
-        value: if with_values {
-            format!("1{}", " ".repeat(1000)).into()
-        } else {
-            Bytes::new()
-        },
+        value: value.clone(),
     };
     ListReply {
         header: Some(ReplyHeader {
@@ -348,11 +343,15 @@ impl HandleService for Script {
         &self,
         request: Request<ListRequest>,
     ) -> Result<Response<Self::ListStream>, Status> {
-        let with_values = request.into_inner().with_values;
+        // A number, and more of it than the transport has room for.
+        let value: Bytes = match request.into_inner().with_values {
+            true => format!("1{}", " ".repeat(1000)).into(),
+            false => Bytes::new(),
+        };
         let made = Arc::clone(&self.listed);
         let parts = (0..LISTED_PARTS).map(move |part| {
             made.fetch_add(1, Ordering::Relaxed);
-            Ok(part_of_list(part, with_values))
+            Ok(part_of_list(part, &value))
         });
         Ok(Response::new(Box::pin(futures::stream::iter(parts))))
     }

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use axum::Router;
 use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, Owner, StateTool};
 use helve_mcp::{
     bearer::Guard,
@@ -21,23 +22,27 @@ use crate::{
 
 /// Two replicas that speak to all clients.
 async fn house(client: &Client, callers: Callers) -> House {
-    let is_guarded = callers == Callers::Authenticated;
-    house_behind(client, callers, is_guarded).await
+    match callers {
+        Callers::Authenticated => {
+            let guard = |router| Guard::new(verifier(), Vec::new()).protect(router);
+            house_behind(client, callers, guard).await
+        }
+        Callers::One(_) => house_behind(client, callers, |router| router).await,
+    }
 }
 
-async fn house_behind(client: &Client, callers: Callers, is_guarded: bool) -> House {
+async fn house_behind(
+    client: &Client,
+    callers: Callers,
+    guard: impl Fn(Router) -> Router,
+) -> House {
     let replica = |shutdown: &Shutdown| {
         let mut settings = settings(ASKS, &[7; 32]);
         settings.versions = Versions::All;
         settings.callers = callers.clone();
         let server = server(client, settings);
         let sessions = LegacySessions::new(client, Duration::from_secs(3600), callers.clone());
-        let router = router(server, &Access::default(), Some(sessions), shutdown);
-        if is_guarded {
-            Guard::new(verifier(), Vec::new()).protect(router)
-        } else {
-            router
-        }
+        guard(router(server, &Access::default(), Some(sessions), shutdown))
     };
     House::of(client, replica).await
 }
@@ -118,7 +123,7 @@ impl Session {
 #[tokio::test]
 async fn sessions_of_authenticated_callers_need_a_guard() {
     let client = memory();
-    let house = house_behind(&client, Callers::Authenticated, false).await;
+    let house = house_behind(&client, Callers::Authenticated, |router| router).await;
     let nobody = Session {
         id: String::new(),
         token: None,
