@@ -20,6 +20,7 @@ mod replay;
 mod state;
 mod tool;
 mod transact;
+mod values;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -207,6 +208,10 @@ tool {
         closed_keys_say_so;
     pages:
         pages_of_keys_are_the_whole_list_in_order;
+    values:
+        every_double_comes_back_to_the_bit,
+        every_value_comes_back_as_it_is,
+        what_is_too_deep_to_be_read_again_is_refused;
     patterns:
         sixteen_saves_get_sixteen_versions,
         versions_are_loaded_listed_and_pruned,

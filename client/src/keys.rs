@@ -23,7 +23,9 @@ use crate::{
     error::{Error, ErrorKind},
     owner::Owner,
     promises::Promises,
-    record::{Listing, Page, Record, decode, encode, page, page_limit, present, record},
+    record::{
+        Listing, Page, Record, decode_value, encode, page, page_limit, present, record_value,
+    },
     state_tool::{StateTool, StoreOutcome},
     ttl::{Defaults, Ttl},
 };
@@ -297,7 +299,7 @@ impl StateTool for Keys {
         let reply = self.open()?.call(request).await?;
         let found = reply.record;
         found
-            .map(|found| record(found.info, &found.value))
+            .map(|found| record_value(found.info, &found.value))
             .transpose()
     }
 
@@ -316,7 +318,7 @@ impl StateTool for Keys {
             ..self.list_request(prefix)?
         };
         let listing = self.parts(request).await?;
-        listing.try_map(|key| record(key.info, &key.value))
+        listing.try_map(|key| record_value(key.info, &key.value))
     }
 
     async fn list_page(
@@ -342,7 +344,7 @@ impl StateTool for Keys {
             ..self.page_request(prefix, after, limit)?
         };
         let listing = self.parts(request).await?;
-        let listing = listing.try_map(|key| record(key.info, &key.value))?;
+        let listing = listing.try_map(|key| record_value(key.info, &key.value))?;
         Ok(page(listing, limit.max(1)))
     }
 
@@ -380,7 +382,7 @@ impl StateTool for Keys {
         let reply = self.open()?.call(request).await?;
         let values = reply.keys.into_iter().map(|key| key.record);
         values
-            .map(|found| found.map(|found| decode(&found.value)).transpose())
+            .map(|found| found.map(|found| decode_value(&found.value)).transpose())
             .collect()
     }
 

@@ -70,6 +70,7 @@ mod doubt;
 mod error;
 #[cfg(feature = "patterns")]
 mod event_log;
+pub mod exact;
 #[cfg(feature = "cluster")]
 mod exchange;
 mod guard;

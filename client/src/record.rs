@@ -3,8 +3,12 @@
 use bytes::Bytes;
 use helve_proto::v1::{HandleStatus, RecordInfo};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    exact::{self, Inexact},
+};
 
 /// A handle or a key, with its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,19 +173,41 @@ pub(crate) fn page_limit(limit: usize) -> u64 {
 }
 
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
-    match serde_json::to_vec(value) {
-        Ok(json) => Ok(json.into()),
-        Err(error) => {
-            Err(Error::new(ErrorKind::Codec, "the value has no JSON form").with_source(error))
-        }
-    }
+    let json = serde_json::to_vec(value).map_err(|error| {
+        Error::new(ErrorKind::Codec, "the value has no JSON form").with_source(error)
+    })?;
+    exact::check_numbers(&json)
+        .and_then(|()| exact::check_depth(&json))
+        .map_err(|error| changed("the value", error))?;
+    Ok(json.into())
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(json).map_err(|error| {
+    let value = serde_json::from_slice(json).map_err(|error| {
         let message = "the stored value is not the JSON that this type expects";
         Error::new(ErrorKind::Codec, message).with_source(error)
+    })?;
+    exact::check_numbers(json).map_err(|error| changed("the stored value", error))?;
+    Ok(value)
+}
+
+/// A value of a key, exactly as it was stored.
+pub(crate) fn decode_value(json: &[u8]) -> Result<Value, Error> {
+    exact::check_names(json).map_err(|error| changed("the stored value", error))?;
+    decode(json)
+}
+
+/// A key's record, its value exactly as it was stored.
+pub(crate) fn record_value(info: Option<RecordInfo>, json: &[u8]) -> Result<Record<Value>, Error> {
+    Ok(Record {
+        info: present(info, "info")?,
+        value: decode_value(json)?,
     })
+}
+
+fn changed(what: &str, error: Inexact) -> Error {
+    let message = format!("{what} would not come back as it is: {error}");
+    Error::new(ErrorKind::Codec, message).with_source(error)
 }
 
 /// What must stand in a reply of the cluster.

@@ -11,6 +11,7 @@ use crate::{
         BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, LIST_BYTES_MAX, LIST_KEYS_MAX,
         VALUE_BYTES_MAX,
     },
+    record::encode,
 };
 
 pub(super) fn check_key(key: &str) -> Result<(), Error> {
@@ -33,7 +34,7 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), Error> {
 
 /// Answers the bytes of the value as JSON.
 pub(super) fn check_value(value: &Value) -> Result<usize, Error> {
-    let bytes = value.to_string().len();
+    let bytes = encode(value)?.len();
     if bytes > VALUE_BYTES_MAX {
         let message =
             format!("a value of {bytes} bytes as JSON, and {VALUE_BYTES_MAX} are allowed");

@@ -2,13 +2,18 @@
 
 mod args;
 
+use std::collections::BTreeMap;
+
 use anyhow::anyhow;
-use helve_client::v1::{
-    BatchRetrieveRequest, BatchStoreRequest, DeleteKeyRequest, ExistsRequest, ListKeysRequest,
-    RetrieveRequest, StoreItem, StoreRequest, WriteStatus,
+use helve_client::{
+    exact,
+    v1::{
+        BatchRetrieveRequest, BatchStoreRequest, DeleteKeyRequest, ExistsRequest, ListKeysRequest,
+        RetrieveRequest, StoreItem, StoreRequest, WriteStatus,
+    },
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 pub(crate) use self::args::Command;
 use self::args::{BatchRetrieveArgs, BatchStoreArgs, DeleteArgs, KeyArgs, ListArgs, StoreArgs};
@@ -171,22 +176,28 @@ async fn list(args: &ListArgs) -> Outcome {
 async fn batch_store(args: &BatchStoreArgs) -> Outcome {
     let client = client(&args.common.cluster)?;
     let said = value::read(&args.items).map_err(Ending::Refused)?;
-    let items: Map<String, Value> = serde_json::from_slice(&said).map_err(|error| {
+    let refused = |error: &dyn std::fmt::Display| {
         Ending::Refused(anyhow!(
             "the items are no JSON object of keys and values: {error}"
         ))
-    })?;
-    let lifetime = args.lifetime.lifetime();
-    let item = |(key, value): (String, Value)| StoreItem {
-        key,
-        value: value.to_string().into(),
-        lifetime: Some(lifetime),
-        if_revision: None,
     };
+    exact::check_names(&said).map_err(|error| refused(&error))?;
+    let items: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_slice(&said).map_err(|error| refused(&error))?;
+    let lifetime = args.lifetime.lifetime();
+    let item = |(key, value): (String, Box<RawValue>)| {
+        Ok(StoreItem {
+            key,
+            value: value::encode(value.get().as_bytes().to_vec(), None)?,
+            lifetime: Some(lifetime),
+            if_revision: None,
+        })
+    };
+    let items = items.into_iter().map(item).collect::<anyhow::Result<_>>();
     let request = BatchStoreRequest {
         identity: identity()?,
         owner: args.common.owner.clone(),
-        items: items.into_iter().map(item).collect(),
+        items: items.map_err(Ending::Refused)?,
     };
     let reply = client.call(request).await.map_err(failed)?;
     let header = reply.header.clone();

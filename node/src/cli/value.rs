@@ -8,7 +8,8 @@ use std::{
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use data_encoding::BASE64;
-use serde_json::Value;
+use helve_client::exact;
+use serde_json::value::RawValue;
 
 /// More than this is not read: it is over the limit of a value anyway.
 const READ_BYTES_MAX: u64 = 8 << 20;
@@ -47,9 +48,24 @@ pub(crate) fn encode(said: Vec<u8>, raw: Option<Raw>) -> anyhow::Result<Bytes> {
     if raw.is_some() {
         return Ok(said.into());
     }
-    let json: Value = serde_json::from_slice(&said)
-        .context("the value is no JSON: quote text as '\"text\"', or pass --raw")?;
-    Ok(serde_json::to_vec(&json)?.into())
+    let json = exact::check_names(&said).and_then(|()| exact::check_depth(&said));
+    json.context("the value cannot be kept: quote text as '\"text\"', or pass --raw")?;
+    Ok(compact(said).into())
+}
+
+/// The same JSON without white space between its parts: no digit of a number is touched.
+fn compact(mut json: Vec<u8>) -> Vec<u8> {
+    let (mut is_text, mut is_escaped) = (false, false);
+    json.retain(|byte| {
+        if is_text {
+            is_text = is_escaped || *byte != b'"';
+            is_escaped = !is_escaped && *byte == b'\\';
+            return true;
+        }
+        is_text = *byte == b'"';
+        !byte.is_ascii_whitespace()
+    });
+    json
 }
 
 /// What an argument stands for.
@@ -78,11 +94,11 @@ pub(crate) fn read(said: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 /// A stored value for programs: itself if it is JSON, else its base64.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Shown {
-    /// It is JSON.
-    Value(Value),
+    /// It is JSON: the text as it was stored.
+    Value(Box<RawValue>),
     /// It is not.
     ValueBase64(String),
 }
@@ -99,7 +115,7 @@ impl Shown {
     #[must_use]
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Value(value) => value.to_string(),
+            Self::Value(value) => value.get().to_owned(),
             Self::ValueBase64(text) => text.clone(),
         }
     }
@@ -118,9 +134,32 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_kept_to_the_digit_or_refused() {
+        for kept in [
+            "18446744073709551616",
+            "3.14159265358979323846264338",
+            "1.0",
+            "-0.0",
+            r#"["a  \\\" b",117.63331139400017]"#,
+            r#"{"b":1,"a":"\u0000"}"#,
+        ] {
+            let stored = encode(kept.as_bytes().to_vec(), None).unwrap();
+            assert_eq!(Shown::new(&stored).text(), kept);
+            let printed = serde_json::to_string(&Shown::new(&stored)).unwrap();
+            assert_eq!(printed, format!("{{\"value\":{kept}}}"));
+        }
+        for refused in [r#"{"a":1,"a":2}"#, r#""\ud800""#, &"[".repeat(200)] {
+            assert!(
+                encode(refused.as_bytes().to_vec(), None).is_err(),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
     fn a_stored_value_is_shown_as_json_or_base64() {
         assert_eq!(Shown::new(b"{\"a\":1}").text(), "{\"a\":1}");
-        assert_eq!(Shown::new(b"\xff\xfe"), Shown::ValueBase64("//4=".into()));
+        assert!(matches!(Shown::new(b"\xff\xfe"), Shown::ValueBase64(text) if text == "//4="));
         let shown = serde_json::to_value(Shown::new(b"[1]")).unwrap();
         assert_eq!(shown, serde_json::json!({ "value": [1] }));
     }

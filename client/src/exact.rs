@@ -1,0 +1,398 @@
+//! Whether JSON text can be kept as it is: what a parser would change without a word is refused instead.
+//!
+//! `serde_json` reads an integer beyond 64 bits as the nearest double, and keeps only the last of two members of one name. It writes
+//! deeper nesting than it reads. Values go through these checks where they are stored and where they are read, so that a value
+//! comes back as it was stored, or is refused.
+
+use std::{borrow::Cow, cell::RefCell, collections::HashSet, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+/// Levels of arrays and objects within each other in a value that is stored. `serde_json` reads 127, of which messages and rows
+/// around the value take some.
+pub const DEPTH_MAX: usize = 100;
+/// Significant digits of a number with a fraction or an exponent: what names every double.
+const DIGITS_MAX: usize = 17;
+/// Characters of a name or number that an error repeats.
+const SHOWN_CHARS_MAX: usize = 48;
+
+/// Why a JSON text cannot be kept as it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Inexact {
+    /// It is no JSON, or a part of it is none: a lone surrogate, bytes that are no UTF-8, a number beyond all doubles.
+    #[error("it is no JSON: {0}")]
+    Syntax(#[source] serde_json::Error),
+    /// Two members of one object have the same name.
+    #[error("the name {name:?} stands twice in one object: leave one out")]
+    Twice {
+        /// The name, cut after 48 characters.
+        name: String,
+    },
+    /// A number that neither 64 bits nor a double hold.
+    #[error("the number {number} has more digits than can be kept: write it as a string")]
+    Number {
+        /// The number as it is written, cut after 48 characters.
+        number: String,
+    },
+    /// More levels of arrays and objects than can be read again.
+    #[error("arrays and objects lie more than {DEPTH_MAX} deep within each other")]
+    Depth,
+}
+
+/// Checks a value that is to be stored: syntax, names, numbers and depth.
+///
+/// # Errors
+/// If a parser would change it: ask for it in another form, as the error says.
+pub fn check(json: &[u8]) -> Result<(), Inexact> {
+    check_names(json)?;
+    check_numbers(json)?;
+    check_depth(json)
+}
+
+/// Checks syntax, and that no name stands twice in one object. Numbers may have any number of digits: whoever keeps the text
+/// keeps them.
+///
+/// # Errors
+/// As [`check`], but for numbers.
+pub fn check_names(json: &[u8]) -> Result<(), Inexact> {
+    let twice = RefCell::new(None);
+    let mut parser = serde_json::Deserializer::from_slice(json);
+    let walked = Walk { twice: &twice }.deserialize(&mut parser);
+    match (walked.and_then(|()| parser.end()), twice.into_inner()) {
+        (Ok(()), _) => Ok(()),
+        (Err(_), Some(name)) => Err(Inexact::Twice { name }),
+        (Err(error), None) => Err(Inexact::Syntax(error)),
+    }
+}
+
+/// Checks the depth of a text that is JSON.
+///
+/// # Errors
+/// [`Depth`](Inexact::Depth).
+pub fn check_depth(json: &[u8]) -> Result<(), Inexact> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(&byte) = json.get(at) {
+        match byte {
+            b'"' => {
+                at = string_end(json, at);
+                continue;
+            }
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return Err(Inexact::Depth);
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Checks the numbers of a text that is JSON.
+///
+/// # Errors
+/// [`Number`](Inexact::Number) for the first that a `serde_json::Value` would change.
+pub fn check_numbers(json: &[u8]) -> Result<(), Inexact> {
+    numbers(json).try_for_each(check_number)
+}
+
+/// Whether a text that is JSON holds `-0.0`, whose sign a decimal number loses.
+#[cfg(feature = "postgres")]
+pub(crate) fn has_negative_zero(json: &[u8]) -> bool {
+    let is_zero = |number: &[u8]| {
+        let mantissa = number.split(|byte| matches!(byte, b'e' | b'E')).next();
+        mantissa.is_some_and(|digits| !digits.iter().any(|digit| matches!(digit, b'1'..=b'9')))
+    };
+    numbers(json).any(|number| number[0] == b'-' && is_zero(number))
+}
+
+/// Each number of a text that is JSON.
+fn numbers(json: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(&byte) = json.get(at) {
+            match byte {
+                b'"' => at = string_end(json, at),
+                b'-' | b'0'..=b'9' => {
+                    let begin = at;
+                    at = number_end(json, begin);
+                    return Some(&json[begin..at]);
+                }
+                _ => at += 1,
+            }
+        }
+        None
+    })
+}
+
+/// Behind the closing quote of the string that begins here.
+fn string_end(json: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    json.len()
+}
+
+fn number_end(json: &[u8], begin: usize) -> usize {
+    let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+    let behind = json[begin..].iter().position(|byte| !is_part(byte));
+    behind.map_or(json.len(), |length| begin + length)
+}
+
+fn check_number(number: &[u8]) -> Result<(), Inexact> {
+    let is_short = number.len() < DIGITS_MAX && !number.iter().any(|b| matches!(b, b'e' | b'E'));
+    let text = std::str::from_utf8(number).unwrap_or_default();
+    if is_short || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    let (written, double) = (Decimal::of(text), text.parse::<f64>().unwrap_or(f64::NAN));
+    let is_integer = !text.contains(['.', 'e', 'E']);
+    let is_kept = if is_integer {
+        Decimal::of(&format!("{double:e}")) == written
+    } else {
+        let is_lost = double == 0.0 && !written.digits.is_empty();
+        double.is_finite() && !is_lost && written.digits.len() <= DIGITS_MAX
+    };
+    if is_kept {
+        Ok(())
+    } else {
+        Err(Inexact::Number {
+            number: text.chars().take(SHOWN_CHARS_MAX).collect(),
+        })
+    }
+}
+
+/// A decimal number in one form: its digits without zeros at either end, and the power of ten of the last one.
+#[derive(Debug, PartialEq, Eq)]
+struct Decimal {
+    is_negative: bool,
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+impl Decimal {
+    fn of(text: &str) -> Self {
+        let (is_negative, text) = text
+            .strip_prefix('-')
+            .map_or((false, text), |rest| (true, rest));
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i64 = exponent.parse().unwrap_or(i64::from(i32::MAX));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = whole.bytes().chain(fraction.bytes());
+        let mut digits: Vec<u8> = digits.skip_while(|digit| *digit == b'0').collect();
+        let written = digits.len();
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+        }
+        let places = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+        let zeros = i64::try_from(written - digits.len()).unwrap_or(i64::MAX);
+        let exponent = if digits.is_empty() {
+            0
+        } else {
+            exponent.saturating_sub(places).saturating_add(zeros)
+        };
+        Self {
+            is_negative,
+            digits,
+            exponent,
+        }
+    }
+}
+
+/// Goes through a text, and keeps of it the names of one object at a time and level.
+#[derive(Clone, Copy)]
+struct Walk<'a> {
+    /// The name that stood twice.
+    twice: &'a RefCell<Option<String>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let mut names = HashSet::new();
+        while let Some(Name(name)) = members.next_key()? {
+            if names.contains(&name) {
+                *self.twice.borrow_mut() = Some(name.chars().take(SHOWN_CHARS_MAX).collect());
+                return Err(A::Error::custom("a name stands twice"));
+            }
+            names.insert(name);
+            members.next_value_seed(self)?;
+        }
+        Ok(())
+    }
+}
+
+/// A member's name, of the text itself where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::properties;
+
+    #[test]
+    fn numbers_that_a_double_or_64_bits_hold_are_kept() {
+        for number in [
+            "0",
+            "-0",
+            "-0.0",
+            "1.0",
+            "10.0",
+            "1e2",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "100000000000000000000",
+            "117.63331139400017",
+            "5e-324",
+            "1.7976931348623157e308",
+            "0.10000000000000001",
+            "0e-999",
+        ] {
+            assert!(check(number.as_bytes()).is_ok(), "{number}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_would_change_are_refused() {
+        for number in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "123456789012345678901234567890",
+            "0.100000000000000005551",
+            "1e-400",
+            "[1,{\"a\":18446744073709551616}]",
+        ] {
+            let refused = check(number.as_bytes());
+            assert!(matches!(refused, Err(Inexact::Number { .. })), "{number}");
+        }
+        assert!(check(b"1e400").is_err());
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_zero_with_a_sign_is_told_from_other_numbers() {
+        for (text, expected) in [
+            ("-0.0", true),
+            (r#"{"-0.0":["-0",-0e5]}"#, true),
+            (r#"["-0.0", 0.0, -1, -0.01, -1e0]"#, false),
+        ] {
+            assert_eq!(has_negative_zero(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_parser_would_drop_is_refused() {
+        let twice = check(br#"{"a":1,"b":{"c":1,"\u0063":2}}"#);
+        assert!(matches!(twice, Err(Inexact::Twice { name }) if name == "c"));
+        for text in [&br#""\ud800""#[..], b"\"\xff\"", b"{", b"1 2", b""] {
+            assert!(matches!(check(text), Err(Inexact::Syntax(_))), "{text:?}");
+        }
+        assert!(check(br#"["18446744073709551616", {"a": {"a": "\u0000"}}]"#).is_ok());
+    }
+
+    #[test]
+    fn as_deep_as_is_stored_can_be_read_within_a_message() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(check(nested(DEPTH_MAX).as_bytes()).is_ok());
+        assert!(serde_json::from_str::<Value>(&nested(DEPTH_MAX + 20)).is_ok());
+        let refused = check(nested(DEPTH_MAX + 1).as_bytes());
+        assert!(matches!(refused, Err(Inexact::Depth)));
+        assert!(check(br#"["]]]", "[[["]"#).is_ok());
+    }
+
+    /// Texts like those that clients send: some are JSON.
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let number = "-?(0|[1-9][0-9]{0,22})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?";
+        let part = prop_oneof![
+            number,
+            "\"(\\\\u[0-9a-f]{4}|[a-c]){0,3}\"",
+            "[\\[\\]{},: a-z]{1,3}",
+        ];
+        let parts = prop::collection::vec(part, 0..6).prop_map(|parts| parts.concat().into_bytes());
+        prop_oneof![parts, prop::collection::vec(any::<u8>(), 0..24)]
+    }
+
+    #[test]
+    fn text_that_a_client_makes_up_is_refused_or_keeps_its_numbers() {
+        properties::check(&text(), |text| {
+            let read = serde_json::from_slice::<Value>(&text);
+            if check(&text).is_ok() {
+                let again = read.expect("it is JSON").to_string();
+                prop_assert!(check(again.as_bytes()).is_ok());
+                let back: Value = serde_json::from_str(&again).expect("it was written");
+                prop_assert_eq!(back.to_string(), again);
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn every_double_that_a_client_makes_up_comes_back() {
+        properties::check(&any::<u64>(), |bits| {
+            let double = f64::from_bits(bits);
+            if !double.is_finite() {
+                return Ok(());
+            }
+            let text = serde_json::to_string(&double).expect("it is finite");
+            prop_assert!(check(text.as_bytes()).is_ok(), "{}", text);
+            let back: Value = serde_json::from_str(&text).expect("it was written");
+            let back = back.as_f64().expect("it is a number");
+            prop_assert_eq!(back.to_bits(), double.to_bits(), "{}", text);
+            Ok(())
+        });
+    }
+}
