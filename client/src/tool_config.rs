@@ -38,13 +38,16 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// | `helve` | `endpoints`: a list of `HOST:PORT`; `owner`; `idle_ttl`; `token_file`; `tls`, as below | `tls` for that |
 /// | `memory` | `idle_ttl`; `gc_interval` | |
 /// | `file` | `path`: a directory | `file` |
-/// | `redis` | `url` or `url_file` | `redis` |
-/// | `postgres` | `url` or `url_file`; `table`: `agent_states` | `postgres` |
+/// | `redis` | `url` or `url_file`; `ca_file` | `redis` |
+/// | `postgres` | `url` or `url_file`; `ca_file`; `table`: `agent_states` | `postgres` |
 /// | `s3` | `bucket`; `region`; `endpoint`; `access_key_id` with `secret_access_key_file`; `allow_http`: false | `s3` |
 ///
 /// All take `prefix`, which is put before every key and never shown, `ttl` (but `s3`), what plain stores live for, and `deadline_ms`,
 /// what a call may take: 5,000. Times are in whole seconds but where the name says otherwise. `url_file` names a file that holds the
 /// URL, so that its password need not stand in the document. What is not listed is refused, not passed over.
+///
+/// With `rediss://`, or `sslmode=verify-full` in the URL of PostgreSQL, a server is reached over TLS, and its certificate is checked
+/// against `ca_file`, or this machine's authorities.
 ///
 /// A cluster beyond loopback is reached over TLS and with a token: `ca_file` says whose certificates its nodes have, `server_name` what
 /// name stands in them if the endpoints do not, and `certificate_file` with `key_file` who the client is where nodes ask for that.
@@ -118,6 +121,8 @@ struct File {
 struct Redis {
     url: Option<Secret>,
     url_file: Option<PathBuf>,
+    /// Certificate authorities in PEM, in place of this machine's.
+    ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -129,6 +134,8 @@ struct Redis {
 struct Postgres {
     url: Option<Secret>,
     url_file: Option<PathBuf>,
+    /// Certificate authorities in PEM, in place of this machine's.
+    ca_file: Option<PathBuf>,
     #[serde(default = "agent_states")]
     table: String,
 }

@@ -15,6 +15,8 @@ mod redis;
 mod row;
 #[cfg(feature = "s3")]
 mod s3;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod trust;
 
 use std::time::Duration;
 

@@ -130,12 +130,19 @@ use missing as file;
 #[cfg(feature = "redis")]
 mod redis {
     use super::{Arc, Error, Shared, StateTool, url};
-    use crate::{RedisTool, tool_config::Redis};
+    use crate::{
+        RedisTool,
+        tool_config::{Redis, read},
+    };
 
     pub(super) fn create(config: &Redis, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
         let options = shared.tool_options()?;
         let url = url(config.url.as_ref(), config.url_file.as_deref())?;
-        Ok(Arc::new(RedisTool::new(&url, options)?))
+        let tool = match &config.ca_file {
+            Some(file) => RedisTool::with_ca(&url, read(file)?.as_bytes(), options)?,
+            None => RedisTool::new(&url, options)?,
+        };
+        Ok(Arc::new(tool))
     }
 }
 #[cfg(not(feature = "redis"))]
@@ -144,12 +151,20 @@ use missing as redis;
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::{Arc, Error, Shared, StateTool, url};
-    use crate::{PostgresTool, tool_config::Postgres};
+    use crate::{
+        PostgresTool,
+        tool_config::{Postgres, read},
+    };
 
     pub(super) fn create(config: &Postgres, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
         let options = shared.tool_options()?;
         let url = url(config.url.as_ref(), config.url_file.as_deref())?;
-        Ok(Arc::new(PostgresTool::new(&url, &config.table, options)?))
+        let table = &config.table;
+        let tool = match &config.ca_file {
+            Some(file) => PostgresTool::with_ca(&url, table, read(file)?.as_bytes(), options)?,
+            None => PostgresTool::new(&url, table, options)?,
+        };
+        Ok(Arc::new(tool))
     }
 }
 #[cfg(not(feature = "postgres"))]

@@ -24,10 +24,11 @@ use super::{
     keeper::{Access, Keeper},
 };
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
+    exact,
     limits::LIST_KEYS_MAX,
     promises::Promises,
-    record::{Listing, Record, decode},
+    record::{Listing, Record, decode_value},
     state_tool::StoreOutcome,
 };
 
@@ -41,12 +42,17 @@ use crate::{
 /// - Durability beyond the server's disk, and linearizability after a failover, unless its standbys are synchronous.
 /// - Exactly once: a write whose answer is lost is [`Ambiguous`](crate::ErrorKind::Ambiguous), and is not sent again.
 /// - Ordered revisions: they come from a sequence, and two writes at once may become visible in the other order. Each is used once.
-/// - Idle times; and TLS, which this crate's build leaves out: a URL with `sslmode=require` is refused. Use a network that you
-///   vouch for.
+/// - Idle times.
+///
+/// # TLS
+/// With `sslmode=require`, `verify-ca` or `verify-full` in the URL everything goes over TLS, and in each of them the server's
+/// certificate must name the host, and come from a certificate authority of this machine, or of [`with_ca`](Self::with_ca). In
+/// any other mode nothing does: use a network that you vouch for.
 pub struct PostgresTool {
     pool: Pool,
     statements: Statements,
-    is_made: OnceCell<()>,
+    /// Set once the table is there: whether its values are `jsonb`.
+    is_jsonb: OnceCell<bool>,
     gate: Gate,
 }
 
@@ -68,16 +74,53 @@ impl PostgresTool {
     /// first call.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL is none, if it asks for TLS, if the table is not named `NAME` or
-    /// `SCHEMA.NAME` of `[a-z0-9_]`, or for a lifetime of zero.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL is none, if the table is not named `NAME` or `SCHEMA.NAME` of `[a-z0-9_]`,
+    /// or for a lifetime of zero; [`Unavailable`](crate::ErrorKind::Unavailable) if this machine has no certificate authorities for
+    /// TLS.
     pub fn new(url: &str, table: &str, options: ToolOptions) -> Result<Self, Error> {
+        Self::open(url, table, None, options)
+    }
+
+    /// As [`new`](Self::new), over TLS to a server whose certificate comes from one of these authorities, in PEM, and no other.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Invalid`](crate::ErrorKind::Invalid) if the URL has no `sslmode` that asks for TLS, or there is no
+    /// certificate.
+    pub fn with_ca(
+        url: &str,
+        table: &str,
+        ca_pem: &[u8],
+        options: ToolOptions,
+    ) -> Result<Self, Error> {
+        Self::open(url, table, Some(ca_pem), options)
+    }
+
+    fn open(
+        url: &str,
+        table: &str,
+        ca_pem: Option<&[u8]>,
+        options: ToolOptions,
+    ) -> Result<Self, Error> {
         let gate = Gate::new(options)?;
         Ok(Self {
             statements: Statements::of_table(table)?,
-            pool: connect::pool(url, gate.options().deadline)?,
-            is_made: OnceCell::new(),
+            pool: connect::pool(url, ca_pem, gate.options().deadline)?,
+            is_jsonb: OnceCell::new(),
             gate,
         })
+    }
+}
+
+impl PostgresTool {
+    /// The value's text. A column of `jsonb`, as Caxton makes it, keeps numbers as decimals, which have one zero alone.
+    fn json(&self, value: &Value) -> Result<String, Error> {
+        let json = value.to_string();
+        if self.is_jsonb.get() == Some(&true) && exact::has_negative_zero(json.as_bytes()) {
+            let message = "the value holds -0.0, and the table keeps values as jsonb, which has no such number: write it as a \
+                           string, or make the column json";
+            return Err(Error::new(ErrorKind::Codec, message));
+        }
+        Ok(json)
     }
 }
 
@@ -131,9 +174,10 @@ impl Keeper for PostgresTool {
     async fn reach(&self, _access: Access) -> Result<Object, Error> {
         let make = || async {
             let mut connection = connect::take(&self.pool).await?;
-            connect::make(&mut connection, &self.statements.make).await
+            let Statements { make, column, .. } = &self.statements;
+            connect::make(&mut connection, make, column).await
         };
-        self.is_made.get_or_try_init(make).await?;
+        self.is_jsonb.get_or_try_init(make).await?;
         connect::take(&self.pool).await
     }
 
@@ -144,7 +188,7 @@ impl Keeper for PostgresTool {
         lifespan: Lifespan,
         if_revision: Option<u64>,
     ) -> Result<StoreOutcome, Error> {
-        let json = value.to_string();
+        let json = self.json(value)?;
         let (keeps, after_ms) = lifetime(lifespan);
         let must_be_absent = if_revision == Some(0);
         // What is beyond the sequence is no row's revision.
@@ -180,8 +224,9 @@ impl Keeper for PostgresTool {
         items: &[(String, Value)],
         lifespan: Lifespan,
     ) -> Result<(), Error> {
-        let items = items.iter().map(|(key, value)| (key, value.to_string()));
-        let (keys, values): (Vec<_>, Vec<_>) = items.unzip();
+        let values = items.iter().map(|(_, value)| self.json(value));
+        let values = values.collect::<Result<Vec<_>, Error>>()?;
+        let keys: Vec<_> = items.iter().map(|(key, _)| key).collect();
         let (keeps, after_ms) = lifetime(lifespan);
         let transaction = connection.transaction().await.map_err(read_error)?;
         // In the order of the keys, so that two batches never wait for each other.
@@ -276,7 +321,7 @@ fn record(row: &Row) -> Result<Record<Value>, Error> {
     let json: &str = row.try_get("value").map_err(read_error)?;
     Ok(Record {
         info: info(row)?,
-        value: decode(json.as_bytes())?,
+        value: decode_value(json.as_bytes())?,
     })
 }
 

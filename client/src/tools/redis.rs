@@ -7,7 +7,7 @@ use std::fmt;
 use async_trait::async_trait;
 use helve_proto::{Reason, v1::RecordInfo};
 use redis::{
-    Client, FromRedisValue, RedisError, Script, ScriptInvocation,
+    Client, ConnectionAddr, FromRedisValue, RedisError, Script, ScriptInvocation, TlsCertificates,
     aio::{ConnectionManager, ConnectionManagerConfig},
 };
 use serde_json::Value;
@@ -18,13 +18,13 @@ use super::{
     bounds::over_long,
     gate::Gate,
     keeper::{Access, Keeper},
-    unavailable,
+    trust, unavailable,
 };
 use crate::{
     error::{Error, ErrorKind},
     limits::{LIST_BYTES_MAX, LIST_KEYS_MAX},
     promises::Promises,
-    record::{Listing, Record, decode},
+    record::{Listing, Record, decode_value},
     state_tool::StoreOutcome,
 };
 
@@ -42,8 +42,12 @@ use crate::{
 /// - Linearizability: after a failover an older copy answers.
 /// - Exactly once: a write whose answer is lost is [`Ambiguous`](ErrorKind::Ambiguous), and is not sent again.
 /// - Idle times.
-/// - A cluster of Redis, whose keys lie apart; TLS, which this crate's build leaves out: a `rediss` URL is refused. Use a network
-///   that you vouch for.
+/// - A cluster of Redis, whose keys lie apart.
+///
+/// # TLS
+/// A `rediss` URL is reached over TLS alone. The server's certificate must name the host, and come from a certificate authority of
+/// this machine, or of [`with_ca`](Self::with_ca). Over a `redis` URL everything can be read on the way: use a network that you
+/// vouch for.
 pub struct RedisTool {
     client: Client,
     connection: OnceCell<ConnectionManager>,
@@ -67,16 +71,38 @@ impl RedisTool {
         idle_ttl: false,
     };
 
-    /// Keys of the server and database that the URL names, as in `redis://localhost:6379/0`. Connects with the first call.
+    /// Keys of the server and database that the URL names, as in `redis://localhost:6379/0`, or `rediss://` for TLS. Connects with
+    /// the first call.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if the URL is none, or for a lifetime of zero.
+    /// [`Invalid`](ErrorKind::Invalid) if the URL is none or asks not to verify certificates, or for a lifetime of zero.
     pub fn new(url: &str, options: ToolOptions) -> Result<Self, Error> {
+        Self::open(url, None, options)
+    }
+
+    /// As [`new`](Self::new), over TLS to a server whose certificate comes from one of these authorities, in PEM, and no other.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Invalid`](ErrorKind::Invalid) if the URL is none of TLS, or there is no certificate.
+    pub fn with_ca(url: &str, ca_pem: &[u8], options: ToolOptions) -> Result<Self, Error> {
+        Self::open(url, Some(ca_pem), options)
+    }
+
+    fn open(url: &str, ca_pem: Option<&[u8]>, options: ToolOptions) -> Result<Self, Error> {
         let gate = Gate::new(options)?;
-        let client = Client::open(url).map_err(|error| {
-            let message = "no Redis URL that this build can use: give redis://HOST:PORT/DATABASE";
-            Error::refused(Reason::BadRequest, message, 0, 0).with_source(error)
-        })?;
+        let client = Client::open(url).map_err(|error| refused(WRONG_URL, error))?;
+        let client = match (client.get_connection_info().addr(), ca_pem) {
+            (ConnectionAddr::TcpTls { insecure: true, .. }, _) => {
+                let message = "a Redis URL with #insecure: certificates are always verified";
+                return Err(Error::refused(Reason::BadRequest, message, 0, 0));
+            }
+            (ConnectionAddr::TcpTls { .. }, ca_pem) => {
+                trust::provider();
+                with_roots(client, ca_pem)?
+            }
+            (_, Some(_)) => return Err(trust::unused_ca("give rediss://HOST:PORT/DATABASE")),
+            (_, None) => client,
+        };
         Ok(Self {
             client,
             connection: OnceCell::new(),
@@ -113,6 +139,36 @@ impl RedisTool {
         }
     }
 }
+
+const WRONG_URL: &str =
+    "no Redis URL that this build can use: give redis://HOST:PORT/DATABASE, or rediss:// for TLS";
+
+fn refused(message: &str, error: RedisError) -> Error {
+    Error::refused(Reason::BadRequest, message, 0, 0).with_source(error)
+}
+
+fn with_roots(client: Client, ca_pem: Option<&[u8]>) -> Result<Client, Error> {
+    let Some(ca_pem) = ca_pem else {
+        return Ok(client);
+    };
+    if !ca_pem.windows(BEGIN.len()).any(|part| part == BEGIN) {
+        let message = "the file of certificate authorities holds no certificate in PEM";
+        return Err(Error::refused(Reason::BadRequest, message, 0, 0));
+    }
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(ca_pem.to_vec()),
+    };
+    Client::build_with_tls(client.get_connection_info().clone(), certificates).map_err(|error| {
+        refused(
+            "the file of certificate authorities holds what is no certificate in PEM",
+            error,
+        )
+    })
+}
+
+/// Where a certificate begins.
+const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 async fn read<O: FromRedisValue>(
     mut connection: ConnectionManager,
@@ -276,7 +332,7 @@ fn record(key: &str, row: &Row) -> Result<Record<Value>, Error> {
     let json = row.0.as_deref().unwrap_or_default();
     Ok(Record {
         info: info(key, row),
-        value: decode(json.as_bytes())?,
+        value: decode_value(json.as_bytes())?,
     })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A server that is not installed leaves its tests out, and says so; with `HELVE_REQUIRE_BACKENDS=1` it fails them.
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod authority;
 mod file;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::{
     Configured, assert_conforms,
+    authority::Authority,
     server::{LOOK, Server, find, free_port},
 };
 
@@ -24,6 +25,11 @@ struct Postgres {
 
 impl Postgres {
     async fn start() -> Option<Self> {
+        Self::start_with(None).await
+    }
+
+    /// With a certificate of this authority for `localhost`, and for clients with TLS alone.
+    async fn start_with(authority: Option<&Authority>) -> Option<Self> {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
         let directories: Vec<PathBuf> = versions
             .flatten()
@@ -67,13 +73,26 @@ impl Postgres {
             .arg(directory.path())
             .args(["-c", "max_connections=300"]);
         command.args(["-c", "dynamic_shared_memory_type=mmap"]);
+        if let Some(authority) = authority {
+            let (certificate, key) = authority.issue("localhost", directory.path());
+            give(&certificate);
+            give(&key);
+            let rules =
+                "hostssl all all 127.0.0.1/32 trust\nhostnossl all all 127.0.0.1/32 reject\n";
+            fs::write(data.join("pg_hba.conf"), rules).expect("there is room");
+            command.args(["-c", "ssl=on"]);
+            command.args(["-c", &format!("ssl_cert_file={}", certificate.display())]);
+            command.args(["-c", &format!("ssl_key_file={}", key.display())]);
+        }
         command.stderr(fs::File::create(directory.path().join("log")).expect("there is room"));
         let server = Server::start(&mut command, port).await;
         let started = Self {
             server,
             _directory: directory,
         };
-        started.wait_until_it_takes_queries().await;
+        if authority.is_none() {
+            started.wait_until_it_takes_queries().await;
+        }
         Some(started)
     }
 
@@ -144,9 +163,25 @@ async fn postgres_passes() {
         postgres.url()
     );
     assert_conforms(Configured::new("postgres", config)).await;
+    refuses_a_value_that_would_change(&postgres).await;
     takes_a_table_of_caxtons_columns_over(&postgres).await;
     removes_rows_that_have_expired(&postgres).await;
     is_unavailable_once_the_server_is_gone(postgres).await;
+}
+
+async fn refuses_a_value_that_would_change(postgres: &Postgres) {
+    let tool = PostgresTool::new(&postgres.url(), "exact", ToolOptions::new());
+    let tool = tool.expect("it is one");
+    tool.store("k", &json!(1))
+        .await
+        .expect("it makes the table");
+    let client = postgres.connect().await.expect("it takes queries");
+    for json in ["18446744073709551616", r#"{"a":1,"a":2}"#] {
+        let foreign = format!("UPDATE exact SET value = '{json}'");
+        client.batch_execute(&foreign).await.expect("it is SQL");
+        let refused = tool.retrieve("k").await.expect_err("it would change");
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{refused}");
+    }
 }
 
 async fn takes_a_table_of_caxtons_columns_over(postgres: &Postgres) {
@@ -180,6 +215,24 @@ async fn takes_a_table_of_caxtons_columns_over(postgres: &Postgres) {
         matches!(replaced, Ok(StoreOutcome::Replaced(_))),
         "{replaced:?}"
     );
+    for kept in [
+        json!(1.5),
+        json!(1e300),
+        json!(5e-324),
+        json!(117.633_313_911_400_17),
+    ] {
+        tool.store("kept", &kept).await.expect("it is kept");
+        assert_eq!(tool.retrieve("kept").await.expect("it answers"), Some(kept));
+    }
+    let batch = [("kept".to_owned(), json!([-0.0]))];
+    for refused in [
+        tool.store("kept", &json!("\0")).await,
+        tool.store("kept", &json!(-0.0)).await,
+        tool.batch_store(&batch).await,
+    ] {
+        let refused = refused.expect_err("jsonb has no such value");
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{refused}");
+    }
 }
 
 async fn removes_rows_that_have_expired(postgres: &Postgres) {
@@ -241,9 +294,71 @@ fn a_table_that_is_no_name_and_a_url_that_is_none_are_refused() {
     for url in [
         "localhost",
         "redis://localhost",
-        "postgresql://localhost/a?sslmode=require",
+        "postgresql://localhost/a?sslmode=verify",
     ] {
         let refused = PostgresTool::new(url, "agent_states", ToolOptions::new()).expect_err(url);
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{url}");
     }
+    let authority = Authority::new();
+    let tls = "postgresql://localhost/a?sslmode=verify-full";
+    for (url, ca) in [
+        ("postgresql://localhost/a", authority.pem().as_bytes()),
+        (
+            "postgresql://localhost/a?sslmode=prefer",
+            authority.pem().as_bytes(),
+        ),
+        (tls, b""),
+        (tls, b"no certificate"),
+    ] {
+        let refused = PostgresTool::with_ca(url, "agent_states", ca, ToolOptions::new());
+        assert_eq!(refused.expect_err(url).kind(), ErrorKind::Invalid, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn postgres_over_tls_is_reached_if_its_certificate_is_trusted() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let Some(postgres) = Postgres::start_with(Some(&authority)).await else {
+        return;
+    };
+    let port = postgres.server.port;
+    let url = |host: &str, mode: &str| {
+        format!("postgresql://helve@{host}:{port}/postgres?sslmode={mode}")
+    };
+    let options = ToolOptions::new().deadline(Duration::from_secs(30));
+    let tool = |url: &str, ca: &Authority| {
+        let ca = ca.pem();
+        PostgresTool::with_ca(url, "states", ca.as_bytes(), options).expect("it is one")
+    };
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let trusted = tool(&url("localhost", mode), &authority);
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        // It listens before it has recovered.
+        while let Err(error) = trusted.store("k", &json!(mode)).await {
+            assert!(std::time::Instant::now() < until, "{mode}: {error}");
+        }
+        assert_eq!(
+            trusted.retrieve("k").await.expect("it answers"),
+            Some(json!(mode))
+        );
+        let machines_own = PostgresTool::new(&url("localhost", mode), "states", options);
+        for (why, untrusted) in [
+            ("another authority", tool(&url("localhost", mode), &other)),
+            ("another name", tool(&url("127.0.0.1", mode), &authority)),
+            (
+                "this machine's authorities",
+                machines_own.expect("it is one"),
+            ),
+        ] {
+            let refused = untrusted.retrieve("k").await.expect_err(why);
+            assert_eq!(
+                refused.kind(),
+                ErrorKind::Unavailable,
+                "{mode}, {why}: {refused:?}"
+            );
+        }
+    }
+    let plain = PostgresTool::new(&postgres.url(), "states", options).expect("it is one");
+    let refused = plain.retrieve("k").await.expect_err("it wants TLS");
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused:?}");
 }

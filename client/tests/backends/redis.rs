@@ -2,11 +2,14 @@
 
 use std::{process::Command, time::Duration};
 
-use helve_client::{ErrorKind, RedisTool, StateTool as _, ToolOptions, Ttl};
+use helve_client::{
+    ErrorKind, RedisTool, StateTool as _, ToolOptions, Ttl, conformance::ToolHost as _,
+};
 use serde_json::json;
 
 use super::{
     Configured, assert_conforms, assert_values_of_a_list_are_bounded,
+    authority::Authority,
     server::{Server, find, free_port},
 };
 
@@ -223,9 +226,90 @@ async fn connection(server: &Server) -> ::redis::aio::MultiplexedConnection {
 }
 
 #[test]
-fn what_is_no_url_or_asks_for_tls_is_refused() {
-    for url in ["localhost", "http://localhost", "rediss://localhost"] {
+fn what_is_no_url_or_does_without_verification_is_refused() {
+    for url in [
+        "localhost",
+        "http://localhost",
+        "rediss://localhost/#insecure",
+    ] {
         let refused = RedisTool::new(url, ToolOptions::new()).expect_err(url);
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{url}");
     }
+    let authority = Authority::new();
+    for (url, ca) in [
+        ("redis://localhost", authority.pem().as_bytes()),
+        ("rediss://localhost", b""),
+        ("rediss://localhost", b"no certificate"),
+    ] {
+        let refused = RedisTool::with_ca(url, ca, ToolOptions::new()).expect_err(url);
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn redis_over_tls_is_reached_if_its_certificate_is_trusted() {
+    let Some(program) = find("redis-server", "redis-server", &[]) else {
+        return;
+    };
+    let (authority, other) = (Authority::new(), Authority::new());
+    let directory = tempfile::TempDir::new().expect("there is room");
+    let (certificate, key) = authority.issue("localhost", directory.path());
+    let port = free_port();
+    let mut command = Command::new(program);
+    command.args([
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--tls-port",
+        &port.to_string(),
+    ]);
+    command.args(["--tls-auth-clients", "no", "--save", "", "--dir", "/tmp"]);
+    command.arg("--tls-cert-file").arg(&certificate);
+    command.arg("--tls-key-file").arg(&key);
+    let _server = Server::start(&mut command, port).await;
+    let (named, unnamed) = (
+        format!("rediss://localhost:{port}"),
+        format!("rediss://127.0.0.1:{port}"),
+    );
+    let options = ToolOptions::new().deadline(Duration::from_secs(30));
+    let tool = |url: &str, ca: &Authority| {
+        RedisTool::with_ca(url, ca.pem().as_bytes(), options).expect("the URL is one")
+    };
+    let trusted = tool(&named, &authority);
+    trusted.store("k", &json!(1)).await.expect("it is trusted");
+    assert_eq!(
+        trusted.retrieve("k").await.expect("it answers"),
+        Some(json!(1))
+    );
+    let machines_own = RedisTool::new(&named, options).expect("the URL is one");
+    let plain = format!("redis://localhost:{port}");
+    let plain = RedisTool::new(&plain, options).expect("the URL is one");
+    for (why, untrusted) in [
+        ("another authority", tool(&named, &other)),
+        ("another name", tool(&unnamed, &authority)),
+        ("this machine's authorities", machines_own),
+        ("no TLS", plain),
+    ] {
+        let refused = untrusted.store("k", &json!(2)).await.expect_err(why);
+        let is_refused = matches!(
+            refused.kind(),
+            ErrorKind::Unavailable | ErrorKind::Ambiguous
+        );
+        assert!(is_refused, "{why}: {refused:?}");
+    }
+    let document = format!(
+        "    url: \"{named}\"\n    ca_file: \"{}\"\n",
+        authority.file(directory.path()).display()
+    );
+    let configured = Configured::new("redis", document);
+    let configured = configured.tool(0, "", None).expect("it is configured");
+    configured
+        .store("c", &json!(3))
+        .await
+        .expect("it is trusted");
+    assert_eq!(
+        trusted.retrieve("k").await.expect("it answers"),
+        Some(json!(1))
+    );
 }

@@ -19,6 +19,8 @@ const IS_LIVE: &str = "(expires_at IS NULL OR expires_at > now())";
 pub(super) struct Statements {
     /// In a transaction.
     pub(super) make: String,
+    /// The type of the values.
+    pub(super) column: String,
     /// Key, value, whether the deadline stays, milliseconds to the new one; and whether the key must be absent.
     pub(super) store: String,
     /// The same four, and the revision that the key must have.
@@ -69,6 +71,10 @@ impl Statements {
         };
         Ok(Self {
             make: make(&table, &sequence, last),
+            column: format!(
+                "SELECT format_type(atttypid, NULL) AS kind FROM pg_attribute
+                 WHERE attrelid = '{table}'::regclass AND attname = 'value'"
+            ),
             store: store(&table, &sequence),
             store_at: store_at(&table, &sequence),
             lock: format!(
