@@ -23,7 +23,6 @@ REFUSED = (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invali
 # The ring whose keys confirmations are sealed under.
 RING = "confirmations"
 YES = {"confirm": accept(confirm=True)}
-MISSING_CAPABILITY = -32021
 
 
 async def says_yes(_: Any, __: types.ElicitRequestParams) -> types.ElicitResult:
@@ -84,7 +83,8 @@ async def confirmed(service: Service) -> None:
     equal(await value(service.url, key), 2, "what a declined store left")
     for tool, arguments in (("store", {"key": key, "value": 4}), ("delete", {"key": key})):
         answer = await call_tool(service.url, tool, arguments, subject="alice", capabilities={})
-        equal(answer.error[0], MISSING_CAPABILITY, f"{tool} for a client that cannot ask")
+        reason = answer.result.get("_meta", {}).get("helve.v1/reason")
+        equal(reason, "CANNOT_CONFIRM", f"{tool} for a client that cannot ask")
     equal(await value(service.url, key), 2, "what clients that cannot ask left")
 
 

@@ -20,7 +20,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    middleware::{Next, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
 };
 use futures::StreamExt as _;
@@ -41,6 +41,7 @@ use crate::{
     callers::Callers,
     serve::{self, Access, MCP_PATH, Shutdown, config, finish},
     storage::{SessionOptions, Sessions},
+    wire::http::shape,
 };
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -142,8 +143,12 @@ where
     let Some(sessions) = sessions else {
         return serve::router(server, access, shutdown);
     };
-    let copies = Arc::new(LocalSessionManager::default());
+    let mut copies = LocalSessionManager::default();
     let mut config = config(access, shutdown);
+    // Nothing can be resumed, so no stream begins with an id to resume it by.
+    copies.session_config.sse_retry = None;
+    config.sse_retry = None;
+    let copies = Arc::new(copies);
     config.session_store = Some(Arc::new(sessions.clone()));
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&copies), config);
@@ -154,6 +159,7 @@ where
     });
     let router = Router::new()
         .nest_service(MCP_PATH, service)
+        .route_layer(from_fn(shape))
         .route_layer(from_fn_with_state(door, enter));
     finish(router, access, shutdown)
 }

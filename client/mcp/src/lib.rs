@@ -19,14 +19,17 @@ mod callers;
 pub mod cart;
 pub mod flow;
 pub mod legacy;
+pub mod methods;
 #[cfg(test)]
 #[path = "../../src/properties.rs"]
 mod properties;
 pub mod reason;
+mod schema;
 pub mod serve;
 pub mod state;
 pub mod stdio;
 pub mod storage;
 pub mod tasks;
+mod wire;
 
 pub use callers::Callers;

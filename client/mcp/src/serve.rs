@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use axum::{Router, routing::get};
+use axum::{Router, middleware::from_fn, routing::get};
 pub use helve_http::{Bounds, Drain, EndOnDrop, Progress, Shutdown};
 use helve_http::{Plain, Port, Style};
 use http::{Method, StatusCode, request::Parts};
@@ -15,12 +15,17 @@ use rmcp::{
 };
 use tokio::net::TcpListener;
 
-use crate::{bearer::Guard, browser};
+use crate::{
+    bearer::Guard,
+    browser,
+    wire::{MESSAGE_BYTES_MAX, http::shape},
+};
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
-/// Bytes of a request's body: the 4 MiB that a transaction may hold, and what frames them. More is answered with 413, unread.
-pub const BODY_BYTES_MAX: usize = 6 << 20;
+/// Bytes of a request's body: the 4 MiB that a transaction may hold, however they are escaped, and what frames them. More is
+/// answered with 413, unread.
+pub const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// The header in which a client names the method (SEP-2243).
 const METHOD: &str = "mcp-method";
@@ -73,7 +78,9 @@ where
         config,
     );
     finish(
-        Router::new().nest_service(MCP_PATH, service),
+        Router::new()
+            .nest_service(MCP_PATH, service)
+            .route_layer(from_fn(shape)),
         access,
         shutdown,
     )

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use helve_client::Owner;
 use helve_mcp::{
     Callers,
-    cart::{Authenticated, CartServer, Settings},
+    cart::{Authenticated, CartServer, READING_TOOLS, Settings},
     legacy,
     serve::{Access, serve_within},
 };
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         )));
     }
     args.legacy.check().map_err(Ending::Refused)?;
-    let guard = args.token.guard().map_err(Ending::Refused)?;
+    let guard = args.token.guard(READING_TOOLS).map_err(Ending::Refused)?;
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let client = cluster::client(&args.cluster)?;
     let mut settings = Settings {

@@ -15,7 +15,7 @@ use helve_mcp::{
     Callers, legacy,
     serve::{self, Access, Shutdown},
     state::{
-        Settings, StateServer,
+        READING_TOOLS, Settings, StateServer,
         gate::{Asked, Destructive, Gate, Transport},
         server,
     },
@@ -43,7 +43,7 @@ const GC_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) async fn run(args: &Args) -> Outcome {
     logging::start(&args.log).map_err(Ending::Refused)?;
     let addresses = listen_addresses(args).await.map_err(Ending::Refused)?;
-    let guard = args.token.guard().map_err(Ending::Refused)?;
+    let guard = args.token.guard(READING_TOOLS).map_err(Ending::Refused)?;
     if args.stdio && guard.is_some() {
         let message = "--token-key-file with --stdio: no request bears a token there; name the one client's keys with --owner";
         return Err(Ending::Refused(anyhow!(message)));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use helve_mcp::bearer::{Guard, Resource, Verifier};
+use helve_mcp::bearer::{Guard, Resource, Scopes, Verifier};
 
 /// Which tokens are let in. Without a key file there is no authentication.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,24 +55,52 @@ pub(crate) struct TokenArgs {
         value_name = "URL"
     )]
     authorization_server: Vec<String>,
+
+    /// The scope that a token must have to call at all; without it any token that holds may read
+    #[arg(
+        long,
+        requires = "token_key_file",
+        env = "HELVE_READ_SCOPE",
+        value_name = "SCOPE"
+    )]
+    read_scope: Option<String>,
+
+    /// The scope that a token must have to change anything; without it --read-scope is enough
+    #[arg(
+        long,
+        requires = "token_key_file",
+        env = "HELVE_WRITE_SCOPE",
+        value_name = "SCOPE"
+    )]
+    write_scope: Option<String>,
 }
 
 impl TokenArgs {
     /// The guard to put before a server; none, if nobody must say who they are.
     ///
     /// # Errors
-    /// If the file holds no key that can be used: do not start.
-    pub(crate) fn guard(&self) -> anyhow::Result<Option<Guard>> {
+    /// If the file holds no key that can be used, or a scope is none: do not start.
+    pub(crate) fn guard(
+        &self,
+        reading_tools: &'static [&'static str],
+    ) -> anyhow::Result<Option<Guard>> {
         let (Some(file), Some(audience)) = (&self.token_key_file, &self.token_audience) else {
             return Ok(None);
         };
         let verifier =
             Verifier::new(file, audience, self.token_issuer.clone()).context("--token-key-file")?;
         let guard = Guard::new(verifier, self.authorization_server.clone());
-        Ok(Some(match self.resource(audience)? {
+        let guard = match self.resource(audience)? {
             Some(resource) => guard.resource(resource),
             None => guard,
-        }))
+        };
+        let (read, write) = (self.read_scope.clone(), self.write_scope.clone());
+        if read.is_none() && write.is_none() {
+            return Ok(Some(guard));
+        }
+        let scopes =
+            Scopes::new(read, write, reading_tools).context("--read-scope and --write-scope")?;
+        Ok(Some(guard.scopes(scopes)))
     }
 
     /// Where clients find this server, and what its metadata says; none if no authorization server is told.

@@ -6,13 +6,13 @@
 
 mod key_file;
 mod resource;
+mod scopes;
 mod verifier;
 
 use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    body::Body,
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -23,14 +23,18 @@ use serde_json::json;
 pub use self::{
     key_file::KeyFileError,
     resource::{Resource, ResourceError},
+    scopes::{NoScope, Scopes},
     verifier::{Principal, Rejected, Verifier},
 };
+use crate::wire::http::read_message;
+
 /// What guards a server's MCP endpoint.
 #[derive(Debug)]
 pub struct Guard {
     verifier: Verifier,
     resource: Option<Resource>,
     authorization_servers: Vec<String>,
+    scopes: Option<Scopes>,
 }
 
 impl Guard {
@@ -42,6 +46,17 @@ impl Guard {
             resource: Resource::parse(verifier.audience()).ok(),
             verifier,
             authorization_servers,
+            scopes: None,
+        }
+    }
+
+    /// Lets a request pass only if its token has the scopes for it; others are answered with 403 and `insufficient_scope`, and told
+    /// which. Bodies that are no message are then refused before the server sees them.
+    #[must_use]
+    pub fn scopes(self, scopes: Scopes) -> Self {
+        Self {
+            scopes: Some(scopes),
+            ..self
         }
     }
 
@@ -80,6 +95,23 @@ impl Guard {
 
     /// The challenge of RFC 6750, section 3: it names no error for who sent no token.
     fn refuse(&self, error: Option<&str>) -> Response {
+        let why = "a valid bearer token is needed\n".to_owned();
+        self.challenge((StatusCode::UNAUTHORIZED, why), error, None)
+    }
+
+    /// The challenge of a token that holds and is not good for this: it names the scopes that are.
+    fn demand(&self, scope: &str) -> Response {
+        let why = format!("a token with the scope {scope:?} is needed\n");
+        let answer = (StatusCode::FORBIDDEN, why);
+        self.challenge(answer, Some("insufficient_scope"), Some(scope))
+    }
+
+    fn challenge(
+        &self,
+        answer: (StatusCode, String),
+        error: Option<&str>,
+        scope: Option<&str>,
+    ) -> Response {
         let mut challenge = "Bearer".to_owned();
         let mut separator = ' ';
         let mut add = |name: &str, value: &str| {
@@ -89,17 +121,19 @@ impl Guard {
         if let Some(error) = error {
             add("error", error);
         }
+        if let Some(scope) = scope {
+            add("scope", scope);
+        }
         if let Some(url) = self.described().map(Resource::metadata_url) {
             add("resource_metadata", &url);
         }
-        let mut response = StatusCode::UNAUTHORIZED.into_response();
+        let mut response = answer.into_response();
         // What cannot stand in a header cannot stand in an URL either: the challenge is then the bare scheme.
         let challenge = HeaderValue::from_str(&challenge)
             .unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
         response
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, challenge);
-        *response.body_mut() = Body::from("a valid bearer token is needed\n");
         response
     }
 }
@@ -120,11 +154,14 @@ async fn describe(State(guard): State<Arc<Guard>>, request: Request, next: Next)
         )
             .into_response();
     }
-    let metadata = json!({
+    let mut metadata = json!({
         "resource": resource.url(),
         "authorization_servers": guard.authorization_servers,
         "bearer_methods_supported": ["header"],
     });
+    if let Some(scopes) = &guard.scopes {
+        metadata["scopes_supported"] = json!(scopes.supported());
+    }
     Json(metadata).into_response()
 }
 
@@ -138,6 +175,21 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
     match guard.verifier.verify(token) {
         Ok(principal) => {
             request.headers_mut().remove(header::AUTHORIZATION);
+            if let Some(scopes) = &guard.scopes {
+                let (read, message) = match read_message(request).await {
+                    Ok(read) => read,
+                    Err(refused) => return refused,
+                };
+                if let Some(scope) = scopes.missing(principal.scopes(), message.as_ref()) {
+                    tracing::info!(
+                        principal = principal.subject(),
+                        scope,
+                        "a token lacks a scope"
+                    );
+                    return guard.demand(&scope);
+                }
+                request = read;
+            }
             request.extensions_mut().insert(principal);
             next.run(request).await
         }

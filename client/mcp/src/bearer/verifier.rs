@@ -1,6 +1,7 @@
 //! Whether a token holds, and whose it is.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -11,7 +12,10 @@ use rmcp::model::Extensions;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::key_file::{self, Key, KeyFileError};
+use super::{
+    key_file::{self, Key, KeyFileError},
+    scopes,
+};
 
 /// How far the issuer's clock may be off, in seconds.
 const LEEWAY_SECONDS: f64 = 60.0;
@@ -24,6 +28,7 @@ const TOKEN_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     subject: String,
+    scopes: BTreeSet<String>,
 }
 
 impl Principal {
@@ -31,6 +36,12 @@ impl Principal {
     #[must_use]
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get::<Parts>()?.extensions.get::<Self>()
+    }
+
+    /// The scopes of the token: those of its claims `scope` and `scp`.
+    #[must_use]
+    pub fn scopes(&self) -> &BTreeSet<String> {
+        &self.scopes
     }
 
     /// The token's subject: 1 to 256 bytes, unique within the issuer. It owns what is stored.
@@ -94,6 +105,8 @@ struct Claims {
     exp: f64,
     nbf: Option<f64>,
     iss: Option<String>,
+    scope: Option<Value>,
+    scp: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +196,7 @@ impl Verifier {
             return Err(Rejected::Subject);
         }
         Ok(Principal {
+            scopes: scopes::of_claims(claims.scope.as_ref(), claims.scp.as_ref()),
             subject: claims.sub,
         })
     }

@@ -32,7 +32,7 @@ pub use self::{
     error::{REASON, ToolError, UNAVAILABLE},
     model::{Added, Cart, LINES_MAX, Line, NAME_BYTES_MAX, ORDERS, Order},
     owners::{Anonymous, Authenticated, Owners},
-    tools::{AbandonView, CartList, CartView},
+    tools::{AbandonView, CartList, CartView, READING_TOOLS},
 };
 
 /// The prefix of minted cart ids.

@@ -3,31 +3,43 @@
 use std::{borrow::Cow, time::Duration};
 
 use rmcp::{
-    ServerHandler,
+    ErrorData, RoleServer, ServerHandler,
     handler::server::{
         router::tool::ToolRouter,
+        tool::ToolCallContext,
         wrapper::{Json, Parameters},
     },
-    model::{Extensions, Implementation, ProtocolVersion, ServerCapabilities, ServerConfig},
+    model::{
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, Extensions,
+        Implementation, ProtocolVersion, ServerCapabilities, ServerConfig,
+    },
+    service::RequestContext,
     tool, tool_handler, tool_router,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cart::{
-    Cart, CartServer, Line, Order,
-    abandon::abandon,
-    checkout::checkout,
-    create::create,
-    error::ToolError,
-    items::{add_item, view},
-    list::list,
+use crate::{
+    cart::{
+        Cart, CartServer, Line, Order,
+        abandon::abandon,
+        checkout::checkout,
+        create::create,
+        error::ToolError,
+        items::{add_item, view},
+        list::list,
+    },
+    methods::misread,
+    schema::{plain, whole},
 };
+
+/// The tools that read, for [`Scopes`](crate::bearer::Scopes): all others write.
+pub const READING_TOOLS: &[&str] = &["list_carts", "view_cart"];
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateCart {
-    /// Any text of your choosing, at most 128 bytes. Calling again with the same key returns the same cart, so give one and
+    /// Any text of your choosing, 1 to 128 bytes of UTF-8. Calling again with the same key returns the same cart, so give one and
     /// repeat it if an answer is lost. It is kept for 24 hours.
     #[schemars(length(min = 1, max = 128))]
     idempotency_key: Option<String>,
@@ -45,11 +57,11 @@ struct CartId {
 struct AddItem {
     /// The id that came with the cart's creation.
     cart_id: String,
-    /// Your own id of this line, new for each line, at most 128 bytes. If an answer is lost, call again with the same
+    /// Your own id of this line, new for each line, 1 to 128 bytes of UTF-8. If an answer is lost, call again with the same
     /// arguments: the line is added once.
     #[schemars(length(min = 1, max = 128))]
     line_id: String,
-    /// Product code, at most 128 bytes.
+    /// Product code, 1 to 128 bytes of UTF-8.
     #[schemars(length(min = 1, max = 128))]
     sku: String,
     /// Number of pieces, 1 to 10,000.
@@ -228,6 +240,7 @@ pub(super) fn router(idle_ttl: Duration) -> ToolRouter<CartServer> {
         {
             description.to_mut().push_str(&lifetime);
         }
+        route.attr = plain(route.attr.clone());
     }
     router
 }
@@ -258,13 +271,43 @@ impl ServerHandler for CartServer {
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(self.settings.versions.supported())
     }
+
+    async fn call_tool(
+        &self,
+        mut request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let tool = self.router.get(&request.name);
+        if let (Some(tool), Some(arguments)) = (tool, &mut request.arguments) {
+            whole(arguments, &tool.input_schema);
+        }
+        let call = ToolCallContext::new(self, request, context);
+        self.router.call(call).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(misread(&request, &self.get_info().capabilities))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::in_words;
+    use super::{READING_TOOLS, in_words, router};
+
+    #[test]
+    fn the_tools_that_read_are_those_that_say_so() {
+        for tool in router(Duration::from_secs(1)).list_all() {
+            let hints = tool.annotations.expect("each has hints");
+            let reads = hints.read_only_hint == Some(true);
+            assert_eq!(READING_TOOLS.contains(&&*tool.name), reads, "{}", tool.name);
+        }
+    }
 
     #[test]
     fn lifetimes_are_said_in_the_largest_whole_unit() {

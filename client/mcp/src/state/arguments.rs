@@ -5,10 +5,14 @@ use std::time::Duration;
 use helve_client::Ttl;
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::{Number, Value};
 
 use super::error::ToolError;
+use crate::schema::integer;
 
 /// Keys in one batch. The cluster takes 128 operations at once, of which a confirmation is one.
 pub const BATCH_KEYS_MAX: usize = 100;
@@ -17,11 +21,18 @@ pub const LIST_KEYS_MAX: usize = 1000;
 /// Characters of a complaint about arguments: it repeats some of what was sent.
 const COMPLAINT_CHARS_MAX: usize = 200;
 
+/// What the length of a key counts, said beside `maxLength`, which counts characters.
+macro_rules! key_bytes {
+    () => {
+        "The key: 1 to 1,024 bytes of UTF-8, in which a character takes 1 to 4 bytes."
+    };
+}
+
 /// Arguments of `retrieve` and `exists`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OneKey {
-    /// The key: 1 to 1,024 bytes.
+    #[doc = key_bytes!()]
     #[schemars(length(min = 1, max = 1024))]
     pub(super) key: String,
 }
@@ -30,10 +41,12 @@ pub(super) struct OneKey {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Delete {
-    /// The key: 1 to 1,024 bytes. It need not exist.
+    #[doc = key_bytes!()]
+    /// It need not exist.
     #[schemars(length(min = 1, max = 1024))]
     pub(super) key: String,
     /// Delete only if the key is at this revision, as another tool told it.
+    #[serde(default, deserialize_with = "whole_number")]
     pub(super) if_revision: Option<u64>,
 }
 
@@ -41,18 +54,22 @@ pub(super) struct Delete {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Store {
-    /// The key: 1 to 1,024 bytes. A convention is parts with `/` between them, such as checkpoints/my-agent/latest.
+    #[doc = key_bytes!()]
+    /// A convention is parts with `/` between them, such as checkpoints/my-agent/latest.
     #[schemars(length(min = 1, max = 1024))]
     pub(super) key: String,
-    /// The value: any JSON, at most 1 MiB.
+    /// The value: any JSON, at most 1 MiB as text. It comes back as it is, but for the order of an object's members. A number that
+    /// neither 64 bits nor a double hold is refused: write it as a string.
     #[serde(deserialize_with = "present")]
     pub(super) value: Value,
     /// How long the key lives from now on, in milliseconds. Without it, `lifetime` says.
     #[schemars(range(min = 1))]
+    #[serde(default, deserialize_with = "whole_number")]
     pub(super) ttl_ms: Option<u64>,
     /// How long the key lives if there is no `ttl_ms`: the server's default, for ever, or as long as it would have lived.
     pub(super) lifetime: Option<Lifetime>,
     /// Store only if the key is at this revision, as another tool told it; 0: only if there is no such key.
+    #[serde(default, deserialize_with = "whole_number")]
     pub(super) if_revision: Option<u64>,
 }
 
@@ -97,8 +114,8 @@ pub(super) struct BatchStore {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BatchRetrieve {
-    /// The keys: 1 to 100.
-    #[schemars(length(min = 1, max = 100))]
+    /// The keys: 1 to 100, each of 1 to 1,024 bytes of UTF-8.
+    #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 1024)))]
     pub(super) keys: Vec<String>,
 }
 
@@ -112,7 +129,7 @@ pub(super) struct List {
     /// Only keys behind this one, in the order of their bytes: `next` of the answer before, to go on where that ended.
     pub(super) after: Option<String>,
     /// How many keys to answer, 1 to 1,000.
-    #[serde(default = "whole_page")]
+    #[serde(default = "whole_page", deserialize_with = "page")]
     #[schemars(range(min = 1, max = 1000))]
     pub(super) limit: usize,
 }
@@ -121,8 +138,19 @@ fn whole_page() -> usize {
     LIST_KEYS_MAX
 }
 
+fn page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let limit = integer(&Number::deserialize(deserializer)?).map_err(D::Error::custom)?;
+    usize::try_from(limit).map_err(D::Error::custom)
+}
+
+fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let number: Option<Number> = Option::deserialize(deserializer)?;
+    let number = number.as_ref().map(integer);
+    number.transpose().map_err(D::Error::custom)
+}
+
 /// A value that must be there, though it may be null.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
     Value::deserialize(deserializer)
 }
 

@@ -1,7 +1,7 @@
 //! Changes, and what they would destroy.
 //!
-//! Unless the operator lets everything pass, a value that is there is replaced or deleted only if the user confirmed the loss of
-//! that very revision: each change is one transaction that holds only if all its keys are as they were when the user was asked,
+//! Unless the operator lets everything pass, a value that is there is replaced only if the call names its revision, or the user
+//! confirmed the loss of that very revision, and deleted only if the user confirmed: each change is one transaction that holds only if all its keys are as they were when the user was asked,
 //! or when they were found absent.
 
 use std::collections::HashSet;
@@ -93,6 +93,12 @@ pub(super) fn of_delete(Delete { key, if_revision }: Delete) -> Change {
 }
 
 impl Change {
+    /// Whether it may lose what the caller has not seen: a replacement of the revision that it names loses what was read. A deletion
+    /// leaves nothing in its place, so it always may.
+    fn needs_consent(&self) -> bool {
+        !(matches!(self.edit, Edit::Store { .. }) && self.if_revision.is_some())
+    }
+
     /// What the user is told of it: a verb.
     pub(super) fn verb(&self) -> &'static str {
         match self.edit {
@@ -133,7 +139,11 @@ pub(super) async fn carry_out(
         {
             return Ok(Outcome::Nothing);
         }
-        if !is_new && *consent != Consent::Given(revisions.clone()) {
+        let is_asked = changes
+            .iter()
+            .zip(&revisions)
+            .any(|(change, revision)| *revision != 0 && change.needs_consent());
+        if is_asked && *consent != Consent::Given(revisions.clone()) {
             return Ok(Outcome::Asks(found));
         }
         match commit(call, changes, revisions.into_iter().map(Some)).await {

@@ -9,9 +9,8 @@ use helve_client::RecordInfo;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-        ElicitationCapability, ElicitationSchema, FormElicitationCapability, InputRequest,
-        InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
+        ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+        InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
     },
     service::RequestContext,
 };
@@ -95,10 +94,11 @@ fn said(responses: Option<&InputResponses>) -> Result<Said, Failure> {
     })
 }
 
-/// Whether the client can show a form to its user. One that cannot is told so, and nothing is done.
-pub(super) fn check_can_ask(context: &RequestContext<RoleServer>) -> Result<(), Failure> {
+/// Whether the client can show a form to its user. If not, the model is told what it can do instead, and nothing is done.
+pub(super) fn check_can_ask(context: &RequestContext<RoleServer>) -> Result<(), ToolError> {
     if !is_modern(context) {
-        return Err(ToolError::CannotConfirm.into());
+        let why = "this client cannot ask for it: it speaks a protocol before 2026-07-28";
+        return Err(ToolError::CannotConfirm { why });
     }
     let declared = context
         .client_capabilities()
@@ -107,12 +107,8 @@ pub(super) fn check_can_ask(context: &RequestContext<RoleServer>) -> Result<(), 
     if declared.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()) {
         return Ok(());
     }
-    let mut required = ClientCapabilities::default();
-    let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
-    required.elicitation = Some(forms);
-    Err(Failure::Protocol(
-        ErrorData::missing_required_client_capability(required),
-    ))
+    let why = "this client cannot ask for it: it did not declare the capability `elicitation` with `form`";
+    Err(ToolError::CannotConfirm { why })
 }
 
 /// Whether the request is of protocol 2026-07-28, or a later one.

@@ -60,12 +60,16 @@ pub enum ToolError {
         "the user did not confirm this; nothing was written. Do not ask again unless the user wants it."
     )]
     Declined,
-    /// Who calls cannot be asked.
+    /// The user cannot be asked through this client.
     #[error(
-        "this would replace or delete what is there, which takes the user's confirmation, and this client cannot ask for it: it \
-         speaks a protocol before 2026-07-28. Nothing was written. Store under a key that does not exist yet."
+        "this would replace or delete what is there, which takes the user's confirmation, and {why}. Nothing was written. To \
+         replace a value, retrieve it, and store with its revision as if_revision; or store under a key that does not exist yet. \
+         To delete, ask the user to do it with another client, or with `helve state delete`."
     )]
-    CannotConfirm,
+    CannotConfirm {
+        /// Why the user cannot be asked.
+        why: &'static str,
+    },
     /// The caller may not do this.
     #[error("denied: {message}.")]
     Denied {
@@ -80,13 +84,22 @@ pub enum ToolError {
         /// The key.
         key: String,
     },
+    /// The value was stored by another program, and holds what would be changed on its way here.
+    #[error(
+        "{key:?} holds JSON that this server cannot give exactly: {why}. Read it with the program that stored it, or with `helve \
+         state retrieve`."
+    )]
+    NotExact {
+        /// The key.
+        key: String,
+        /// What would be changed.
+        why: String,
+    },
     /// The answer would be too large.
     #[error(
-        "these values are {bytes} bytes in all, and one answer holds {max}. Retrieve fewer keys at once."
+        "these values are more than the {max} bytes that one answer holds. Retrieve fewer keys at once."
     )]
     TooLarge {
-        /// Their size.
-        bytes: u64,
         /// What one answer holds.
         max: u64,
     },
@@ -125,9 +138,10 @@ impl ToolError {
             Self::Conflict { .. } => "CONFLICT",
             Self::Contended | Self::Unavailable => UNAVAILABLE,
             Self::Declined => "DECLINED",
-            Self::CannotConfirm => "CANNOT_CONFIRM",
+            Self::CannotConfirm { .. } => "CANNOT_CONFIRM",
             Self::Denied { .. } => "DENIED",
             Self::NotJson { .. } => "NOT_JSON",
+            Self::NotExact { .. } => "NOT_EXACT",
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Ambiguous => "AMBIGUOUS",
             Self::Full => "FULL",
@@ -142,8 +156,8 @@ impl From<helve_client::Error> for ToolError {
             ErrorKind::Invalid if error.address().is_some() => Self::bad_argument(
                 "the request is too large for what is between this server and its store: write less at once",
             ),
-            ErrorKind::Invalid => {
-                // It speaks of the request alone: which limit or rule it breaks.
+            ErrorKind::Invalid | ErrorKind::Codec => {
+                // It speaks of the request alone: which limit or rule it breaks, or what of a value cannot be kept.
                 return Self::bad_argument(error.message());
             }
             ErrorKind::Conflict { .. } => Self::Contended,

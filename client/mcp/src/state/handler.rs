@@ -6,9 +6,9 @@ use helve_client::{Client, KeyOptions, v1::OperationReply};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation,
-        JsonObject, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ResultType,
-        ServerCapabilities, ServerConfig, Tool,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest,
+        CustomResult, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ResultType, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
@@ -27,6 +27,7 @@ use super::{
     reads,
     tools::{Name, visible},
 };
+use crate::methods::misread;
 
 /// The target of the log events that say who did what: one for each call.
 pub const AUDIT: &str = "helve::audit";
@@ -89,7 +90,8 @@ impl Handler {
             Outcome::Asks(found) => {
                 check_can_ask(context)?;
                 if self.settings.codec.is_none() {
-                    return Err(ToolError::CannotConfirm.into());
+                    let why = "this server has no key to seal the question with";
+                    return Err(ToolError::CannotConfirm { why }.into());
                 }
                 Ok(ask(&changes, &found).into())
             }
@@ -167,6 +169,14 @@ impl ServerHandler for Handler {
             ttl_ms: is_modern.then_some(ttl_ms),
             cache_scope: is_modern.then_some(CacheScope::Public),
         })
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(misread(&request, &self.get_info().capabilities))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

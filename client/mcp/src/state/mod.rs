@@ -33,6 +33,7 @@ pub use self::{
     arguments::{BATCH_KEYS_MAX, LIST_KEYS_MAX},
     error::{REVISION, ToolError},
     handler::{AUDIT, Handler},
+    tools::READING_TOOLS,
 };
 use self::{gate::Gate, unsealed::Unsealed};
 pub use crate::callers::Callers;

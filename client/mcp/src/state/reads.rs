@@ -1,7 +1,7 @@
 //! The tools that read.
 
 use helve_client::{
-    StateTool,
+    Error, Reason, StateTool, exact,
     v1::{BatchRetrieveRequest, KeyRecord, RetrieveRequest},
 };
 
@@ -14,6 +14,9 @@ use super::{
 
 /// Bytes of values in one answer. They stand in it twice, as text and as structure, and balancers bound what they pass on.
 const ANSWER_BYTES_MAX: u64 = 2 << 20;
+const TOO_LARGE: ToolError = ToolError::TooLarge {
+    max: ANSWER_BYTES_MAX,
+};
 
 pub(super) async fn retrieve(call: &Call, OneKey { key }: OneKey) -> Result<Retrieved, ToolError> {
     let record = look(call, &key).await?;
@@ -34,18 +37,12 @@ pub(super) async fn batch_retrieve(
         owner: call.owner()?,
         keys: keys.clone(),
     };
-    let reply = call.make(request).await?;
+    let reply = call.client().call(request).await.map_err(too_large)?;
     let records: Vec<_> = reply.keys.into_iter().map(|key| key.record).collect();
-    let bytes = records
-        .iter()
-        .flatten()
-        .map(|record| record.value.len() as u64)
-        .sum();
+    let values = records.iter().flatten();
+    let bytes: u64 = values.map(|record| record.value.len() as u64).sum();
     if bytes > ANSWER_BYTES_MAX {
-        return Err(ToolError::TooLarge {
-            bytes,
-            max: ANSWER_BYTES_MAX,
-        });
+        return Err(TOO_LARGE);
     }
     if records.len() != keys.len() {
         tracing::error!("the store answered for another number of keys than it was asked for");
@@ -57,6 +54,14 @@ pub(super) async fn batch_retrieve(
             .map(|(key, record)| retrieved(key, record))
             .collect::<Result<_, _>>()?,
     })
+}
+
+/// The store bounds its answers, too.
+fn too_large(error: Error) -> ToolError {
+    match error.reason() {
+        Some(Reason::TooLarge) => TOO_LARGE,
+        _ => error.into(),
+    }
 }
 
 pub(super) async fn list(
@@ -99,13 +104,17 @@ fn retrieved(key: String, record: Option<KeyRecord>) -> Result<Retrieved, ToolEr
             info: None,
         });
     };
-    let Ok(value) = serde_json::from_slice(&value) else {
+    let Ok(json) = serde_json::from_slice(&value) else {
         return Err(ToolError::NotJson { key });
     };
+    if let Err(error) = exact::check_names(&value).and_then(|()| exact::check_numbers(&value)) {
+        let why = error.to_string();
+        return Err(ToolError::NotExact { key, why });
+    }
     Ok(Retrieved {
         key,
         found: true,
-        value: Some(value),
+        value: Some(json),
         info: info.map(KeyInfo::from),
     })
 }

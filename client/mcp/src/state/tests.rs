@@ -57,10 +57,17 @@ fn is_stored(store: &Store, sent: &JsonObject) -> Result<(), TestCaseError> {
     prop_assert!(is_of(sent, &known), "{sent:?}");
     prop_assert_eq!(Some(&json!(store.key)), sent.get("key"));
     prop_assert_eq!(Some(&store.value), sent.get("value"));
-    let number = |name: &str| sent.get(name).filter(|value| !value.is_null()).cloned();
-    // No number is made of what is none.
-    prop_assert_eq!(store.ttl_ms.map(Value::from), number("ttl_ms"));
-    prop_assert_eq!(store.if_revision.map(Value::from), number("if_revision"));
+    // No number is made of what is none, and an integer may be written as a double.
+    for (name, read) in [("ttl_ms", store.ttl_ms), ("if_revision", store.if_revision)] {
+        match sent.get(name) {
+            None | Some(Value::Null) => prop_assert_eq!(read, None),
+            Some(Value::Number(number)) => {
+                prop_assert_eq!(read, crate::schema::integer(number).ok());
+                prop_assert!(read.is_some(), "{}", number);
+            }
+            Some(other) => return Err(TestCaseError::fail(format!("{name}: {other}"))),
+        }
+    }
     let is_contradictory = store.ttl_ms.is_some() && store.lifetime.is_some();
     prop_assert_eq!(
         store.ttl().is_err(),
@@ -81,7 +88,10 @@ fn arguments_that_a_client_makes_up_are_refused_or_taken_at_their_word() {
         if let Some(delete) = taken::<Delete>(&sent)? {
             prop_assert!(is_of(&sent, &["key", "if_revision"]));
             prop_assert_eq!(Some(&json!(delete.key)), sent.get("key"));
-            let revision = sent.get("if_revision").and_then(Value::as_u64);
+            let revision = sent.get("if_revision").and_then(|revision| match revision {
+                Value::Number(number) => crate::schema::integer(number).ok(),
+                _ => None,
+            });
             prop_assert_eq!(delete.if_revision, revision);
         }
         if let Some(batch) = taken::<BatchRetrieve>(&sent)? {

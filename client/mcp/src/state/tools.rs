@@ -13,6 +13,10 @@ use super::{
     arguments::{BatchRetrieve, BatchStore, Delete, List, OneKey, Store},
     gate::Visible,
 };
+use crate::schema::plain;
+
+/// The tools that read, for [`Scopes`](crate::bearer::Scopes): all others write.
+pub const READING_TOOLS: &[&str] = &["batch_retrieve", "exists", "list", "retrieve"];
 
 /// One of the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +86,8 @@ impl Name {
                 "Retrieve the values of up to 100 keys, in the order asked for, all as of one moment."
             }
             Self::BatchStore => {
-                "Store up to 100 values: all of them, or none. Replacing what is there may need the user's confirmation."
+                "Store up to 100 values: all of them, or none. Replacing what is there without if_revision may need the \
+                 user's confirmation."
             }
             Self::Delete => {
                 "Delete a key and its value for good. It need not exist. May need the user's confirmation."
@@ -96,7 +101,7 @@ impl Name {
             Self::Store => {
                 "Store a JSON value under a key, so that it can be retrieved later, by other conversations too. Pass the revision \
                  that was retrieved as if_revision, so as not to overwrite what somebody else stored since. Replacing what is \
-                 there may need the user's confirmation."
+                 there without if_revision may need the user's confirmation."
             }
         }
     }
@@ -132,10 +137,11 @@ impl Name {
             .destructive(!reads)
             .idempotent(true)
             .open_world(false);
-        Tool::new(self.as_str(), self.description(), self.input())
+        let tool = Tool::new(self.as_str(), self.description(), self.input())
             .with_title(self.title())
             .with_raw_output_schema(self.output())
-            .with_annotations(hints)
+            .with_annotations(hints);
+        plain(tool)
     }
 }
 
@@ -147,4 +153,17 @@ fn input<T: JsonSchema + Any>() -> Arc<JsonObject> {
 pub(super) fn visible(gate: Visible) -> Vec<Tool> {
     let shown = Name::ALL.into_iter().filter(|tool| tool.needs() <= gate);
     shown.map(Name::tool).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_that_read_are_those_that_say_so() {
+        for tool in Name::ALL {
+            let reads = tool.needs() == Visible::Reads;
+            assert_eq!(READING_TOOLS.contains(&tool.as_str()), reads, "{tool:?}");
+        }
+    }
 }

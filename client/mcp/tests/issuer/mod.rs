@@ -23,7 +23,7 @@ pub(crate) const SERVER: &str = "https://mcp.example.com/mcp";
 pub(crate) const ISSUER: &str = "https://login.example.com";
 
 /// Of a token that is worth nothing by the time it is used: rmcp refreshes what lives for less than 30 s.
-const STALE_S: u64 = 1;
+const STALE_S: u64 = 0;
 const FRESH_S: u64 = 3600;
 
 pub(crate) struct Issuer {

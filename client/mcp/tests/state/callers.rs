@@ -18,7 +18,7 @@ use crate::{
     wire::Post,
 };
 
-const AUDIENCE: &str = "https://state.example/mcp";
+pub(crate) const AUDIENCE: &str = "https://state.example/mcp";
 const SECRET: &[u8] = b"a secret of thirty-two bytes or so";
 
 /// What checks the tokens of these tests.
@@ -31,8 +31,16 @@ pub(crate) fn verifier() -> Verifier {
 
 /// A token of this subject, for an hour.
 pub(crate) fn token(subject: &str) -> String {
+    token_with(subject, "scope", &Value::Null)
+}
+
+/// The same with one more claim, unless that is null.
+pub(crate) fn token_with(subject: &str, name: &str, claim: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let claims = json!({"sub": subject, "aud": AUDIENCE, "exp": now.as_secs() + 3600});
+    let mut claims = json!({"sub": subject, "aud": AUDIENCE, "exp": now.as_secs() + 3600});
+    if !claim.is_null() {
+        claims[name] = claim.clone();
+    }
     let part = |json: &Value| BASE64URL_NOPAD.encode(json.to_string().as_bytes());
     let signed = format!("{}.{}", part(&json!({"alg": "HS256"})), part(&claims));
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);

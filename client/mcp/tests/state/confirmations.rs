@@ -6,7 +6,7 @@ use futures::future::join_all;
 use helve_client::{KeyOptions, Owner, StateTool};
 use helve_mcp::{
     serve::{Access, router},
-    state::{Callers, Deleted, Status, Stored, StoredBatch, server},
+    state::{Callers, Deleted, Retrieved, Status, Stored, StoredBatch, server},
 };
 use serde_json::{Value, json};
 
@@ -60,9 +60,13 @@ async fn without_a_yes_nothing_changes() {
             let refused = caller.refused(tool, arguments.clone()).await;
             assert_eq!(refused.reason, "DECLINED", "{tool}");
         }
-        // The error that protocol 2026-07-28 names for a client that cannot be asked.
+        // A model reads tool errors, and no protocol errors.
         let caller = house.caller(User::Absent).await;
-        assert_eq!(caller.code(tool, arguments).await, -32021, "{tool}");
+        let refused = caller.refused(tool, arguments).await;
+        assert_eq!(refused.reason, "CANNOT_CONFIRM", "{tool}");
+        for remedy in ["if_revision", "does not exist yet", "elicitation"] {
+            assert!(refused.text.contains(remedy), "{}", refused.text);
+        }
     }
     assert_eq!(keys.list("").await.unwrap(), ["k"]);
     assert_eq!(keys.retrieve("k").await.unwrap(), Some(json!("old")));
@@ -76,9 +80,9 @@ async fn a_client_that_cannot_ask_is_told_what_it_lacks_and_may_still_create() {
     for declared in [json!({}), json!({"elicitation": {"url": {}}})] {
         let post = delete("k").meta(capabilities, declared.clone());
         let answer = post.send(house.replicas[0]).await;
-        assert_eq!((answer.status.as_u16(), answer.code()), (400, -32021));
-        let required = &answer.body["error"]["data"]["requiredCapabilities"];
-        assert_eq!(*required, json!({"elicitation": {"form": {}}}));
+        assert_eq!((answer.status.as_u16(), answer.code()), (200, 0));
+        let reason = &answer.body["result"]["_meta"]["helve.v1/reason"];
+        assert_eq!(*reason, json!("CANNOT_CONFIRM"));
         let post = Post::call(
             "store",
             &json!({"key": "new", "value": 1, "ttl_ms": 60_000}),
@@ -94,6 +98,34 @@ async fn a_client_that_cannot_ask_is_told_what_it_lacks_and_may_still_create() {
     let post = delete("k").meta(capabilities, json!({"elicitation": {}}));
     let answer = post.send(house.replicas[0]).await;
     assert_eq!(answer.body["result"]["resultType"], json!("input_required"));
+}
+
+#[tokio::test]
+async fn a_replacement_of_the_revision_that_was_read_asks_nobody() {
+    let house = House::open(ASKS).await;
+    let keys = house.keys();
+    keys.store("k", &json!("old")).await.unwrap();
+    let caller = house.caller(User::Absent).await;
+    let read: Retrieved = caller.done("retrieve", json!({"key": "k"})).await;
+    let revision = read.info.unwrap().revision;
+    let item = json!({"key": "k", "value": "new", "if_revision": revision});
+    let other = json!({"key": "l", "value": 1});
+    let batch = json!({"items": [item, other]});
+    let stored: StoredBatch = caller.done("batch_store", batch).await;
+    let revision = stored.stored[0].info.revision;
+    let arguments = json!({"key": "k", "value": "newer", "if_revision": revision});
+    let stored: Stored = caller.done("store", arguments).await;
+    assert_eq!(keys.retrieve("k").await.unwrap(), Some(json!("newer")));
+    // What nobody read is lost only if the user says so, and so is what is deleted for good.
+    let unread = json!({"items": [
+        {"key": "k", "value": 2, "if_revision": stored.info.revision}, {"key": "l", "value": 2},
+    ]});
+    let deleted = json!({"key": "k", "if_revision": stored.info.revision});
+    for (tool, arguments) in [("batch_store", unread), ("delete", deleted)] {
+        let refused = caller.refused(tool, arguments).await;
+        assert_eq!(refused.reason, "CANNOT_CONFIRM", "{tool}");
+    }
+    assert_eq!(keys.retrieve("l").await.unwrap(), Some(json!(1)));
 }
 
 fn delete(key: &str) -> Post {

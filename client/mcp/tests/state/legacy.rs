@@ -166,7 +166,7 @@ async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_e
     assert_eq!(read.body["result"]["structuredContent"]["value"], json!(1));
 
     let ended = request(Method::DELETE, second, &session.headers(), String::new()).await;
-    assert!(ended.status.is_success(), "{ended:?}");
+    assert_eq!(ended.status, StatusCode::NO_CONTENT, "{ended:?}");
     for replica in [first, second] {
         let gone = session.call(replica, "exists", json!({"key": "k"})).await;
         assert_eq!(gone.status, StatusCode::NOT_FOUND);
@@ -175,6 +175,56 @@ async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_e
         .client
         .handles::<Value>(HandleOptions::shared(SESSIONS));
     assert_eq!(sessions.len().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_session_is_answered_with_json_whatever_the_size_of_a_value() {
+    let house = house(&memory(), anybody()).await;
+    let session = Session::begin(house.replicas[0], None).await;
+    let value = json!("v".repeat(1_000_000));
+    let stored = session
+        .call(
+            house.replicas[1],
+            "store",
+            json!({"key": "k", "value": value}),
+        )
+        .await;
+    assert_eq!(stored.body["result"]["isError"], json!(false), "{stored:?}");
+    for replica in &house.replicas {
+        let read = session
+            .call(*replica, "retrieve", json!({"key": "k"}))
+            .await;
+        assert_eq!(read.content_type.as_deref(), Some("application/json"));
+        assert_eq!(read.body["result"]["structuredContent"]["value"], value);
+    }
+}
+
+/// The stream that a client may open beside its requests: nothing of it can be resumed, so it says no id to resume it by.
+#[tokio::test]
+async fn a_stream_of_a_session_names_no_event_to_resume_it_by() {
+    let house = house(&memory(), anybody()).await;
+    let session = Session::begin(house.replicas[0], None).await;
+    let mut headers = session.headers();
+    headers.retain(|(name, _)| *name != "accept");
+    for extra in [
+        vec![],
+        vec![("accept", "*/*")],
+        vec![("last-event-id", "0")],
+    ] {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut request = http.get(format!("http://{}/mcp", house.replicas[0]));
+        for (name, value) in headers.iter().cloned().chain(
+            extra
+                .into_iter()
+                .map(|(name, value)| (name, value.to_owned())),
+        ) {
+            request = request.header(name, value);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let kind = response.headers()["content-type"].to_str().unwrap();
+        assert!(kind.starts_with("text/event-stream"), "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@
 mod browsers;
 mod callers;
 mod confirmations;
+mod exact;
+mod forms;
 mod gates;
 mod house;
 mod legacy;
@@ -12,5 +14,6 @@ mod outages;
 #[path = "../../../src/properties.rs"]
 mod properties;
 mod requests;
+mod scopes;
 mod tools;
 mod wire;

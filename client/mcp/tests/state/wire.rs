@@ -24,6 +24,7 @@ pub(crate) struct Post {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) session: Option<String>,
+    pub(crate) content_type: Option<String>,
     pub(crate) body: Value,
 }
 
@@ -92,7 +93,7 @@ pub(crate) async fn request(
     method: Method,
     address: SocketAddr,
     headers: &[(&'static str, String)],
-    body: String,
+    body: impl Into<reqwest::Body>,
 ) -> Answer {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut request = http
@@ -102,8 +103,11 @@ pub(crate) async fn request(
         request = request.header(*name, value);
     }
     let response = request.send().await.unwrap();
-    let session = response.headers().get("mcp-session-id");
-    let session = session.map(|id| id.to_str().unwrap().to_owned());
+    let header = |name| {
+        let value = response.headers().get(name)?;
+        Some(value.to_str().unwrap().to_owned())
+    };
+    let (session, content_type) = (header("mcp-session-id"), header("content-type"));
     let status = response.status();
     let text = response.text().await.unwrap();
     // Sessions are answered by an event stream; its last event is the answer.
@@ -112,6 +116,7 @@ pub(crate) async fn request(
     Answer {
         status,
         session,
+        content_type,
         body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
     }
 }
@@ -249,7 +254,13 @@ async fn what_is_no_request_is_refused() {
     let headers = store().headers;
     for body in ["", "{", "[]", "null", "{\"jsonrpc\":\"2.0\"}"] {
         let answer = request(Method::POST, house.replicas[0], &headers, body.to_owned()).await;
-        assert!(answer.status.is_client_error(), "{body}: {answer:?}");
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}: {answer:?}");
+        assert_eq!(answer.content_type.as_deref(), Some("application/json"));
+        assert!(
+            matches!(answer.code(), -32700 | -32600),
+            "{body}: {answer:?}"
+        );
+        assert_eq!(answer.body.get("id"), Some(&Value::Null), "{body}");
     }
     let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
     let body = store()

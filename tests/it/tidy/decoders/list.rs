@@ -20,6 +20,9 @@ const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
+const ENVELOPE: &str = "client/mcp/src/wire/envelope.rs";
+const MADE_UP_ENVELOPE: &str = "no_text_that_a_client_makes_up_has_another_id_than_json_says";
+const MESSAGE: &str = "client/mcp/src/wire/message.rs";
 const CREDENTIAL: &str = "node/src/service/credential.rs";
 const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
 const CODEC: &str = "node/src/raft/codec.rs";
@@ -123,6 +126,14 @@ pub(super) const DECODERS: &[Decoder] = &[
         "task_ids",
         "client/mcp/src/tasks/listen.rs",
         "any_bytes_name_at_most_the_bound",
+    ),
+    by(ENVELOPE, "of", ENVELOPE, MADE_UP_ENVELOPE),
+    by(ENVELOPE, "id", ENVELOPE, MADE_UP_ENVELOPE),
+    by(
+        MESSAGE,
+        "read",
+        MESSAGE,
+        "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words",
     ),
     by(
         "client/mcp/src/state/arguments.rs",
@@ -289,7 +300,7 @@ pub(super) const DECODERS: &[Decoder] = &[
 
 /// Messages of the contract are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as
 /// other arguments are; where messages end is counted by hand. Nothing in the rooms names that.
-pub(super) const ELSEWHERE: [(&str, &str); 10] = [
+pub(super) const ELSEWHERE: [(&str, &str); 12] = [
     (
         "node/machine/tests/it/bad_input.rs",
         "a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version",
@@ -321,6 +332,14 @@ pub(super) const ELSEWHERE: [(&str, &str); 10] = [
     (
         "client/mcp/tests/state/requests.rs",
         "requests_that_a_client_makes_up_are_answered_and_store_nothing",
+    ),
+    (
+        "client/src/exact.rs",
+        "text_that_a_client_makes_up_is_refused_or_keeps_its_numbers",
+    ),
+    (
+        "client/src/exact.rs",
+        "every_double_that_a_client_makes_up_comes_back",
     ),
     (
         STATE_TOOL,

@@ -1,0 +1,184 @@
+//! The layer before the MCP endpoint: what of a request `rmcp` would refuse without need, or without a JSON-RPC error.
+
+use axum::{
+    Json,
+    body::Body,
+    extract::Request,
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use rmcp::model::ClientJsonRpcMessage;
+use serde_json::Value;
+
+use super::{MESSAGE_BYTES_MAX, message, message::Refusal, sse};
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+const LAST_EVENT_ID: &str = "last-event-id";
+/// What `rmcp` wants to read, whatever else a client accepts.
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Reads a request before `rmcp` does, and gives its answer the form that clients expect.
+pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    // Nothing can be resumed: an id that a client names is of a stream that is gone.
+    request.headers_mut().remove(LAST_EVENT_ID);
+    let needed = if method == Method::GET { EVENTS } else { JSON };
+    if accepts(request.headers(), needed) {
+        request.headers_mut().insert(header::ACCEPT, BOTH);
+    }
+    request = match read_message(request).await {
+        Ok((request, _)) => request,
+        Err(refused) => return refused,
+    };
+    let mut response = next.run(request).await;
+    if method == Method::DELETE && response.status() == StatusCode::ACCEPTED {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    if method == Method::POST {
+        response = sse::settled(response).await;
+    }
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    if is_error && !response.headers().contains_key(header::CONTENT_TYPE) {
+        response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
+    }
+    response
+}
+
+/// The same request, and its message if it bears one as JSON.
+///
+/// # Errors
+/// The answer to a body that does not arrive, is too large, or is no message.
+pub(crate) async fn read_message(
+    request: Request,
+) -> Result<(Request, Option<ClientJsonRpcMessage>), Response> {
+    if request.method() != Method::POST || !is_type(request.headers(), JSON) {
+        return Ok((request, None));
+    }
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, MESSAGE_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let refusal = Refusal::too_large(Value::Null);
+            return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, &refusal));
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a body did not arrive");
+            let why = "the body did not arrive whole: send it again\n";
+            return Err((StatusCode::BAD_REQUEST, why).into_response());
+        }
+    };
+    let body = body.slice_ref(message::unmarked(&body));
+    match message::read(&body) {
+        Ok(message) => Ok((Request::from_parts(parts, Body::from(body)), Some(message))),
+        Err(refusal) => {
+            tracing::info!(?refusal, "a body is no message");
+            Err(refused(StatusCode::BAD_REQUEST, &refusal))
+        }
+    }
+}
+
+fn refused(status: StatusCode, refusal: &Refusal) -> Response {
+    // JSON-RPC wants null for what was not parsed, though a part of it can be read.
+    let id = if refusal.is_unparsed() {
+        &Value::Null
+    } else {
+        &refusal.envelope.id
+    };
+    (status, Json(refusal.answer(id))).into_response()
+}
+
+/// Whether the body is of this media type.
+pub(super) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let value = headers.get(header::CONTENT_TYPE);
+    let value = value.and_then(|value| value.to_str().ok());
+    value.is_some_and(|value| {
+        let essence = value.split(';').next().unwrap_or_default();
+        essence.trim().eq_ignore_ascii_case(wanted)
+    })
+}
+
+/// Whether the client accepts this media type (RFC 9110, section 12.5.1): the most specific range that matches decides, and no
+/// header accepts everything.
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let mut best: Option<(usize, bool)> = None;
+    for value in headers.get_all(header::ACCEPT) {
+        for range in value.to_str().unwrap_or_default().split(',') {
+            let mut parameters = range.split(';').map(str::trim);
+            let Some(specificity) = specificity(parameters.next().unwrap_or_default(), wanted)
+            else {
+                continue;
+            };
+            let is_wanted = !parameters.any(is_zero_weight);
+            if best.is_none_or(|(least, _)| specificity > least) {
+                best = Some((specificity, is_wanted));
+            }
+        }
+    }
+    best.map_or(!headers.contains_key(header::ACCEPT), |(_, is_wanted)| {
+        is_wanted
+    })
+}
+
+/// How narrow a range is, if the type is in it.
+fn specificity(range: &str, wanted: &str) -> Option<usize> {
+    let (group, _) = wanted.split_once('/')?;
+    if range == "*/*" {
+        Some(0)
+    } else if range.eq_ignore_ascii_case(&format!("{group}/*")) {
+        Some(1)
+    } else {
+        range.eq_ignore_ascii_case(wanted).then_some(2)
+    }
+}
+
+fn is_zero_weight(parameter: &str) -> bool {
+    let Some((name, weight)) = parameter.split_once('=') else {
+        return false;
+    };
+    let is_zero = weight
+        .trim()
+        .parse::<f32>()
+        .is_ok_and(|weight| weight == 0.0);
+    name.trim().eq_ignore_ascii_case("q") && is_zero
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_headers_mean_what_http_says() {
+        let headers = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().expect("it is text"));
+            headers
+        };
+        for accept in [
+            "*/*",
+            "application/*",
+            "application/json",
+            "text/html, */*;q=0.1",
+            "APPLICATION/JSON ; q=0.5",
+            "*/*;q=0, application/json",
+            "application/json, text/event-stream",
+        ] {
+            assert!(accepts(&headers(accept), JSON), "{accept}");
+        }
+        for accept in [
+            "text/html",
+            "text/event-stream",
+            "application/json;q=0",
+            "*/*, application/json;q=0.000",
+            "application/*;q=0, */*",
+            "",
+        ] {
+            assert!(!accepts(&headers(accept), JSON), "{accept}");
+        }
+        assert!(accepts(&HeaderMap::new(), JSON));
+        assert!(accepts(&headers("text/*"), EVENTS));
+    }
+}

@@ -1,0 +1,258 @@
+//! A transport of lines, one message each, that answers every line which wants an answer.
+
+use std::{io, sync::Arc};
+
+use rmcp::{
+    RoleServer,
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    sync::{Mutex, mpsc, oneshot},
+};
+
+use super::{
+    envelope::{Envelope, id_at_end},
+    message::{self, Refusal},
+};
+
+/// Messages that wait to be written.
+const QUEUE_MAX: usize = 16;
+/// Bytes of the end of an over-long line that are kept, for its id.
+const TAIL_BYTES: usize = 4096;
+
+type Written = oneshot::Sender<io::Result<()>>;
+
+/// The lines of one client. Clones read on where the other one stopped: a session that does not begin leaves the client to the next.
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    reader: Arc<Mutex<Reader<R>>>,
+    writer: mpsc::Sender<(Vec<u8>, Written)>,
+}
+
+impl<R> Clone for Lines<R> {
+    fn clone(&self) -> Self {
+        Self {
+            reader: Arc::clone(&self.reader),
+            writer: self.writer.clone(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Reader<R> {
+    input: BufReader<R>,
+    line: Vec<u8>,
+    line_bytes_max: usize,
+    over: Option<Over>,
+    /// An answer that waits for room in the queue.
+    pending: Option<Value>,
+    /// Says when the last such answer is written.
+    unwritten: Option<oneshot::Receiver<io::Result<()>>>,
+    has_ended: bool,
+}
+
+/// What is kept of a line over the bound.
+#[derive(Debug)]
+struct Over {
+    /// The id, if the beginning has one.
+    id: Value,
+    /// The last bytes.
+    tail: Vec<u8>,
+}
+
+/// What one look at the input found.
+enum Read {
+    Line,
+    TooLong(Value),
+    Part,
+    End,
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> Lines<R> {
+    /// Reads lines of at most `line_bytes_max` from `input`, and writes to `output` until all clones are gone.
+    pub(crate) fn new(
+        input: R,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+        line_bytes_max: usize,
+    ) -> Self {
+        let (writer, queue) = mpsc::channel(QUEUE_MAX);
+        tokio::spawn(write(output, queue));
+        let reader = Reader {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            line_bytes_max,
+            over: None,
+            pending: None,
+            unwritten: None,
+            has_ended: false,
+        };
+        Self {
+            reader: Arc::new(Mutex::new(reader)),
+            writer,
+        }
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<(Vec<u8>, Written)>) {
+    while let Some((mut line, written)) = queue.recv().await {
+        line.push(b'\n');
+        let result = match output.write_all(&line).await {
+            Ok(()) => output.flush().await,
+            Err(error) => Err(error),
+        };
+        // The caller may have stopped waiting.
+        let _gone = written.send(result);
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "standard output is closed")
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move {
+            let line = serde_json::to_vec(&message)?;
+            let (written, is_written) = oneshot::channel();
+            let sent = writer.send((line, written)).await;
+            sent.map_err(|_| closed())?;
+            is_written.await.map_err(|_| closed())?
+        }
+    }
+
+    /// May be dropped at any await and called again: what was read of a line, and an answer that is not queued yet, stay.
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let mut reader = self.reader.lock().await;
+        loop {
+            if reader.pending.is_some() {
+                let room = self.writer.reserve().await.ok()?;
+                if let Some(answer) = reader.pending.take() {
+                    let (written, is_written) = oneshot::channel();
+                    room.send((answer.to_string().into_bytes(), written));
+                    reader.unwritten = Some(is_written);
+                }
+            }
+            let reader = &mut *reader;
+            match reader.look().await {
+                Read::Part => {}
+                Read::TooLong(id) => reader.refuse(&Refusal::too_large(id)),
+                Read::Line => {
+                    if let Some(message) = reader.take_line() {
+                        return Some(message);
+                    }
+                }
+                Read::End => {
+                    if let Some(is_written) = &mut reader.unwritten {
+                        // An error is logged where it arose, and the client is gone.
+                        let _gone = is_written.await;
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    /// Takes what is there of a line. Nothing is lost if this is dropped while it waits.
+    async fn look(&mut self) -> Read {
+        if self.has_ended {
+            return Read::End;
+        }
+        let available = match self.input.fill_buf().await {
+            Ok(available) => available,
+            Err(error) => {
+                tracing::error!(%error, "standard input cannot be read");
+                &[]
+            }
+        };
+        if available.is_empty() {
+            self.has_ended = true;
+            // The last line need not end.
+            return match self.over.take() {
+                Some(over) => Read::TooLong(over.id()),
+                None => Read::Line,
+            };
+        }
+        let newline = available.iter().position(|byte| *byte == b'\n');
+        let taken = newline.map_or(available.len(), |at| at + 1);
+        let part = &available[..newline.unwrap_or(taken)];
+        take(&mut self.line, &mut self.over, part, self.line_bytes_max);
+        self.input.consume(taken);
+        match (newline, self.over.is_some()) {
+            (None, _) => Read::Part,
+            (Some(_), false) => Read::Line,
+            (Some(_), true) => Read::TooLong(self.over.take().map_or(Value::Null, Over::id)),
+        }
+    }
+
+    /// The message of the line that is whole.
+    fn take_line(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let line = std::mem::take(&mut self.line);
+        if line.trim_ascii().is_empty() {
+            return None;
+        }
+        match message::read(message::unmarked(&line)) {
+            Ok(message) => Some(message),
+            Err(refusal) => {
+                self.refuse(&refusal);
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        tracing::warn!(?refusal, "a line is no message");
+        if !refusal.envelope.is_unanswered() {
+            self.pending = Some(refusal.answer(&refusal.envelope.id));
+        }
+    }
+}
+
+/// Adds a part to a line, or to what is kept of one that is too long.
+fn take(line: &mut Vec<u8>, over: &mut Option<Over>, part: &[u8], line_bytes_max: usize) {
+    if over.is_none() && line.len() + part.len() <= line_bytes_max {
+        line.extend_from_slice(part);
+        return;
+    }
+    let kept = if over.is_none() {
+        part.len().min(line_bytes_max - line.len())
+    } else {
+        0
+    };
+    line.extend_from_slice(&part[..kept]);
+    let over = over.get_or_insert_with(|| Over {
+        id: Envelope::of(line).id,
+        tail: line[line.len().saturating_sub(TAIL_BYTES)..].to_vec(),
+    });
+    *line = Vec::new();
+    over.tail.extend_from_slice(&part[kept..]);
+    over.tail
+        .drain(..over.tail.len().saturating_sub(TAIL_BYTES));
+}
+
+impl Over {
+    fn id(self) -> Value {
+        if self.id.is_null() {
+            id_at_end(&self.tail)
+        } else {
+            self.id
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

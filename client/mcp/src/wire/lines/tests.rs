@@ -1,0 +1,144 @@
+//! Every line that wants an answer gets one, with its id where that can be known.
+
+use rmcp::{
+    ServerHandler,
+    model::{ServerCapabilities, ServerConfig},
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::stdio::serve_lines;
+
+const LINE_BYTES_MAX: usize = 1000;
+
+#[derive(Debug, Clone)]
+struct Bare;
+
+impl ServerHandler for Bare {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+}
+
+/// What a server says to these lines, until it ends at their end.
+async fn answers(lines: &[&[u8]]) -> Vec<Value> {
+    let (mut client, server) = duplex(1 << 20);
+    let (input, output) = tokio::io::split(server);
+    let lines_of = Lines::new(input, output, LINE_BYTES_MAX);
+    let serving = tokio::spawn(serve_lines(Bare, lines_of, CancellationToken::new()));
+    client.write_all(&lines.join(&b'\n')).await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.unwrap();
+    serving.await.unwrap().unwrap();
+    said.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn request(id: u32, method: &str) -> Vec<u8> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"_meta": meta});
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        .to_string()
+        .into_bytes()
+}
+
+fn ids(answers: &[Value]) -> Vec<(Value, i64)> {
+    let code = |answer: &Value| answer["error"]["code"].as_i64().unwrap_or_default();
+    answers
+        .iter()
+        .map(|answer| (answer["id"].clone(), code(answer)))
+        .collect()
+}
+
+#[tokio::test]
+async fn lines_that_do_not_parse_are_answered_with_their_id() {
+    let deep = [b"{\"id\":4,\"params\":".as_slice(), &[b'['; 300]].concat();
+    let last = request(9, "tools/list");
+    let lines: [&[u8]; 9] = [
+        br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\ud800"}}"#,
+        b"{\"jsonrpc\":\"2.0\",\"id\":\"two\",\"method\":\"\xff\"}",
+        br#"{"jsonrpc":"2.0","id":3,"method":"ping","method":"ping"}"#,
+        &deep,
+        b"garbage",
+        b"[]",
+        b"",
+        br#"{"method":"notifications/x","params":{"x":"\ud800"}}"#,
+        &last,
+    ];
+    let said = answers(&lines).await;
+    let expected = [
+        (json!(1), -32700),
+        (json!("two"), -32700),
+        (json!(3), -32600),
+        (json!(4), -32700),
+        (Value::Null, -32700),
+        (Value::Null, -32600),
+        (json!(9), 0),
+    ];
+    assert_eq!(ids(&said), expected);
+    assert!(said[4].as_object().unwrap().contains_key("id"));
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_answered_and_the_next_one_read() {
+    let filler = "x".repeat(LINE_BYTES_MAX);
+    let first = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":["{filler}"]}}"#);
+    let last = format!(r#"{{"method":"m","params":["{filler}"],"jsonrpc":"2.0","id":2}}"#);
+    let none = filler.repeat(20);
+    let good = request(3, "tools/list");
+    let said = answers(&[
+        first.as_bytes(),
+        last.as_bytes(),
+        none.as_bytes(),
+        &good,
+        last.as_bytes(),
+    ])
+    .await;
+    let mut expected = vec![
+        (json!(1), -32600),
+        (json!(2), -32600),
+        (Value::Null, -32600),
+        (json!(3), 0),
+        (json!(2), -32600),
+    ];
+    let mut found = ids(&said);
+    // The answer of a tool may be written after that to a later line.
+    let order = |answer: &(Value, i64)| (answer.0.to_string(), answer.1);
+    found.sort_by_key(order);
+    expected.sort_by_key(order);
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_session_begins_after_whatever_comes_first() {
+    let initialize = |id: u32, version: &str| {
+        let params = json!({
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        });
+        json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params})
+            .to_string()
+            .into_bytes()
+    };
+    let first: [&[u8]; 5] = [
+        br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+        br#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+        br#"{"jsonrpc":"2.0","id":8,"method":"tools/list"}"#,
+        &initialize(9, "2026-07-28"),
+    ];
+    let begin = initialize(1, "2025-11-25");
+    let said = answers(&[&first[..], &[&begin]].concat()).await;
+    let last = said.last().unwrap();
+    assert_eq!(said[0]["id"], json!(8), "{said:?}");
+    assert_eq!(last["id"], json!(1), "{said:?}");
+    assert_eq!(last["result"]["protocolVersion"], json!("2025-11-25"));
+}

@@ -1,0 +1,135 @@
+//! Reading one message.
+
+use helve_client::exact::{self, Inexact};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
+use serde_json::{Value, json};
+
+use super::{MESSAGE_BYTES_MAX, envelope::Envelope};
+
+/// A byte order mark, which a JSON parser may ignore (RFC 8259, section 8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Why a message is not passed on.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    code: ErrorCode,
+    message: String,
+    /// What can be known of the message all the same.
+    pub(crate) envelope: Envelope,
+}
+
+impl Refusal {
+    /// Of a message over [`MESSAGE_BYTES_MAX`], with the id if it is known.
+    pub(crate) fn too_large(id: Value) -> Self {
+        Self {
+            code: ErrorCode::INVALID_REQUEST,
+            message: format!("a message of more than {MESSAGE_BYTES_MAX} bytes: send less at once"),
+            envelope: Envelope {
+                id,
+                ..Envelope::default()
+            },
+        }
+    }
+
+    /// Whether the message is no JSON at all.
+    pub(crate) fn is_unparsed(&self) -> bool {
+        self.code == ErrorCode::PARSE_ERROR
+    }
+
+    /// The answer, as JSON.
+    pub(crate) fn answer(&self, id: &Value) -> Value {
+        let error = json!({"code": self.code.0, "message": self.message});
+        json!({"jsonrpc": "2.0", "id": id, "error": error})
+    }
+}
+
+/// The text behind a byte order mark, if there is one.
+pub(crate) fn unmarked(text: &[u8]) -> &[u8] {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
+/// Reads a message, exactly or not at all.
+///
+/// # Errors
+/// If it is no JSON, is no message of JSON-RPC, or holds what would be changed.
+pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
+    let refuse = |code, message: String| Refusal {
+        code,
+        message,
+        envelope: Envelope::of(text),
+    };
+    exact::check_names(text).map_err(|error| match error {
+        Inexact::Syntax(error) => refuse(ErrorCode::PARSE_ERROR, format!("Parse error: {error}")),
+        other => refuse(
+            ErrorCode::INVALID_REQUEST,
+            format!("Invalid Request: {other}"),
+        ),
+    })?;
+    exact::check_numbers(text).map_err(|error| {
+        refuse(
+            ErrorCode::INVALID_PARAMS,
+            format!("Invalid params: {error}"),
+        )
+    })?;
+    serde_json::from_slice(text).map_err(|_| {
+        let message = "Invalid Request: no message of JSON-RPC 2.0".to_owned();
+        refuse(ErrorCode::INVALID_REQUEST, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::properties::check;
+
+    #[test]
+    fn each_kind_of_bad_message_has_its_code() {
+        let call = |value: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"store","arguments":{{"key":"k","value":{value}}}}}}}"#
+            )
+        };
+        let deep = "[".repeat(1000) + &"]".repeat(1000);
+        for (value, code) in [
+            (r#""\ud800""#, -32700),
+            ("1e400", -32700),
+            (&deep, -32700),
+            (r#"{"a":1,"a":2}"#, -32600),
+            ("18446744073709551616", -32602),
+        ] {
+            let refused = read(call(value).as_bytes()).expect_err(value);
+            assert_eq!((refused.code.0, &refused.envelope.id), (code, &json!(7)));
+        }
+        assert!(read(call("18446744073709551615").as_bytes()).is_ok());
+        for text in [
+            "[]",
+            "1",
+            "{}",
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
+        ] {
+            let refused = read(text.as_bytes()).expect_err(text);
+            assert_eq!(refused.code.0, -32600, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_a_client_makes_up_is_read_or_refused_in_few_words() {
+        let part = prop_oneof![
+            Just(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_owned()),
+            "\\PC{0,20}",
+            "[{}\\[\\]:,\"0-9a-z.]{0,20}",
+        ];
+        let text = prop::collection::vec(part, 0..4).prop_map(|parts| parts.concat());
+        check(&text, |text| {
+            if let Err(refused) = read(text.as_bytes()) {
+                prop_assert!(refused.message.len() < 400, "{}", refused.message);
+                let id = &refused.envelope.id;
+                prop_assert_eq!(&refused.answer(id)["id"], id);
+            }
+            Ok(())
+        });
+    }
+}
