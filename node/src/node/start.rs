@@ -89,10 +89,6 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         stamper: Arc::default(),
         observed: Observed::default(),
     };
-    // Under an id that is new, nothing was acknowledged yet.
-    if let Some(Beginning::Initialise(_) | Beginning::Joined { .. }) = &beginning {
-        parts.identity.acknowledged().take_part();
-    }
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let runtime = service_runtime.handle();
     let mut background = Background::on(runtime);
@@ -243,6 +239,10 @@ impl Parts {
         runtime: &Handle,
         beginning: Option<Beginning>,
     ) -> Result<Consensus, StartError> {
+        // Under an id that is new, nothing was acknowledged yet.
+        if let Some(Beginning::Initialise(_) | Beginning::Joined { .. }) = &beginning {
+            self.identity.acknowledged().take_part();
+        }
         let log = self.storage.log.clone();
         let state = StateMachine::start(
             Arc::clone(&self.storage.state),
