@@ -186,6 +186,7 @@ impl Reader {
                     let touches = touches.into_iter();
                     try_join_all(touches.map(|touch| self.touch(tenant, touch, deadline))).await?;
                 }
+                Read::Busy => return Err(ReadError::Overloaded),
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
             ticket = self.ticket(deadline).await?.not_after(ticket);

@@ -84,6 +84,10 @@ fn refusal(refused: &Refused) -> Error {
             "the request id is older than the outcomes that are kept: its outcome is forgotten",
         ),
         Refusal::Quota => (Reason::Quota, "a quota is used up: delete something"),
+        Refusal::Clearing => (
+            Reason::Overloaded,
+            "expired entries are still being removed: try again",
+        ),
         Refusal::BadLifetime => (Reason::BadLifetime, "the lifetime does not fit: use never"),
         Refusal::TooLarge => (Reason::TooLarge, "the values are too large for one call"),
         Refusal::FeatureLevel => (

@@ -223,6 +223,8 @@ impl Host {
                         self.commit(&bare(Operation::Touch(touch), now_ms))?;
                     }
                 }
+                // Here nobody else removes what is due.
+                Read::Busy => self.collect(now_ms)?,
                 Read::TooLarge => {
                     let message = "the values are too large for one reply: ask for fewer keys";
                     return Err(Error::refused(Reason::TooLarge, message, 0, 0));

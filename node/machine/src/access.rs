@@ -4,6 +4,7 @@
 //! of the log like any other.
 
 pub(crate) mod quota;
+pub(crate) mod room;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 

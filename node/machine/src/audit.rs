@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use helve_proto::command::v1::{
-    NumberRow, RecordRow, RequestsRow, SessionRow, TombstoneRow, TombstonesRow, UsageRow,
+    NumberRow, RecordRow, RequestsRow, SessionRow, TenantDeadlinesRow, TombstoneRow, TombstonesRow,
+    UsageRow,
 };
 
 use crate::{
     access::tokens,
     batch::View,
     fault::Fault,
-    layout::{Due, Group, Kind, Place, Space, Target},
+    layout::{Due, Group, Kind, Place, Shelf, Space, Target},
     lifetime,
     limits::{SCAN_ROWS, TOMBSTONE_TTL_MS},
-    replay::{noted, requests},
+    replay::{measured, noted, requests},
     row,
 };
 
@@ -47,10 +48,14 @@ struct Audit {
     deadlines_due: BTreeSet<Bytes>,
     deadlines_from_ms: u64,
     earliest_ms: Option<u64>,
+    tenant_deadlines: BTreeMap<String, TenantDeadlinesRow>,
     usage: BTreeMap<Bytes, UsageRow>,
     usage_due: BTreeMap<Bytes, UsageRow>,
     /// By where each session's outcomes may begin.
     sessions: BTreeMap<Bytes, SessionRow>,
+    /// Bytes of sessions' outcomes, as noted and as they are.
+    measured: u64,
+    measured_due: u64,
     orders: BTreeSet<Bytes>,
     orders_due: BTreeSet<Bytes>,
     tokens: BTreeSet<Bytes>,
@@ -95,10 +100,17 @@ impl Audit {
         match place {
             Place::Record(target) => self.record(space, &target, value)?,
             Place::Deadline => {
-                self.deadlines.insert(key.clone());
+                // A recount is not derived from any row.
+                if Group(self.group_id).parse_deadline(key)?.due != Due::Recount {
+                    self.deadlines.insert(key.clone());
+                }
             }
             Place::DeadlinesFrom => {
                 self.deadlines_from_ms = row::decode::<NumberRow>("deadline bounds", value)?.value;
+            }
+            Place::TenantDeadlines => {
+                let row = row::decode("bounds of a tenant's deadlines", value)?;
+                self.tenant_deadlines.insert(tenant.to_owned(), row);
             }
             Place::Tombstone(path) => {
                 let row: TombstoneRow = row::decode("tombstones", value)?;
@@ -120,12 +132,18 @@ impl Audit {
             Place::Session(session_id) => {
                 let row: SessionRow = row::decode("sessions", value)?;
                 self.deadline(space, row.deadline_ms, &Due::Session(session_id.clone()));
+                self.measured += row
+                    .outcome_bytes
+                    .iter()
+                    .copied()
+                    .map(u64::from)
+                    .sum::<u64>();
                 self.sessions
                     .insert(space.session_outcome(&session_id, row.floor), row);
                 self.count(space.usage_sessions(), 1, 0);
             }
             Place::SessionOutcome => {
-                self.session_outcome(key)?;
+                self.session_outcome(key, value)?;
                 self.count(space.usage_tenant(), 0, key.len() + value.len());
             }
             Place::RequestOutcome(request_id) => {
@@ -154,7 +172,7 @@ impl Audit {
     }
 
     /// A session's floor sorts before its outcomes, and after those of the session before.
-    fn session_outcome(&self, key: &Bytes) -> Result<(), Fault> {
+    fn session_outcome(&mut self, key: &Bytes, value: &Bytes) -> Result<(), Fault> {
         let session = self.sessions.range(..=key.clone()).next_back();
         let (path, seq) = key
             .split_last_chunk()
@@ -163,8 +181,15 @@ impl Audit {
         let (_, row) = session.ok_or(Fault::Corrupt(
             "an outcome is kept below its session's floor",
         ))?;
-        if !noted::may_have_outcome(row, u64::from_be_bytes(*seq)) {
+        let seq = u64::from_be_bytes(*seq);
+        if !noted::may_have_outcome(row, seq) {
             return Err(Fault::Corrupt("a call has an outcome and is not noted"));
+        }
+        if let Some(bytes) = measured::bytes(row, seq) {
+            if bytes as usize != value.len() {
+                return Err(Fault::Corrupt("an outcome takes other bytes than noted"));
+            }
+            self.measured_due += u64::from(bytes);
         }
         Ok(())
     }
@@ -216,6 +241,25 @@ impl Audit {
         sum.bytes += bytes as u64;
     }
 
+    fn tenants_deadlines(&self) -> Result<(), Fault> {
+        let group = Group(self.group_id);
+        for key in &self.deadlines {
+            let row = group.parse_deadline(key)?;
+            let from = self.tenant_deadlines.get(&row.tenant);
+            let from_ms = match (Shelf::of(&row.due), from) {
+                (Some(Shelf::Records), Some(from)) => from.records_from_ms,
+                (Some(Shelf::Sessions), Some(from)) => from.sessions_from_ms,
+                _ => 0,
+            };
+            if row.at_ms < from_ms {
+                return Err(Fault::Corrupt(
+                    "a tenant's deadline is before the time that its own begin at",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn verdict(&self) -> Result<(), Fault> {
         if self.deadlines != self.deadlines_due {
             return Err(Fault::Corrupt(
@@ -228,6 +272,12 @@ impl Audit {
         {
             return Err(Fault::Corrupt(
                 "a deadline stands before the time that the index begins at",
+            ));
+        }
+        self.tenants_deadlines()?;
+        if self.measured != self.measured_due {
+            return Err(Fault::Corrupt(
+                "sessions note bytes of outcomes that are not kept",
             ));
         }
         if self.usage != self.usage_due {

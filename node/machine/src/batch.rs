@@ -1,32 +1,34 @@
 //! What the machine reads from and writes to.
 
+mod deadlines;
 mod first_deadlines;
 mod pending_usage;
 mod write;
 
 use std::{
-    collections::{BTreeMap, VecDeque, btree_map, btree_map::Entry},
+    collections::{BTreeMap, btree_map, btree_map::Entry},
     ops::Bound,
 };
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{NumberRow, SessionRow},
+    command::v1::{SessionRow, TenantDeadlinesRow, UsageRow},
     v1::Quotas,
 };
 
 use self::{
-    first_deadlines::{FirstDeadlines, LOOKED_UP_ROWS},
+    first_deadlines::FirstDeadlines,
     pending_usage::PendingUsage,
     write::{Row, Write},
 };
 use crate::{
     access, expiry,
     fault::Fault,
-    layout::{Due, Group, Space},
+    layout::{Group, Space},
+    limits::{Bounds, SCAN_ROWS},
     planted::{self, Plant},
-    row,
-    usage::{self, Delta},
+    repair::{Repair, Repairs},
+    row, usage,
 };
 
 /// Rows that a page makes up for.
@@ -62,6 +64,8 @@ impl<V: View + ?Sized> View for &V {
 #[derive(Debug)]
 pub struct Batch<V> {
     view: V,
+    bounds: Bounds,
+    repairs: Repairs,
     writes: BTreeMap<Bytes, Write>,
     /// A group, and rows of it that every command asks for, as they stand.
     held: Option<(u32, [Row; 3])>,
@@ -71,6 +75,10 @@ pub struct Batch<V> {
     /// A group, and a time before which its deadline index has no row: its row of that name, read once.
     deadlines_from: Option<(u32, u64)>,
     first_deadlines: Option<FirstDeadlines>,
+    /// The tenant whose bounds of its deadlines were read last, and what they are.
+    tenant_deadlines: Option<(String, TenantDeadlinesRow)>,
+    /// Rows that were removed because they were due, or forgotten.
+    removed_rows: usize,
     /// The earliest times of deadline rows that were put, and of those that were deleted.
     first_put_ms: Option<u64>,
     first_deleted_ms: Option<u64>,
@@ -81,14 +89,23 @@ pub struct Batch<V> {
 impl<V: View> Batch<V> {
     /// An empty batch over a view.
     pub fn new(view: V) -> Self {
+        Self::bounded(view, Bounds::REPLICATED)
+    }
+
+    /// As [`new`](Self::new), with bounds that few rows reach. For tests: see [`Bounds`].
+    pub fn bounded(view: V, bounds: Bounds) -> Self {
         Self {
             view,
+            bounds,
+            repairs: Repairs::default(),
             writes: BTreeMap::new(),
             held: None,
             usage: PendingUsage::default(),
             sessions: BTreeMap::new(),
             deadlines_from: None,
             first_deadlines: None,
+            tenant_deadlines: None,
+            removed_rows: 0,
             first_put_ms: None,
             first_deleted_ms: None,
             quotas: None,
@@ -112,13 +129,14 @@ impl<V: View> Batch<V> {
     /// another is both. Adds up the usage rows, and encodes the sessions, first.
     ///
     /// # Errors
-    /// A fault if a usage row cannot be read, or contradicts the rows.
+    /// None today. A host must not write after a fault, so one that comes up here later is passed on.
     pub fn finish(mut self) -> Result<Vec<(Bytes, Option<Bytes>)>, Fault> {
-        for (key, delta) in std::mem::take(&mut self.usage).into_rows() {
+        for (key, counted) in std::mem::take(&mut self.usage).into_rows() {
             if planted::is(Plant::UsageOff) {
                 continue;
             }
-            let row = usage::sum(&self, &key, delta)?;
+            let row = counted.now();
+            let row = (row != UsageRow::default()).then(|| row::encode(&row));
             self.write(key, row);
         }
         for (key, session) in std::mem::take(&mut self.sessions) {
@@ -128,6 +146,29 @@ impl<V: View> Batch<V> {
         Ok(writes
             .flat_map(|(key, write)| write.into_rows(key))
             .collect())
+    }
+
+    /// The derived rows that were put right since this was asked last.
+    pub fn take_repairs(&mut self) -> Repairs {
+        std::mem::take(&mut self.repairs)
+    }
+
+    /// Rows that commands of the batch removed because they were due, or forgot: each costs about as much as a command.
+    #[must_use]
+    pub fn removed_rows(&self) -> usize {
+        self.removed_rows
+    }
+
+    pub(crate) fn note_removed(&mut self, rows: u32) {
+        self.removed_rows += rows as usize;
+    }
+
+    pub(crate) fn note_repair(&mut self, repair: Repair) {
+        self.repairs.note(repair);
+    }
+
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// Reads the rows of a group that every command asks for, if they were not read yet.
@@ -194,18 +235,25 @@ impl<V: View> Batch<V> {
         self.sessions.insert(key, session);
     }
 
-    /// Counts rows and bytes of a tenant.
-    pub(crate) fn add_tenant_usage(&mut self, space: Space<'_>, delta: Delta) {
-        self.usage.add_tenant(space, delta);
+    /// A session that the batch has written, to be changed on the spot.
+    pub(crate) fn written_session(&mut self, key: &[u8]) -> Option<&mut SessionRow> {
+        self.sessions.get_mut(key).and_then(Option::as_mut)
     }
 
-    /// Counts rows and bytes in any other usage row.
-    pub(crate) fn add_usage(&mut self, key: Bytes, delta: Delta) {
-        self.usage.add(key, delta);
-    }
-
-    pub(crate) fn pending_usage(&self, key: &[u8]) -> Delta {
-        self.usage.pending(key)
+    /// How many sessions a tenant has.
+    pub(crate) fn count_sessions(&self, space: Space<'_>) -> Result<u64, Fault> {
+        let span = space.sessions();
+        let mut count = 0;
+        usage::each(&self.view, &span, SCAN_ROWS, |key, _| {
+            count += u64::from(!self.sessions.contains_key(key));
+            Ok(())
+        })?;
+        let bounds = (
+            Bound::Included(&span.prefix[..]),
+            Bound::Excluded(&span.end[..]),
+        );
+        let written = self.sessions.range::<[u8], _>(bounds);
+        Ok(count + written.filter(|(_, row)| row.is_some()).count() as u64)
     }
 
     /// What a tenant of this batch's group may use.
@@ -223,88 +271,6 @@ impl<V: View> Batch<V> {
     /// To be called when a tenant's row is written.
     pub(crate) fn forget_quotas(&mut self) {
         self.quotas = None;
-    }
-
-    /// A time before which the group has no deadline row.
-    pub(crate) fn deadlines_from(&mut self, group: Group) -> Result<u64, Fault> {
-        match self.deadlines_from {
-            Some((group_id, from_ms)) if group_id == group.0 => Ok(from_ms),
-            _ => {
-                let from_ms = expiry::deadlines_from(self, group)?;
-                self.deadlines_from = Some((group.0, from_ms));
-                Ok(from_ms)
-            }
-        }
-    }
-
-    pub(crate) fn set_deadlines_from(&mut self, group: Group, from_ms: u64) -> Result<(), Fault> {
-        if self.deadlines_from(group)? != from_ms {
-            self.deadlines_from = Some((group.0, from_ms));
-            let row = NumberRow { value: from_ms };
-            self.put(group.deadlines_from(), row::encode(&row));
-        }
-        Ok(())
-    }
-
-    /// The keys of the first rows of the group's deadline index, at most `rows_max`.
-    pub(crate) fn first_deadlines(
-        &mut self,
-        group: Group,
-        rows_max: usize,
-    ) -> Result<Vec<Bytes>, Fault> {
-        let known = self.first_deadlines.as_ref();
-        if let Some(first) = known.and_then(|known| known.first(group.0, rows_max)) {
-            return Ok(first);
-        }
-        let (from, to) = group.deadlines(self.deadlines_from(group)?, u64::MAX);
-        let looked_up = rows_max.max(LOOKED_UP_ROWS);
-        let rows = self.range(&from, &to, looked_up)?;
-        let keys: VecDeque<_> = rows.into_iter().map(|(key, _)| key).collect();
-        let first = keys.iter().take(rows_max).cloned().collect();
-        self.first_deadlines = Some(FirstDeadlines::new(group.0, keys, looked_up));
-        Ok(first)
-    }
-
-    /// Writes a row of the group's deadline index.
-    fn put_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) -> Result<(), Fault> {
-        let group = space.group();
-        let from_ms = self.deadlines_from(group)?;
-        self.set_deadlines_from(group, from_ms.min(at_ms))?;
-        self.first_put_ms = earlier(self.first_put_ms, Some(at_ms));
-        let key = group.deadline(at_ms, space.tenant, due);
-        self.first_deadlines.take_if(|known| !known.put(&key));
-        // A record has one deadline row, and never two at a time.
-        self.put_new(key, Bytes::new());
-        Ok(())
-    }
-
-    pub(crate) fn delete_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
-        self.first_deleted_ms = earlier(self.first_deleted_ms, Some(at_ms));
-        let key = space.group().deadline(at_ms, space.tenant, due);
-        if let Some(known) = &mut self.first_deadlines {
-            known.delete(&key);
-        }
-        self.delete(key);
-    }
-
-    /// Moves a deadline row, if it moves.
-    pub(crate) fn move_deadline(
-        &mut self,
-        space: Space<'_>,
-        due: &Due,
-        old: Option<u64>,
-        new: Option<u64>,
-    ) -> Result<(), Fault> {
-        if old == new {
-            return Ok(());
-        }
-        if let Some(at_ms) = old {
-            self.delete_deadline(space, at_ms, due);
-        }
-        match new {
-            Some(at_ms) => self.put_deadline(space, at_ms, due),
-            None => Ok(()),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{Outcome, Refusal, Refused, outcome},
+    command::v1::{Outcome, Refusal, Refused, UsageRow, outcome},
     v1::ReplyHeader,
 };
 
@@ -66,7 +66,18 @@ pub(crate) enum Stop {
         /// Of a transaction or batch: the operation at fault.
         operation: u32,
     },
+    /// The tenant lacks room: refused with QUOTA, unless rows of its own that have expired make some.
+    Short(Lack),
     Fault(Fault),
+}
+
+/// What a tenant lacks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lack {
+    /// Rows and bytes of its quotas.
+    Usage(UsageRow),
+    /// A replay session.
+    Session,
 }
 
 impl Stop {
@@ -96,7 +107,7 @@ impl Stop {
                 revision,
                 operation: u32::try_from(index).unwrap_or(u32::MAX),
             },
-            Self::Fault(fault) => Self::Fault(fault),
+            other => other,
         }
     }
 }

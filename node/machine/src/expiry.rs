@@ -14,9 +14,10 @@ use crate::{
     fault::Fault,
     layout::{Due, DueRow, Group, Kind, Space, Target},
     level, lifetime,
-    limits::{SWEEP_OVERDUE_MS, TICK_ROWS_MAX},
+    limits::SWEEP_OVERDUE_MS,
     planted::{self, Plant},
     record::{self, Stored},
+    repair::Repair,
     replay, row, tombstone,
 };
 
@@ -69,7 +70,8 @@ pub(crate) fn advance<V: View>(
 }
 
 pub(crate) fn tick<V: View>(call: &mut Call<'_, V>, tick: Tick) -> Result<Ticked, Fault> {
-    let removed_rows = sweep(call, call.clock_ms, tick.rows_max.min(TICK_ROWS_MAX))?;
+    let rows_max = tick.rows_max.min(call.batch.bounds().tick_rows_max);
+    let removed_rows = sweep(call, call.clock_ms, rows_max)?;
     let more = !due_rows(call, call.clock_ms, 1)?.is_empty();
     Ok(Ticked { removed_rows, more })
 }
@@ -188,16 +190,47 @@ pub(crate) fn due_records<V: View>(
 }
 
 /// Removes what a row of the index stands for, at least one row and at most `rows_max`; says how many.
-fn remove<V: View>(call: &mut Call<'_, V>, row: &DueRow, rows_max: u32) -> Result<u32, Fault> {
+pub(crate) fn remove<V: View>(
+    call: &mut Call<'_, V>,
+    row: &DueRow,
+    rows_max: u32,
+) -> Result<u32, Fault> {
+    let removed = remove_named(call, row, rows_max)?;
+    call.batch.note_removed(removed);
+    Ok(removed)
+}
+
+fn remove_named<V: View>(
+    call: &mut Call<'_, V>,
+    row: &DueRow,
+    rows_max: u32,
+) -> Result<u32, Fault> {
     let space = Space {
         group_id: call.space.group_id,
         tenant: &row.tenant,
     };
     match &row.due {
         Due::Record(target) => {
-            remove_record(call, space, row.at_ms, target)?;
-            Ok(1)
+            remove_record(call, space, row, target)?;
+            return Ok(1);
         }
+        Due::Recount => {
+            tombstone::verify(call.batch, space)?;
+            call.batch.delete_deadline(space, row.at_ms, &row.due);
+            return Ok(1);
+        }
+        _ => {}
+    }
+    let deadline_ms = deadline_of(call, space, &row.due)?;
+    // Older versions stop at a token that is not there, and work on what else the index names without a look.
+    let is_mended =
+        level::is_mended(call)? || matches!(row.due, Due::Token(_)) && deadline_ms.is_none();
+    if is_mended && deadline_ms != Some(row.at_ms) {
+        mend_deadline(call.batch, space, row, deadline_ms)?;
+        return Ok(1);
+    }
+    match &row.due {
+        Due::Record(_) | Due::Recount => Ok(0),
         Due::Session(session_id) => {
             replay::sessions::sweep(call.batch, space, session_id, row.at_ms, rows_max)
         }
@@ -213,21 +246,71 @@ fn remove<V: View>(call: &mut Call<'_, V>, row: &DueRow, rows_max: u32) -> Resul
     }
 }
 
+/// When what a row of the index names is due, as its own row says; `None`: never, or it is not there.
+fn deadline_of<V: View>(
+    call: &Call<'_, V>,
+    space: Space<'_>,
+    due: &Due,
+) -> Result<Option<u64>, Fault> {
+    let batch = &*call.batch;
+    Ok(match due {
+        Due::Record(target) => match batch.get(&space.record(target))? {
+            Some(bytes) => lifetime::deadline(&record::decode(&bytes)?),
+            None => None,
+        },
+        Due::Session(session_id) => {
+            let session = batch.session(&space.session(session_id))?;
+            session.map(|row| row.deadline_ms)
+        }
+        Due::Recount => None,
+        Due::Tombstones => tombstone::due_ms(batch, space)?,
+        Due::Requests => replay::requests::due_ms(batch, space)?,
+        Due::Token(hash) => {
+            let token = tokens::stored(batch, space.group(), hash)?;
+            token.as_ref().and_then(tokens::gone_at)
+        }
+    })
+}
+
+/// Drops a row of the index which differs from the deadline of what it names, and sees to it that the true one is in the index. Where
+/// older versions stop at such a row, no replica has gone on otherwise.
+#[cold]
+fn mend_deadline<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    row: &DueRow,
+    deadline_ms: Option<u64>,
+) -> Result<(), Fault> {
+    batch.delete_deadline(space, row.at_ms, &row.due);
+    if let Some(at_ms) = deadline_ms {
+        let key = space.group().deadline(at_ms, space.tenant, &row.due);
+        if batch.get(&key)?.is_none() {
+            batch.move_deadline(space, &row.due, None, Some(at_ms))?;
+        }
+    }
+    batch.note_repair(Repair {
+        what: "deadlines",
+        tenant: space.tenant.to_owned(),
+        was: row.at_ms,
+        is: deadline_ms.unwrap_or_default(),
+    });
+    Ok(())
+}
+
 fn remove_record<V: View>(
     call: &mut Call<'_, V>,
     space: Space<'_>,
-    at_ms: u64,
+    due: &DueRow,
     target: &Target,
 ) -> Result<(), Fault> {
-    let bytes = call
-        .batch
-        .get(&space.record(target))?
-        .ok_or(Fault::Corrupt(
-            "a deadline names a record that is not there",
-        ))?;
+    let at_ms = due.at_ms;
+    let Some(bytes) = call.batch.get(&space.record(target))? else {
+        return mend_deadline(call.batch, space, due, None);
+    };
     let row = record::decode(&bytes)?;
-    if lifetime::deadline(&row) != Some(at_ms) {
-        return Err(Fault::Corrupt("a deadline differs from its record's"));
+    let deadline_ms = lifetime::deadline(&row);
+    if deadline_ms != Some(at_ms) {
+        return mend_deadline(call.batch, space, due, deadline_ms);
     }
     let stored = Stored {
         row,

@@ -22,6 +22,7 @@
 //! | request outcomes | request id (16) | `OutcomeRow` |
 //! | usage of tenant, sessions | - | `UsageRow` |
 //! | tokens of tenant | hash (32) | empty |
+//! | tenant's deadlines from | - | `TenantDeadlinesRow` |
 //! | usage of store, of owner | store (length u8); and owner (length u16) | `UsageRow` |
 
 use bytes::Bytes;
@@ -31,7 +32,7 @@ use crate::fault::Fault;
 mod due;
 mod target;
 
-pub(crate) use due::{Due, DueRow, Place};
+pub(crate) use due::{Due, DueRow, Place, Shelf};
 pub(crate) use target::{Kind, Target, Unfit, owner_path, push_owner, split_owner, store_path};
 
 const CLOCK: u8 = 1;
@@ -58,6 +59,7 @@ const USAGE_STORE: u8 = 33;
 const USAGE_OWNER: u8 = 34;
 const USAGE_SESSIONS: u8 = 35;
 const TOKENS_OF_TENANT: u8 = 36;
+const TENANT_DEADLINES: u8 = 37;
 
 /// Whether no row under this key ever replaces another: it is put where none stands, and deleted before the next one is put. A host
 /// whose engine deletes such rows more cheaply may do so.
@@ -161,6 +163,15 @@ impl Group {
         (from, to)
     }
 
+    /// Where the rows of a time, a kind and a tenant begin.
+    pub(crate) fn deadlines_of(self, at_ms: u64, kind: u8, tenant: &str) -> Vec<u8> {
+        let mut key = self.space().begin(DEADLINES, 8 + 1 + 1 + tenant.len());
+        key.extend_from_slice(&at_ms.to_be_bytes());
+        key.push(kind);
+        push_tenant(&mut key, tenant);
+        key
+    }
+
     /// All rows of the group, its tenants' included.
     pub(crate) fn all(self) -> Span {
         Span::of_prefix(self.0.to_be_bytes().to_vec())
@@ -178,6 +189,7 @@ impl Group {
             TOKENS => Place::Token(path),
             TOKENS_OF_TENANT => Place::TokenOfTenant,
             DEADLINES_FROM => Place::DeadlinesFrom,
+            TENANT_DEADLINES => Place::TenantDeadlines,
             DEADLINES => Place::Deadline,
             HANDLES => Place::Record(Target {
                 kind: Kind::Handle,
@@ -295,6 +307,10 @@ impl Space<'_> {
         self.row(SESSIONS, session_id)
     }
 
+    pub(crate) fn sessions(self) -> Span {
+        Span::of_prefix(self.table(SESSIONS))
+    }
+
     pub(crate) fn session_outcome(self, session_id: &[u8], seq: u64) -> Bytes {
         let mut key = self.begin(SESSION_OUTCOMES, session_id.len() + 8);
         key.extend_from_slice(session_id);
@@ -325,6 +341,11 @@ impl Space<'_> {
 
     pub(crate) fn tokens(self) -> Span {
         Span::of_prefix(self.table(TOKENS_OF_TENANT))
+    }
+
+    /// The row that says times before which the tenant has no deadline row.
+    pub(crate) fn tenant_deadlines(self) -> Bytes {
+        self.table(TENANT_DEADLINES).into()
     }
 
     pub(crate) fn usage_tenant(self) -> Bytes {

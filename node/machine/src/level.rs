@@ -20,8 +20,8 @@ use crate::{
     batch::View,
     context::{Call, Stop},
     fault::Fault,
-    layout::Group,
-    limits::FEATURE_LEVEL,
+    layout::{Due, Group, Space},
+    limits::{DEFAULT_TENANT, FEATURE_LEVEL, TENANTS_MAX},
     planted, row,
 };
 
@@ -122,6 +122,11 @@ pub fn feature_level(view: &impl View, group_id: u32) -> Result<u32, Fault> {
     u32::try_from(row.value).map_err(|_| Fault::Corrupt("the feature level is no level"))
 }
 
+/// Whether the command is applied at [`MENDED`] or above.
+pub(crate) fn is_mended<V: View>(call: &Call<'_, V>) -> Result<bool, Fault> {
+    Ok(feature_level(call.batch, call.space.group_id)? >= MENDED)
+}
+
 /// The operation, as the version that the command is stamped for sees it: that version finds none if it does not know it, and every
 /// version must come to the same outcome.
 pub(crate) fn operation(command: &Command) -> Option<&Operation> {
@@ -160,9 +165,32 @@ pub(crate) fn raise<V: View>(
         value: command.level.into(),
     });
     call.batch.put(call.space.group().feature_level(), value);
+    if level < MENDED && command.level >= MENDED {
+        schedule_recounts(call)?;
+    }
     Ok(FeatureLevelRaised {
         level: command.level,
     })
+}
+
+/// Has every tenant's tombstones counted, which older levels may have miscounted: a tenant at a time, as if it were due now, so that
+/// Ticks do it beside callers.
+fn schedule_recounts<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
+    let group = call.space.group();
+    let all = group.tenants();
+    let made = call.batch.range(&all.prefix, &all.end, TENANTS_MAX)?;
+    let names = made.iter().map(|(key, _)| &key[all.prefix.len()..]);
+    let names = names.filter_map(|name| std::str::from_utf8(name).ok());
+    let others = names.filter(|name| *name != DEFAULT_TENANT);
+    for tenant in [DEFAULT_TENANT].into_iter().chain(others) {
+        let space = Space {
+            group_id: group.0,
+            tenant,
+        };
+        let now = Some(call.clock_ms);
+        call.batch.move_deadline(space, &Due::Recount, None, now)?;
+    }
+    Ok(())
 }
 
 /// Counts itself.

@@ -28,6 +28,7 @@ pub mod limits;
 pub mod planted;
 pub mod query;
 mod record;
+mod repair;
 mod replay;
 mod row;
 pub mod sealing;
@@ -40,6 +41,12 @@ use helve_proto::command::v1::{
     Command, Outcome, Refusal, command::Operation, outcome::Outcome as Kind,
 };
 
+use crate::{
+    access::room::Room,
+    context::{Call, Stop},
+    layout::{Group, Space},
+    replay::{Admission, Slot},
+};
 pub use crate::{
     access::{granted, is_guarded, quotas},
     ahead::records_ahead,
@@ -53,12 +60,8 @@ pub use crate::{
     handles::mint::{handle_id, minted_id},
     layout::is_never_replaced,
     level::feature_level,
+    repair::{Repair, Repairs},
     replay::is_repeatable,
-};
-use crate::{
-    context::{Call, Stop},
-    layout::{Group, Space},
-    replay::{Admission, Slot},
 };
 
 /// Applies one command: writes its effect to the batch and says what it came to. Commands must come in the order of the log.
@@ -105,14 +108,14 @@ fn apply_as<V: View>(
         return Ok(call.refused(Refusal::Malformed, 0, 0));
     }
     if !matches!(command.operation, Some(Operation::Tick(_))) {
-        access::quota::make_room(&mut call)?;
+        access::quota::make_room_before(&mut call)?;
     }
     let admitted = level::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
     let (slot, outcome) = match admitted {
         Ok(Admission::Execute(slot)) => {
             // Not kept: sealed anew, the call is the same, and was not executed yet.
             let (slot, executed) = match sealing::admit(&call, command) {
-                Ok(()) => (slot, execute(&mut call, command)),
+                Ok(()) => execute_with_room(&mut call, command, slot)?,
                 Err(stop) => (Slot::Nowhere, Err(stop)),
             };
             let executed = executed.map(|kind| Outcome {
@@ -139,8 +142,28 @@ fn or_refused<V>(call: &Call<'_, V>, executed: Result<Outcome, Stop>) -> Result<
             revision,
             operation,
         }) => Ok(call.refused(refusal, revision, operation)),
+        Err(Stop::Short(_)) => Ok(call.refused(Refusal::Quota, 0, 0)),
         Err(Stop::Fault(fault)) => Err(fault),
     }
+}
+
+/// Executes a command. If its tenant lacks room, what has expired makes some, and the command is planned anew over what is left.
+/// Nothing of the first try was written.
+fn execute_with_room<V: View>(
+    call: &mut Call<'_, V>,
+    command: &Command,
+    slot: Slot,
+) -> Result<(Slot, Result<Kind, Stop>), Fault> {
+    let executed = execute(call, command);
+    let Err(Stop::Short(lack)) = executed else {
+        return Ok((slot, executed));
+    };
+    Ok(match access::room::make(call, lack)? {
+        Room::Made => (slot, execute(call, command)),
+        Room::None => (slot, executed),
+        // Not kept: the same call has room later.
+        Room::More => (Slot::Nowhere, Err(Stop::refused(Refusal::Clearing))),
+    })
 }
 
 fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, Stop> {

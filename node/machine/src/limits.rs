@@ -82,10 +82,69 @@ pub const SWEEP_OVERDUE_MS: u64 = 10 * 60 * 1000;
 /// Due rows that one Tick removes at most.
 pub const TICK_ROWS_MAX: u32 = 1024;
 
+/// Expired rows of its own tenant that a command removes at most where the tenant would be refused for want of room: one for each
+/// operation of a transaction, so that rows which have expired make room for as many new ones.
+pub const ROOM_ROWS_MAX: u32 = 128;
+/// Looks into the deadline index to find them, past those of other tenants. The next command goes on from there.
+pub const ROOM_LOOKS_MAX: u32 = 256;
+
 /// Records of commands to come that are told at once.
 pub const ROWS_AHEAD_MAX: usize = 512;
+
+/// Rows of the deadline index that a count looks at: what has expired and is not removed yet must be told from what lives.
+pub(crate) const COUNT_INDEX_ROWS_MAX: usize = 16_384;
+/// Records that a count looks at one by one, if there are more due rows than that and no more records.
+pub(crate) const COUNT_RECORDS_MAX: u64 = 1024;
 
 /// Rows that a query reads from its view at once.
 pub(crate) const SCAN_ROWS: usize = 32;
 /// Index rows, which have no value, that a query reads from its view at once.
 pub(crate) const SCAN_INDEX_ROWS: usize = 256;
+
+/// The bounds of what is counted. A [`Batch`](crate::Batch) carries them, so that tests reach them with few rows. They decide
+/// outcomes: replicas that differ in them diverge, so outside tests there is only [`Bounds::REPLICATED`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// See [`TOMBSTONES_MAX`].
+    pub tombstones_max: u64,
+    /// See [`SESSIONS_MAX`].
+    pub sessions_max: u64,
+    /// See [`SESSION_WINDOW_CALLS_MAX`].
+    pub session_window_calls_max: u64,
+    /// See [`REQUESTS_MAX`].
+    pub requests_max: u64,
+    /// See [`TENANTS_MAX`].
+    pub tenants_max: usize,
+    /// See [`TOKENS_MAX`].
+    pub tokens_max: usize,
+    /// See [`TRANSACTION_BYTES_MAX`]; of the values that a transaction takes.
+    pub taken_bytes_max: usize,
+    /// See [`TICK_ROWS_MAX`].
+    pub tick_rows_max: u32,
+    /// See [`ROOM_ROWS_MAX`].
+    pub room_rows_max: u32,
+    /// See [`ROOM_LOOKS_MAX`].
+    pub room_looks_max: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::REPLICATED
+    }
+}
+
+impl Bounds {
+    /// What every replica uses.
+    pub const REPLICATED: Self = Self {
+        tombstones_max: TOMBSTONES_MAX,
+        sessions_max: SESSIONS_MAX,
+        session_window_calls_max: SESSION_WINDOW_CALLS_MAX,
+        requests_max: REQUESTS_MAX,
+        tenants_max: TENANTS_MAX,
+        tokens_max: TOKENS_MAX,
+        taken_bytes_max: TRANSACTION_BYTES_MAX,
+        tick_rows_max: TICK_ROWS_MAX,
+        room_rows_max: ROOM_ROWS_MAX,
+        room_looks_max: ROOM_LOOKS_MAX,
+    };
+}

@@ -16,13 +16,15 @@ use crate::{
 };
 
 mod access;
+mod count;
 mod handles;
 mod kept;
 mod keys;
 mod scan;
 
 pub use access::{list_tenants, list_tokens};
-pub use handles::{count, get, list, rest};
+pub use count::count;
+pub use handles::{get, list, rest};
 pub use kept::kept_outcome;
 pub use keys::{batch_retrieve, exists, keys_rest, list_keys, retrieve};
 
@@ -47,6 +49,8 @@ pub enum Read<T> {
     /// Idle times are nearly used: commit these, in any order, then read again with the same stamp. At least one, and at most one for
     /// each record asked for.
     Renew(Vec<Touch>),
+    /// So many records have expired and are not removed yet that an answer would take too long: ask again later. Only of [`count`].
+    Busy,
     /// The values asked for do not fit one reply: ask for fewer. Only of [`batch_retrieve`].
     TooLarge,
 }
@@ -140,26 +144,6 @@ impl<'a, V: View> Reading<'a, V> {
             }
         }
         Ok(rows.len() == SCAN_INDEX_ROWS)
-    }
-
-    /// How many records of this kind, whose path begins so, are expired but not removed yet.
-    fn count_due(&self, kind: Kind, path_prefix: &[u8]) -> Result<u64, Fault> {
-        let first_ms = expiry::deadlines_from(self.view, self.space.group())?;
-        let (mut from, to) = self.space.group().deadlines(first_ms, self.clock_ms);
-        let mut count = 0;
-        loop {
-            let rows = self.view.range(&from, &to, SCAN_INDEX_ROWS)?;
-            for (key, _) in &rows {
-                let row = self.space.group().parse_deadline(key)?;
-                count += u64::from(self.concerns(&row, kind, path_prefix));
-            }
-            match rows.last() {
-                Some((last, _)) if rows.len() == SCAN_INDEX_ROWS => {
-                    from = [last, &[0][..]].concat();
-                }
-                _ => return Ok(count),
-            }
-        }
     }
 
     fn concerns(&self, row: &DueRow, kind: Kind, path_prefix: &[u8]) -> bool {

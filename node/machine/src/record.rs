@@ -16,7 +16,7 @@ use crate::{
     limits::{SEAL_BYTES, TOMBSTONE_TTL_MS},
     planted::{self, Plant},
     row, tombstone,
-    usage::Delta,
+    usage::{Counter, Delta},
 };
 
 const TABLE: &str = "records";
@@ -252,6 +252,18 @@ impl Plan {
         }
     }
 
+    /// The same, but over a record that has expired and is not removed yet as over none: it is to be removed, and until then counts
+    /// among what the tenant uses.
+    pub(crate) fn growth_of_live(&self, index: u64) -> Delta {
+        match &self.change {
+            Change::Write(row) if row.revision == index && self.seen.live().is_none() => {
+                let bytes = self.target.path.len() + row::encoded_len(row);
+                Delta::between(None, Some(bytes))
+            }
+            _ => self.growth(index),
+        }
+    }
+
     pub(crate) fn carry_out<V: View>(
         self,
         call: &mut Call<'_, V>,
@@ -337,11 +349,11 @@ fn count<V: View>(
 ) -> Result<(), Fault> {
     let whole = |bytes: Option<usize>| bytes.map(|bytes| target.path.len() + bytes);
     let delta = Delta::between(whole(old_bytes), whole(new_bytes));
-    batch.add_tenant_usage(space, delta);
+    batch.count(space, Counter::Tenant, delta)?;
     if target.kind == Kind::Handle {
         let (store, owner) = target.store_and_owner()?;
-        batch.add_usage(space.usage_store(store), delta);
-        batch.add_usage(space.usage_owner(owner), delta);
+        batch.count(space, Counter::Store(store), delta)?;
+        batch.count(space, Counter::Owner(owner), delta)?;
     }
     Ok(())
 }

@@ -16,9 +16,10 @@ use crate::{
     level,
     planted::{self, Plant},
     row,
-    usage::Delta,
+    usage::{Counter, Delta},
 };
 
+pub(crate) mod measured;
 pub(crate) mod noted;
 pub(crate) mod requests;
 pub(crate) mod sessions;
@@ -82,7 +83,11 @@ pub(crate) fn keep<V: View>(
         Slot::Nowhere => {}
         Slot::Session { session_id, seq } => {
             let key = call.space.session_outcome(session_id, *seq);
-            put_outcome(call.batch, call.space, key, &row);
+            let bytes = put_outcome(call.batch, call.space, key, &row)?;
+            let session = call.space.session(session_id);
+            if let Some(session) = call.batch.written_session(&session) {
+                measured::note(session, *seq, bytes);
+            }
         }
         Slot::Request { request_id } => requests::keep(call, request_id, &row)?,
     }
@@ -132,16 +137,31 @@ fn kept(view: &impl View, key: &[u8], fingerprint: &Bytes) -> Result<Option<Outc
     Ok(Some(outcome))
 }
 
-fn put_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, row: &OutcomeRow) {
+/// Answers how many bytes its value takes.
+fn put_outcome<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    key: Bytes,
+    row: &OutcomeRow,
+) -> Result<usize, Fault> {
     let value = row::encode(row);
-    let delta = Delta::between(None, Some(key.len() + value.len())).bytes_only();
-    batch.add_tenant_usage(space, delta);
+    let bytes = value.len();
+    let delta = Delta::between(None, Some(key.len() + bytes)).bytes_only();
+    batch.count(space, Counter::Tenant, delta)?;
     // Whoever was admitted has looked.
     batch.put_new(key, value);
+    Ok(bytes)
 }
 
-fn delete_outcome<V: View>(batch: &mut Batch<V>, space: Space<'_>, key: Bytes, value: &Bytes) {
-    let delta = Delta::between(Some(key.len() + value.len()), None).bytes_only();
-    batch.add_tenant_usage(space, delta);
+/// Deletes an outcome whose value takes so many bytes.
+fn delete_outcome<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    key: Bytes,
+    bytes: usize,
+) -> Result<(), Fault> {
+    let delta = Delta::between(Some(key.len() + bytes), None).bytes_only();
+    batch.count(space, Counter::Tenant, delta)?;
     batch.delete(key);
+    Ok(())
 }

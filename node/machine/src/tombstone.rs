@@ -9,8 +9,10 @@ use crate::{
     batch::{Batch, View},
     fault::Fault,
     layout::{Due, Space},
-    limits::{TOMBSTONE_TTL_MS, TOMBSTONES_MAX},
-    row,
+    level,
+    limits::{SCAN_INDEX_ROWS, TOMBSTONE_TTL_MS},
+    repair::Repair,
+    row, usage,
 };
 
 const TABLE: &str = "tombstones";
@@ -33,15 +35,15 @@ pub(crate) fn add<V: View>(
 ) -> Result<(), Fault> {
     let old = summary(batch, space)?;
     let mut new = old;
-    if new.rows >= TOMBSTONES_MAX
+    if new.rows >= batch.bounds().tombstones_max
         && let Some((at_ms, path)) = oldest(batch, space, new.due_ms)?
     {
         delete(batch, space, at_ms, &path);
-        new.rows -= 1;
-        new.due_ms = Some(at_ms.saturating_add(TOMBSTONE_TTL_MS));
+        count_down(batch, space, &mut new)?;
+        new.due_ms = Some(due(at_ms));
     }
     new.rows += 1;
-    let due_ms = tombstone.at_ms.saturating_add(TOMBSTONE_TTL_MS);
+    let due_ms = due(tombstone.at_ms);
     new.due_ms = Some(
         new.due_ms
             .map_or(due_ms, |earlier_ms| earlier_ms.min(due_ms)),
@@ -51,22 +53,30 @@ pub(crate) fn add<V: View>(
     set_summary(batch, space, old, new)
 }
 
+/// Removes the tombstone that was `seen` under a path, if it is still there: another part of the same transaction may have evicted
+/// it since.
 pub(crate) fn remove<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     path: &[u8],
-    tombstone: &TombstoneRow,
+    seen: &TombstoneRow,
 ) -> Result<(), Fault> {
-    let old = summary(batch, space)?;
-    let rows = old
-        .rows
-        .checked_sub(1)
-        .ok_or(Fault::Corrupt("a tombstone was not counted"))?;
-    let new = TombstonesRow {
-        rows,
-        due_ms: old.due_ms.filter(|_| rows > 0),
+    let is_mended = level::feature_level(batch, space.group_id)? >= level::MENDED;
+    let there = if is_mended {
+        read(batch, space, path)?
+    } else {
+        // As older versions do, which count it either way.
+        Some(*seen)
     };
-    delete(batch, space, tombstone.at_ms, path);
+    let Some(there) = there else { return Ok(()) };
+    let old = summary(batch, space)?;
+    let mut new = old;
+    delete(batch, space, there.at_ms, path);
+    count_down(batch, space, &mut new)?;
+    if new.rows == 0 && is_mended {
+        expect_none(batch, space, &mut new)?;
+    }
+    new.due_ms = new.due_ms.filter(|_| new.rows > 0);
     set_summary(batch, space, old, new)
 }
 
@@ -84,20 +94,106 @@ pub(crate) fn sweep<V: View>(
         let Some((at_ms, path)) = oldest(batch, space, new.due_ms)? else {
             break None;
         };
-        let due_ms = at_ms.saturating_add(TOMBSTONE_TTL_MS);
+        let due_ms = due(at_ms);
         if due_ms > clock_ms || removed == rows_max {
             break Some(due_ms);
         }
         delete(batch, space, at_ms, &path);
+        count_down(batch, space, &mut new)?;
         new.due_ms = Some(due_ms);
-        new.rows = new
-            .rows
-            .checked_sub(1)
-            .ok_or(Fault::Corrupt("a tombstone was not counted"))?;
         removed += 1;
     };
+    if level::feature_level(batch, space.group_id)? >= level::MENDED
+        && (new.rows > 0) != new.due_ms.is_some()
+    {
+        recount(batch, space, &mut new)?;
+    }
     set_summary(batch, space, old, new)?;
     Ok(removed)
+}
+
+/// Counts a tombstone that was removed just now. A summary that counted none of those that are there is worked out again: older
+/// versions stop there, so no replica has gone on from there otherwise.
+fn count_down<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    summary: &mut TombstonesRow,
+) -> Result<(), Fault> {
+    match summary.rows.checked_sub(1) {
+        Some(rows) => {
+            summary.rows = rows;
+            Ok(())
+        }
+        None => recount(batch, space, summary),
+    }
+}
+
+/// The last tombstone that was counted is gone: if there are others, the count was too low, and nobody would ever remove them.
+fn expect_none<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    summary: &mut TombstonesRow,
+) -> Result<(), Fault> {
+    match oldest(batch, space, summary.due_ms)? {
+        Some(_) => recount(batch, space, summary),
+        None => Ok(()),
+    }
+}
+
+/// Works the summary out from the tombstones in their order, of which there are at most as many as a tenant may have.
+#[cold]
+fn recount<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    summary: &mut TombstonesRow,
+) -> Result<(), Fault> {
+    let was = summary.rows;
+    let (rows, due_ms) = counted(batch, space)?;
+    *summary = TombstonesRow { rows, due_ms };
+    batch.note_repair(Repair {
+        what: SUMMARY,
+        tenant: space.tenant.to_owned(),
+        was,
+        is: rows,
+    });
+    Ok(())
+}
+
+/// Looks whether the summary agrees with the tombstones, and works it out again if it does not.
+pub(crate) fn verify<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<(), Fault> {
+    let old = summary(batch, space)?;
+    let (rows, due_ms) = counted(batch, space)?;
+    // The summary may say an earlier time, but none only if there is none.
+    let is_due_right = match (old.due_ms, due_ms) {
+        (Some(said_ms), Some(due_ms)) => said_ms <= due_ms,
+        (said_ms, due_ms) => said_ms == due_ms,
+    };
+    if old.rows == rows && is_due_right {
+        return Ok(());
+    }
+    let mut new = old;
+    recount(batch, space, &mut new)?;
+    set_summary(batch, space, old, new)
+}
+
+/// How many tombstones there are, and when the oldest is due.
+fn counted<V: View>(batch: &Batch<V>, space: Space<'_>) -> Result<(u64, Option<u64>), Fault> {
+    let mut rows = 0;
+    usage::each(batch, &space.tombstone_orders(), SCAN_INDEX_ROWS, |_, _| {
+        rows += 1;
+        Ok(())
+    })?;
+    let oldest = oldest(batch, space, None)?;
+    Ok((rows, oldest.map(|(at_ms, _)| due(at_ms))))
+}
+
+fn due(at_ms: u64) -> u64 {
+    at_ms.saturating_add(TOMBSTONE_TTL_MS)
+}
+
+/// When the oldest is due, or earlier.
+pub(crate) fn due_ms(view: &impl View, space: Space<'_>) -> Result<Option<u64>, Fault> {
+    Ok(summary(view, space)?.due_ms)
 }
 
 fn summary(view: &impl View, space: Space<'_>) -> Result<TombstonesRow, Fault> {
@@ -146,9 +242,9 @@ mod tests {
     use helve_proto::v1::HandleStatus;
 
     use super::{
-        Batch, Bytes, Fault, Space, TOMBSTONE_TTL_MS, TOMBSTONES_MAX, TombstoneRow, TombstonesRow,
-        View, add, read, set_summary, summary,
+        Batch, Bytes, Fault, Space, TOMBSTONE_TTL_MS, TombstoneRow, View, add, read, summary,
     };
+    use crate::limits::Bounds;
 
     struct NoRows;
 
@@ -168,7 +264,11 @@ mod tests {
             group_id: 1,
             tenant: "default",
         };
-        let mut batch = Batch::new(NoRows);
+        let bounds = Bounds {
+            tombstones_max: 2,
+            ..Bounds::REPLICATED
+        };
+        let mut batch = Batch::bounded(NoRows, bounds);
         let leave = |batch: &mut Batch<NoRows>, at_ms: u64, path: &[u8]| {
             let row = TombstoneRow {
                 status: HandleStatus::Taken.into(),
@@ -178,19 +278,13 @@ mod tests {
         };
         leave(&mut batch, 20, b"second");
         leave(&mut batch, 10, b"first");
-        let old = summary(&batch, space).unwrap();
-        let full = TombstonesRow {
-            rows: TOMBSTONES_MAX,
-            ..old
-        };
-        set_summary(&mut batch, space, old, full).unwrap();
         leave(&mut batch, 30, b"third");
 
         assert!(read(&batch, space, b"first").unwrap().is_none());
         assert!(read(&batch, space, b"second").unwrap().is_some());
         assert!(read(&batch, space, b"third").unwrap().is_some());
         let left = summary(&batch, space).unwrap();
-        assert_eq!(left.rows, TOMBSTONES_MAX);
+        assert_eq!(left.rows, 2);
         assert!(
             left.due_ms
                 .is_some_and(|due_ms| due_ms <= 20 + TOMBSTONE_TTL_MS)

@@ -17,20 +17,30 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     handles::{HandleName, delete, handle_name, mint, put, renew, take},
-    limits::TRANSACTION_BYTES_MAX,
+    limits::Bounds,
     record::{Plan, Planned},
     state,
 };
 
 /// The plans of a transaction so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Plans {
+    bounds: Bounds,
     plans: Vec<Plan>,
     names: BTreeSet<(bool, Bytes)>,
     taken_bytes: usize,
 }
 
 impl Plans {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            plans: Vec::new(),
+            names: BTreeSet::new(),
+            taken_bytes: 0,
+        }
+    }
+
     /// Refuses a record that another plan changes already: each was planned without the other.
     pub(crate) fn add(&mut self, plan: Plan) -> Result<(), Stop> {
         let is_handle = plan.target.kind == crate::layout::Kind::Handle;
@@ -41,7 +51,7 @@ impl Plans {
             let info = plan.reply.info.as_ref();
             self.taken_bytes += info.map_or(0, |info| info.value_bytes as usize);
         }
-        if self.taken_bytes > TRANSACTION_BYTES_MAX {
+        if self.taken_bytes > self.bounds.taken_bytes_max {
             return Err(Stop::refused(Refusal::TooLarge));
         }
         self.plans.push(plan);
@@ -64,7 +74,7 @@ pub(crate) fn apply<V: View>(
     request: &TransactRequest,
     minted_ids: &[String],
 ) -> Result<TransactReply, Stop> {
-    let mut plans = Plans::default();
+    let mut plans = Plans::new(*call.batch.bounds());
     let mut minted_ids = minted_ids.iter();
     for (index, operation) in request.operations.iter().enumerate() {
         let planned = plan(call, operation, &mut minted_ids).map_err(|stop| stop.at(index))?;

@@ -6,6 +6,8 @@ use helve_proto::command::v1::UsageRow;
 use crate::{
     batch::{Batch, View},
     fault::Fault,
+    layout::{Kind, Space, Span},
+    limits::SCAN_ROWS,
     row,
 };
 
@@ -43,31 +45,127 @@ impl Delta {
     }
 }
 
-/// The usage row as it stands in the view.
+/// A usage row: whose rows and bytes it counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Counter<'a> {
+    Tenant,
+    Sessions,
+    Store(&'a [u8]),
+    Owner(&'a [u8]),
+}
+
+impl Counter<'_> {
+    pub(crate) fn key(self, space: Space<'_>) -> Bytes {
+        match self {
+            Self::Tenant => space.usage_tenant(),
+            Self::Sessions => space.usage_sessions(),
+            Self::Store(path) => space.usage_store(path),
+            Self::Owner(path) => space.usage_owner(path),
+        }
+    }
+}
+
+/// A usage row and how it changes. Sums wrap around, so that they do not depend on how commands are batched; what is below zero
+/// shows that rows were miscounted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) stored: UsageRow,
+    pub(crate) change: Delta,
+}
+
+impl Counted {
+    pub(crate) fn read(view: &impl View, key: &[u8]) -> Result<Self, Fault> {
+        Ok(Self {
+            stored: row::read(view, TABLE, key)?.unwrap_or_default(),
+            change: Delta::default(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> UsageRow {
+        UsageRow {
+            rows: self.stored.rows.wrapping_add_signed(self.change.rows),
+            bytes: self.stored.bytes.wrapping_add_signed(self.change.bytes),
+        }
+    }
+
+    pub(crate) fn set(&mut self, row: UsageRow) {
+        self.change = Delta {
+            rows: row.rows.wrapping_sub(self.stored.rows).cast_signed(),
+            bytes: row.bytes.wrapping_sub(self.stored.bytes).cast_signed(),
+        };
+    }
+
+    pub(crate) fn is_below_zero(&self) -> bool {
+        let now = self.now();
+        now.rows.cast_signed() < 0 || now.bytes.cast_signed() < 0
+    }
+}
+
+/// What a usage row says, never less than nothing.
+pub(crate) fn sound(row: UsageRow) -> UsageRow {
+    let sound = |number: u64| if number.cast_signed() < 0 { 0 } else { number };
+    UsageRow {
+        rows: sound(row.rows),
+        bytes: sound(row.bytes),
+    }
+}
+
+/// The usage row as it is in the view.
 pub(crate) fn stored(view: &impl View, key: &[u8]) -> Result<UsageRow, Fault> {
-    Ok(row::read(view, TABLE, key)?.unwrap_or_default())
+    Ok(sound(Counted::read(view, key)?.now()))
 }
 
-/// What is in use, this batch's changes included.
-pub(crate) fn current<V: View>(batch: &Batch<V>, key: &[u8]) -> Result<UsageRow, Fault> {
-    plus(batch, key, batch.pending_usage(key))
+/// Works a usage row out from the rows that it counts. Reads all of them.
+pub(crate) fn recount<V: View>(
+    batch: &Batch<V>,
+    space: Space<'_>,
+    counter: Counter<'_>,
+) -> Result<UsageRow, Fault> {
+    let mut sum = UsageRow::default();
+    let mut add = |span: &Span, is_row: bool, key_from: usize| {
+        each(batch, span, SCAN_ROWS, |key, value| {
+            sum.rows += u64::from(is_row);
+            sum.bytes += (key.len() - key_from + value.len()) as u64;
+            Ok(())
+        })
+    };
+    let start = |kind| space.records(kind, &[]).prefix.len();
+    match counter {
+        Counter::Tenant => {
+            for kind in [Kind::Handle, Kind::Key] {
+                add(&space.records(kind, &[]), true, start(kind))?;
+            }
+            add(&space.session_outcomes(&[]), false, 0)?;
+            add(&space.request_outcomes(), false, 0)?;
+        }
+        Counter::Store(path) | Counter::Owner(path) => {
+            add(
+                &space.records(Kind::Handle, path),
+                true,
+                start(Kind::Handle),
+            )?;
+        }
+        Counter::Sessions => sum.rows = batch.count_sessions(space)?,
+    }
+    Ok(sum)
 }
 
-/// The row after a change; `None` if nothing is left.
-pub(crate) fn sum(view: &impl View, key: &[u8], delta: Delta) -> Result<Option<Bytes>, Fault> {
-    let row = plus(view, key, delta)?;
-    Ok((row != UsageRow::default()).then(|| row::encode(&row)))
-}
-
-fn plus(view: &impl View, key: &[u8], delta: Delta) -> Result<UsageRow, Fault> {
-    let old = stored(view, key)?;
-    Ok(UsageRow {
-        rows: add(old.rows, delta.rows)?,
-        bytes: add(old.bytes, delta.bytes)?,
-    })
-}
-
-fn add(old: u64, change: i64) -> Result<u64, Fault> {
-    old.checked_add_signed(change)
-        .ok_or(Fault::Corrupt("more is freed than was in use"))
+/// Shows all rows of a span.
+pub(crate) fn each(
+    view: &impl View,
+    span: &Span,
+    page_rows: usize,
+    mut show: impl FnMut(&Bytes, &Bytes) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut from = span.prefix.clone();
+    loop {
+        let rows = view.range(&from, &span.end, page_rows)?;
+        for (key, value) in &rows {
+            show(key, value)?;
+        }
+        match rows.last() {
+            Some((last, _)) if rows.len() == page_rows => from = [last, &[0][..]].concat(),
+            _ => return Ok(()),
+        }
+    }
 }

@@ -174,7 +174,7 @@ impl Services {
             .await?
         {
             Read::Answer(reply) => Ok(reply.tenants),
-            Read::Lapsed | Read::Renew(_) | Read::TooLarge => Ok(Vec::new()),
+            Read::Lapsed | Read::Renew(_) | Read::Busy | Read::TooLarge => Ok(Vec::new()),
         }
     }
 

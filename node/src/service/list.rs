@@ -193,6 +193,7 @@ async fn run<L: Listing>(
         match producing.await {
             Ok(Ok(Read::Answer(()))) => return End::Done,
             Ok(Ok(Read::Lapsed | Read::Renew(_))) => {}
+            Ok(Ok(Read::Busy)) => return End::Failed(Failure::Overloaded),
             Ok(Ok(Read::TooLarge)) => return End::Failed(Failure::TooMuch),
             Ok(Err(fault)) => return End::Failed(fault.into()),
             Err(error) => return End::Failed(Failure::Stopping(format!("a list broke: {error}"))),
@@ -259,6 +260,7 @@ impl<L: Listing> Producer<L> {
                 Read::Answer(part) => part,
                 Read::Lapsed => return Ok(Read::Lapsed),
                 Read::Renew(touches) => return Ok(Read::Renew(touches)),
+                Read::Busy => return Ok(Read::Busy),
                 Read::TooLarge => return Ok(Read::TooLarge),
             };
             part.header_mut().leader_hint = self.services.leadership.hint();

@@ -191,6 +191,7 @@ fn switch_problem(error: &SwitchError) -> Problem {
 }
 const LAGGING: &str = "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`";
 
+const CLEARING: &str = "the tenant is at a bound, rows of its own that have expired are still being removed, and the call was not executed: retry";
 const OVERLOADED: &str = "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`";
 
 const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
@@ -359,6 +360,7 @@ fn refused_problem(refused: &Refused) -> Problem {
             Reason::Quota,
             "the tenant's quota is used up, and nothing was written: delete or take records",
         ),
+        Refusal::Clearing => overloaded(CLEARING, limits::OVERLOADED_RETRY_AFTER),
         Refusal::BadLifetime => Problem::new(
             Reason::BadLifetime,
             "the deadline does not fit 64 bits of milliseconds, and nothing was written: ask for a shorter lifetime",

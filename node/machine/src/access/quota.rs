@@ -1,23 +1,28 @@
 //! A tenant's quotas of rows and bytes. What would pass one is refused whole; what adds nothing is never refused, so that who is over
 //! a quota can still delete, take, renew and let time pass.
 
-use helve_proto::command::v1::Refusal;
+use helve_proto::command::v1::{Refusal, UsageRow};
 
 use crate::{
     batch::View,
-    context::{Call, Stop},
+    context::{Call, Lack, Stop},
     expiry,
     fault::Fault,
-    limits::TICK_ROWS_MAX,
+    level,
     record::Plan,
-    usage::{self, Delta},
+    usage::{Counter, Delta},
 };
 
-/// Removes what is due before a tenant's quota is looked at: whether time has been let pass already must not show in the answer.
-pub(crate) fn make_room<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
+/// Removes what is due before a tenant's quota is looked at, of any tenant, as levels below [`level::MENDED`] do: whether time has
+/// been let pass already must not show in the answer. From then on [`room`](super::room) sees to that.
+pub(crate) fn make_room_before<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
+    if level::is_mended(call)? {
+        return Ok(());
+    }
     let quotas = call.batch.quotas(call.space)?;
     if quotas.rows > 0 || quotas.bytes > 0 {
-        expiry::sweep(call, call.clock_ms, TICK_ROWS_MAX)?;
+        let rows_max = call.batch.bounds().tick_rows_max;
+        expiry::sweep(call, call.clock_ms, rows_max)?;
     }
     Ok(())
 }
@@ -28,18 +33,31 @@ pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, plans: &[Plan]) -> Result<(
     if quotas.rows == 0 && quotas.bytes == 0 {
         return Ok(());
     }
-    let growth = plans
-        .iter()
-        .map(|plan| plan.growth(call.index))
-        .fold(Delta::default(), Delta::plus);
-    let used = usage::current(call.batch, &call.space.usage_tenant())?;
-    let is_over = |quota: u64, used: u64, growth: i64| {
-        quota > 0 && growth > 0 && used.saturating_add_signed(growth) > quota
+    let is_mended = level::is_mended(call)?;
+    let growths = plans.iter().map(|plan| {
+        if is_mended {
+            plan.growth_of_live(call.index)
+        } else {
+            plan.growth(call.index)
+        }
+    });
+    let growth = growths.fold(Delta::default(), Delta::plus);
+    let used = call.batch.usage(call.space, Counter::Tenant)?;
+    let excess = |quota: u64, used: u64, growth: i64| match quota {
+        0 => 0,
+        _ if growth <= 0 => 0,
+        _ => used.saturating_add_signed(growth).saturating_sub(quota),
     };
-    if is_over(quotas.rows, used.rows, growth.rows)
-        || is_over(quotas.bytes, used.bytes, growth.bytes)
-    {
-        return Err(Stop::refused(Refusal::Quota));
+    let lack = UsageRow {
+        rows: excess(quotas.rows, used.rows, growth.rows),
+        bytes: excess(quotas.bytes, used.bytes, growth.bytes),
+    };
+    if lack == UsageRow::default() {
+        return Ok(());
     }
-    Ok(())
+    Err(if is_mended {
+        Stop::Short(Lack::Usage(lack))
+    } else {
+        Stop::refused(Refusal::Quota)
+    })
 }

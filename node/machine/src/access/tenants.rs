@@ -10,7 +10,7 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::Group,
-    limits::{DEFAULT_TENANT, TENANTS_MAX},
+    limits::DEFAULT_TENANT,
     row,
 };
 
@@ -38,8 +38,9 @@ pub(crate) fn set<V: View>(
     let is_new = old.is_none();
     if is_new {
         let all = group.tenants();
-        let count = call.batch.range(&all.prefix, &all.end, TENANTS_MAX)?.len();
-        if count >= TENANTS_MAX {
+        let tenants_max = call.batch.bounds().tenants_max;
+        let count = call.batch.range(&all.prefix, &all.end, tenants_max)?.len();
+        if count >= tenants_max {
             return Err(Stop::refused(Refusal::Quota));
         }
     }

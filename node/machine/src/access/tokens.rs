@@ -17,8 +17,9 @@ use crate::{
     context::{Call, Stop},
     expiry,
     fault::Fault,
-    layout::{Due, Group, Space},
-    limits::{REVOKED_TTL_MS, TOKEN_HASH_BYTES, TOKENS_MAX},
+    layout::{Due, Group, Space, Span},
+    level,
+    limits::{REVOKED_TTL_MS, TOKEN_HASH_BYTES},
     row,
 };
 
@@ -70,8 +71,11 @@ pub(crate) fn create<V: View>(
         return Err(Stop::refused(Refusal::NoTenant));
     }
     let tokens = index(group, &grant.tenant).tokens();
-    let count = call.batch.range(&tokens.prefix, &tokens.end, TOKENS_MAX)?;
-    if count.len() >= TOKENS_MAX {
+    let tokens_max = call.batch.bounds().tokens_max;
+    let count = call.batch.range(&tokens.prefix, &tokens.end, tokens_max)?;
+    if count.len() >= tokens_max
+        && !(level::is_mended(call)? && remove_expired(call, &tokens, &count)?)
+    {
         return Err(Stop::refused(Refusal::Quota));
     }
     let ends = |after_ms| call.clock_ms.checked_add(after_ms);
@@ -90,6 +94,25 @@ pub(crate) fn create<V: View>(
     let entry = index(group, &grant.tenant).token(hash);
     call.batch.put(entry, Bytes::new());
     Ok(created(call, hash, row))
+}
+
+/// Removes one of these listed tokens that has expired and is not removed yet, if there is one.
+fn remove_expired<V: View>(
+    call: &mut Call<'_, V>,
+    span: &Span,
+    listed: &[(Bytes, Bytes)],
+) -> Result<bool, Fault> {
+    let group = call.space.group();
+    for (key, _) in listed {
+        let hash = key.slice(span.prefix.len()..);
+        let row = stored(call.batch, group, &hash)?;
+        let is_due = |row: &TokenRow| gone_at(row).is_some_and(|at_ms| at_ms <= call.clock_ms);
+        if let Some(row) = row.filter(is_due) {
+            remove(call.batch, group, &hash, &row)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn created<V>(call: &Call<'_, V>, hash: &Bytes, row: TokenRow) -> CreateTokenReply {
@@ -129,9 +152,10 @@ pub(crate) fn revoke<V: View>(
 /// Removes a token's row that is due.
 pub(crate) fn sweep<V: View>(call: &mut Call<'_, V>, hash: &Bytes) -> Result<(), Fault> {
     let group = call.space.group();
-    let row = stored(call.batch, group, hash)?
-        .ok_or(Fault::Corrupt("a deadline names a token that is not there"))?;
-    remove(call.batch, group, hash, &row)
+    match stored(call.batch, group, hash)? {
+        Some(row) => remove(call.batch, group, hash, &row),
+        None => Ok(()),
+    }
 }
 
 /// A token as it is listed.

@@ -4,14 +4,22 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use helve_proto::command::v1::UsageRow;
 
-use crate::{layout::Space, usage::Delta};
+use super::{Batch, View};
+use crate::{
+    fault::Fault,
+    layout::Space,
+    level,
+    repair::Repair,
+    usage::{self, Counted, Counter, Delta},
+};
 
 #[derive(Debug, Default)]
 pub(super) struct PendingUsage {
-    /// The tenant that was counted for last, and the change of its row that is not among `rows` yet.
+    /// The tenant that was counted for last, whose row is not among `rows` meanwhile.
     tenant: Option<Tenant>,
-    rows: BTreeMap<Bytes, Delta>,
+    rows: BTreeMap<Bytes, Counted>,
 }
 
 #[derive(Debug)]
@@ -19,46 +27,118 @@ struct Tenant {
     group_id: u32,
     name: String,
     key: Bytes,
-    delta: Delta,
+    counted: Counted,
 }
 
 impl PendingUsage {
-    pub(super) fn add_tenant(&mut self, space: Space<'_>, delta: Delta) {
-        match &mut self.tenant {
-            Some(last) if last.name == space.tenant && last.group_id == space.group_id => {
-                last.delta = last.delta.plus(delta);
-            }
-            other => {
-                let next = Tenant {
+    /// A counter's row, read from the view when it is asked for first.
+    fn counted(
+        &mut self,
+        view: &impl View,
+        space: Space<'_>,
+        counter: Counter<'_>,
+    ) -> Result<&mut Counted, Fault> {
+        if let Counter::Tenant = counter {
+            return self.tenant(view, space);
+        }
+        let key = counter.key(space);
+        if !self.rows.contains_key(&key) {
+            let read = Counted::read(view, &key)?;
+            self.rows.insert(key.clone(), read);
+        }
+        Ok(self.rows.entry(key).or_default())
+    }
+
+    fn tenant(&mut self, view: &impl View, space: Space<'_>) -> Result<&mut Counted, Fault> {
+        let is_last = |last: &Tenant| last.name == space.tenant && last.group_id == space.group_id;
+        let next = match self.tenant.take() {
+            Some(last) if is_last(&last) => last,
+            last => {
+                self.rows.extend(last.map(|last| (last.key, last.counted)));
+                let key = space.usage_tenant();
+                let known = self.rows.remove(&key);
+                let counted = match known {
+                    Some(counted) => counted,
+                    None => Counted::read(view, &key)?,
+                };
+                Tenant {
                     group_id: space.group_id,
                     name: space.tenant.to_owned(),
-                    key: space.usage_tenant(),
-                    delta,
-                };
-                if let Some(last) = other.replace(next) {
-                    self.add(last.key, last.delta);
+                    key,
+                    counted,
                 }
             }
-        }
+        };
+        Ok(&mut self.tenant.insert(next).counted)
     }
 
-    pub(super) fn add(&mut self, key: Bytes, delta: Delta) {
-        let sum = self.rows.entry(key).or_default();
-        *sum = sum.plus(delta);
-    }
-
-    pub(super) fn pending(&self, key: &[u8]) -> Delta {
-        let rows = self.rows.get(key).copied().unwrap_or_default();
+    fn get(&self, key: &[u8]) -> Option<&Counted> {
         let tenant = self.tenant.as_ref().filter(|tenant| tenant.key == key);
-        rows.plus(tenant.map(|tenant| tenant.delta).unwrap_or_default())
+        tenant
+            .map(|tenant| &tenant.counted)
+            .or_else(|| self.rows.get(key))
     }
 
-    /// Each row that changes, by its key, once.
-    pub(super) fn into_rows(mut self) -> BTreeMap<Bytes, Delta> {
+    /// Each row that was counted, by its key, once.
+    pub(super) fn into_rows(mut self) -> BTreeMap<Bytes, Counted> {
         if let Some(last) = self.tenant.take() {
-            self.add(last.key, last.delta);
+            self.rows.insert(last.key, last.counted);
         }
         self.rows
+    }
+}
+
+impl<V: View> Batch<V> {
+    /// Counts a change of rows, before the rows themselves change. A counter that falls below zero is worked out from the rows.
+    pub(crate) fn count(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        delta: Delta,
+    ) -> Result<(), Fault> {
+        let counted = self.usage.counted(&self.view, space, counter)?;
+        counted.change = counted.change.plus(delta);
+        if counted.is_below_zero() {
+            return self.recount(space, counter, delta);
+        }
+        Ok(())
+    }
+
+    /// Below the level, older versions that batch otherwise may see no contradiction: it is left for later.
+    #[cold]
+    fn recount(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        delta: Delta,
+    ) -> Result<(), Fault> {
+        if level::feature_level(self, space.group_id)? < level::MENDED {
+            return Ok(());
+        }
+        let there = usage::recount(self, space, counter)?;
+        let is = UsageRow {
+            rows: there.rows.saturating_add_signed(delta.rows),
+            bytes: there.bytes.saturating_add_signed(delta.bytes),
+        };
+        let counted = self.usage.counted(&self.view, space, counter)?;
+        let was = counted.now();
+        counted.set(is);
+        self.note_repair(Repair {
+            what: "usage",
+            tenant: space.tenant.to_owned(),
+            was: was.rows,
+            is: is.rows,
+        });
+        Ok(())
+    }
+
+    /// What a counter says, this batch's changes included.
+    pub(crate) fn usage(&self, space: Space<'_>, counter: Counter<'_>) -> Result<UsageRow, Fault> {
+        let key = counter.key(space);
+        match self.usage.get(&key) {
+            Some(counted) => Ok(usage::sound(counted.now())),
+            None => usage::stored(&self.view, &key),
+        }
     }
 }
 
@@ -66,28 +146,36 @@ impl PendingUsage {
 mod tests {
     use super::*;
 
+    struct NoRows;
+
+    impl View for NoRows {
+        fn get(&self, _: &[u8]) -> Result<Option<Bytes>, Fault> {
+            Ok(None)
+        }
+
+        fn range(&self, _: &[u8], _: &[u8], _: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
+            Ok(Vec::new())
+        }
+    }
+
     #[test]
     fn whoever_counts_between_others_is_counted_once_and_whole() {
         let space = |tenant| Space {
             group_id: 1,
             tenant,
         };
-        let delta = |bytes| Delta { rows: 1, bytes };
-        let mut usage = PendingUsage::default();
-        usage.add_tenant(space("ann"), delta(1));
-        usage.add_tenant(space("ann"), delta(10));
-        usage.add_tenant(space("bob"), delta(100));
-        usage.add_tenant(space("ann"), delta(1000));
-        let (ann, bob) = (space("ann").usage_tenant(), space("bob").usage_tenant());
-        let (of_ann, of_bob) = (
-            Delta {
-                rows: 3,
-                bytes: 1011,
-            },
-            delta(100),
-        );
-        assert_eq!((usage.pending(&ann), usage.pending(&bob)), (of_ann, of_bob));
-        let rows = usage.into_rows();
-        assert_eq!(rows, [(ann, of_ann), (bob, of_bob)].into());
+        let mut batch = Batch::new(NoRows);
+        for (tenant, bytes) in [("ann", 1), ("ann", 10), ("bob", 100), ("ann", 1000)] {
+            let delta = Delta { rows: 1, bytes };
+            batch.count(space(tenant), Counter::Tenant, delta).unwrap();
+        }
+        let usage = |tenant| batch.usage(space(tenant), Counter::Tenant).unwrap();
+        let (of_ann, of_bob) = (usage("ann"), usage("bob"));
+        let sum = |rows, bytes| UsageRow { rows, bytes };
+        assert_eq!((of_ann, of_bob), (sum(3, 1011), sum(1, 100)));
+        let rows = batch.usage.into_rows();
+        let rows: BTreeMap<_, _> = rows.into_iter().map(|(k, c)| (k, c.now())).collect();
+        let keys = ["ann", "bob"].map(|tenant| space(tenant).usage_tenant());
+        assert_eq!(rows, keys.into_iter().zip([of_ann, of_bob]).collect());
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum Due {
     Requests,
     /// A token that expires, or was revoked.
     Token(Bytes),
+    /// The tenant's tombstones, whose count older levels may have got wrong.
+    Recount,
 }
 
 impl Due {
@@ -32,6 +34,7 @@ impl Due {
             Self::Tombstones => (4, &[]),
             Self::Requests => (5, &[]),
             Self::Token(hash) => (6, hash),
+            Self::Recount => (7, &[]),
         }
     }
 
@@ -49,8 +52,42 @@ impl Due {
             4 => Self::Tombstones,
             5 => Self::Requests,
             6 => Self::Token(path),
+            7 => Self::Recount,
             _ => return None,
         })
+    }
+}
+
+/// A part of the deadline index that is looked through by itself for one tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shelf {
+    /// Handles and keys.
+    Records,
+    /// Replay sessions.
+    Sessions,
+}
+
+impl Shelf {
+    /// The numbers of its kinds in the index's keys.
+    pub(crate) fn kinds(self) -> std::ops::RangeInclusive<u8> {
+        match self {
+            Self::Records => 1..=2,
+            Self::Sessions => 3..=3,
+        }
+    }
+
+    pub(crate) fn first(self) -> u8 {
+        *self.kinds().start()
+    }
+
+    pub(crate) fn holds(self, due: &Due) -> bool {
+        self.kinds().contains(&due.parts().0)
+    }
+
+    /// Of what a row is about; `None`: of none.
+    pub(crate) fn of(due: &Due) -> Option<Self> {
+        let mut all = [Self::Records, Self::Sessions].into_iter();
+        all.find(|shelf| shelf.holds(due))
     }
 }
 
@@ -60,6 +97,7 @@ pub(crate) enum Place {
     Record(Target),
     Deadline,
     DeadlinesFrom,
+    TenantDeadlines,
     Tombstone(Bytes),
     TombstoneOrder,
     TombstoneSummary,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use helve_proto::{
     command::v1::{RecordRow, Touch, TouchHandle, touch::Record},
-    v1::{CountReply, CountRequest, GetReply, GetRequest, ListReply, ListRequest, ListedHandle},
+    v1::{GetReply, GetRequest, ListReply, ListRequest, ListedHandle},
 };
 
 use super::{Page, Read, Reading, Scope, UNCHECKED};
@@ -13,7 +13,7 @@ use crate::{
     layout::{Kind, Target, Unfit, push_owner, split_owner, store_path},
     lifetime,
     query::scan::{self, Part},
-    record, usage,
+    record,
 };
 
 /// One handle: what became of it, and its value if it lives.
@@ -52,34 +52,6 @@ pub fn get<V: View>(
     reply.info = Some(record::info(&request.owner, &request.id, row));
     reply.value = row.value.clone();
     Ok(Read::Answer(reply))
-}
-
-/// How many handles live. Costs the rows that are due and not removed yet, not those that live.
-///
-/// # Errors
-/// A fault if the rows cannot be read.
-pub fn count<V: View>(
-    view: &V,
-    scope: &Scope<'_>,
-    request: &CountRequest,
-) -> Result<Read<CountReply>, Fault> {
-    let reading = Reading::new(view, scope)?;
-    let path = path_prefix(&request.store, request.owner.as_deref())?;
-    if reading.has_lapsed(Kind::Handle, &path)? {
-        return Ok(Read::Lapsed);
-    }
-    let usage_key = match request.owner {
-        Some(_) => reading.space.usage_owner(&path),
-        None => reading.space.usage_store(&path),
-    };
-    let rows = usage::stored(view, &usage_key)?.rows;
-    let live = rows
-        .checked_sub(reading.count_due(Kind::Handle, &path)?)
-        .ok_or(Fault::Corrupt("more handles are due than there are"))?;
-    Ok(Read::Answer(CountReply {
-        header: Some(reading.header()),
-        live,
-    }))
 }
 
 /// One part of a list: by id in lexicographic order, grouped by owner. A part may be empty though more follow: its resume token
@@ -143,7 +115,7 @@ fn listed(owner: &[u8], id: &[u8], row: RecordRow) -> Result<ListedHandle, Fault
     })
 }
 
-fn path_prefix(store: &str, owner: Option<&str>) -> Result<Vec<u8>, Fault> {
+pub(super) fn path_prefix(store: &str, owner: Option<&str>) -> Result<Vec<u8>, Fault> {
     let build = || {
         let mut path = store_path(store)?;
         if let Some(owner) = owner {

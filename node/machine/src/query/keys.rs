@@ -37,6 +37,7 @@ pub fn retrieve<V: View>(
         }),
         Read::Lapsed => Read::Lapsed,
         Read::Renew(touches) => Read::Renew(touches),
+        Read::Busy => Read::Busy,
         Read::TooLarge => Read::TooLarge,
     })
 }
@@ -63,6 +64,7 @@ pub fn batch_retrieve<V: View>(
                 touches.extend(touched);
                 continue;
             }
+            Read::Busy => return Ok(Read::Busy),
             Read::TooLarge => return Ok(Read::TooLarge),
         };
         let info = record.as_ref().and_then(|record| record.info.as_ref());

@@ -3,14 +3,12 @@
 
 use helve_proto::command::v1::SessionRow;
 
-use crate::limits::SESSION_WINDOW_CALLS_MAX;
-
 /// Calls to a word.
 const WORD_CALLS: u64 = u64::BITS as u64;
 
 /// Begins to note calls of a session that has had some: those beyond the window are new.
-pub(super) fn begin(row: &mut SessionRow) {
-    row.noted_from = row.floor.saturating_add(SESSION_WINDOW_CALLS_MAX);
+pub(super) fn begin(row: &mut SessionRow, window_calls: u64) {
+    row.noted_from = row.floor.saturating_add(window_calls);
 }
 
 /// Whether calls are noted.
@@ -55,6 +53,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::limits::SESSION_WINDOW_CALLS_MAX;
 
     #[test]
     fn a_call_is_known_until_the_floor_passes_it() {
@@ -91,7 +90,7 @@ mod tests {
             ..SessionRow::default()
         };
         assert!(may_have_outcome(&row, u64::MAX));
-        begin(&mut row);
+        begin(&mut row, SESSION_WINDOW_CALLS_MAX);
         let beyond = 100 + SESSION_WINDOW_CALLS_MAX;
         assert!(may_have_outcome(&row, 100) && may_have_outcome(&row, beyond - 1));
         assert!(!may_have_outcome(&row, beyond));

@@ -11,8 +11,10 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::{Due, Space},
-    limits::{IDENTITY_BYTES, REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS, REQUESTS_MAX},
-    row,
+    level,
+    limits::{IDENTITY_BYTES, REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS, SCAN_ROWS},
+    repair::Repair,
+    row, usage,
 };
 
 const SUMMARY: &str = "request summaries";
@@ -61,16 +63,18 @@ pub(super) fn keep<V: View>(
         new.due_ms
             .map_or(due(sent_ms), |due_ms| due_ms.min(due(sent_ms))),
     );
-    put_outcome(batch, space, space.request_outcome(request_id), row);
+    put_outcome(batch, space, space.request_outcome(request_id), row)?;
     new.rows += 1;
-    if new.rows > REQUESTS_MAX {
-        let (oldest_ms, key, value) = oldest(batch, space, new.due_ms)?.ok_or(Fault::Corrupt(
-            "request outcomes are counted, but not there",
-        ))?;
-        delete_outcome(batch, space, key, &value);
-        new.rows -= 1;
-        new.floor_ms = new.floor_ms.max(oldest_ms + 1);
-        new.due_ms = Some(due(oldest_ms));
+    if new.rows > batch.bounds().requests_max {
+        match oldest(batch, space, new.due_ms)? {
+            Some((oldest_ms, key, value)) => {
+                delete_outcome(batch, space, key, value.len())?;
+                new.rows -= 1;
+                new.floor_ms = new.floor_ms.max(oldest_ms + 1);
+                new.due_ms = Some(due(oldest_ms));
+            }
+            None => recount(batch, space, &mut new)?,
+        }
     }
     set_summary(batch, space, &old, &new)
 }
@@ -93,16 +97,46 @@ pub(crate) fn sweep<V: View>(
         if sent_ms >= new.floor_ms || removed == rows_max {
             break Some(due(sent_ms));
         }
-        delete_outcome(batch, space, key, &value);
+        delete_outcome(batch, space, key, value.len())?;
+        match new.rows.checked_sub(1) {
+            Some(rows) => new.rows = rows,
+            // Older versions stop here, so no replica has gone on from here otherwise.
+            None => recount(batch, space, &mut new)?,
+        }
         new.due_ms = Some(due(sent_ms));
-        new.rows = new
-            .rows
-            .checked_sub(1)
-            .ok_or(Fault::Corrupt("a request outcome was not counted"))?;
         removed += 1;
     };
+    if level::feature_level(batch, space.group_id)? >= level::MENDED
+        && (new.rows > 0) != new.due_ms.is_some()
+    {
+        recount(batch, space, &mut new)?;
+    }
     set_summary(batch, space, &old, &new)?;
     Ok(removed)
+}
+
+/// Works the count and the next deadline out from the outcomes, of which there are at most as many as a tenant may have.
+#[cold]
+fn recount<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    summary: &mut RequestsRow,
+) -> Result<(), Fault> {
+    let (mut rows, was) = (0, summary.rows);
+    usage::each(batch, &space.request_outcomes(), SCAN_ROWS, |_, _| {
+        rows += 1;
+        Ok(())
+    })?;
+    summary.rows = rows;
+    let oldest = oldest(batch, space, None)?;
+    summary.due_ms = oldest.map(|(sent_ms, ..)| due(sent_ms));
+    batch.note_repair(Repair {
+        what: SUMMARY,
+        tenant: space.tenant.to_owned(),
+        was,
+        is: rows,
+    });
+    Ok(())
 }
 
 /// Ids sent before it are refused.
@@ -134,6 +168,11 @@ fn oldest(
     let sent_ms = sent_at(&key[span.prefix.len()..])
         .ok_or(Fault::Corrupt("an outcome's request id is malformed"))?;
     Ok(Some((sent_ms, key, value)))
+}
+
+/// When the oldest outcome is due.
+pub(crate) fn due_ms(view: &impl View, space: Space<'_>) -> Result<Option<u64>, Fault> {
+    Ok(summary(view, space)?.due_ms)
 }
 
 fn summary(view: &impl View, space: Space<'_>) -> Result<RequestsRow, Fault> {

@@ -6,18 +6,15 @@ use helve_proto::{
     v1::{OpenSessionReply, OpenSessionRequest, SessionCall},
 };
 
-use super::{Admission, Slot, delete_outcome, kept, noted};
+use super::{Admission, Slot, delete_outcome, kept, measured, noted};
 use crate::{
     batch::{Batch, View},
-    context::{Call, Stop},
+    context::{Call, Lack, Stop},
     fault::Fault,
     layout::{Due, Space},
     level,
-    limits::{
-        IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS, SESSION_WINDOW_CALLS_MAX,
-        SESSIONS_MAX,
-    },
-    usage::{self, Delta},
+    limits::{IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS},
+    usage::{Counter, Delta},
 };
 
 /// Outcomes that are read at once. They may hold taken values.
@@ -54,26 +51,32 @@ pub(crate) fn open<V: View>(
                     u32::MAX,
                 )?;
             }
-            if usage::current(call.batch, &call.space.usage_sessions())?.rows >= SESSIONS_MAX {
-                return Err(Stop::refused(Refusal::Quota));
+            let open = call.batch.usage(call.space, Counter::Sessions)?.rows;
+            if open >= call.batch.bounds().sessions_max {
+                return Err(if level::is_mended(call)? {
+                    Stop::Short(Lack::Session)
+                } else {
+                    Stop::refused(Refusal::Quota)
+                });
             }
             let mut row = SessionRow {
                 principal: call.principal.to_owned(),
                 floor: 1,
                 noted_from: u64::from(notes_calls(call)?),
+                measured_from: u64::from(level::is_mended(call)?),
                 ..SessionRow::default()
             };
             extend(&mut row, call.clock_ms)?;
             move_deadline(call, session_id, None, row.deadline_ms)?;
             let delta = Delta { rows: 1, bytes: 0 };
-            call.batch.add_usage(call.space.usage_sessions(), delta);
+            call.batch.count(call.space, Counter::Sessions, delta)?;
             call.batch.set_session(key, Some(row));
         }
     }
     Ok(OpenSessionReply {
         header: Some(call.header()),
         idle_ttl_ms: SESSION_IDLE_TTL_MS,
-        window_calls_max: SESSION_WINDOW_CALLS_MAX,
+        window_calls_max: call.batch.bounds().session_window_calls_max,
     })
 }
 
@@ -92,9 +95,13 @@ pub(super) fn admit<V: View>(
     let floor = old_floor.max(session_call.first_incomplete);
     extend(&mut row, call.clock_ms)?;
     if !noted::has_begun(&row) && notes_calls(call)? {
-        noted::begin(&mut row);
+        noted::begin(&mut row, call.batch.bounds().session_window_calls_max);
+    }
+    if !measured::has_begun(&row) && level::is_mended(call)? {
+        measured::begin(&mut row, call.batch.bounds().session_window_calls_max);
     }
     forget(call, session_id, &row, floor)?;
+    measured::drop_below(&mut row, floor);
     noted::raise_floor(&mut row, floor);
 
     let seq = session_call.seq;
@@ -127,7 +134,7 @@ fn answer<V: View>(
     if seq < row.floor {
         return Err(Stop::refused(Refusal::StaleCall));
     }
-    if seq - row.floor >= SESSION_WINDOW_CALLS_MAX {
+    if seq - row.floor >= call.batch.bounds().session_window_calls_max {
         return Err(Stop::refused(Refusal::TooEarly));
     }
     if !noted::may_have_outcome(row, seq) {
@@ -145,19 +152,59 @@ pub(crate) fn sweep<V: View>(
     deadline_ms: u64,
     rows_max: u32,
 ) -> Result<u32, Fault> {
+    let removed = match batch.session(&space.session(session_id))? {
+        Some(row) if measured::is_whole(&row) => {
+            sweep_measured(batch, space, session_id, row, rows_max)?
+        }
+        _ => sweep_unmeasured(batch, space, session_id, rows_max)?,
+    };
+    if removed == rows_max {
+        return Ok(removed);
+    }
+    let delta = Delta { rows: -1, bytes: 0 };
+    batch.count(space, Counter::Sessions, delta)?;
+    batch.set_session(space.session(session_id), None);
+    batch.delete_deadline(space, deadline_ms, &Due::Session(session_id.clone()));
+    Ok(removed + 1)
+}
+
+/// Removes outcomes whose bytes are known, at most `rows_max`, without reading them.
+fn sweep_measured<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    session_id: &Bytes,
+    mut row: SessionRow,
+    rows_max: u32,
+) -> Result<u32, Fault> {
+    let kept: Vec<_> = measured::kept(&row).take(rows_max as usize).collect();
+    let mut removed = 0;
+    for (seq, bytes) in kept {
+        let key = space.session_outcome(session_id, seq);
+        delete_outcome(batch, space, key, bytes as usize)?;
+        measured::note(&mut row, seq, 0);
+        removed += 1;
+    }
+    batch.set_session(space.session(session_id), Some(row));
+    Ok(removed)
+}
+
+/// Removes outcomes that were kept before their bytes were noted, at most `rows_max`.
+fn sweep_unmeasured<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    session_id: &Bytes,
+    rows_max: u32,
+) -> Result<u32, Fault> {
     let span = space.session_outcomes(session_id);
     let mut removed = 0;
     while removed < rows_max {
         let page_rows = (rows_max - removed).min(OUTCOME_ROWS);
         let page = batch.range(&span.prefix, &span.end, page_rows as usize)?;
         if page.is_empty() {
-            batch.set_session(space.session(session_id), None);
-            batch.delete_deadline(space, deadline_ms, &Due::Session(session_id.clone()));
-            batch.add_usage(space.usage_sessions(), Delta { rows: -1, bytes: 0 });
-            return Ok(removed + 1);
+            break;
         }
         for (key, value) in page {
-            delete_outcome(batch, space, key, &value);
+            delete_outcome(batch, space, key, value.len())?;
             removed += 1;
         }
     }
@@ -171,11 +218,18 @@ fn forget<V: View>(
     row: &SessionRow,
     floor: u64,
 ) -> Result<(), Fault> {
-    let end = floor.min(row.floor.saturating_add(SESSION_WINDOW_CALLS_MAX));
+    let window_calls = call.batch.bounds().session_window_calls_max;
+    let end = floor.min(row.floor.saturating_add(window_calls));
     for seq in (row.floor..end).filter(|&seq| noted::may_have_outcome(row, seq)) {
         let key = call.space.session_outcome(session_id, seq);
-        if let Some(value) = call.batch.get(&key)? {
-            delete_outcome(call.batch, call.space, key, &value);
+        let bytes = match measured::bytes(row, seq) {
+            Some(0) => None,
+            Some(bytes) => Some(bytes as usize),
+            None => call.batch.get(&key)?.map(|value| value.len()),
+        };
+        if let Some(bytes) = bytes {
+            delete_outcome(call.batch, call.space, key, bytes)?;
+            call.batch.note_removed(1);
         }
     }
     Ok(())

@@ -36,7 +36,7 @@ pub(crate) fn apply_batch<V: View>(
     call: &mut Call<'_, V>,
     request: &BatchStoreRequest,
 ) -> Result<BatchStoreReply, Stop> {
-    let mut plans = Plans::default();
+    let mut plans = Plans::new(*call.batch.bounds());
     for (index, item) in request.items.iter().enumerate() {
         plan(
             call,

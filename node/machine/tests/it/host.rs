@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply, is_never_replaced, level, minted_id, next_deadline,
+    Batch, Context, Fault, View, apply, is_never_replaced, level,
+    limits::Bounds,
+    minted_id, next_deadline,
     query::{Read, Scope},
     records_ahead,
 };
@@ -55,6 +57,9 @@ impl Rows {
 pub(crate) struct Host {
     pub(crate) rows: Rows,
     pub(crate) index: u64,
+    pub(crate) bounds: Bounds,
+    /// Derived rows that were put right so far.
+    pub(crate) repairs: u64,
 }
 
 impl Host {
@@ -62,7 +67,7 @@ impl Host {
     /// will read changes nothing, is held on the way.
     pub(crate) fn apply_all(&mut self, commands: &[Command]) -> Vec<Outcome> {
         let before = next_deadline(&self.rows, GROUP).unwrap();
-        let mut batch = Batch::new(&self.rows);
+        let mut batch = Batch::bounded(&self.rows, self.bounds);
         records_ahead(GROUP, commands, &mut batch).unwrap();
         let mut outcomes = Vec::new();
         for command in commands {
@@ -74,6 +79,7 @@ impl Host {
             outcomes.push(apply(&context, command, &mut batch).unwrap());
         }
         let next = batch.next_deadline(GROUP, before).unwrap();
+        self.repairs += batch.take_repairs().count;
         let writes = batch.finish().unwrap();
         self.rows.write(writes);
         assert_eq!(next, next_deadline(&self.rows, GROUP).unwrap());
@@ -121,6 +127,7 @@ impl Host {
                         self.apply_aside(&touch_command(stamp_ms, touch));
                     }
                 }
+                Read::Busy => panic!("few rows are due"),
                 Read::TooLarge => panic!("the values do not fit a reply"),
             }
         }

@@ -17,7 +17,11 @@ mod access;
 #[cfg(not(feature = "planted"))]
 mod bad_input;
 #[cfg(not(feature = "planted"))]
+mod bounded;
+#[cfg(not(feature = "planted"))]
 mod checks;
+#[cfg(not(feature = "planted"))]
+mod drift;
 #[cfg(not(feature = "planted"))]
 mod idle;
 #[cfg(not(feature = "planted"))]
@@ -28,5 +32,9 @@ mod pages;
 mod properties;
 #[cfg(not(feature = "planted"))]
 mod replay;
+#[cfg(not(feature = "planted"))]
+mod replayed;
+#[cfg(not(feature = "planted"))]
+mod room;
 #[cfg(not(feature = "planted"))]
 mod stories;

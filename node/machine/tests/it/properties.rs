@@ -81,7 +81,7 @@ fn token_hash(number: u8) -> Bytes {
     Bytes::copy_from_slice(&[number; limits::TOKEN_HASH_BYTES])
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let cart = || "cart".to_owned();
     prop_oneof![
         4 => put(),
@@ -92,7 +92,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (id(), owner()).prop_map(move |(id, owner)| Operation::Delete(DeleteRequest { store: cart(), id, owner, ..DeleteRequest::default() })),
         1 => (id(), lifetime()).prop_map(move |(id, lifetime)| Operation::Renew(RenewRequest { store: cart(), id, lifetime, ..RenewRequest::default() })),
         1 => id().prop_map(|key| Operation::DeleteKey(DeleteKeyRequest { key, ..DeleteKeyRequest::default() })),
-        1 => (0_u8..2).prop_map(|number| Operation::OpenSession(OpenSessionRequest { session_id: session_id(number) })),
+        1 => (0_u8..4).prop_map(|number| Operation::OpenSession(OpenSessionRequest { session_id: session_id(number) })),
         2 => (0_u32..=limits::FEATURE_LEVEL).prop_map(|level| Operation::RaiseFeatureLevel(RaiseFeatureLevel { level })),
         1 => (0_u64..6, 0_u64..900).prop_map(|(rows, bytes)| Operation::SetTenant(SetTenantRequest { tenant: "default".into(), quotas: Some(Quotas { rows, bytes, writes_per_second: 0 }), ..Default::default() })),
         1 => (0_u8..3, proptest::option::of(1_u64..100_000)).prop_map(|(number, expires_after_ms)| Operation::CreateToken(CreateTokenRequest { token_hash: token_hash(number), grant: Some(TokenGrant { tenant: "default".into(), ..TokenGrant::default() }), expires_after_ms, ..Default::default() })),
@@ -117,7 +117,7 @@ enum Caller {
 
 fn caller() -> impl Strategy<Value = Caller> {
     prop_oneof![
-        (0_u8..2, 1_u64..12, 1_u64..6).prop_map(|(number, seq, first_incomplete)| {
+        (0_u8..4, 1_u64..12, 1_u64..6).prop_map(|(number, seq, first_incomplete)| {
             Caller::Session {
                 number,
                 seq,
@@ -134,7 +134,15 @@ fn step() -> impl Strategy<Value = u64> {
 }
 
 fn commands() -> impl Strategy<Value = Vec<Command>> {
-    vec((operation(), caller(), step()), 1..60).prop_map(|calls| {
+    commands_of(operation(), step())
+}
+
+/// Commands with these operations, each of some caller's and some time after the one before.
+pub(crate) fn commands_of(
+    operation: impl Strategy<Value = Operation>,
+    step: impl Strategy<Value = u64>,
+) -> impl Strategy<Value = Vec<Command>> {
+    vec((operation, caller(), step), 1..60).prop_map(|calls| {
         let mut stamp_ms = START_MS;
         let mut commands = Vec::new();
         for (index, (operation, caller, step_ms)) in calls.into_iter().enumerate() {

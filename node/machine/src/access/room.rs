@@ -1,0 +1,180 @@
+//! Room for a tenant that is at a bound. Rows that have expired do not count against it, whether they were removed already or not: so
+//! before it is refused, some of its own are removed, and QUOTA is said only once none that could help is left. A storm of deadlines
+//! costs others nothing by it, and the tenant itself no more than a bounded number of rows for each of its commands.
+
+use helve_proto::command::v1::UsageRow;
+
+use crate::{
+    batch::View,
+    context::{Call, Lack},
+    expiry,
+    fault::Fault,
+    layout::{Due, DueRow, Shelf},
+    planted::{self, Plant},
+    replay,
+    usage::Counter,
+};
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room now.
+    Made,
+    /// There is none, and nothing has expired that could make some.
+    None,
+    /// There is none yet, and more rows may have expired than were removed.
+    More,
+}
+
+/// How much may still be done for one command.
+struct Budget {
+    rows: u32,
+    looks: u32,
+}
+
+/// Removes rows of the call's tenant that have expired until it lacks nothing.
+pub(crate) fn make<V: View>(call: &mut Call<'_, V>, lack: Lack) -> Result<Room, Fault> {
+    if planted::is(Plant::ServeExpired) {
+        return Ok(Room::None);
+    }
+    let bounds = call.batch.bounds();
+    let mut budget = Budget {
+        rows: bounds.room_rows_max,
+        looks: bounds.room_looks_max,
+    };
+    let wanted = Wanted::new(call, lack)?;
+    let mut is_all = true;
+    for shelf in wanted.shelves() {
+        is_all &= clear(call, *shelf, &wanted, &mut budget)?;
+        if wanted.is_met(call)? {
+            return Ok(Room::Made);
+        }
+    }
+    if wanted.wants_bytes() {
+        is_all &= clear_requests(call, &mut budget)?;
+    }
+    Ok(if wanted.is_met(call)? {
+        Room::Made
+    } else if is_all {
+        Room::None
+    } else {
+        Room::More
+    })
+}
+
+/// What must be left in use at most.
+enum Wanted {
+    Usage(UsageRow),
+    Session,
+}
+
+impl Wanted {
+    fn new<V: View>(call: &Call<'_, V>, lack: Lack) -> Result<Self, Fault> {
+        let Lack::Usage(lack) = lack else {
+            return Ok(Self::Session);
+        };
+        let used = call.batch.usage(call.space, Counter::Tenant)?;
+        let left = |used: u64, lack: u64| match lack {
+            0 => u64::MAX,
+            _ => used.saturating_sub(lack),
+        };
+        Ok(Self::Usage(UsageRow {
+            rows: left(used.rows, lack.rows),
+            bytes: left(used.bytes, lack.bytes),
+        }))
+    }
+
+    fn is_met<V: View>(&self, call: &Call<'_, V>) -> Result<bool, Fault> {
+        Ok(match self {
+            Self::Usage(left) => {
+                let used = call.batch.usage(call.space, Counter::Tenant)?;
+                used.rows <= left.rows && used.bytes <= left.bytes
+            }
+            Self::Session => {
+                let open = call.batch.usage(call.space, Counter::Sessions)?.rows;
+                open < call.batch.bounds().sessions_max
+            }
+        })
+    }
+
+    /// Where rows may be that help. Sessions bring their outcomes' bytes.
+    fn shelves(&self) -> &'static [Shelf] {
+        match self {
+            Self::Session => &[Shelf::Sessions],
+            Self::Usage(_) if self.wants_bytes() => &[Shelf::Records, Shelf::Sessions],
+            Self::Usage(_) => &[Shelf::Records],
+        }
+    }
+
+    fn wants_bytes(&self) -> bool {
+        matches!(self, Self::Usage(left) if left.bytes < u64::MAX)
+    }
+}
+
+/// Removes the tenant's due rows of a kind, the earliest first. True if none is left.
+fn clear<V: View>(
+    call: &mut Call<'_, V>,
+    shelf: Shelf,
+    wanted: &Wanted,
+    budget: &mut Budget,
+) -> Result<bool, Fault> {
+    let (space, group) = (call.space, call.space.group());
+    let mut from_ms = call.batch.tenant_deadlines_from(space, shelf)?;
+    from_ms = from_ms.max(call.batch.deadlines_from(group)?);
+    let (_, end) = group.deadlines(0, call.clock_ms);
+    let mut from = group.deadlines_of(from_ms, shelf.first(), space.tenant);
+    let mut is_all = false;
+    while budget.rows > 0 && budget.looks > 0 && !wanted.is_met(call)? {
+        budget.looks -= 1;
+        let Some((key, _)) = call.batch.range(&from, &end, 1)?.pop() else {
+            from_ms = call.clock_ms.saturating_add(1);
+            is_all = true;
+            break;
+        };
+        let row = group.parse_deadline(&key)?;
+        from_ms = row.at_ms;
+        if row.tenant == space.tenant && shelf.holds(&row.due) {
+            let removed = expiry::remove(call, &row, budget.rows)?;
+            budget.rows = budget.rows.saturating_sub(removed);
+            from = [&key[..], &[0]].concat();
+        } else {
+            (from_ms, from) = next(call, shelf, &row, &key);
+        }
+    }
+    // What is removed meanwhile leaves no deadline before it: a tombstone's comes a day later, and a summary's moves on.
+    call.batch
+        .set_tenant_deadlines_from(space, shelf, from_ms)?;
+    Ok(is_all)
+}
+
+/// Where the tenant's next row of a kind may be behind this one, which is another's.
+fn next<V: View>(call: &Call<'_, V>, shelf: Shelf, row: &DueRow, key: &[u8]) -> (u64, Vec<u8>) {
+    let start = |at_ms, kind| {
+        let group = call.space.group();
+        (at_ms, group.deadlines_of(at_ms, kind, call.space.tenant))
+    };
+    let mut at_once = shelf.kinds().map(|kind| start(row.at_ms, kind));
+    let later = || start(row.at_ms.saturating_add(1), shelf.first());
+    at_once
+        .find(|(_, start)| &start[..] > key)
+        .unwrap_or_else(later)
+}
+
+/// Removes the tenant's due outcomes of request ids. True if none is left.
+fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Result<bool, Fault> {
+    let (space, clock_ms) = (call.space, call.clock_ms);
+    let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|at_ms| at_ms <= clock_ms);
+    if budget.rows > 0
+        && let Some(at_ms) = replay::requests::due_ms(call.batch, space)?
+        && at_ms <= clock_ms
+    {
+        let row = DueRow {
+            at_ms,
+            tenant: space.tenant.to_owned(),
+            due: Due::Requests,
+        };
+        let removed = expiry::remove(call, &row, budget.rows)?;
+        budget.rows = budget.rows.saturating_sub(removed);
+    }
+    Ok(!is_due(replay::requests::due_ms(call.batch, space)?))
+}

@@ -1,0 +1,143 @@
+//! Derived rows that were changed behind the machine's back: they are put right where that shows, and no replica stops.
+
+use bytes::Bytes;
+use helve_machine::limits;
+use helve_proto::{
+    command::v1::{RequestsRow, TombstonesRow, UsageRow, command::Operation},
+    v1::{Lifetime, OpenSessionRequest, PutRequest, lifetime::Absolute},
+};
+use prost::Message;
+
+use crate::{
+    bounded::{DAY_MS, audited, call, commit, host, put, sweep_all, take},
+    host::{Host, START_MS, command},
+};
+
+/// A derived row is changed behind the machine's back, and rewritten from a message.
+fn forge<M: Message + Default>(host: &mut Host, table: u8, change: impl Fn(&mut M)) -> usize {
+    let is_of = |key: &[u8]| key.get(5 + usize::from(key[4])) == Some(&table);
+    let mut forged = 0;
+    for (key, value) in &mut host.rows.0 {
+        if is_of(key) {
+            let mut row = M::decode(&value[1..]).unwrap();
+            change(&mut row);
+            *value = [&[1][..], &row.encode_to_vec()].concat().into();
+            forged += 1;
+        }
+    }
+    forged
+}
+
+const TOMBSTONE_SUMMARY: u8 = 20;
+const REQUEST_SUMMARY: u8 = 27;
+const USAGE: [u8; 4] = [32, 33, 34, 35];
+
+fn expiring(id: &str, ttl_ms: u64) -> Operation {
+    Operation::Put(PutRequest {
+        store: "cart".into(),
+        id: id.into(),
+        lifetime: Some(Lifetime {
+            absolute: Some(Absolute::AfterMs(ttl_ms)),
+            idle_ttl_ms: None,
+        }),
+        ..PutRequest::default()
+    })
+}
+
+#[test]
+fn counts_that_say_nothing_is_left_are_worked_out_again() {
+    for level in [1, limits::FEATURE_LEVEL] {
+        let mut host = host(level);
+        for (number, id) in ["a", "b", "c"].into_iter().enumerate() {
+            call(&mut host, number as u64, expiring(id, DAY_MS));
+        }
+        commit(&mut host, 10, [take("a"), put("d")]);
+        assert_eq!(
+            forge(&mut host, TOMBSTONE_SUMMARY, |row: &mut TombstonesRow| {
+                row.rows = 0
+            }),
+            1
+        );
+        assert_eq!(
+            forge(&mut host, REQUEST_SUMMARY, |row: &mut RequestsRow| row
+                .rows =
+                0),
+            1
+        );
+        for table in USAGE {
+            forge(&mut host, table, |row: &mut UsageRow| {
+                *row = UsageRow::default()
+            });
+        }
+        assert!(audited(&host).is_err());
+        sweep_all(&mut host, 5 * DAY_MS);
+        assert!(host.repairs > 0);
+        if level == limits::FEATURE_LEVEL {
+            assert_eq!(audited(&host), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn counts_that_say_too_much_are_put_right_once_nothing_is_left() {
+    let mut host = host(limits::FEATURE_LEVEL);
+    commit(&mut host, 0, [put("a")]);
+    commit(&mut host, 1, [take("a")]);
+    assert_eq!(
+        forge(&mut host, TOMBSTONE_SUMMARY, |row: &mut TombstonesRow| {
+            row.rows = 2
+        }),
+        1
+    );
+    assert_eq!(
+        forge(&mut host, REQUEST_SUMMARY, |row: &mut RequestsRow| row
+            .rows =
+            3),
+        1
+    );
+    sweep_all(&mut host, 2 * DAY_MS);
+    assert_eq!((audited(&host), host.repairs), (Ok(()), 2));
+}
+
+/// Rows of the deadline index that name what is not there, or is due at another time.
+#[test]
+fn deadlines_that_name_nothing_are_dropped_and_what_they_name_keeps_its_own() {
+    let mut host = host(limits::FEATURE_LEVEL);
+    // What the raise itself has counted again.
+    sweep_all(&mut host, 0);
+    let open = OpenSessionRequest {
+        session_id: Bytes::from_static(&[7; limits::IDENTITY_BYTES]),
+    };
+    host.apply(&command(START_MS, Operation::OpenSession(open)));
+    call(&mut host, 0, expiring("a", 40 * DAY_MS));
+    let index: Vec<Bytes> = host
+        .rows
+        .0
+        .keys()
+        .filter(|key| key[5] == 2)
+        .cloned()
+        .collect();
+    assert_eq!(index.len(), 3, "a session, a record and an outcome");
+    for key in index {
+        let mut early = key.to_vec();
+        early[6..14].copy_from_slice(&START_MS.to_be_bytes());
+        let mut other = early.clone();
+        *other.last_mut().unwrap() ^= 1;
+        for key in [early, other] {
+            host.rows.0.insert(key.into(), Bytes::new());
+        }
+    }
+    let from: Vec<Bytes> = host
+        .rows
+        .0
+        .keys()
+        .filter(|key| key[5] == 5)
+        .cloned()
+        .collect();
+    for key in from {
+        host.rows.0.remove(&key);
+    }
+    sweep_all(&mut host, 1);
+    assert!(host.repairs >= 5, "{}", host.repairs);
+    assert_eq!(audited(&host), Ok(()));
+}
