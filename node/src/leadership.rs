@@ -211,6 +211,7 @@ impl Leadership {
             certificate_expires_ms: self.certificates.first_expiry_ms(),
             removal_lag_ms: progress.removal_lag_ms(),
             walls_ahead_ms: self.stamper.walls_ahead_ms(),
+            repaired_rows: progress.repaired_rows,
             // How values are sealed is for who knows the keys to say.
             ..NodeStatus::default()
         };

@@ -264,9 +264,8 @@ pub enum Holding {
 /// # Errors
 /// If they cannot be read.
 pub fn read_rows(rows: &impl View) -> Result<(Option<SealingRow>, Holding), StorageError> {
-    let damaged = |fault: helve_machine::Fault| {
-        StorageError::damaged("the sealing of values", fault.to_string())
-    };
+    let damaged =
+        |fault: helve_machine::Fault| StorageError::unreadable("the sealing of values", &fault);
     let row = sealing(rows, GROUP_ID).map_err(damaged)?;
     // Whatever is sealed under some key: the first record is enough.
     let walk = helve_machine::sealing::walk(rows, GROUP_ID, b"none", b"", (u64::MAX, 1));

@@ -112,6 +112,12 @@ fn register_raft(group: &mut Registry, node: &NodeStatus) {
         "Bytes that the log writer wrote",
         node.log_bytes,
     );
+    counter(
+        group,
+        "repaired_rows",
+        "Derived rows that contradicted what they are derived from and were worked out again; report any",
+        node.repaired_rows,
+    );
 }
 
 fn register_lags(group: &mut Registry, members: &[Member]) {

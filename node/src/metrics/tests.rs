@@ -15,6 +15,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         wall_off_ms: 11_000,
         removal_lag_ms: 2_000,
         walls_ahead_ms: Some(-606_000),
+        repaired_rows: 4,
         sealed_key_id: "00000000000000a1".into(),
         held_key_id: "00000000000000b2".into(),
         ..Default::default()
@@ -49,6 +50,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         r#"helve_removal_lag_seconds{group_id="1"} 2.0"#,
         r#"helve_walls_ahead_seconds{group_id="1"} -606.0"#,
         r#"helve_live_rows{group_id="1"} 9"#,
+        r#"helve_repaired_rows_total{group_id="1"} 4"#,
         r#"helve_sealed{group_id="1"} 1"#,
         r#"helve_data_key{group_id="1",key_id="00000000000000b2"} 1"#,
         r#"helve_tenant_live_bytes{group_id="1",tenant="default"} 99"#,

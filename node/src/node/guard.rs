@@ -48,5 +48,5 @@ pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<Stat
 
 fn has_guards(rows: &impl View) -> Result<bool, StorageError> {
     let guarded = is_guarded(rows, GROUP_ID);
-    guarded.map_err(|fault| StorageError::damaged("tokens and tenants", fault.to_string()))
+    guarded.map_err(|fault| StorageError::unreadable("tokens and tenants", &fault))
 }

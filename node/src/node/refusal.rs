@@ -10,7 +10,7 @@ use super::background::Broken;
 use crate::{
     audit::OpenError,
     config::Refusal,
-    raft::{Stopped, strangers::Misplaced},
+    raft::{Stopped, strangers::Misplaced, unapplied::Unapplied},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
 };
@@ -85,6 +85,9 @@ pub enum StartError {
     /// A port could not be served any more while the node waited for its peers.
     #[error(transparent)]
     Broken(#[from] Broken),
+    /// An entry of the log cannot be applied.
+    #[error("--data-dir: {0}")]
+    Unapplied(#[from] Unapplied),
     /// Consensus could not start from what the data directory holds.
     #[error("--data-dir: {0}")]
     Consensus(#[from] Stopped),

@@ -8,6 +8,7 @@ use prost::Message;
 use super::{
     log_store::LogStore,
     types::{Entry, Payload},
+    unapplied::Unapplied,
 };
 use crate::{
     limits::GROUP_ID,
@@ -21,6 +22,9 @@ pub enum Unforeseen {
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A command cannot be applied.
+    #[error(transparent)]
+    Unapplied(#[from] Unapplied),
+    /// The rows cannot be read.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
@@ -59,13 +63,13 @@ pub(super) fn take<V: View>(entry: Entry, rows: &mut Batch<V>) -> Result<(), Unf
     let index = entry.log_id.index;
     if let Payload::Normal(proposal) = entry.payload {
         let command = Command::decode(proposal.command).map_err(|e| {
-            StorageError::damaged(format!("the command of log entry {index}"), e.to_string())
+            StorageError::unreadable(format!("the command of log entry {index}"), &e)
         })?;
         let context = Context {
             group_id: GROUP_ID,
             index,
         };
-        apply(&context, &command, rows)?;
+        apply(&context, &command, rows).map_err(|fault| Unapplied { index, fault })?;
     }
     Ok(())
 }

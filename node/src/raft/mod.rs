@@ -28,6 +28,7 @@ pub mod state_machine;
 pub mod strangers;
 mod succession;
 pub mod types;
+pub mod unapplied;
 
 use std::{
     collections::BTreeMap,

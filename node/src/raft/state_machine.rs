@@ -105,7 +105,7 @@ impl StateMachine {
     }
 
     async fn apply_chunk(&mut self, chunk: Chunk, responders: Vec<Responder>) -> io::Result<()> {
-        let Some(last) = chunk.last.as_ref().map(|id| id.index) else {
+        let Some(last) = chunk.last_index() else {
             return Ok(());
         };
         // Rows that are ahead of the durable log could survive a crash that the entries do not.
@@ -202,7 +202,11 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             ));
         }
         self.gate.advance(progress.index);
-        self.report.note(progress);
+        let repaired_rows = self.report.last().repaired_rows;
+        self.report.note(Progress {
+            repaired_rows,
+            ..progress
+        });
         Ok(())
     }
 

@@ -74,6 +74,7 @@ fn refused(error: &StorageError) -> Status {
         | StorageError::BelowSynced { .. }
         | StorageError::Diverged { .. }
         | StorageError::NotCached
+        | StorageError::Unreadable { .. }
         | StorageError::Stopped => Status::internal(error.to_string()),
     }
 }

@@ -33,6 +33,17 @@ pub enum StorageError {
         /// What is wrong with it.
         detail: String,
     },
+    /// What is stored passes its checksum and cannot be understood. What wrote it is the same on every node.
+    #[error(
+        "{what} cannot be read: {detail}; if the other nodes say the same, keep the data directory of every node, replace none, \
+         and start a version of helve that can read it; if this node alone says so, replace this node; please report it"
+    )]
+    Unreadable {
+        /// Which record or entry.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The log or the vote lost something that was acknowledged as durable.
     #[error(
         "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; replace this node: remove its data directory and let it join anew"
@@ -97,6 +108,22 @@ impl StorageError {
             detail: detail.into(),
         }
     }
+}
+
+impl StorageError {
+    pub(crate) fn unreadable(what: impl Into<String>, error: &dyn std::error::Error) -> Self {
+        Self::Unreadable {
+            what: what.into(),
+            detail: chain(error),
+        }
+    }
+}
+
+/// An error and its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 impl From<StorageError> for io::Error {

@@ -10,6 +10,7 @@ use crate::{
         foresight::{Unforeseen, foresee},
         log_store::LogStore,
         strangers::Misplaced,
+        unapplied::Unapplied,
     },
     storage::{error::StorageError, state_db::StateDb},
     vault::{self, Vault},
@@ -31,10 +32,12 @@ pub(super) fn check(
     });
     match checked {
         Ok(checked) => checked,
-        Err(Unforeseen::Fault(Fault::FeatureLevel { needed, .. })) => Err(too_old(config, needed)),
-        Err(Unforeseen::Fault(fault)) => {
-            Err(StorageError::damaged("a command of the log", fault.to_string()).into())
-        }
+        Err(Unforeseen::Unapplied(Unapplied {
+            fault: Fault::FeatureLevel { needed, .. },
+            ..
+        })) => Err(too_old(config, needed)),
+        Err(Unforeseen::Unapplied(unapplied)) => Err(unapplied.into()),
+        Err(Unforeseen::Fault(fault)) => Err(StorageError::unreadable("the rows", &fault).into()),
         Err(Unforeseen::Storage(error)) => Err(error.into()),
     }
 }
@@ -42,7 +45,7 @@ pub(super) fn check(
 /// Rows of a newer version are not for this one, whoever leads.
 fn check_level(rows: &impl View, config: &Config) -> Result<(), StartError> {
     let needed = helve_machine::feature_level(rows, GROUP_ID);
-    let needed = needed.map_err(|e| StorageError::damaged("the feature level", e.to_string()))?;
+    let needed = needed.map_err(|e| StorageError::unreadable("the feature level", &e))?;
     if needed > level::supported() {
         return Err(too_old(config, needed));
     }

@@ -11,6 +11,7 @@ use helve_proto::{
 };
 use prost::Message;
 
+use super::apply_queue::{Done, Work};
 use crate::{
     limits::{APPLY_BYTES_MAX, APPLY_ENTRIES_MAX},
     raft::{
@@ -18,19 +19,31 @@ use crate::{
         types::{Entry, Payload},
     },
     stamp,
+    storage::error::StorageError,
 };
 
 /// Entries that were committed together.
 #[derive(Default)]
 pub(super) struct Chunk {
-    commands: Vec<(u64, Bytes)>,
-    pub(super) last: Option<proto::LogId>,
-    membership: Option<proto::StoredMembership>,
+    commands: Vec<(proto::LogId, Bytes)>,
+    /// Memberships, and which of the entries hold them.
+    memberships: Vec<(usize, proto::StoredMembership)>,
     bytes: usize,
 }
 
 /// The index of an entry, and its command if it has one.
 pub(super) type Numbered = (u64, Option<Command>);
+
+/// Work of which some entries are applied. What follows waits if applying them removed so many rows that these are written first.
+pub(super) struct Begun {
+    chunk: Chunk,
+    pub(super) done: Done,
+    pub(super) commands: Vec<Numbered>,
+    /// Of the entries that are applied.
+    pub(super) outcomes: Vec<Outcome>,
+    /// Entries that are among those that are written, or were.
+    counted: usize,
+}
 
 /// Entries that are applied, and whose rows are not written yet.
 #[derive(Default)]
@@ -38,6 +51,7 @@ pub(super) struct Unwritten {
     pub(super) last: Option<proto::LogId>,
     pub(super) membership: Option<proto::StoredMembership>,
     entries: usize,
+    removed_rows: usize,
     bytes: usize,
 }
 
@@ -46,53 +60,96 @@ impl Chunk {
         is_enough(self.commands.len(), self.bytes)
     }
 
+    pub(super) fn last_index(&self) -> Option<u64> {
+        self.commands.last().map(|(id, _)| id.index)
+    }
+
     pub(super) fn push(&mut self, entry: Entry) {
         let log_id = codec::log_id_to_proto(&entry.log_id);
-        let index = log_id.index;
         let command = match entry.payload {
             Payload::Normal(proposal) => proposal.command,
             Payload::Blank => Bytes::new(),
             Payload::Membership(membership) => {
-                self.membership = Some(proto::StoredMembership {
+                let stored = proto::StoredMembership {
                     log_id: Some(log_id),
                     membership: Some(codec::membership_to_proto(&membership)),
-                });
+                };
+                self.memberships.push((self.commands.len(), stored));
                 Bytes::new()
             }
         };
         self.bytes += command.len();
-        self.commands.push((index, command));
-        self.last = Some(log_id);
+        self.commands.push((log_id, command));
     }
 
-    pub(super) fn decoded(&self) -> io::Result<Vec<Numbered>> {
-        let decode = |(index, bytes): &(u64, Bytes)| {
+    fn decoded(&self) -> io::Result<Vec<Numbered>> {
+        let decode = |(log_id, bytes): &(proto::LogId, Bytes)| {
+            let index = log_id.index;
             if bytes.is_empty() {
-                return Ok((*index, None));
+                return Ok((index, None));
             }
-            let mut command = Command::decode(bytes.clone())?;
+            let mut command = Command::decode(bytes.clone()).map_err(|error| {
+                StorageError::unreadable(format!("the command of log entry {index}"), &error)
+            })?;
             if planted::is(Plant::LocalClock) {
                 command.proposed_at_ms = stamp::wall_ms();
             }
-            Ok((*index, Some(command)))
+            Ok((index, Some(command)))
         };
-        let decoded: Result<_, prost::DecodeError> = self.commands.iter().map(decode).collect();
-        decoded.map_err(io::Error::other)
+        self.commands.iter().map(decode).collect()
+    }
+}
+
+impl Begun {
+    pub(super) fn new(work: Work) -> Result<Self, (Done, io::Error)> {
+        let Work { chunk, done } = work;
+        match chunk.decoded() {
+            Ok(commands) => Ok(Self {
+                outcomes: Vec::with_capacity(commands.len()),
+                commands,
+                chunk,
+                done,
+                counted: 0,
+            }),
+            Err(error) => Err((done, error)),
+        }
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.outcomes.len() == self.commands.len()
     }
 }
 
 impl Unwritten {
-    /// A chunk was applied, and came to this.
-    pub(super) fn add(&mut self, chunk: Chunk, outcomes: &[Outcome]) {
-        self.entries += chunk.commands.len();
-        self.bytes += chunk.bytes + outcomes.iter().map(values_written).sum::<usize>();
-        self.last = chunk.last.or(self.last);
-        self.membership = chunk.membership.or(self.membership.take());
+    /// Some of its entries were applied since it was added last, and the batch has removed so many rows by now.
+    pub(super) fn add(&mut self, begun: &mut Begun, removed_rows: usize) {
+        let added = begun.counted..begun.outcomes.len();
+        begun.counted = added.end;
+        let commands = &begun.chunk.commands[added.clone()];
+        self.entries += commands.len();
+        self.removed_rows = removed_rows;
+        let carried = commands.iter().map(|(_, command)| command.len());
+        let written = begun.outcomes[added.clone()].iter().map(values_written);
+        self.bytes += carried.chain(written).sum::<usize>();
+        if let Some((last, _)) = commands.last() {
+            self.last = Some(*last);
+        }
+        let memberships = begun.chunk.memberships.iter().rev();
+        let mut memberships = memberships.filter(|(at, _)| added.contains(at));
+        if let Some((_, membership)) = memberships.next() {
+            self.membership = Some(membership.clone());
+        }
     }
 
+    /// A row that was removed costs about as much as an entry.
     pub(super) fn is_full(&self) -> bool {
-        is_enough(self.entries, self.bytes)
+        is_enough(self.entries + self.removed_rows, self.bytes)
     }
+}
+
+/// Whether so many rows were removed that they are written before further entries are applied.
+pub(super) const fn is_much_removed(rows: usize) -> bool {
+    rows >= APPLY_ENTRIES_MAX
 }
 
 /// Whether no more is to be written at once.

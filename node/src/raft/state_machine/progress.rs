@@ -19,6 +19,8 @@ pub struct Progress {
     pub clock_ms: u64,
     /// The replicated feature level.
     pub feature_level: u32,
+    /// Derived rows that were put right since this node started: see [`helve_machine::Repair`].
+    pub repaired_rows: u64,
     /// What changes less often than the rest.
     pub milestones: Milestones,
 }

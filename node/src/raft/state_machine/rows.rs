@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View,
+    Batch, Context, Fault, Repairs, View,
     planted::{self, Plant},
 };
 use helve_proto::{
@@ -18,13 +18,13 @@ use helve_proto::{
 use super::{
     Milestones, Progress,
     apply_queue::{Done, Linger, Work},
-    chunk::{Chunk, Numbered, Unwritten, is_callers_alone},
+    chunk::{Begun, Unwritten, is_callers_alone, is_much_removed},
     progress::Report,
 };
 use crate::{
     failpoint::{self, Failpoint},
     limits::GROUP_ID,
-    raft::identity::Identity,
+    raft::{identity::Identity, unapplied::Unapplied},
     storage::{data_dir::DataDir, recent_rows::WriterView, state_db::StateDb},
 };
 
@@ -66,63 +66,64 @@ impl Rows {
         })
     }
 
-    /// Applies entries, and those that follow as long as their rows linger, and writes what they come to as one. Whoever waits for outcomes
-    /// is told before that only if the rows may linger, and the node itself does not act on what an entry changes.
+    /// Applies entries, and those that follow as long as their rows linger, and writes what they come to as one, or as several if they
+    /// remove many rows. Whoever waits for outcomes is told before that only if the rows may linger, and the node itself does not act on
+    /// what an entry changes.
     pub(super) fn apply(
         &self,
         first: Work,
         report: &Report,
-        linger: impl Linger,
+        mut linger: impl Linger,
     ) -> io::Result<()> {
-        let mut held = None;
-        let written = match self.work_out(first, report, linger, &mut held) {
-            Ok(Some(worked_out)) => self.write(worked_out, report),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        if let Some((done, outcomes)) = held {
-            let told = match &written {
-                Ok(()) => Ok(outcomes),
-                Err(error) => Err(io::Error::other(error.to_string())),
+        let mut next = Some(Begun::new(first).map_err(refuse)?);
+        while let Some(begun) = next {
+            let mut held = Held::Nobody;
+            let written = match self.work_out(begun, report, &mut linger, &mut held) {
+                Ok(Some(worked_out)) => self.write(worked_out, report),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
             };
-            // Nobody waits for it only when consensus has stopped.
-            let _ = done.send(told);
+            next = held.tell(&written);
+            written?;
         }
-        written
+        Ok(())
     }
 
     /// What is to be written; nothing, if there was no entry. `held` is whom to tell once it is written.
     fn work_out(
         &self,
-        first: Work,
+        first: Begun,
         report: &Report,
-        mut linger: impl Linger,
-        held: &mut Option<(Done, Vec<Outcome>)>,
+        linger: &mut impl Linger,
+        held: &mut Held,
     ) -> io::Result<Option<WorkedOut>> {
         let mut unwritten = Unwritten::default();
         self.state.read_to_write(|view| {
             let mut batch = Batch::new(view);
             let mut next = Some(first);
-            while let Some(Work { chunk, done }) = next {
-                let (outcomes, can_wait) = match self.plan(&chunk, view, &mut batch) {
-                    Ok(planned) => planned,
+            while let Some(mut begun) = next {
+                let planned = self.plan(&mut begun, view, &mut batch);
+                unwritten.add(&mut begun, batch.removed_rows());
+                let can_wait = match planned {
+                    Ok(can_wait) => can_wait,
                     Err(error) => {
-                        *held = Some((done, Vec::new()));
+                        *held = Held::Told(begun.done, Vec::new());
                         return Err(error);
                     }
                 };
-                unwritten.add(chunk, &outcomes);
+                if !begun.is_whole() {
+                    *held = Held::Begun(begun);
+                    break;
+                }
+                let Begun { done, outcomes, .. } = begun;
                 if !can_wait || !linger.may() {
-                    *held = Some((done, outcomes));
+                    *held = Held::Told(done, outcomes);
                     break;
                 }
                 report.note_applied(&unwritten);
                 let _ = done.send(Ok(outcomes));
-                next = if unwritten.is_full() {
-                    None
-                } else {
-                    linger.next()
-                };
+                let more = (!unwritten.is_full()).then(|| linger.next()).flatten();
+                next = more.map(Begun::new).transpose().map_err(refuse)?;
             }
             WorkedOut::new(batch, unwritten, report.last()).map_err(io::Error::other)
         })
@@ -154,47 +155,48 @@ impl Rows {
         Ok(())
     }
 
-    /// What entries come to, and whether their rows can wait.
+    /// Applies the entries that are not applied yet, until many rows were removed. Answers whether all their rows can wait.
     fn plan(
         &self,
-        chunk: &Chunk,
+        begun: &mut Begun,
         view: &WriterView<'_>,
         batch: &mut Batch<impl View>,
-    ) -> io::Result<(Vec<Outcome>, bool)> {
-        let commands = chunk.decoded()?;
-        if view.pays_to_read_ahead() {
-            let commands = commands.iter().filter_map(|(_, command)| command.as_ref());
+    ) -> io::Result<bool> {
+        if begun.outcomes.is_empty() && view.pays_to_read_ahead() {
+            let commands = begun.commands.iter().filter_map(|(_, c)| c.as_ref());
             let keys = helve_machine::records_ahead(GROUP_ID, commands, batch);
             view.read_ahead(keys.map_err(io::Error::other)?)
                 .map_err(io::Error::other)?;
         }
-        let outcomes = view.noting_waits(commands.len(), || self.outcomes(&commands, batch))?;
-        let can_wait = is_callers_alone(&commands) && !planted::is(Plant::ApplyBeforeDurable);
-        Ok((outcomes, can_wait))
+        let left = begun.commands.len() - begun.outcomes.len();
+        view.noting_waits(left, || self.outcomes(begun, batch))?;
+        Ok(is_callers_alone(&begun.commands) && !planted::is(Plant::ApplyBeforeDurable))
     }
 
-    /// One outcome for each command.
-    fn outcomes(
-        &self,
-        commands: &[Numbered],
-        batch: &mut Batch<impl View>,
-    ) -> io::Result<Vec<Outcome>> {
-        let mut outcomes = Vec::with_capacity(commands.len());
-        for (index, command) in commands {
+    /// Adds one outcome for each command.
+    fn outcomes(&self, begun: &mut Begun, batch: &mut Batch<impl View>) -> io::Result<()> {
+        let Begun {
+            commands, outcomes, ..
+        } = begun;
+        for (index, command) in &commands[outcomes.len()..] {
             let Some(command) = command else {
                 outcomes.push(Outcome::default());
                 continue;
             };
+            let index = *index;
             let context = Context {
                 group_id: GROUP_ID,
-                index: *index,
+                index,
             };
             let outcome = helve_machine::apply(&context, command, batch);
-            let outcome = outcome.map_err(io::Error::other)?;
+            let outcome = outcome.map_err(|fault| io::Error::other(Unapplied { index, fault }))?;
             self.note(&outcome)?;
             outcomes.push(outcome);
+            if is_much_removed(batch.removed_rows()) {
+                break;
+            }
         }
-        Ok(outcomes)
+        Ok(())
     }
 
     /// The cluster's name is also kept where a start finds it before any row.
@@ -228,10 +230,44 @@ impl Rows {
     }
 }
 
+/// Whom to tell once rows are written.
+enum Held {
+    Nobody,
+    Told(Done, Vec<Outcome>),
+    /// Nobody yet: the rest of its entries comes next.
+    Begun(Begun),
+}
+
+impl Held {
+    /// Tells what was written, or why it was not. Answers what is to be gone on with.
+    fn tell(self, written: &io::Result<()>) -> Option<Begun> {
+        let (done, outcomes) = match self {
+            Self::Nobody => return None,
+            Self::Begun(begun) if written.is_ok() => return Some(begun),
+            Self::Begun(begun) => (begun.done, Vec::new()),
+            Self::Told(done, outcomes) => (done, outcomes),
+        };
+        let told = match written {
+            Ok(()) => Ok(outcomes),
+            Err(error) => Err(io::Error::other(error.to_string())),
+        };
+        // Nobody waits for it only when consensus has stopped.
+        let _ = done.send(told);
+        None
+    }
+}
+
+/// Tells who waits for entries that they cannot be read.
+fn refuse((done, error): (Done, io::Error)) -> io::Error {
+    let told = io::Error::other(error.to_string());
+    let _ = done.send(Err(told));
+    error
+}
+
 impl WorkedOut {
     /// `None` if there was no entry.
     fn new<V: View>(
-        batch: Batch<V>,
+        mut batch: Batch<V>,
         unwritten: Unwritten,
         before: Progress,
     ) -> Result<Option<Self>, Fault> {
@@ -240,12 +276,36 @@ impl WorkedOut {
         };
         let next_deadline_ms = batch.next_deadline(GROUP_ID, before.milestones.next_deadline_ms)?;
         let progress = progress(last.index, &batch, next_deadline_ms)?;
+        let repairs = batch.take_repairs();
+        report_repairs(last.index, &repairs);
+        let progress = Progress {
+            repaired_rows: before.repaired_rows + repairs.count,
+            ..progress
+        };
         Ok(Some(Self {
             rows: batch.finish()?,
             last,
             membership: unwritten.membership,
             progress,
         }))
+    }
+}
+
+/// Every node puts the same rows right at the same entry, and says so.
+fn report_repairs(index: u64, repairs: &Repairs) {
+    for repair in &repairs.described {
+        tracing::error!(
+            index,
+            rows = repair.what,
+            tenant = repair.tenant,
+            was = repair.was,
+            is = repair.is,
+            "a derived row contradicted the rows it is derived from and was worked out again: nothing is lost, but please report this"
+        );
+    }
+    let others = repairs.count - repairs.described.len() as u64;
+    if others > 0 {
+        tracing::error!(index, others, "further derived rows were worked out again");
     }
 }
 
@@ -265,6 +325,7 @@ fn progress(
         index,
         clock_ms: helve_machine::clock(view, GROUP_ID)?,
         feature_level: helve_machine::feature_level(view, GROUP_ID)?,
+        repaired_rows: 0,
         milestones: Milestones {
             next_deadline_ms,
             sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),

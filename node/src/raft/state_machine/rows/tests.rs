@@ -3,6 +3,7 @@
 use helve_proto::{
     command::v1::{Command, Tick, command::Operation},
     peer::v1::NodeRecord,
+    v1::{BatchStoreRequest, Lifetime, StoreItem, lifetime::Absolute},
 };
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -11,7 +12,10 @@ use super::*;
 use crate::{
     limits::APPLY_ENTRIES_MAX,
     raft::{
-        state_machine::made_up_tests::{carrying, command, entry, revision, store},
+        state_machine::{
+            chunk::Chunk,
+            made_up_tests::{carrying, command, entry, revision, store},
+        },
         types::{Membership, Payload},
     },
     storage::options::StateOptions,
@@ -195,4 +199,57 @@ fn an_entry_that_cannot_be_applied_writes_nothing_and_says_why() {
     let why = refused.try_recv().unwrap().unwrap_err().to_string();
     assert_eq!(why, applied.unwrap_err().to_string());
     assert_eq!(node.written(), 0);
+}
+
+/// Commands that remove many rows are applied in parts: each is written before the next begins, and its caller is told once.
+#[test]
+fn removed_rows_count_as_entries_of_what_is_written_at_once() {
+    const KEYS: u64 = 128;
+    let lifetime = Some(Lifetime {
+        absolute: Some(Absolute::AfterMs(1)),
+        idle_ttl_ms: None,
+    });
+    let stores = (1..=APPLY_ENTRIES_MAX as u64 / KEYS + 8).map(|index| {
+        let item = |key: u64| StoreItem {
+            key: format!("{index}/{key}"),
+            lifetime,
+            ..StoreItem::default()
+        };
+        let request = BatchStoreRequest {
+            items: (0..KEYS).map(item).collect(),
+            ..BatchStoreRequest::default()
+        };
+        carrying(&command(index, Operation::BatchStore(request)))
+    });
+    let stores: Vec<Payload> = stores.collect();
+    let node = Node::new();
+    let first = stores.len() as u64 + 1;
+    let (all, _) = work(1, stores);
+    node.rows.apply(all, &node.report, Reading).unwrap();
+    let rows_max = helve_machine::limits::TICK_ROWS_MAX;
+    let ticks = (0..6).map(|index| {
+        let mut tick = command(first + index, Operation::Tick(Tick { rows_max }));
+        tick.proposed_at_ms += 1;
+        carrying(&tick)
+    });
+    let (ticks, mut told) = work(first, ticks);
+    let begun = Begun::new(ticks).map_err(refuse).unwrap();
+    let mut held = Held::Nobody;
+    let worked_out = node
+        .rows
+        .work_out(begun, &node.report, &mut Reading, &mut held);
+    let worked_out = worked_out.unwrap().expect("entries were applied");
+    let in_one = APPLY_ENTRIES_MAX as u64 / u64::from(rows_max);
+    assert_eq!(worked_out.last.index, first + in_one - 1);
+    node.rows.write(worked_out, &node.report).unwrap();
+    assert!(told.try_recv().is_err(), "not all of it is applied");
+    let rest = held.tell(&Ok(())).expect("the rest of the entries");
+    assert_eq!(rest.outcomes.len() as u64, in_one);
+    let mut held = Held::Nobody;
+    let worked_out = node
+        .rows
+        .work_out(rest, &node.report, &mut Reading, &mut held);
+    let written = node.rows.write(worked_out.unwrap().unwrap(), &node.report);
+    assert!(held.tell(&written).is_none());
+    assert_eq!((count(&mut told), node.written()), (Some(6), first + 5));
 }
