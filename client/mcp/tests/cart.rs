@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod house;
+mod odd;
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,29 +1,38 @@
 //! Listing an owner's open carts.
 
-use helve_client::HandleStore;
+use helve_client::HandleStore as _;
 
 use crate::cart::{
     Carts,
     error::ToolError,
+    listed::Listed,
     tools::{CartList, CartView},
 };
 
 /// How many carts are shown.
-const SHOWN_MAX: usize = 100;
+const SHOWN_MAX: u64 = 100;
 
 /// The open carts, by id. Looking at the list does not keep them from expiring.
 pub(super) async fn list(carts: &Carts) -> Result<CartList, ToolError> {
-    let first = carts.handles.list_first_values(SHOWN_MAX).await?.items;
-    let shown = first.len() as u64;
+    let Listed {
+        carts: first,
+        unreadable,
+    } = Listed::read(&carts.client, &carts.store, &carts.owner, SHOWN_MAX).await?;
+    let (shown, left_out) = (first.len() as u64, unreadable.len() as u64);
     // Those that are not shown are not read either, however many they are.
-    let open = if first.len() < SHOWN_MAX {
+    let open = if shown + left_out < SHOWN_MAX {
         shown
     } else {
-        carts.handles.len().await?.max(shown)
+        let all = carts.handles.len().await?;
+        all.saturating_sub(left_out).max(shown)
     };
     let carts = first
         .into_iter()
-        .map(|record| CartView::of(&record.info.name, record.value))
+        .map(|(id, cart)| CartView::of(&id, cart))
         .collect();
-    Ok(CartList { carts, open })
+    Ok(CartList {
+        carts,
+        open,
+        unreadable,
+    })
 }

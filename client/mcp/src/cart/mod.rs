@@ -16,13 +16,14 @@ mod create;
 mod error;
 mod items;
 mod list;
+pub(crate) mod listed;
 mod model;
 mod owners;
 mod tools;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use helve_client::{Client, Error, ErrorKind, HandleOptions, Handles, KeyOptions, Keys};
+use helve_client::{Client, Error, ErrorKind, HandleOptions, Handles, KeyOptions, Keys, Owner};
 use http::request::Parts;
 use rmcp::{handler::server::router::tool::ToolRouter, model::Extensions};
 
@@ -111,6 +112,7 @@ impl CartServer {
         Ok(Carts {
             client: self.client.clone(),
             store: store.clone(),
+            owner: owner.clone(),
             handles: self.client.handles(handles),
             keys: self.client.keys(KeyOptions::new(owner)),
         })
@@ -122,6 +124,7 @@ struct Carts {
     client: Client,
     /// Keys know no stores: what is kept under them beside the carts bears this name.
     store: String,
+    owner: Owner,
     handles: Handles<Cart>,
     keys: Keys,
 }

@@ -113,6 +113,9 @@ pub struct CartList {
     pub carts: Vec<CartView>,
     /// How many open carts there are in all.
     pub open: u64,
+    /// Ids under which something else than a cart is stored, which is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<String>,
 }
 
 #[tool_router(vis = "pub(super)")]

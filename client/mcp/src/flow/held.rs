@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use helve_client::{
-    Client, Error, ErrorKind, HandleOptions, HandleStore as _, KeyOptions, StateTool as _,
+    Client, Error, HandleOptions, HandleStore as _, Owner,
+    v1::{KeyRecord, ListKeysRequest},
 };
 
-use crate::cart::{Cart, ORDERS, Order};
+use crate::cart::{Cart, ORDERS, Order, listed::Listed};
 
 /// Carts and orders as one node answers them.
 #[derive(Debug, Clone, Default)]
@@ -17,33 +18,48 @@ pub struct Held {
     pub carts_counted: u64,
     /// Orders, by cart id.
     pub orders: BTreeMap<String, Order>,
+    /// Records that are no carts, and no orders: they count as neither.
+    pub unreadable: BTreeSet<String>,
 }
 
 impl Held {
-    /// Reads all open carts of this store, and all orders.
+    /// Reads all open carts of this store, and all orders. A record that is neither is named, and left out.
     ///
     /// # Errors
-    /// Those of every read; [`Codec`](ErrorKind::Codec) if an order is none.
+    /// Those of every read.
     pub async fn read(client: &Client, store: &str) -> Result<Self, Error> {
-        let carts = client.handles::<Cart>(HandleOptions::shared(store));
-        let orders = client
-            .keys(KeyOptions::shared())
-            .list_values(ORDERS)
-            .await?;
-        let orders = orders.items.into_iter().map(|record| {
-            let cart_id = record.info.name.trim_start_matches(ORDERS).to_owned();
-            let order: Order = serde_json::from_value(record.value)
-                .map_err(|error| Error::new(ErrorKind::Codec, format!("{cart_id}: {error}")))?;
-            Ok((cart_id, order))
-        });
-        let listed = carts.list_values().await?.items.into_iter();
-        Ok(Self {
-            carts: listed
-                .map(|record| (record.info.name, record.value))
-                .collect(),
-            carts_counted: carts.len().await?,
-            orders: orders.collect::<Result<_, Error>>()?,
-        })
+        let request = ListKeysRequest {
+            prefix: ORDERS.to_owned(),
+            with_values: true,
+            ..ListKeysRequest::default()
+        };
+        let parts = client.list_keys(request).await?;
+        let Listed { carts, unreadable } = Listed::read(client, store, &Owner::shared(), 0).await?;
+        let handles = client.handles::<Cart>(HandleOptions::shared(store));
+        let counted = handles.len().await?;
+        let mut held = Self {
+            carts_counted: counted.saturating_sub(unreadable.len() as u64),
+            carts: carts.into_iter().collect(),
+            orders: BTreeMap::new(),
+            unreadable: unreadable.into_iter().collect(),
+        };
+        let records = parts.into_iter().flat_map(|part| part.records);
+        records.for_each(|record| held.add_order(record));
+        Ok(held)
+    }
+
+    fn add_order(&mut self, record: KeyRecord) {
+        let key = record.info.unwrap_or_default().name;
+        match serde_json::from_slice(&record.value) {
+            Ok(order) => {
+                let cart_id = key.trim_start_matches(ORDERS).to_owned();
+                self.orders.insert(cart_id, order);
+            }
+            Err(error) => {
+                tracing::warn!(%key, %error, "a record among the orders is no order: it is left out");
+                self.unreadable.insert(key);
+            }
+        }
     }
 
     /// The ids of all carts, open or checked out.

@@ -220,6 +220,7 @@ mod tests {
             carts: [("b".to_owned(), cart(&["2"]))].into(),
             carts_counted: 1,
             orders: [("a".to_owned(), Order::of("a", &cart(&["1"])))].into(),
+            ..Held::default()
         }
     }
 

@@ -3,7 +3,6 @@
 pub(crate) mod words;
 
 use std::{
-    collections::BTreeMap,
     io,
     net::SocketAddr,
     sync::{
@@ -19,10 +18,13 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
-use helve_client::{Client, HandleOptions, HandleStore, KeyOptions, MemoryBuilder, StateTool};
+use helve_client::{
+    Client, KeyOptions, MemoryBuilder, StateTool,
+    v1::{Lifetime, PutRequest, Unit, lifetime::Absolute},
+};
 use helve_mcp::{
     balancer,
-    cart::{Cart, CartServer, ORDERS, Order, Settings},
+    cart::{CartServer, ORDERS, Settings},
     flow::{Caller, Held},
     serve::{Access, EndOnDrop, Shutdown, router, serve},
 };
@@ -126,21 +128,28 @@ impl House {
         self.retries.load(Ordering::Relaxed)
     }
 
+    /// Stores a handle that is no cart among the carts, and an order that is none.
+    pub(crate) async fn spoil(&self, id: &str) {
+        let mut put = PutRequest {
+            store: "cart".to_owned(),
+            id: id.to_owned(),
+            value: b"\xff no JSON"[..].into(),
+            ..PutRequest::default()
+        };
+        put.lifetime = Some(Lifetime {
+            absolute: Some(Absolute::Never(Unit {})),
+            idle_ttl_ms: None,
+        });
+        self.client.call(put).await.unwrap();
+        let keys = self.client.keys(KeyOptions::shared());
+        keys.store(&format!("{ORDERS}{id}"), &serde_json::json!("no order"))
+            .await
+            .unwrap();
+    }
+
     /// What the store holds, read without the server.
     pub(crate) async fn held(&self) -> Held {
-        let handles = self.client.handles::<Cart>(HandleOptions::shared("cart"));
-        let keys = self.client.keys(KeyOptions::shared());
-        let carts = handles.list_values().await.unwrap().items.into_iter();
-        let orders = keys.list_values(ORDERS).await.unwrap().items.into_iter();
-        let order = |value| serde_json::from_value::<Order>(value).unwrap();
-        Held {
-            carts: carts.map(|cart| (cart.info.name, cart.value)).collect(),
-            carts_counted: handles.len().await.unwrap(),
-            orders: orders
-                .map(|record| order(record.value))
-                .map(|order| (order.cart_id.clone(), order))
-                .collect::<BTreeMap<_, _>>(),
-        }
+        Held::read(&self.client, "cart").await.unwrap()
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Judged {
     pub(super) read: Vec<String>,
     /// Endpoints that could not be read from, and why.
     pub(super) unread: BTreeMap<String, String>,
+    /// Records that are neither carts nor orders, and were left out.
+    pub(super) unreadable: BTreeSet<String>,
 }
 
 /// Reads from each endpoint alone, leaves out the carts that were there `before`, and compares.
@@ -62,7 +64,7 @@ async fn judge_once(
             ..cluster.clone()
         };
         let held = Held::read(&cluster::client(&alone)?, store).await;
-        Ok((endpoint.clone(), held))
+        Ok::<_, Ending>((endpoint.clone(), held))
     });
     let mut judged = Judged::default();
     for read in join_all(reads).await {
@@ -71,7 +73,8 @@ async fn judge_once(
             Ok(held) => {
                 judged
                     .findings
-                    .merge(judge(accounts, &held.without(before)));
+                    .merge(judge(accounts, &held.clone().without(before)));
+                judged.unreadable.extend(held.unreadable);
                 judged.read.push(endpoint);
             }
             Err(error) => {

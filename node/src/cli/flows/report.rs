@@ -1,6 +1,9 @@
 //! The figures of the flows, as a table for people and as JSON for programs, and the verdict that follows from them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::anyhow;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -27,6 +30,9 @@ pub(super) struct Report {
     nodes_read: Vec<String>,
     /// Nodes that could not be read from, and why.
     nodes_unread: BTreeMap<String, String>,
+    /// Records among the carts and orders that are neither, and were left out.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    unreadable: BTreeSet<String>,
     lost: u64,
     doubled: u64,
     /// What exactly was lost or doubled, or why a flow gave up; cut short.
@@ -49,6 +55,7 @@ impl Report {
             findings: shown(&judged.findings, &accounts.gave_up),
             nodes_read: judged.read,
             nodes_unread: judged.unread,
+            unreadable: judged.unreadable,
             seconds: took.as_secs_f64(),
         }
     }
@@ -96,9 +103,12 @@ impl Report {
         }
         let unread = self.nodes_unread.iter();
         let unread = unread.map(|(endpoint, why)| format!("\nnot read: {endpoint}: {why}"));
+        let unreadable = self.unreadable.iter();
+        let unreadable = unreadable.map(|name| format!("\nno cart and no order: {name}"));
         let findings = self.findings.iter().map(|finding| format!("\n{finding}"));
         std::iter::once(table.to_string())
             .chain(unread)
+            .chain(unreadable)
             .chain(findings)
             .collect()
     }

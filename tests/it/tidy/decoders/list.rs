@@ -280,7 +280,8 @@ pub(super) const DECODERS: &[Decoder] = &[
         "decode",
         "the cluster's, sealed",
     ),
-    no_client("client/mcp/src/flow/held.rs", "read", "the cluster's"),
+    no_client("client/mcp/src/flow/held.rs", "add_order", "the cluster's"),
+    no_client("client/mcp/src/cart/listed.rs", "add", "the cluster's"),
     no_client(
         "client/mcp/src/cart/checkout.rs",
         "order_of",
