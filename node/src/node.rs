@@ -14,6 +14,7 @@ mod put_back;
 mod record;
 pub mod recover;
 mod refusal;
+mod reload;
 mod start;
 mod waiting;
 
@@ -29,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::background::Background;
 #[cfg(test)]
 pub(crate) use self::start::alone::Alone;
-pub use self::{background::Broken, refusal::StartError};
+pub use self::{background::Broken, refusal::StartError, reload::Reload};
 use crate::{
     audit::Audit,
     config::{Config, Refusal},
@@ -58,6 +59,7 @@ pub struct Node {
     consensus: Consensus,
     services: Arc<Services>,
     audit: Audit,
+    reload: Reload,
     log: LogStore,
     state: Arc<StateDb>,
     /// Cancelled when the client listeners close, and when the peer listener does.
@@ -118,6 +120,12 @@ impl Node {
     #[must_use]
     pub fn leadership(&self) -> &Leadership {
         &self.leadership
+    }
+
+    /// What this node reads again when it is asked to.
+    #[must_use]
+    pub fn reload(&self) -> &Reload {
+        &self.reload
     }
 
     /// Waits until the node cannot go on: consensus stopped by itself, which only a failing storage makes it do, a task or a port

@@ -19,5 +19,5 @@ pub mod watch;
 
 pub use self::{
     files::{NamedFile, TlsError},
-    port::{PortFiles, PortTls, Trust, trusting},
+    port::{PortFiles, PortTls, Trust, calling, trusting},
 };

@@ -217,7 +217,7 @@ async fn first_line(arguments: &[&str]) -> Result<Value> {
 }
 
 /// The first of three free ports.
-fn free_ports() -> Result<u16> {
+pub(crate) fn free_ports() -> Result<u16> {
     let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
     (20_000..30_000)
         .step_by(3)

@@ -21,6 +21,7 @@ mod failover;
 mod failpoints;
 mod faults;
 mod flows;
+mod hangups;
 mod heartbeats;
 mod init;
 mod key_ring;

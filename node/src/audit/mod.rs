@@ -63,6 +63,7 @@ pub struct Audit(Option<Arc<Desk>>);
 struct Desk {
     classes: Vec<Class>,
     on_failure: OnFailure,
+    has_file: bool,
     queue: mpsc::Sender<Message>,
     health: Arc<Health>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -117,6 +118,22 @@ impl Audit {
             Some(room) => desk.send(event, room),
             None => desk.health.lose(),
         }
+    }
+
+    /// Whether it goes to a file of its own.
+    #[must_use]
+    pub fn has_file(&self) -> bool {
+        self.0.as_ref().is_some_and(|desk| desk.has_file)
+    }
+
+    /// Has the writer look now whether the file was moved or removed; then it goes on in a new one, as it does by itself with the
+    /// next line.
+    ///
+    /// # Errors
+    /// [`Unrecorded`] if the writer has ended.
+    pub fn look(&self) -> Result<(), Unrecorded> {
+        let Some(desk) = &self.0 else { return Ok(()) };
+        desk.queue.send(Message::Look).map_err(|_| Unrecorded)
     }
 
     /// Writes what has been handed in, and ends the log in good order. Blocks until that is on disk, or was tried.

@@ -98,12 +98,14 @@ impl Audit {
             kept,
             health: Arc::clone(&health),
             undurable: Vec::new(),
+            look: false,
         };
         let thread = thread::Builder::new().name("helve-audit".into());
         let thread = thread.spawn(|| writer.run()).map_err(OpenError::Thread)?;
         Ok(Self(Some(Arc::new(Desk {
             classes: settings.classes.clone(),
             on_failure: settings.on_failure,
+            has_file: matches!(settings.destination, Destination::File(_)),
             queue,
             health,
             thread: Mutex::new(Some(thread)),

@@ -25,6 +25,8 @@ use crate::{
 pub(super) enum Message {
     /// A call ended. Its room in the queue is given back once its line is durable.
     Call(Box<Event>, OwnedSemaphorePermit),
+    /// Whether the file is still where its name leads is to be looked at now.
+    Look,
     /// The node stops: nothing comes after this.
     Close,
 }
@@ -38,6 +40,8 @@ pub(super) struct Writer {
     pub(super) health: Arc<Health>,
     /// Room of lines that are not durable yet.
     pub(super) undurable: Vec<OwnedSemaphorePermit>,
+    /// A look was asked for: a sync includes one.
+    pub(super) look: bool,
 }
 
 /// Whether more is to come.
@@ -60,7 +64,8 @@ impl Writer {
                 self.sink.append(stamp::wall_ms(), &Record::Closed);
             }
             let now = Instant::now();
-            let is_due = more == More::Never || sync_at.is_some_and(|at| at <= now);
+            let look = std::mem::take(&mut self.look);
+            let is_due = more == More::Never || look || sync_at.is_some_and(|at| at <= now);
             // What needs no sync is done with at once.
             let done = if is_due || self.sink.is_synced() {
                 self.sync()
@@ -115,8 +120,13 @@ impl Writer {
     }
 
     fn take(&mut self, message: Message) -> More {
-        let Message::Call(mut event, room) = message else {
-            return More::Never;
+        let (mut event, room) = match message {
+            Message::Call(event, room) => (event, room),
+            Message::Look => {
+                self.look = true;
+                return More::Perhaps;
+            }
+            Message::Close => return More::Never,
         };
         let targets = event.targets.iter_mut();
         targets.for_each(|target| self.names.rewrite(target));

@@ -8,6 +8,7 @@ use super::{
     logging::{self, LogArgs},
     output::OutputArgs,
     serving::{ListenArgs, serve_mcp},
+    signals::Signals,
 };
 
 /// Run a round-robin balancer in front of replicas of an MCP server
@@ -49,14 +50,15 @@ pub(crate) struct Args {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    logging::start(&args.log).map_err(Ending::Refused)?;
+    let logging = logging::start(&args.log).map_err(Ending::Refused)?;
+    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let bounds = args.edge.bounds().map_err(Ending::Refused)?;
     let drain = args.edge.drain();
     let serve = |listener, shutdown| {
         balancer::serve_within(listener, args.to.clone(), bounds, drain, shutdown)
     };
-    serve_mcp(listener, &args.output, serve)
+    serve_mcp(listener, signals, &args.output, serve)
         .await
         .map_err(Ending::Fatal)
 }

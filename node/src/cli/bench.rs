@@ -109,7 +109,7 @@ pub(crate) struct Args {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    let mut signals = Signals::listen().map_err(|error| Ending::Fatal(error.into()))?;
+    let mut signals = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
     let load = Load::new(args, clients(args)?);
     let prepared = tokio::select! {
         prepared = load.prepare() => prepared.map_err(super::cluster::failed)?,

@@ -19,6 +19,7 @@ use super::{
     logging::{self, LogArgs},
     output::OutputArgs,
     serving::{LegacyArgs, ListenArgs, serve_mcp},
+    signals::Signals,
     token::TokenArgs,
 };
 
@@ -87,7 +88,8 @@ pub(crate) struct Args {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    logging::start(&args.log).map_err(Ending::Refused)?;
+    let logging = logging::start(&args.log).map_err(Ending::Refused)?;
+    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     if args.idle_ttl.is_zero() {
         return Err(Ending::Refused(anyhow!(
             "--idle-ttl: a cart must live for a while"
@@ -121,7 +123,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         let router = legacy::router(server, &access, sessions, &shutdown);
         serve_within(listener, router, bounds, args.edge.drain(), shutdown)
     };
-    serve_mcp(listener, &args.output, serve)
+    serve_mcp(listener, signals, &args.output, serve)
         .await
         .map_err(Ending::Fatal)
 }

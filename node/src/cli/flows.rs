@@ -91,7 +91,7 @@ pub(crate) struct Args {
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
     logging::start(&args.log).map_err(Ending::Refused)?;
-    let mut signals = Signals::listen().map_err(|error| Ending::Fatal(error.into()))?;
+    let mut signals = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
     let client = cluster::client(&args.cluster)?;
     let before = tokio::select! {
         held = Held::read(&client, &args.store) => held.map_err(cluster::failed)?.ids(),
@@ -110,7 +110,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         let told = clients.finish().await.map_err(Ending::Fatal)?;
         let judged =
             reading::judge_all(&args.cluster, &args.store, &told.accounts, &before).await?;
-        Ok(Report::of(&told, judged, started.elapsed()))
+        Ok::<_, Ending>(Report::of(&told, judged, started.elapsed()))
     };
     let report = tokio::select! {
         report = judged => report?,

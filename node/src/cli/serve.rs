@@ -2,7 +2,7 @@
 
 pub(in crate::cli) mod tls;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::anyhow;
 use tokio::time::timeout;
@@ -11,6 +11,7 @@ use self::tls::TlsArgs;
 use super::{
     audit::AuditArgs,
     data_key::DataKeyArgs,
+    duration::display_ms,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     signals::Signals,
@@ -20,7 +21,7 @@ use crate::{
     config::{AuthSetting, Bootstrap, Config, Exposure, Settings, Tuning},
     memory,
     node::{Ended, Node},
-    raft,
+    raft, stamp,
     storage::options::StateOptions,
 };
 
@@ -236,19 +237,54 @@ impl Args {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    logging::start(&args.log).map_err(Ending::Refused)?;
+    let logging = logging::start(&args.log).map_err(Ending::Refused)?;
+    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     let config =
         Config::check(&args.settings()).map_err(|refusal| Ending::Refused(refusal.into()))?;
-    run_node(config, |_| Ok(())).await
+    run_node(config, signals, |_| Ok(())).await
+}
+
+/// Has SIGHUP read again what the node has from files.
+fn read_again_on_hangup(node: &Node, signals: &mut Signals) {
+    let reload = node.reload();
+    for port in reload.ports() {
+        let port = Arc::clone(port);
+        signals.on_hangup(port.flag(), move || {
+            port.read_again()?;
+            let left_ms = port
+                .certificate()
+                .not_after_ms
+                .saturating_sub(stamp::wall_ms());
+            Ok(format!("expires in {}", display_ms(left_ms)))
+        });
+    }
+    if reload.has_data_keys() {
+        let reload = reload.clone();
+        signals.on_hangup("data keys", move || {
+            let held = reload.data_keys().map_err(|why| anyhow!(why))?;
+            let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+            Ok(format!("held: {}", held.join(", ")))
+        });
+    }
+    if reload.has_audit_file() {
+        let reload = reload.clone();
+        signals.on_hangup("--audit-log", move || {
+            reload.audit_file()?;
+            Ok("a new file if it was moved".to_owned())
+        });
+    }
 }
 
 /// Runs a node until SIGTERM, SIGINT or its own end. `started` is called once it takes part in its cluster.
 ///
 /// # Errors
 /// That the start was refused, or what ended the node if not a signal.
-pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outcome) -> Outcome {
+pub(super) async fn run_node(
+    config: Config,
+    mut stop: Signals,
+    started: impl FnOnce(&Node) -> Outcome,
+) -> Outcome {
     memory::take_small_pages();
-    let mut stop = Signals::listen().map_err(|error| Ending::Fatal(error.into()))?;
     let node = tokio::select! {
         node = Node::start(config) => node.map_err(|error| Ending::Refused(error.into()))?,
         // It waits for its peers, and has nothing yet that would have to be handed over.
@@ -256,6 +292,7 @@ pub(super) async fn run_node(config: Config, started: impl FnOnce(&Node) -> Outc
     };
     let addresses = node.addresses();
     tracing::info!(clients = %addresses.client, peers = %addresses.peer, http = %addresses.http, "serving");
+    read_again_on_hangup(&node, &mut stop);
     started(&node)?;
     let ended = tokio::select! {
         ended = node.wait() => Some(ended),

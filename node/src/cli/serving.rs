@@ -101,19 +101,19 @@ struct Serving {
 }
 
 /// Says where MCP is served, and serves until SIGTERM, SIGINT or an error. A signal begins the shutdown that `serve` is given;
-/// a second one stops at once.
+/// a second one stops at once. SIGHUP reads again what `signals` was told of.
 ///
 /// # Errors
-/// If serving fails, standard output cannot be written, or signals cannot be heard.
+/// If serving fails, or standard output cannot be written.
 pub(super) async fn serve_mcp<S>(
     listener: TcpListener,
+    mut signals: Signals,
     output: &OutputArgs,
     serve: impl FnOnce(TcpListener, Shutdown) -> S,
 ) -> anyhow::Result<()>
 where
     S: Future<Output = io::Result<()>>,
 {
-    let mut signals = Signals::listen()?;
     let serving = Serving {
         mcp: format!("http://{}{MCP_PATH}", listener.local_addr()?),
     };

@@ -22,6 +22,7 @@ use super::{
     background::Background,
     listeners::{ClientPorts, Listeners, serve_clients, serve_peers},
     refusal::StartError,
+    reload::Reload,
     waiting::WaitingRoom,
 };
 use crate::{
@@ -104,6 +105,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     };
     Ok(Node {
         addresses,
+        reload: parts.reload(),
         data_dir: parts.storage.path,
         misplaced,
         keyless,
@@ -234,6 +236,11 @@ struct Core {
 }
 
 impl Parts {
+    fn reload(&self) -> Reload {
+        let vault = Arc::clone(&self.storage.vault);
+        Reload::new(self.config.tls.certificates(), vault, self.audit.clone())
+    }
+
     async fn consensus(
         &self,
         runtime: &Handle,

@@ -129,6 +129,16 @@ impl PortTls {
         self.current.store(Arc::new(Loaded::read(&self.files)?));
         Ok(Reload::Changed)
     }
+
+    /// Reads the files again, changed or not.
+    ///
+    /// # Errors
+    /// If they cannot be used: then those before stay in use.
+    pub fn read_again(&self) -> Result<(), TlsError> {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = self.files.marks();
+        self.current.store(Arc::new(Loaded::read(&self.files)?));
+        Ok(())
+    }
 }
 
 /// What a look at the files has found.
@@ -248,6 +258,33 @@ fn dial(
     config.alpn_protocols = vec![ALPN_H2.to_vec()];
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// How a command calls a node's client port: it trusts these CAs, and shows this certificate with its key. Without a CA it trusts
+/// nobody: that is enough to find out whether a port speaks TLS at all.
+///
+/// # Errors
+/// Which file cannot be used, and why.
+pub fn calling(
+    ca: Option<&NamedFile>,
+    identity: Option<(&NamedFile, &NamedFile)>,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let roots = ca.map_or_else(|| Ok(Arc::new(RootCertStore::empty())), roots)?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .expect("the provider knows both versions")
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let pair = KeyPair::read(certificate, key, &provider)?;
+            let resolver = SingleCertAndKey::from(Arc::clone(&pair.key));
+            builder.with_client_cert_resolver(Arc::new(resolver))
+        }
+    };
+    config.alpn_protocols = vec![ALPN_H2.to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// How a probe calls a port that asks for no certificate: it trusts these CAs.

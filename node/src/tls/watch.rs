@@ -20,6 +20,12 @@ impl Certificates {
         Self(ports.into_iter().collect())
     }
 
+    /// The ports that have one.
+    #[must_use]
+    pub fn ports(&self) -> &[Arc<PortTls>] {
+        &self.0
+    }
+
     /// When the first of them expires, in milliseconds since the Unix epoch; 0 without any.
     #[must_use]
     pub fn first_expiry_ms(&self) -> u64 {

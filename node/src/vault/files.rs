@@ -130,6 +130,22 @@ pub async fn watch_files(vault: Arc<Vault>) {
 }
 
 impl Vault {
+    /// Whether it reads keys from files at all.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        !self.files.is_none()
+    }
+
+    /// Reads the key files again now, and returns the keys that are held. Blocks.
+    ///
+    /// # Errors
+    /// Why they are not taken: then the keys that were read before stay.
+    pub fn read_again(&self) -> Result<Vec<KeyId>, String> {
+        let ring = self.files.read().map_err(|refusal| refusal.to_string())?;
+        self.take_in(ring)?;
+        Ok(self.ring.load().ids())
+    }
+
     /// Takes keys in, unless one would go that is needed.
     fn take_in(&self, ring: Keyring) -> Result<(), String> {
         let before = self.ring.load();

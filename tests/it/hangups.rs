@@ -1,0 +1,200 @@
+//! SIGHUP: nodes and servers read their files again, say what came of it, and go on.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    process::{Child, ChildStderr, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+
+use anyhow::{Context as _, Result};
+use helve_tests::{
+    cluster::Equipment,
+    wait::{Look, until},
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{binary, command_json::free_ports, nodes, probes::get};
+
+fn send(pid: u32, signal: Signal) -> Result<()> {
+    let pid = Pid::from_raw(i32::try_from(pid)?).context("process 0")?;
+    Ok(kill_process(pid, signal)?)
+}
+
+/// Waits until the text holds all of these.
+async fn says(what: &str, words: &[&str], text: impl Fn() -> String) -> Result<()> {
+    until(what, async || {
+        let text = text();
+        match words.iter().find(|word| !text.contains(**word)) {
+            None => Look::Done(()),
+            Some(missing) => Look::NotYet(format!("`{missing}` is missing from: {text}")),
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hangup_makes_a_node_read_its_files_again() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let (directives, key) = (files.path().join("log"), files.path().join("data.key"));
+    let audit = files.path().join("audit.log");
+    fs::write(&directives, "info\n")?;
+    helve_tests::token::write_secret(&key, &[7; 32])?;
+    let mut cluster = nodes(1)
+        .on(Equipment::Certificates)
+        .with("HELVE_LOG", &format!("@{}", directives.display()))
+        .with("HELVE_DATA_KEY_FILE", &key.display().to_string())
+        .with("HELVE_AUDIT_LOG", &audit.display().to_string())
+        .start()
+        .await?;
+    let pid = cluster.node(1).pid().context("it runs")?;
+    let log = |cluster: &helve_tests::cluster::Cluster| {
+        fs::read_to_string(cluster.log_file(1)).unwrap_or_default()
+    };
+
+    fs::write(&directives, "info,helve_node=debug\n")?;
+    fs::rename(&audit, files.path().join("audit.old"))?;
+    send(pid, Signal::HUP)?;
+    let words = [
+        "what=--tls-cert now=expires in",
+        "what=--peer-tls-cert now=expires in",
+        "what=data keys now=held: ",
+        "what=--audit-log",
+        "what=--log now=info,helve_node=debug",
+    ];
+    says("all files to be read again", &words, || log(&cluster)).await?;
+    // No call has come since: the file is begun again by the signal alone.
+    until("the audit log to go on in a new file", async || {
+        Look::of(fs::metadata(&audit))
+    })
+    .await?;
+
+    // What is broken is named, and what was read before is in use.
+    fs::write(&directives, "=\n")?;
+    fs::remove_file(&key)?;
+    fs::write(cluster.certificates()?.path("node.crt"), "half a file")?;
+    send(pid, Signal::HUP)?;
+    let words = [
+        "stays in use what=--tls-cert error=",
+        "stays in use what=data keys error=",
+        "stays in use what=--log error=",
+    ];
+    says("what is broken to be named", &words, || log(&cluster)).await?;
+    cluster.ready(1).await?;
+    cluster.node_mut(1).assert_running()
+}
+
+/// A process whose standard error is read all the time.
+struct Watched {
+    child: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Watched {
+    /// Starts a command, and waits for the line in which it says where it serves.
+    fn start(arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(binary())
+            .args(arguments)
+            .args(["--output", "json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let out = child.stdout.take().context("it was piped")?;
+        let err = child.stderr.take().context("it was piped")?;
+        let said = Arc::default();
+        thread::spawn({
+            let said = Arc::clone(&said);
+            move || gather(err, &said)
+        });
+        BufReader::new(out).read_line(&mut String::new())?;
+        Ok(Self { child, said })
+    }
+
+    fn said(&self) -> String {
+        self.said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn gather(from: ChildStderr, said: &Mutex<String>) {
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.push_str(&line);
+        said.push('\n');
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hangup_ends_no_server_and_sets_its_log_level() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let directives = files.path().join("log");
+    let said = format!("@{}", directives.display());
+    let port = free_ports()?.to_string();
+    let servers: [&[&str]; 4] = [
+        &["dev", "--port", &port],
+        &["mcp", "--memory", "--listen", "127.0.0.1:0"],
+        &["cart", "--listen", "127.0.0.1:0"],
+        &["balancer", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1"],
+    ];
+    for server in servers {
+        fs::write(&directives, "info")?;
+        let mut server = Watched::start(&[server, &["--log", &said]].concat())?;
+        fs::write(&directives, "debug,h2=off")?;
+        for _ in 0..2 {
+            send(server.child.id(), Signal::HUP)?;
+        }
+        let words = ["SIGHUP: reading files again", "now=debug,h2=off"];
+        says("the new level to be in use", &words, || server.said()).await?;
+        assert_eq!(server.child.try_wait()?, None, "{}", server.said());
+        send(server.child.id(), Signal::TERM)?;
+        let ended = server.child.wait()?;
+        assert_eq!(ended.code(), Some(0), "{}", server.said());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_whose_standard_error_has_gone_serves_on() -> Result<()> {
+    let port = free_ports()?.to_string();
+    let mut child = Command::new(binary())
+        .args(["dev", "--port", &port, "--log", "trace", "--output", "json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let out = child.stdout.take().context("it was piped")?;
+    let mut line = String::new();
+    let reading = thread::spawn({
+        let err = child.stderr.take().context("it was piped")?;
+        move || {
+            // As `helve dev 2>&1 | head -1`, or a terminal that is closed.
+            let _first = BufReader::new(err).lines().next();
+        }
+    });
+    BufReader::new(out).read_line(&mut line)?;
+    reading.join().ok().context("the reader broke")?;
+    let dev: Value = serde_json::from_str(&line).with_context(|| line.clone())?;
+    let http: SocketAddr = dev["http"].as_str().context("no address")?.parse()?;
+    send(child.id(), Signal::HUP)?;
+    for _ in 0..20 {
+        let page = get(http, "/metrics").await?;
+        assert!(page.1.contains("helve_"), "{}", page.1);
+    }
+    assert_eq!(child.try_wait()?, None);
+    send(child.id(), Signal::TERM)?;
+    assert_eq!(child.wait()?.code(), Some(0));
+    Ok(())
+}
