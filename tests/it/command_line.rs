@@ -14,6 +14,8 @@ pub(crate) const ABSENT: i32 = 1;
 pub(crate) const USAGE: i32 = 2;
 /// The cluster cannot answer.
 pub(crate) const UNAVAILABLE: i32 = 3;
+/// The cluster answers, and cannot do it now.
+pub(crate) const NOT_NOW: i32 = 6;
 /// It broke while running.
 const FATAL: i32 = 4;
 
@@ -157,7 +159,7 @@ async fn a_leader_without_a_successor_cannot_hand_over() -> Result<()> {
     let cluster = nodes(1).start().await?;
     let alone = helve(&cluster, &["leader", "transfer"])?;
     let said = String::from_utf8_lossy(&alone.stderr);
-    assert_eq!(alone.status.code(), Some(UNAVAILABLE), "{said}");
+    assert_eq!(alone.status.code(), Some(NOT_NOW), "{said}");
     assert!(
         said.contains("helve status"),
         "it does not say where to look: {said}"

@@ -10,6 +10,7 @@ mod browser;
 mod cluster_time;
 mod command_json;
 mod command_line;
+mod commands;
 mod conformance;
 mod demo;
 mod digest;
@@ -20,6 +21,7 @@ mod failover;
 #[cfg(feature = "planted")]
 mod failpoints;
 mod faults;
+mod first_run;
 mod flows;
 mod hangups;
 mod heartbeats;

@@ -12,13 +12,29 @@ use helve_proto::{
 use tonic::{Code, Response, Status};
 
 use super::{
-    cluster::{ClusterArgs, ending, identity, reason},
-    ending::Ending,
+    cluster::{ClusterArgs, ending, ending_of_change, identity, reason},
+    ending::{Cause, Caused, Ending},
 };
 
-/// Asks one endpoint after the other, until one answers: under one identity, so that the call is carried out once.
+/// Asks one endpoint after the other, until one answers.
 async fn ask<R>(
     cluster: &ClusterArgs,
+    call: impl AsyncFn(AccessServiceClient<Line>, Option<CallIdentity>) -> Result<Response<R>, Status>,
+) -> Result<R, Ending> {
+    ask_with(cluster, ending, call).await
+}
+
+/// Has one endpoint after the other change something, until one answers: under one identity, so that the call is carried out once.
+async fn change<R>(
+    cluster: &ClusterArgs,
+    call: impl AsyncFn(AccessServiceClient<Line>, Option<CallIdentity>) -> Result<Response<R>, Status>,
+) -> Result<R, Ending> {
+    ask_with(cluster, ending_of_change, call).await
+}
+
+async fn ask_with<R>(
+    cluster: &ClusterArgs,
+    ending: fn(&Status) -> Ending,
     call: impl AsyncFn(AccessServiceClient<Line>, Option<CallIdentity>) -> Result<Response<R>, Status>,
 ) -> Result<R, Ending> {
     let mut last = Ending::Refused(anyhow!("--endpoints: there is none"));
@@ -37,7 +53,10 @@ async fn ask<R>(
             Err(status) => {
                 last = match reason(&status) {
                     // What is there already is for something else: another command mends that, not another time.
-                    Some(Reason::Conflict) => Ending::Refused(anyhow!("{}", status.message())),
+                    Some(reason @ Reason::Conflict) => {
+                        let caused = Caused::new(Cause::Told(reason), status.message());
+                        Ending::Refused(caused.into())
+                    }
                     _ => ending(&status),
                 };
                 if !matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) {

@@ -25,16 +25,21 @@ pub(crate) fn run(command: &Command) -> Outcome {
 
 /// The flags of a node that keeps an audit log.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Audit log")]
 pub(crate) struct AuditArgs {
     /// Record who calls what, one line of JSON a call, in this file; `tracing` sends the lines to the node's own log instead, as events
     /// of the target `audit`
-    #[arg(long, env = "HELVE_AUDIT_LOG", value_name = "FILE|tracing")]
+    #[arg(
+        long,
+        help_heading = "Audit log",
+        env = "HELVE_AUDIT_LOG",
+        value_name = "FILE|tracing"
+    )]
     audit_log: Option<Destination>,
 
     /// What is recorded; who is turned away always is
     #[arg(
         long,
+        help_heading = "Audit log",
         value_enum,
         value_delimiter = ',',
         default_value = "writes,denied,admin",
@@ -48,6 +53,7 @@ pub(crate) struct AuditArgs {
     /// under a salt that stands in the log
     #[arg(
         long,
+        help_heading = "Audit log",
         value_enum,
         default_value = "plain",
         hide_short_help = true,
@@ -60,6 +66,7 @@ pub(crate) struct AuditArgs {
     /// chain anew. Other users of the machine must not be able to read it
     #[arg(
         long,
+        help_heading = "Audit log",
         hide_short_help = true,
         env = "HELVE_AUDIT_KEY_FILE",
         value_name = "FILE"
@@ -67,12 +74,13 @@ pub(crate) struct AuditArgs {
     audit_key_file: Option<PathBuf>,
 
     /// Size at which the file is put aside under a name with its first line's number, and another one begun
-    #[arg(long, default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_AUDIT_SIZE", value_name = "SIZE")]
+    #[arg(long, help_heading = "Audit log", default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_AUDIT_SIZE", value_name = "SIZE")]
     audit_size: u64,
 
     /// How many files that were put aside are kept; the oldest are removed, which the log says
     #[arg(
         long,
+        help_heading = "Audit log",
         default_value_t = 16,
         hide_short_help = true,
         env = "HELVE_AUDIT_KEEP",
@@ -84,6 +92,7 @@ pub(crate) struct AuditArgs {
     /// on, and says how many have no line
     #[arg(
         long,
+        help_heading = "Audit log",
         value_enum,
         default_value = "refuse",
         hide_short_help = true,

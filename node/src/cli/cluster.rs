@@ -4,26 +4,28 @@ mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, anyhow, bail};
 use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, Line};
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{CallIdentity, call_identity::Identity},
 };
-use tonic::{Code, Request, Status, transport::Endpoint};
+use tonic::{Code, ConnectError, Request, Status, transport::Endpoint};
 use tonic_types::StatusExt as _;
 
 pub(crate) use self::tls::TlsArgs;
-use super::{duration, ending::Ending};
-use crate::stamp;
+use super::{
+    duration,
+    ending::{Cause, Caused, Ending},
+};
+use crate::{config::host_and_port, stamp};
 
 /// The flags of everything that talks to a cluster.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {
     /// Where the nodes serve clients, as HOST:PORT,HOST:PORT,...; any one of them is enough, several survive its loss
     #[arg(
         long,
+        help_heading = "Cluster",
         value_delimiter = ',',
         default_value = "127.0.0.1:7400",
         env = "HELVE_ENDPOINTS",
@@ -32,11 +34,16 @@ pub(crate) struct ClusterArgs {
     pub endpoints: Vec<String>,
 
     /// How long to try, such as 500ms or 10s
-    #[arg(long, default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
+    #[arg(long, help_heading = "Cluster", default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
     pub timeout: Duration,
 
     /// The file with the token that the calls bear, where the nodes ask for one; not readable by everyone
-    #[arg(long, env = "HELVE_TOKEN_FILE", value_name = "FILE")]
+    #[arg(
+        long,
+        help_heading = "Cluster",
+        env = "HELVE_TOKEN_FILE",
+        value_name = "FILE"
+    )]
     pub token_file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -47,35 +54,38 @@ impl ClusterArgs {
     /// The token of `--token-file`, if that is given.
     ///
     /// # Errors
-    /// If the file cannot be read, can be read by everyone, or holds no token.
+    /// If the file cannot be read, can be read by everyone, or holds no token: a [`Caused`].
     fn bearer(&self) -> anyhow::Result<Bearer> {
-        match &self.token_file {
-            Some(file) => Bearer::from_file(file).context("--token-file"),
-            None => Ok(Bearer::default()),
-        }
+        let Some(file) = &self.token_file else {
+            return Ok(Bearer::default());
+        };
+        Bearer::from_file(file).map_err(|error| {
+            let Caused { cause, message, .. } = Caused::of_file(Cause::TokenFile, &error);
+            let next = "name a file with the token that `helve token create --out FILE` wrote";
+            Caused::new(cause, format!("--token-file: {message}; {next}")).into()
+        })
     }
 
     /// A channel to one endpoint, connected when it is first used.
     ///
     /// # Errors
-    /// If the address is none, or what the flags say of TLS or the token cannot be used.
+    /// If the address is none, or what the flags say of TLS or the token cannot be used: a [`Caused`].
     pub(crate) fn channel(&self, address: &str) -> anyhow::Result<Line> {
         let address = address.trim().trim_end_matches('/');
         let tls = self.tls.client()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let uri = match address.split_once("://") {
-            Some((said, _)) if said != scheme => {
-                bail!(
-                    "`{address}` is not reached over {scheme}, as the flags have it: --tls-ca makes the difference"
-                )
-            }
-            Some(_) => address.to_owned(),
-            None => format!("{scheme}://{address}"),
+        check_endpoint(address, scheme)?;
+        let uri = if address.contains("://") {
+            address.to_owned()
+        } else {
+            format!("{scheme}://{address}")
         };
         let endpoint = Endpoint::from_shared(uri)
-            .with_context(|| format!("`{address}` is no address: give HOST:PORT"))?;
+            .map_err(|_| bad_endpoint(address, &format!("`{address}` is no address")))?;
         let endpoint = match tls {
-            Some(tls) => tls.secure(endpoint)?,
+            Some(tls) => tls
+                .secure(endpoint)
+                .map_err(|error| Caused::of_file(Cause::TlsFile, &error))?,
             None => endpoint,
         };
         let connected = endpoint
@@ -88,15 +98,53 @@ impl ClusterArgs {
     /// What makes a client of these endpoints, or of others of the cluster.
     ///
     /// # Errors
-    /// If what the flags say of TLS or the token cannot be used.
+    /// If an endpoint is none, or what the flags say of TLS or the token cannot be used: a [`Caused`].
     pub(crate) fn builder(&self, endpoints: &[String]) -> anyhow::Result<ClusterBuilder> {
+        let tls = self.tls.client()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        for endpoint in endpoints {
+            check_endpoint(endpoint.trim().trim_end_matches('/'), scheme)?;
+        }
         let builder = ClusterBuilder::new(endpoints)
             .deadline(self.timeout)
             .token(self.bearer()?);
-        Ok(match self.tls.client()? {
+        Ok(match tls {
             Some(tls) => builder.tls(tls),
             None => builder,
         })
+    }
+}
+
+/// An endpoint is `HOST:PORT`, perhaps with the scheme that is in use anyway.
+fn check_endpoint(address: &str, scheme: &str) -> Result<(), Caused> {
+    let authority = match address.split_once("://") {
+        None => address,
+        Some((said, authority)) if said == scheme => authority,
+        Some(("https", _)) => {
+            let why = format!("`{address}` asks for TLS, for which --tls-ca FILE is missing");
+            return Err(bad_endpoint(address, &why));
+        }
+        Some(("http", _)) => {
+            let why = format!("`{address}` asks for plain text, and --tls-ca for TLS");
+            return Err(bad_endpoint(address, &why));
+        }
+        Some(_) => {
+            return Err(bad_endpoint(
+                address,
+                &format!("`{address}` has a scheme that is not known"),
+            ));
+        }
+    };
+    host_and_port(authority)
+        .map(drop)
+        .map_err(|why| bad_endpoint(address, &why))
+}
+
+fn bad_endpoint(address: &str, why: &str) -> Caused {
+    let next = "give HOST:PORT, such as 127.0.0.1:7400";
+    Caused {
+        endpoint: address.to_owned(),
+        ..Caused::new(Cause::BadEndpoint, format!("--endpoints: {why}: {next}"))
     }
 }
 
@@ -112,22 +160,34 @@ pub(crate) fn client(args: &ClusterArgs) -> Result<Client, Ending> {
 /// How a command ends whose endpoints are none.
 #[must_use]
 pub(crate) fn refused_endpoint(error: &helve_client::Error) -> Ending {
-    Ending::Refused(anyhow!("--endpoints: {error}"))
+    Caused::new(Cause::BadEndpoint, format!("--endpoints: {error}")).into()
 }
 
 /// How a command ends after this error of the client.
 #[must_use]
 pub(crate) fn failed(error: helve_client::Error) -> Ending {
+    let cause = error.reason().map_or(Cause::NoAnswer, Cause::Told);
+    let caused = |cause| anyhow::Error::from(Caused::new(cause, error.to_string()));
     match error.kind() {
         ErrorKind::Conflict { revision, .. } => {
-            Ending::Absent(anyhow!("{error} (its revision is {revision})"))
+            let message = format!("{error} (its revision is {revision})");
+            Ending::Absent(Caused::new(cause, message).into())
         }
-        ErrorKind::Invalid | ErrorKind::Denied | ErrorKind::Codec => Ending::Refused(error.into()),
-        ErrorKind::Forgotten => Ending::Unanswered(
-            anyhow::Error::from(error)
-                .context("this machine's clock dates the call: compare it with the nodes' clocks"),
-        ),
-        _ => Ending::Unanswered(error.into()),
+        ErrorKind::Invalid | ErrorKind::Denied => Ending::Refused(caused(cause)),
+        ErrorKind::Codec => Ending::Refused(error.into()),
+        // Whatever the last try said, the endpoints are what an operator can look at.
+        ErrorKind::Ambiguous => Ending::Unknown(caused(Cause::NoAnswer)),
+        ErrorKind::Unavailable | ErrorKind::Internal => Ending::Unanswered(caused(cause)),
+        ErrorKind::Forgotten => {
+            let message = format!(
+                "this machine's clock dates the call: compare it with the nodes' clocks: {error}"
+            );
+            Ending::NotNow(Caused::new(cause, message).into())
+        }
+        ErrorKind::Overloaded | ErrorKind::Full | ErrorKind::Lapsed | ErrorKind::Sealed => {
+            Ending::NotNow(caused(cause))
+        }
+        _ => Ending::Fatal(error.into()),
     }
 }
 
@@ -150,18 +210,65 @@ pub(crate) fn request<T>(message: T, timeout: Duration) -> Request<T> {
     request
 }
 
-/// How an operator's command ends after this answer of a node. What is not possible now is for the cluster to mend, not for the
-/// command line.
+/// How an operator's command ends after this answer of a node to a call that changes nothing, or that may be made again. What is not
+/// possible now is for the cluster to mend, not for the command line.
 #[must_use]
 pub(crate) fn ending(status: &Status) -> Ending {
-    let error = anyhow!("{}", status.message());
-    match status.code() {
-        Code::NotFound => Ending::Absent(error),
-        Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated => {
+    let Some(reason) = reason(status) else {
+        return Ending::Unanswered(Caused::new(Cause::NoAnswer, transport(status)).into());
+    };
+    let error = Caused::new(Cause::Told(reason), status.message()).into();
+    match (reason, status.code()) {
+        (Reason::Unauthenticated | Reason::Denied, _) | (_, Code::InvalidArgument) => {
             Ending::Refused(error)
         }
-        _ => Ending::Unanswered(error),
+        (_, Code::NotFound) => Ending::Absent(error),
+        (Reason::NoLeader | Reason::NotLeading | Reason::Stopping, _) => Ending::Unanswered(error),
+        (Reason::Ambiguous, _) => Ending::Unknown(error),
+        _ => Ending::NotNow(error),
     }
+}
+
+/// The same of a call that changes something: without a node's word on it, what became of it is not known once it was sent.
+#[must_use]
+pub(crate) fn ending_of_change(status: &Status) -> Ending {
+    match ending(status) {
+        Ending::Unanswered(error) if reason(status).is_none() && !is_unconnected(status) => {
+            let caused = Caused::new(
+                Cause::NoAnswer,
+                format!("the call was sent, and its outcome is not known: {error}"),
+            );
+            Ending::Unknown(caused.into())
+        }
+        ending => ending,
+    }
+}
+
+/// What the transport says, in words that an operator knows ("connection refused").
+#[must_use]
+pub(crate) fn transport(status: &Status) -> String {
+    if matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) {
+        return "no answer within --timeout".to_owned();
+    }
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(status);
+    let mut text = status.message().to_owned();
+    while let Some(error) = cause {
+        text = error.to_string();
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether there was no connection to send anything over.
+fn is_unconnected(status: &Status) -> bool {
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
 }
 
 /// Why a node refused; `None` if the answer is none of Helve's.

@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep};
 use zeroize::Zeroizing;
 
 pub(crate) use self::args::{Command, DataKeyArgs};
-use self::args::{NewArgs, StatusArgs};
+use self::args::{NewArgs, RotateArgs, StatusArgs};
 use super::{
-    cluster::{ClusterArgs, ending, request},
-    ending::{Ending, Outcome},
+    cluster::{ClusterArgs, ending, ending_of_change, request},
+    ending::{Cause, Caused, Ending, Outcome},
     output::OutputArgs,
     whole_file::{self, Readers, Replace},
 };
@@ -61,13 +61,7 @@ pub(crate) async fn run(command: &Command) -> Outcome {
     match command {
         Command::New(args) => new(args),
         Command::Status(args) => status(args).await,
-        Command::Rotate(args) => {
-            let target = args
-                .to
-                .clone()
-                .map_or(Target::Newest(Unit {}), Target::KeyId);
-            change(&args.cluster, &args.output, target).await
-        }
+        Command::Rotate(args) => rotate(args).await,
         Command::Unseal(args) => change(&args.cluster, &args.output, Target::Plain(Unit {})).await,
     }
 }
@@ -100,6 +94,30 @@ async fn status(args: &StatusArgs) -> Outcome {
     args.output.print(&report, text)
 }
 
+async fn rotate(args: &RotateArgs) -> Outcome {
+    let target = match &args.to {
+        Some(key_id) => Target::KeyId(key_id.clone()),
+        None => {
+            let (_, now) = first(&args.cluster).await?;
+            let is_newest = now.held.last() == Some(&now.key_id);
+            if is_newest && !now.under_way {
+                return Err(nothing_new(&now.key_id));
+            }
+            Target::Newest(Unit {})
+        }
+    };
+    change(&args.cluster, &args.output, target).await
+}
+
+/// Values are sealed under the newest key already: nothing was rotated.
+fn nothing_new(key_id: &str) -> Ending {
+    let message = format!(
+        "nothing to rotate to: values are sealed under key {key_id} already, and the node that was asked holds no newer one; \
+         make one with `helve data-key new FILE`, give it to every node, and run this again"
+    );
+    Ending::Absent(Caused::new(Cause::NothingNew, message).into())
+}
+
 /// Asks for the change, and follows it to its end.
 async fn change(cluster: &ClusterArgs, output: &OutputArgs, target: Target) -> Outcome {
     let (mut client, before) = first(cluster).await?;
@@ -108,7 +126,9 @@ async fn change(cluster: &ClusterArgs, output: &OutputArgs, target: Target) -> O
         if_index: Some(before.index),
     };
     let set = client.set_data_key(request(message, cluster.timeout)).await;
-    let set = set.map_err(|status| ending(&status))?.into_inner();
+    let set = set
+        .map_err(|status| ending_of_change(&status))?
+        .into_inner();
     let (mut seen, mut moved) = (None, Instant::now());
     loop {
         let reply = ask(&mut client, cluster.timeout).await?;

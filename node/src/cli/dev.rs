@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use serde::Serialize;
 
 use super::{
@@ -13,12 +13,17 @@ use super::{
     logging::{self, LogArgs},
     output::OutputArgs,
     serve,
+    signals::Signals,
 };
 use crate::{
     config::{AuthSetting, Bootstrap, Config, Exposure, Settings, TlsSettings, Tuning},
     limits,
+    node::StartError,
     vault::KeyFiles,
 };
+
+/// The flags of a node that this command has, too.
+const OWN_FLAGS: [&str; 2] = ["--data-dir", "--log"];
 
 /// Run a single node on loopback, for development
 ///
@@ -71,7 +76,8 @@ impl Running<'_> {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    logging::start(&args.log).map_err(Ending::Refused)?;
+    let logging = logging::start(&args.log).map_err(Ending::Refused)?;
+    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     let temporary = match args.data_dir {
         Some(_) => None,
         None => Some(temporary().map_err(Ending::Refused)?),
@@ -83,7 +89,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let data_dir = data_dir.expect("a directory is given, or a temporary one was made");
     let settings = settings(args.port, data_dir.clone());
     let config = Config::check(&settings).map_err(|refusal| Ending::Refused(refusal.into()))?;
-    serve::run_node(config, |node| {
+    let ran = serve::run_node(config, signals, |node| {
         let addresses = node.addresses();
         let running = Running {
             client: addresses.client,
@@ -95,7 +101,34 @@ pub(crate) async fn run(args: &Args) -> Outcome {
             .announce(&running, Running::text)
             .map_err(|error| Ending::Fatal(error.into()))
     })
-    .await
+    .await;
+    ran.map_err(|ending| in_own_flags(ending, args.port))
+}
+
+/// The node speaks of the flags of `helve serve`; this command has a few of them.
+fn in_own_flags(ending: Ending, port: u16) -> Ending {
+    let Ending::Refused(error) = ending else {
+        return ending;
+    };
+    if let Some(StartError::Listen { address, error, .. }) = error.downcast_ref() {
+        return Ending::Refused(anyhow!(
+            "--port {port}: {address} cannot be listened on ({error}): stop what uses it, or pass another --port, the first of three \
+             free ones"
+        ));
+    }
+    let message = format!("{error:#}");
+    match flags(&message).find(|flag| !OWN_FLAGS.contains(flag)) {
+        None => Ending::Refused(error),
+        Some(flag) => Ending::Refused(anyhow!(
+            "{message} (`helve dev` has no {flag}: choose another --data-dir, or run `helve serve`)"
+        )),
+    }
+}
+
+/// The flags that a message names.
+fn flags(message: &str) -> impl Iterator<Item = &str> {
+    let words = message.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    words.filter(|word| word.starts_with("--") && word.len() > 2)
 }
 
 fn temporary() -> anyhow::Result<tempfile::TempDir> {
@@ -128,6 +161,33 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_error_asks_for_a_flag_that_is_not_there() {
+        let taken = StartError::Listen {
+            flag: "--peer-listen",
+            address: "127.0.0.1:7401".parse().unwrap(),
+            error: std::io::Error::from(std::io::ErrorKind::AddrInUse),
+        };
+        let said = in_own_flags(Ending::Refused(taken.into()), 7_400);
+        let said = said.error().to_string();
+        assert!(
+            said.contains("--port 7400") && !said.contains("listen "),
+            "{said}"
+        );
+        let other = Ending::Refused(anyhow!(
+            "--data-dir d: of seat 2; correct --id or --data-dir"
+        ));
+        let said = in_own_flags(other, 7_400).error().to_string();
+        assert!(said.contains("`helve dev` has no --id"), "{said}");
+        let own = Ending::Refused(anyhow!("--data-dir d: process 7 is running on it"));
+        assert!(
+            !in_own_flags(own, 7_400)
+                .error()
+                .to_string()
+                .contains("has no")
+        );
+    }
 
     #[test]
     fn the_development_node_is_a_valid_configuration_on_every_port() {

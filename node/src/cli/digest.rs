@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::verdict::{Verdict, Views, judge};
 use super::{
-    cluster::{ClusterArgs, request},
+    cluster::{ClusterArgs, request, transport},
     ending::{Ending, Outcome},
-    output::{OutputArgs, table},
+    output::{OutputArgs, count, table},
     status,
 };
 
@@ -36,7 +36,8 @@ const DIGEST_SHOWN: usize = 16;
   helve digest
   helve digest --endpoints 127.0.0.1:7400 --timeout 60s --output json
 
-Exit status: 0 all nodes hold the same rows, 1 a node holds others, 3 a node does not answer, or they were never seen at the same entry.")]
+Exit status: 0 all nodes hold the same rows, 1 a node holds others, 3 a node does not answer, 6 they were never seen at
+the same entry; others as `helve --help` lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -97,17 +98,23 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         }
         let report = report(&members, answers, &verdict);
         args.output.print(&report, text)?;
-        return ending(&verdict);
+        return ending(&verdict, &report);
     }
 }
 
-fn ending(verdict: &Verdict) -> Outcome {
+fn ending(verdict: &Verdict, report: &Report) -> Outcome {
     match verdict {
         Verdict::Equal(_) => Ok(()),
         Verdict::Differ(_) => Err(Ending::Absent(anyhow!("the nodes hold different rows"))),
-        Verdict::Undecided => Err(Ending::Unanswered(anyhow!(
-            "not all nodes were seen at the same entry"
-        ))),
+        Verdict::Undecided => {
+            let error = anyhow!("not all nodes were seen at the same entry");
+            let is_silent = report.nodes.iter().any(|node| !node.warning.is_empty());
+            Err(if is_silent {
+                Ending::Unanswered(error)
+            } else {
+                Ending::NotNow(error)
+            })
+        }
     }
 }
 
@@ -129,7 +136,7 @@ async fn ask(cluster: &ClusterArgs, address: &str) -> Result<View, String> {
     let asked = client.state_digest(request(StateDigestRequest {}, cluster.timeout));
     match timeout(cluster.timeout, asked).await {
         Ok(Ok(reply)) => Ok(view(reply.get_ref())),
-        Ok(Err(status)) => Err(status::reason(&status)),
+        Ok(Err(status)) => Err(transport(&status)),
         Err(_) => Err("no answer within --timeout".into()),
     }
 }
@@ -216,16 +223,15 @@ fn text(report: &Report) -> String {
         table.add_row([
             node.id.to_string(),
             said(|view| view.applied_index.to_string()),
-            said(|view| view.rows.to_string()),
-            if node.warning.is_empty() {
-                digest
-            } else {
-                node.warning.clone()
-            },
+            said(|view| count(view.rows)),
+            digest,
             node.client_address.clone(),
         ]);
     }
     let mut page = table.trim_fmt();
+    for node in report.nodes.iter().filter(|node| !node.warning.is_empty()) {
+        page.push_str(&format!("\n{}: {}", node.client_address, node.warning));
+    }
     for next in &report.next {
         page.push_str("\nnext: ");
         page.push_str(next);

@@ -1,22 +1,174 @@
-//! How a command ends that does not end well, and the exit status that says so.
+//! How a command ends that does not end well: its exit status, and its cause for programs.
 
 use std::process::ExitCode;
 
-/// Why a command did not do what was asked. The exit status follows.
+use helve_proto::Reason;
+
+/// Why a command did not do what was asked. The exit status follows; [`Caused`] within says the cause for programs.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// 1: the record is absent, expired or taken, or the answer is no.
+    /// 1: the answer is no: the record is absent, expired, taken or of another revision, a node is not ready, nodes differ.
     Absent(anyhow::Error),
-    /// 2: bad usage, or a start that was refused.
+    /// 2: the command must change: bad usage, a refused start, a file, endpoint, certificate or token that does not fit.
     Refused(anyhow::Error),
-    /// 3: the cluster cannot answer.
+    /// 3: the cluster does not answer: nothing listens, or too few voters run. Nothing was done.
     Unanswered(anyhow::Error),
-    /// 4: fatal while running.
+    /// 4: something broke on this machine while the command ran.
     Fatal(anyhow::Error),
+    /// 5: the call was sent, and its outcome is not known.
+    Unknown(anyhow::Error),
+    /// 6: the cluster answers, and cannot do this now. Nothing was done.
+    NotNow(anyhow::Error),
 }
 
 /// What a command comes to.
 pub(crate) type Outcome = Result<(), Ending>;
+
+/// What is at fault, in one word for programs. The words are part of the command line's contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The token file cannot be used.
+    TokenFile,
+    /// A file of the TLS flags cannot be used, or one is missing.
+    TlsFile,
+    /// An endpoint is not `HOST:PORT`.
+    BadEndpoint,
+    /// The host's name does not resolve.
+    UnknownHost,
+    /// The connection is refused.
+    NothingListens,
+    /// The network does not lead there.
+    Unreachable,
+    /// The connection is accepted, and nothing is said.
+    Silent,
+    /// The port speaks TLS, and the command does not.
+    TlsExpected,
+    /// The command speaks TLS, and the port does not.
+    TlsNotExpected,
+    /// The CA is not among those trusted.
+    CertificateUnknownCa,
+    /// The certificate is for other names.
+    CertificateName,
+    /// The certificate has expired.
+    CertificateExpired,
+    /// The certificate is not valid yet.
+    CertificateNotYetValid,
+    /// The certificate is refused for another reason.
+    CertificateRefused,
+    /// The port asks for a client certificate.
+    ClientCertificateMissing,
+    /// The port refuses the client certificate.
+    ClientCertificateRefused,
+    /// The node asks for a token.
+    TokenMissing,
+    /// The node does not know the token.
+    TokenRefused,
+    /// It is a node's port for probes and metrics.
+    HttpPort,
+    /// It is a node's port for other nodes.
+    PeerPort,
+    /// It is an MCP server.
+    McpPort,
+    /// It is something else.
+    NotHelve,
+    /// There is no newer key.
+    NothingNew,
+    /// No leader with a majority behind it.
+    NoQuorum,
+    /// Not every node is ready.
+    NotReady,
+    /// No usable answer came. What stands behind it is found by [`diagnosis`](super::diagnosis).
+    NoAnswer,
+    /// A node gave this reason.
+    Told(Reason),
+}
+
+impl Cause {
+    /// The word for programs.
+    #[must_use]
+    pub(crate) fn word(self) -> String {
+        let word = match self {
+            Self::TokenFile => "token_file",
+            Self::TlsFile => "tls_file",
+            Self::BadEndpoint => "bad_endpoint",
+            Self::UnknownHost => "unknown_host",
+            Self::NothingListens => "nothing_listens",
+            Self::Unreachable => "unreachable",
+            Self::Silent => "silent",
+            Self::TlsExpected => "tls_expected",
+            Self::TlsNotExpected => "tls_not_expected",
+            Self::CertificateUnknownCa => "certificate_unknown_ca",
+            Self::CertificateName => "certificate_name",
+            Self::CertificateExpired => "certificate_expired",
+            Self::CertificateNotYetValid => "certificate_not_yet_valid",
+            Self::CertificateRefused => "certificate_refused",
+            Self::ClientCertificateMissing => "client_certificate_missing",
+            Self::ClientCertificateRefused => "client_certificate_refused",
+            Self::TokenMissing => "token_missing",
+            Self::TokenRefused => "token_refused",
+            Self::HttpPort => "http_port",
+            Self::PeerPort => "peer_port",
+            Self::McpPort => "mcp_port",
+            Self::NotHelve => "not_helve",
+            Self::NothingNew => "nothing_new",
+            Self::NoQuorum => "no_quorum",
+            Self::NotReady => "not_ready",
+            Self::NoAnswer => "no_answer",
+            Self::Told(reason) => return reason.as_str().to_ascii_lowercase(),
+        };
+        word.to_owned()
+    }
+
+    /// Whether a node may be there and answer later, with the same command.
+    #[must_use]
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(
+            self,
+            Self::UnknownHost
+                | Self::NothingListens
+                | Self::Unreachable
+                | Self::Silent
+                | Self::NoQuorum
+                | Self::NoAnswer
+        )
+    }
+}
+
+/// An error with a cause for programs.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Caused {
+    pub(crate) cause: Cause,
+    /// What failed, on what, why, and the next step: one line.
+    pub(crate) message: String,
+    /// The endpoint at fault; empty if it is none's.
+    pub(crate) endpoint: String,
+}
+
+impl Caused {
+    /// An error that is no single endpoint's.
+    pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
+        Self {
+            cause,
+            message: message.into(),
+            endpoint: String::new(),
+        }
+    }
+
+    /// An error of a file that a flag named: the flag, what is wrong down to the operating system's word, and the remedy.
+    pub(crate) fn of_file(cause: Cause, error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            let said = error.to_string();
+            if !message.contains(&said) {
+                message = format!("{message}: {said}");
+            }
+            source = error.source();
+        }
+        Self::new(cause, message)
+    }
+}
 
 impl Ending {
     /// What to tell the operator.
@@ -26,18 +178,62 @@ impl Ending {
             Self::Absent(error)
             | Self::Refused(error)
             | Self::Unanswered(error)
-            | Self::Fatal(error) => error,
+            | Self::Fatal(error)
+            | Self::Unknown(error)
+            | Self::NotNow(error) => error,
+        }
+    }
+
+    /// The error with a cause, if there is one within.
+    #[must_use]
+    pub(crate) fn caused(&self) -> Option<&Caused> {
+        self.error().downcast_ref()
+    }
+
+    /// The cause for programs: what is known of it, or the kind of ending.
+    #[must_use]
+    pub(crate) fn cause(&self) -> String {
+        if let Some(caused) = self.caused() {
+            return caused.cause.word();
+        }
+        let word = match self {
+            Self::Absent(_) => "absent",
+            Self::Refused(_) => "refused",
+            Self::Unanswered(_) => "no_answer",
+            Self::Fatal(_) => "fatal",
+            Self::Unknown(_) => "ambiguous",
+            Self::NotNow(_) => "not_now",
+        };
+        word.to_owned()
+    }
+
+    /// The exit status, as a number.
+    #[must_use]
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::Absent(_) => 1,
+            Self::Refused(_) => 2,
+            Self::Unanswered(_) => 3,
+            Self::Fatal(_) => 4,
+            Self::Unknown(_) => 5,
+            Self::NotNow(_) => 6,
         }
     }
 
     /// The exit status.
     #[must_use]
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Self::Absent(_) => 1,
-            Self::Refused(_) => 2,
-            Self::Unanswered(_) => 3,
-            Self::Fatal(_) => 4,
-        })
+        ExitCode::from(self.status())
+    }
+}
+
+impl From<Caused> for Ending {
+    /// Something that may pass is the cluster's silence; all else needs another command.
+    fn from(caused: Caused) -> Self {
+        if caused.cause.may_pass() {
+            Self::Unanswered(caused.into())
+        } else {
+            Self::Refused(caused.into())
+        }
     }
 }

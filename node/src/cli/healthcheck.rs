@@ -13,7 +13,8 @@ use tonic_health::pb::{
 };
 
 use super::{
-    cluster::{ClusterArgs, request},
+    cluster::{ClusterArgs, request, transport},
+    diagnosis,
     ending::{Ending, Outcome},
 };
 use crate::{config::host_and_port, tls::trusting};
@@ -55,40 +56,43 @@ pub(crate) struct Args {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    let check = async {
-        match &args.http {
-            Some(address) => check_http(args, address).await,
-            None => check_grpc(args).await,
-        }
+    let checked = match &args.http {
+        Some(address) => timeout(args.cluster.timeout, check_http(args, address))
+            .await
+            .unwrap_or_else(|_| Err(anyhow!("{address} gives no answer within --timeout"))),
+        None => check_grpc(args).await,
     };
-    timeout(args.cluster.timeout, check)
-        .await
-        .unwrap_or_else(|_| Err(anyhow!("no answer within --timeout")))
-        .map_err(Ending::Absent)
+    checked.map_err(Ending::Absent)
 }
 
 async fn check_grpc(args: &Args) -> anyhow::Result<()> {
-    let address = args
-        .cluster
-        .endpoints
-        .first()
-        .context("--endpoints is empty")?;
+    let cluster = &args.cluster;
+    let address = cluster.endpoints.first().context("--endpoints is empty")?;
     let service = if args.liveness {
         "liveness"
     } else {
         "readiness"
     };
-    let mut client = HealthClient::new(args.cluster.channel(address)?);
+    let mut client = HealthClient::new(cluster.channel(address)?);
     let message = HealthCheckRequest {
         service: service.into(),
     };
-    let answer = client.check(request(message, args.cluster.timeout)).await;
-    let answer =
-        answer.map_err(|status| anyhow!("{address} gives no answer: {}", status.message()))?;
-    match answer.into_inner().status() {
-        ServingStatus::Serving => Ok(()),
-        _ => bail!("{address} is not ready: look at `helve status --endpoints {address}`"),
-    }
+    let answer = timeout(
+        cluster.timeout,
+        client.check(request(message, cluster.timeout)),
+    );
+    let why = match answer.await {
+        Ok(Ok(answer)) if answer.get_ref().status() == ServingStatus::Serving => return Ok(()),
+        Ok(Ok(_)) => {
+            bail!("{address} is not ready: look at `helve status --endpoints {address}`")
+        }
+        Ok(Err(status)) => transport(&status),
+        Err(_) => "no answer within --timeout".to_owned(),
+    };
+    Err(diagnosis::behind(cluster, address, &why)
+        .await
+        .caused(0)
+        .into())
 }
 
 async fn check_http(args: &Args, address: &str) -> anyhow::Result<()> {
@@ -99,19 +103,27 @@ async fn check_http(args: &Args, address: &str) -> anyhow::Result<()> {
         None => ask(reach(address).await?, &question).await?,
     };
     let answer = String::from_utf8_lossy(&answer);
+    if !answer.starts_with("HTTP/1.") {
+        bail!(
+            "--http {address} gives no answer in HTTP/1.1: give the node's --http-listen (7402 by default), with https:// before it if that \
+             is beyond loopback"
+        );
+    }
     let status = answer.split_ascii_whitespace().nth(1).unwrap_or_default();
     if status == "200" {
         return Ok(());
     }
     let why = answer
         .split_once("\r\n\r\n")
-        .map_or("", |(_, body)| body.trim());
+        .map_or("", |(_, body)| body.lines().next().unwrap_or_default());
     bail!("{address}{page} answers {status} {why}")
 }
 
 async fn reach(address: &str) -> anyhow::Result<TcpStream> {
     let reached = TcpStream::connect(address).await;
-    reached.with_context(|| format!("{address} is not reachable"))
+    reached.with_context(|| {
+        format!("cannot reach --http {address}; start a node with `helve dev`, or give its --http-listen")
+    })
 }
 
 async fn over_tls(args: &Args, address: &str) -> anyhow::Result<TlsStream<TcpStream>> {

@@ -2,29 +2,57 @@
 
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use helve_client::state_codec::{KeyId, KeyRing, OperatorKey, Patience, RingKey};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::{
     cluster::{ClusterArgs, client, failed},
     ending::{Ending, Outcome},
-    output::{OutputArgs, table},
+    output::{OutputArgs, table, time},
+    whole_file::{self, Readers, Replace},
 };
+use crate::stamp;
 
-/// List, add, activate and remove the keys under which MCP servers seal requestState
+/// Make an operator's key; list, add, activate and remove the keys under which MCP servers seal requestState
 #[derive(Debug, Clone, clap::Subcommand)]
 pub(crate) enum Command {
+    New(NewArgs),
     /// List the keys of a ring
     #[command(after_long_help = "Examples:
   helve key list --key-file operator-key
   helve key list --ring shop --key-file operator-key --output json
 
-Exit status: 0 done, 2 bad usage, a refused key file or another operator's ring, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 bad usage, a refused key file or another operator's ring; others as `helve --help` lists them.")]
     List(Args),
     Add(AddArgs),
     Activate(ActivateArgs),
     Remove(RemoveArgs),
+}
+
+/// Make a key for --key-file: a file of 32 random bytes that only its owner may read
+///
+/// `helve mcp` seals confirmations under it, and `helve key` seals rings under it. Replicas share one file.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve key new state.key
+  helve mcp --enable-writes --key-file state.key
+
+Exit status: 0 made, 2 the file is there already, or cannot be written.")]
+pub(crate) struct NewArgs {
+    /// Where to write it; never over a file that is there
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A key that was made.
+#[derive(Serialize)]
+struct Made {
+    file: String,
 }
 
 /// The flags of all.
@@ -40,7 +68,7 @@ pub(crate) struct Args {
     ring: String,
 
     /// The file that holds the operator's key, under which the ring lies sealed in the cluster: at least 32 bytes, as they are, in
-    /// hexadecimal or in base64. Other users of the machine must not be able to read it
+    /// hexadecimal or in base64; `helve key new FILE` makes one. Other users of the machine must not be able to read it
     #[arg(long, env = "HELVE_KEY_FILE", value_name = "FILE")]
     key_file: PathBuf,
 
@@ -59,7 +87,7 @@ pub(crate) struct Args {
   helve key add --ring shop --key-file operator-key
   helve key add --key-file operator-key --output json
 
-Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused; others as `helve --help` lists them.")]
 pub(crate) struct AddArgs {
     #[command(flatten)]
     args: Args,
@@ -71,7 +99,7 @@ pub(crate) struct AddArgs {
   helve key activate 207437f229210c67 --ring shop --key-file operator-key
   helve key activate 207437f229210c67 --key-file operator-key --force
 
-Exit status: 0 done, 2 refused, such as too early, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused, such as too early; others as `helve --help` lists them.")]
 pub(crate) struct ActivateArgs {
     /// The key's id
     #[arg(value_name = "ID")]
@@ -95,7 +123,7 @@ pub(crate) struct ActivateArgs {
   helve key remove 207437f229210c67 --ring shop --key-file operator-key
   helve key remove 207437f229210c67 --key-file operator-key --force
 
-Exit status: 0 done, 2 refused, such as too early, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused, such as too early; others as `helve --help` lists them.")]
 pub(crate) struct RemoveArgs {
     /// The key's id
     #[arg(value_name = "ID")]
@@ -130,6 +158,7 @@ struct Ring<'a> {
 /// See [`Ending`].
 pub(crate) async fn run(command: &Command) -> Outcome {
     match command {
+        Command::New(args) => new(args),
         Command::List(args) => {
             let keys = ring(args)?.list().await.map_err(failed)?;
             print(args, &keys)
@@ -161,6 +190,17 @@ pub(crate) async fn run(command: &Command) -> Outcome {
     }
 }
 
+fn new(args: &NewArgs) -> Outcome {
+    let bytes = Zeroizing::new(stamp::random::<32>().map_err(|error| Ending::Fatal(error.into()))?);
+    let file = args.file.display().to_string();
+    whole_file::write(&args.file, &*bytes, Readers::Owner, Replace::Never)
+        .with_context(|| format!("{file} cannot be written"))
+        .map_err(Ending::Refused)?;
+    args.output.print(&Made { file }, |made| {
+        format!("{}: made; pass it as --key-file", made.file)
+    })
+}
+
 fn key_id(text: &str) -> Result<KeyId, Ending> {
     KeyId::parse(text).ok_or_else(|| {
         let message =
@@ -187,10 +227,10 @@ fn print(args: &Args, keys: &[RingKey]) -> Outcome {
         keys: keys.iter().map(key).collect(),
     };
     args.output.print(&ring, |ring| {
-        let mut table = table(&["KEY", "PHASE", "SINCE (MS)"]);
+        let mut table = table(&["KEY", "PHASE", "SINCE"]);
         for key in &ring.keys {
-            table.add_row([key.id.as_str(), key.phase, &key.since_ms.to_string()]);
+            table.add_row([key.id.as_str(), key.phase, &time(key.since_ms)]);
         }
-        table.to_string()
+        table.trim_fmt()
     })
 }

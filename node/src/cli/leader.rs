@@ -4,7 +4,7 @@ use helve_proto::v1::{TransferLeaderRequest, cluster_service_client::ClusterServ
 use serde::Serialize;
 
 use super::{
-    cluster::{ClusterArgs, ending, request},
+    cluster::{ClusterArgs, ending_of_change, request},
     ending::{Ending, Outcome},
     output::OutputArgs,
     status,
@@ -24,7 +24,7 @@ pub(crate) enum Command {
   helve leader transfer --endpoints 127.0.0.1:7400
   helve leader transfer --to 3 --output json
 
-Exit status: 0 done, 2 bad usage, 3 not possible now, or the cluster cannot answer.")]
+Exit status: 0 done, 3 no leader is known, 6 not possible now, such as for want of a caught-up voter; others as `helve --help` lists them.")]
 pub(crate) struct TransferArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -61,7 +61,9 @@ async fn transfer(args: &TransferArgs) -> Outcome {
         to: args.to.unwrap_or_default(),
     };
     let answer = client.transfer_leader(request(message, timeout)).await;
-    let reply = answer.map_err(|status| ending(&status))?.into_inner();
+    let reply = answer
+        .map_err(|status| ending_of_change(&status))?
+        .into_inner();
     let done = Transferred {
         leader_id: reply.leader_id,
         term: reply.term,

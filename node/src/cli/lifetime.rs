@@ -18,6 +18,26 @@ pub(crate) struct LifetimeArgs {
     pub idle_ttl: Option<Duration>,
 }
 
+/// The flags of a command that makes a record, which has no lifetime yet that it could keep.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct NewLifetimeArgs {
+    /// How long the record lives: a duration such as 90s, 1h30m or 7d, or `never` for no end
+    #[arg(long, default_value = "never", value_parser = parse_new, env = "HELVE_TTL", value_name = "TTL")]
+    pub ttl: Ttl,
+
+    /// Expire after this long without a get or renewal, such as 15m
+    #[arg(long, value_parser = duration::parse, env = "HELVE_IDLE_TTL", value_name = "DURATION")]
+    pub idle_ttl: Option<Duration>,
+}
+
+impl NewLifetimeArgs {
+    /// The lifetime on the wire.
+    #[must_use]
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        lifetime(self.ttl, self.idle_ttl)
+    }
+}
+
 /// An absolute lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ttl {
@@ -40,6 +60,19 @@ pub(crate) fn parse(text: &str) -> Result<Ttl, String> {
         _ => duration::parse(text)
             .map(Ttl::After)
             .map_err(|why| format!("{why}, never or keep")),
+    }
+}
+
+/// Parses the lifetime of a new record.
+///
+/// # Errors
+/// What is wrong with it.
+fn parse_new(text: &str) -> Result<Ttl, String> {
+    match parse(text) {
+        Ok(Ttl::Keep) => Err(
+            "a new record has no lifetime to keep: give a duration such as 1h, or never".to_owned(),
+        ),
+        parsed => parsed,
     }
 }
 
@@ -78,6 +111,8 @@ mod tests {
         assert_eq!(parse("1h"), Ok(Ttl::After(Duration::from_secs(3_600))));
         assert_eq!(parse("never"), Ok(Ttl::Never));
         assert_eq!(parse("keep"), Ok(Ttl::Keep));
+        assert_eq!(parse_new("never"), Ok(Ttl::Never));
+        assert!(parse_new("keep").is_err(), "there is nothing to keep");
         assert!(parse("forever").unwrap_err().contains("never or keep"));
         let idle = lifetime(Ttl::Never, Some(Duration::from_millis(1_500)));
         assert_eq!(idle.idle_ttl_ms, Some(1_500));

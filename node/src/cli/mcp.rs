@@ -41,7 +41,8 @@ const GC_INTERVAL: Duration = Duration::from_secs(60);
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    logging::start(&args.log).map_err(Ending::Refused)?;
+    let logging = logging::start(&args.log).map_err(Ending::Refused)?;
+    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     let addresses = listen_addresses(args).await.map_err(Ending::Refused)?;
     let guard = args.token.guard(READING_TOOLS).map_err(Ending::Refused)?;
     if args.stdio && guard.is_some() {
@@ -66,11 +67,11 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         callers: callers.clone(),
         default_ttl: args.lifetimes.default_ttl,
         idle_ttl: args.lifetimes.idle_ttl,
-        versions: args.legacy.versions(),
+        versions: args.versions(),
     };
     let server = server(&client, settings);
     if args.stdio {
-        return serve_stdio(server).await.map_err(Ending::Fatal);
+        return serve_stdio(server, signals).await.map_err(Ending::Fatal);
     }
     let access = Access {
         hosts: args.callers.allowed_host.clone(),
@@ -87,7 +88,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         let router = legacy::router(server, &access, sessions, &shutdown);
         serve::serve_within(listener, router, bounds, args.edge.drain(), shutdown)
     };
-    serve_mcp(listener, &args.output, serve)
+    serve_mcp(listener, signals, &args.output, serve)
         .await
         .map_err(Ending::Fatal)
 }
@@ -180,8 +181,7 @@ fn operator_key(args: &Args) -> anyhow::Result<OperatorKey> {
 }
 
 /// Serves the client that started this process.
-async fn serve_stdio(server: StateServer) -> anyhow::Result<()> {
-    let mut signals = Signals::listen()?;
+async fn serve_stdio(server: StateServer, mut signals: Signals) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     let serving = stdio::serve(server, shutdown.clone());
     tokio::pin!(serving);

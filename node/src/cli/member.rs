@@ -33,7 +33,7 @@ pub(crate) enum Command {
 
 Columns: ID is the node's id for life, SEAT its place in --peers; LAG is the number of entries that it lacks.
 
-Exit status: 0 done, 2 bad usage, 3 no endpoint answers.")]
+Exit status: 0 done, 3 no endpoint answers; others as `helve --help` lists them.")]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -78,7 +78,7 @@ struct PlaceArgs {
     docker compose -f deploy/compose.yaml --profile grow up --detach node-4
     docker compose -f deploy/compose.yaml exec node-1 helve member add --seat 4 --peer node-4:7401
 
-Exit status: 0 done, 2 bad usage, 3 not possible now, or not done within --wait.")]
+Exit status: 0 done, 6 not possible now, or not done within --wait; others as `helve --help` lists them.")]
 pub(crate) struct AddArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -107,7 +107,7 @@ pub(crate) struct AddArgs {
     docker compose -f deploy/compose.yaml --profile grow rm --stop --force node-4
     docker volume rm helve_node-4
 
-Exit status: 0 done, 1 there is no such member, 2 bad usage, 3 not possible now, or not done within --wait.")]
+Exit status: 0 done, 1 there is no such member, 6 not possible now, or not done within --wait; others as `helve --help` lists them.")]
 pub(crate) struct RemoveArgs {
     /// The member's id, as `helve member list` shows it; not its seat
     id: u64,
@@ -134,7 +134,7 @@ pub(crate) struct RemoveArgs {
     docker compose -f deploy/compose.yaml --profile grow up --detach node-4
     docker compose -f deploy/compose.yaml exec node-1 helve member replace 3 --seat 4 --peer node-4:7401
 
-Exit status: 0 done, 1 there is no such member, 2 bad usage, 3 not possible now, or not done within --wait.")]
+Exit status: 0 done, 1 there is no such member, 6 not possible now, or not done within --wait; others as `helve --help` lists them.")]
 pub(crate) struct ReplaceArgs {
     /// The id of the member that leaves, as `helve member list` shows it; not its seat
     id: u64,

@@ -11,6 +11,7 @@ mod completions;
 mod data_key;
 mod demo;
 mod dev;
+mod diagnosis;
 mod digest;
 mod duration;
 mod edge;
@@ -47,8 +48,9 @@ mod whole_file;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use ending::Outcome;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+
+use self::{cluster::ClusterArgs, ending::Outcome, output::Format};
 
 /// State handles for stateless MCP servers: a replicated store of handles and keys
 ///
@@ -69,12 +71,18 @@ use ending::Outcome;
 
 Every flag has an environment variable, shown in its help; a flag wins over it.
 
-Exit status:
-  0  done
-  1  the record is absent, expired or taken, or the answer is no
-  2  bad usage, or a start that was refused
-  3  the cluster cannot answer
-  4  fatal while running"
+Exit status, of every command:
+  0  done, or the answer is yes
+  1  the answer is no: the record is absent, expired, taken or of another revision, a node is not ready, nodes differ
+  2  the command must change: bad usage, a refused start or request, a wrong port, a certificate or token that is missing or refused
+  3  the cluster does not answer, and nothing was done: nothing listens, or too few nodes run to elect a leader
+  4  something broke on this machine while the command ran
+  5  the call was sent, and its outcome is not known: read before you make it again
+  6  the cluster answers, cannot do this now, and did nothing: too much is under way, a quota or disk is full, another change goes on
+
+With --output json an error is a JSON value on standard output, if nothing else was printed there: `error` says what is wrong and what to
+do, `cause` is a word for programs, such as nothing_listens, tls_expected, token_refused or conflict. Standard error has the line for
+people."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -132,7 +140,10 @@ enum Command {
 /// Parses the command line and runs it, on a runtime of one thread: a node brings its own.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches)
+        .unwrap_or_else(|error| error.format(&mut Cli::command()).exit());
+    let shared = Shared::of(&matches);
     #[cfg(not(feature = "planted"))]
     if std::env::var_os(FEATURE_LEVEL).is_some() {
         eprintln!("helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it");
@@ -147,7 +158,7 @@ pub fn main() -> ExitCode {
         .build()
     {
         Ok(runtime) => {
-            let status = runtime.block_on(cli.run());
+            let status = runtime.block_on(cli.run(&shared));
             // A thread that still waits for a line of standard input must not keep the process.
             runtime.shutdown_background();
             status
@@ -159,18 +170,76 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The flags that many commands have, of the command that is run. They are found by name, so that no command can be forgotten.
+struct Shared {
+    cluster: Option<ClusterArgs>,
+    output: Option<Format>,
+}
+
+impl Shared {
+    fn of(matches: &ArgMatches) -> Self {
+        let mut command = matches;
+        while let Some((_, below)) = command.subcommand() {
+            command = below;
+        }
+        let has = |flag: &str| command.try_contains_id(flag).is_ok();
+        Self {
+            cluster: has("endpoints")
+                .then(|| ClusterArgs::from_arg_matches(command).ok())
+                .flatten(),
+            output: has("output")
+                .then(|| command.get_one::<Format>("output").copied())
+                .flatten(),
+        }
+    }
+}
+
+/// The error of a command for programs, on standard output, where that is all that it prints.
+#[derive(serde::Serialize)]
+struct Failure<'a> {
+    /// What failed, on what, why, and the next step.
+    error: &'a str,
+    /// What is at fault, in one word: `nothing_listens`, `token_refused`, `conflict` and so on.
+    cause: &'a str,
+    /// The endpoint at fault, if it is one.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    endpoint: &'a str,
+    exit_status: u8,
+}
+
 impl Cli {
-    /// Runs the command. What went wrong is said on standard error, and by the exit status.
-    pub async fn run(self) -> ExitCode {
+    /// Runs the command. What went wrong is said on standard error, by the exit status, and with `--output json` as a JSON value too.
+    async fn run(self, shared: &Shared) -> ExitCode {
         #[cfg(feature = "planted")]
         self.planted.plant();
-        match self.command.run().await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(ending) => {
-                eprintln!("helve: {:#}", ending.error());
-                ending.exit_code()
+        let ending = match self.command.run().await {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(ending) => ending,
+        };
+        let ending = match &shared.cluster {
+            Some(cluster) => diagnosis::explain(cluster, ending).await,
+            None => ending,
+        };
+        let error = format!("{:#}", ending.error());
+        if shared.output == Some(Format::Json) && !output::has_printed() {
+            let failure = Failure {
+                error: &error,
+                cause: &ending.cause(),
+                endpoint: ending.caused().map_or("", |caused| &caused.endpoint),
+                exit_status: ending.status(),
+            };
+            if let Err(error) = failure.print() {
+                eprintln!("helve: standard output cannot be written: {error}");
             }
         }
+        eprintln!("helve: {error}");
+        ending.exit_code()
+    }
+}
+
+impl Failure<'_> {
+    fn print(&self) -> std::io::Result<()> {
+        output::line(&serde_json::to_string_pretty(self)?)
     }
 }
 

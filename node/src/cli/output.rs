@@ -1,11 +1,18 @@
 //! What commands print: tables for people, JSON for programs.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use super::ending::{Ending, Outcome};
+
+/// Whether this command has printed anything.
+static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
 
 /// How a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +29,8 @@ pub(crate) struct OutputArgs {
     /// How to print: `table` for people, `json` for programs
     #[arg(
         long,
+        // Whatever group of flags stands before it.
+        help_heading = None::<&'static str>,
         value_enum,
         default_value = "table",
         env = "HELVE_OUTPUT",
@@ -81,6 +90,7 @@ pub(crate) fn line(page: &str) -> io::Result<()> {
     } else {
         "\n"
     };
+    HAS_PRINTED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     match out
         .write_all(page.as_bytes())
@@ -91,6 +101,12 @@ pub(crate) fn line(page: &str) -> io::Result<()> {
     }
 }
 
+/// Whether this command has printed anything: a program that reads standard output has its one value then.
+#[must_use]
+pub(crate) fn has_printed() -> bool {
+    HAS_PRINTED.load(Ordering::Relaxed)
+}
+
 /// A table with these columns, without lines.
 #[must_use]
 pub(crate) fn table(columns: &[&str]) -> Table {
@@ -99,6 +115,38 @@ pub(crate) fn table(columns: &[&str]) -> Table {
         .load_style(presets::NOTHING)
         .set_header(columns.to_vec());
     table
+}
+
+/// Writes a time, in milliseconds since the Unix epoch, the way people read it: in UTC, to the second (RFC 3339).
+#[must_use]
+pub(crate) fn time(ms: u64) -> String {
+    let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
+    OffsetDateTime::from_unix_timestamp(seconds).map_or_else(
+        |_| "beyond the year 9999".to_owned(),
+        |at| {
+            let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+            let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+            format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        },
+    )
+}
+
+/// Writes a count the way people read it: whole up to six digits, else in thousands, millions and so on.
+#[must_use]
+pub(crate) fn count(count: u64) -> String {
+    const UNITS: [&str; 4] = ["M", "G", "T", "P"];
+    if count < 1_000_000 {
+        return count.to_string();
+    }
+    // Precision does not matter in a figure of four digits.
+    #[allow(clippy::cast_precision_loss)]
+    let mut scaled = count as f64 / 1e6;
+    let mut unit = 0;
+    while scaled >= 999.995 && unit + 1 < UNITS.len() {
+        scaled /= 1e3;
+        unit += 1;
+    }
+    format!("{scaled:.2}{}", UNITS[unit])
 }
 
 /// Writes a count of bytes the way people read it.
@@ -121,7 +169,34 @@ pub(crate) fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, count, time};
+
+    #[test]
+    fn times_are_shown_in_utc_to_the_second() {
+        let table = [
+            (0, "1970-01-01T00:00:00Z"),
+            (1_764_093_599_999, "2025-11-25T17:59:59Z"),
+            (u64::MAX, "beyond the year 9999"),
+        ];
+        for (ms, text) in table {
+            assert_eq!(time(ms), text);
+        }
+    }
+
+    #[test]
+    fn large_counts_are_shown_in_millions_and_more() {
+        let table = [
+            (0, "0"),
+            (999_999, "999999"),
+            (1_000_000, "1.00M"),
+            (12_345_678, "12.35M"),
+            (999_999_999, "1.00G"),
+            (u64::MAX, "18446.74P"),
+        ];
+        for (number, text) in table {
+            assert_eq!(count(number), text);
+        }
+    }
 
     #[test]
     fn bytes_are_shown_in_the_unit_that_fits() {

@@ -1,11 +1,13 @@
 //! `helve snapshot`: make a node take one.
 
+use futures::future::join_all;
 use helve_proto::v1::{TakeSnapshotRequest, cluster_service_client::ClusterServiceClient};
 use serde::Serialize;
 
 use super::{
-    cluster::{ClusterArgs, ending, request},
-    ending::{Ending, Outcome},
+    cluster::{ClusterArgs, ending, reason, request, transport},
+    diagnosis,
+    ending::{Cause, Caused, Ending, Outcome},
     output::OutputArgs,
 };
 
@@ -17,7 +19,7 @@ use super::{
 #[command(after_long_help = "Examples:
   helve snapshot --endpoints 127.0.0.1:7400,127.0.0.1:7410 --timeout 60s
 
-Exit status: 0 done, 3 a node does not answer.")]
+Exit status: 0 every endpoint took one, 3 one does not answer (those that do take theirs); others as `helve --help` lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -25,10 +27,19 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
+/// What one endpoint did.
 #[derive(Serialize)]
 struct Snapshot<'a> {
     endpoint: &'a str,
-    index: u64,
+    /// The last entry in the snapshot; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u64>,
+    /// Why there is none, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+    /// The same in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
 }
 
 #[derive(Serialize)]
@@ -36,28 +47,75 @@ struct Snapshots<'a> {
     snapshots: Vec<Snapshot<'a>>,
 }
 
-/// Runs the command.
+/// Runs the command. Every endpoint is asked, whatever the others say.
 ///
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    let timeout = args.cluster.timeout;
-    let mut snapshots = Vec::new();
-    for endpoint in &args.cluster.endpoints {
-        let channel = args.cluster.channel(endpoint).map_err(Ending::Refused)?;
-        let mut client = ClusterServiceClient::new(channel);
-        let answer = client
-            .take_snapshot(request(TakeSnapshotRequest {}, timeout))
-            .await;
-        let index = answer.map_err(|status| ending(&status))?.into_inner().index;
-        snapshots.push(Snapshot { endpoint, index });
+    let cluster = &args.cluster;
+    let taken = cluster.endpoints.iter().map(|endpoint| async move {
+        let taken = take(cluster, endpoint).await;
+        (endpoint, taken)
+    });
+    let taken = join_all(taken).await;
+    let failed = taken.iter().filter(|(_, taken)| taken.is_err()).count();
+    // Where none was taken, the error says all that there is to say.
+    if failed < taken.len() {
+        let snapshots = taken.iter().map(|(endpoint, taken)| shown(endpoint, taken));
+        let snapshots = Snapshots {
+            snapshots: snapshots.collect(),
+        };
+        args.output.print(&snapshots, text)?;
     }
-    args.output.print(&Snapshots { snapshots }, |all| {
-        let line = |s: &Snapshot<'_>| format!("{}: snapshot up to entry {}", s.endpoint, s.index);
-        all.snapshots
-            .iter()
-            .map(line)
-            .collect::<Vec<_>>()
-            .join("\n")
-    })
+    let all = taken.len();
+    let first = taken.into_iter().find_map(|(_, taken)| taken.err());
+    match first {
+        None => Ok(()),
+        Some(ending) if failed == all => Err(ending),
+        Some(_) => {
+            let message = format!("{failed} of {all} endpoints took no snapshot");
+            Err(Caused::new(Cause::NoAnswer, message).into())
+        }
+    }
+}
+
+async fn take(cluster: &ClusterArgs, endpoint: &str) -> Result<u64, Ending> {
+    let channel = cluster.channel(endpoint).map_err(Ending::Refused)?;
+    let mut client = ClusterServiceClient::new(channel);
+    let answer = client
+        .take_snapshot(request(TakeSnapshotRequest {}, cluster.timeout))
+        .await;
+    let status = match answer {
+        Ok(reply) => return Ok(reply.into_inner().index),
+        Err(status) => status,
+    };
+    if reason(&status).is_some() {
+        return Err(ending(&status));
+    }
+    let finding = diagnosis::behind(cluster, endpoint, &transport(&status)).await;
+    Err(finding.caused(0).into())
+}
+
+fn shown<'a>(endpoint: &'a str, taken: &Result<u64, Ending>) -> Snapshot<'a> {
+    Snapshot {
+        endpoint,
+        index: taken.as_ref().ok().copied(),
+        cause: taken.as_ref().err().map(Ending::cause),
+        error: match taken {
+            Ok(_) => String::new(),
+            Err(ending) => format!("{:#}", ending.error()),
+        },
+    }
+}
+
+fn text(all: &Snapshots<'_>) -> String {
+    let line = |snapshot: &Snapshot<'_>| match snapshot.index {
+        Some(index) => format!("{}: snapshot up to entry {index}", snapshot.endpoint),
+        None => format!("{}: none: {}", snapshot.endpoint, snapshot.error),
+    };
+    all.snapshots
+        .iter()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
 }

@@ -2,20 +2,21 @@
 
 mod advice;
 mod lags;
+mod page;
 mod report;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::anyhow;
 use futures::future::join_all;
 use helve_proto::v1::{StatusReply, StatusRequest, cluster_service_client::ClusterServiceClient};
 
 use self::report::Report;
 use super::{
-    cluster::{ClusterArgs, request},
-    ending::{Ending, Outcome},
+    cluster::{ClusterArgs, request, transport},
+    diagnosis::{self, Finding},
+    ending::{Cause, Caused, Ending, Outcome},
     output::OutputArgs,
 };
 
@@ -28,25 +29,31 @@ use super::{
   helve status
   helve status --endpoints 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
   helve status --output json | jq '.nodes[] | select(.role == \"leader\").id'
+  helve status --exit-code && echo all nodes are ready
 
-Columns: ID is the node's id for life, SEAT its place in --peers; TERM, LOG (last entry), APPLIED; LAG is the number of entries that it
-lacks, as the leader knows; SIZE is bytes on disk; LEVEL is the newest feature level that its version supports. The cluster's own level
-stands below the table: the leader raises it once every node supports more. SEALED says whether values are sealed at rest, as the node
-has applied it (yes, no, or under way while a change is carried out); KEY is the newest data key that it holds.
+Columns: ID is the node's id for life, SEAT its place in --peers; TERM, LOG (last entry), APPLIED; LAG is the number of committed
+entries that it has not applied; SIZE is bytes on disk. While versions differ, LEVEL is the newest feature level that each supports. If values
+are sealed at rest, SEALED says so, as the node has applied it (yes, no, or partly while a change is carried out), and KEY is the
+beginning of the newest data key that it holds. What a node warns of, and why one does not answer, is said below the table.
 
-Exit status: 0 a leader is known and a majority answers, 2 bad usage, 3 no quorum answers.")]
+Exit status: 0 a leader is known and a majority answers; 1 with --exit-code, not every node is ready; 2 no endpoint can be asked with
+these flags, such as for want of a token or a CA; 3 no majority answers; others as `helve --help` lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
+
+    /// For scripts: end with status 1 unless every node is ready
+    #[arg(long, env = "HELVE_STATUS_EXIT_CODE")]
+    exit_code: bool,
 }
 
 /// What one node said, or why it did not.
 #[derive(Debug)]
 struct Answer {
     endpoint: String,
-    reply: Result<StatusReply, String>,
+    reply: Result<StatusReply, Finding>,
 }
 
 /// Runs the command.
@@ -54,14 +61,21 @@ struct Answer {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
-    let report = Report::new(&answers(&args.cluster).await);
-    args.output.print(&report, report::text)?;
-    if report.quorum {
-        return Ok(());
+    let answers = answers(&args.cluster).await;
+    let report = Report::new(&answers);
+    args.output.print(&report, page::text)?;
+    if report.cause.is_none() {
+        let unready = report.unready();
+        if unready.is_empty() || !args.exit_code {
+            return Ok(());
+        }
+        let message = format!("not every node is ready: {}", unready.join(", "));
+        return Err(Ending::Absent(Caused::new(Cause::NotReady, message).into()));
     }
-    Err(Ending::Unanswered(anyhow!(
-        "no leader with a majority behind it answers"
-    )))
+    Err(unanswered(&answers).unwrap_or_else(|| {
+        let message = "no leader with a majority behind it answers";
+        Caused::new(Cause::NoQuorum, message).into()
+    }))
 }
 
 /// Where every member serves clients, by id.
@@ -71,12 +85,16 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 pub(crate) async fn member_addresses(
     cluster: &ClusterArgs,
 ) -> Result<BTreeMap<u64, String>, Ending> {
-    let report = Report::new(&answers(cluster).await);
-    let members = report.nodes.into_iter().filter(|node| node.id != 0);
+    let answers = answers(cluster).await;
+    if let Some(ending) = unanswered(&answers) {
+        return Err(ending);
+    }
+    let members = Report::new(&answers).nodes.into_iter();
+    let members = members.filter(|node| node.id != 0);
     let addresses: BTreeMap<_, _> = members.map(|node| (node.id, node.client_address)).collect();
     if addresses.is_empty() {
-        let silent = anyhow!("no endpoint answers: check --endpoints, or look at `helve status`");
-        return Err(Ending::Unanswered(silent));
+        let silent = "no endpoint is a member of a cluster: look at `helve status`";
+        return Err(Caused::new(Cause::NoQuorum, silent).into());
     }
     Ok(addresses)
 }
@@ -87,6 +105,9 @@ pub(crate) async fn member_addresses(
 /// If no endpoint knows a leader.
 pub(crate) async fn leader_address(cluster: &ClusterArgs) -> Result<String, Ending> {
     let answers = answers(cluster).await;
+    if let Some(ending) = unanswered(&answers) {
+        return Err(ending);
+    }
     let report = Report::new(&answers);
     let leader = report
         .nodes
@@ -96,19 +117,29 @@ pub(crate) async fn leader_address(cluster: &ClusterArgs) -> Result<String, Endi
         .map(|node| node.client_address.clone())
         .filter(|address| !address.is_empty());
     address.ok_or_else(|| {
-        Ending::Unanswered(anyhow!(
-            "no endpoint knows a leader: look at `helve status`"
-        ))
+        let message = "no endpoint knows a leader: look at `helve status`";
+        Caused::new(Cause::NoQuorum, message).into()
     })
 }
 
+/// Why no node answers at all; `None` if one does.
+fn unanswered(answers: &[Answer]) -> Option<Ending> {
+    let findings = answers.iter().map(|answer| answer.reply.as_ref().map(drop));
+    let findings = findings.map(|reply| reply.map_err(Clone::clone)).collect();
+    Some(diagnosis::worst(findings)?.into())
+}
+
 /// What every node says that answers, of the endpoints and of the members that they name.
-pub(crate) async fn replies(cluster: &ClusterArgs) -> Vec<StatusReply> {
+///
+/// # Errors
+/// If none does.
+pub(crate) async fn replies(cluster: &ClusterArgs) -> Result<Vec<StatusReply>, Ending> {
     let answers = answers(cluster).await;
-    answers
-        .into_iter()
-        .filter_map(|answer| answer.reply.ok())
-        .collect()
+    if let Some(ending) = unanswered(&answers) {
+        return Err(ending);
+    }
+    let replies = answers.into_iter().filter_map(|answer| answer.reply.ok());
+    Ok(replies.collect())
 }
 
 /// Asks the endpoints, then the members that they name and that were not asked.
@@ -144,30 +175,18 @@ async fn ask_all(
     .await
 }
 
-async fn ask(cluster: &ClusterArgs, endpoint: &str) -> Result<StatusReply, String> {
-    let channel = cluster
-        .channel(endpoint)
-        .map_err(|error| format!("{error:#}"))?;
+async fn ask(cluster: &ClusterArgs, endpoint: &str) -> Result<StatusReply, Finding> {
+    let channel = cluster.channel(endpoint);
+    let channel = channel.map_err(|error| Finding::local(endpoint, &error))?;
     let mut client = ClusterServiceClient::new(channel);
-    let reply = tokio::time::timeout(
-        cluster.timeout,
-        client.status(request(StatusRequest {}, cluster.timeout)),
-    )
-    .await;
-    match reply {
-        Ok(Ok(reply)) => Ok(reply.into_inner()),
-        Ok(Err(status)) => Err(reason(&status)),
-        Err(_) => Err("no answer within --timeout".into()),
-    }
-}
-
-/// What went wrong, down to the cause that an operator knows ("connection refused").
-pub(crate) fn reason(status: &tonic::Status) -> String {
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(status);
-    let mut text = status.message().to_owned();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    text
+    let asked = client.status(request(StatusRequest {}, cluster.timeout));
+    let why = match tokio::time::timeout(cluster.timeout, asked).await {
+        Ok(Ok(reply)) => return Ok(reply.into_inner()),
+        Ok(Err(status)) => match diagnosis::told(cluster, endpoint, &status) {
+            Some(finding) => return Err(finding),
+            None => transport(&status),
+        },
+        Err(_) => "no answer within --timeout".to_owned(),
+    };
+    Err(diagnosis::behind(cluster, endpoint, &why).await)
 }

@@ -53,7 +53,16 @@ pub(super) fn read_sealed(path: &Path) -> Result<Option<Vec<u8>>, StorageError> 
 
 /// Makes the directory of `path` durable: its creation, removal or new name.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), sync_dir)
+    sync_dir(parent_of(path))
+}
+
+/// The directory that a name stands in: the current one for a bare name, and itself for the root.
+pub(super) fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
 }
 
 /// Makes the names in a directory durable.

@@ -82,6 +82,24 @@ async fn tokens_and_tenants_are_managed_on_the_command_line() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn empty_list_of_tokens_says_why() -> Result<()> {
+    let guarded = Guarded::start(1).await?;
+    printed(&guarded.helve("operator", &["tenant", "create", "acme"])?);
+    let listed = guarded.json("operator", &["token", "list"])?;
+    assert_eq!(listed["tokens"], json!([]), "{listed}");
+    let note = listed["note"].as_str().context("no note")?;
+    assert!(note.contains("--tenant") && note.contains("acme"), "{note}");
+    let shown = printed(&guarded.helve("operator", &["token", "list"])?);
+    assert!(shown.contains(note), "{shown}");
+    for (tenant, word) in [("acme", "has no tokens"), ("nowhere", "there is no tenant")] {
+        let listed = guarded.json("operator", &["token", "list", "--tenant", tenant])?;
+        let note = listed["note"].as_str().context("no note")?;
+        assert!(note.contains(word), "{tenant}: {note}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_text_that_is_there_is_let_in_and_the_same_again_is_kept() -> Result<()> {
     let guarded = Guarded::start(1).await?;
     let place = |name: &str| guarded.directory.path().join(name).display().to_string();

@@ -18,7 +18,7 @@ use tonic::{Code, Response, Status, Streaming, transport::Channel};
 
 use super::{members_are, node, place, run};
 use crate::{
-    command_line::{ABSENT, UNAVAILABLE, USAGE},
+    command_line::{ABSENT, NOT_NOW, UNAVAILABLE, USAGE},
     nodes,
 };
 
@@ -201,12 +201,12 @@ async fn the_command_line_says_how_a_change_ended() -> Result<()> {
     assert_eq!(malformed.status.code(), Some(USAGE), "{malformed:?}");
     let last = run(&cluster, &[1], &["remove", "1"]).await?;
     let said = String::from_utf8_lossy(&last.stderr);
-    assert_eq!(last.status.code(), Some(UNAVAILABLE), "{said}");
+    assert_eq!(last.status.code(), Some(NOT_NOW), "{said}");
     assert!(said.contains("last voter"), "{said}");
     let nobody = ["add", "--seat", "2", "--peer", "h:7401", "--wait", "1s"];
     let nobody = run(&cluster, &[1], &nobody).await?;
     let said = String::from_utf8_lossy(&nobody.stderr);
-    assert_eq!(nobody.status.code(), Some(UNAVAILABLE), "{said}");
+    assert_eq!(nobody.status.code(), Some(NOT_NOW), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
     let listed = super::told(&cluster, &[1], &["list"]).await?;
     let members = listed["members"].as_array().context("no members")?;

@@ -8,10 +8,10 @@ use super::{
     super::{
         cluster::{ClusterArgs, request},
         ending::{Ending, Outcome},
-        output::{OutputArgs, bytes, table},
+        output::{OutputArgs, bytes, count, table},
         size,
     },
-    ask,
+    ask, change,
 };
 
 /// Make tenants, set their quotas, and see what they use
@@ -21,25 +21,25 @@ pub(crate) enum Command {
     #[command(after_long_help = "Examples:
   helve tenant create acme --rows 100000 --bytes 1GiB --writes-per-second 500 --token-file operator-token
 
-Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused; others as `helve --help` lists them.")]
     Create(SetArgs),
     /// Set a tenant's quotas anew; one that is not named is lifted
     #[command(after_long_help = "Examples:
   helve tenant set acme --rows 200000 --token-file operator-token
 
-Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused; others as `helve --help` lists them.")]
     Set(SetArgs),
     /// List all tenants
     #[command(after_long_help = "Examples:
   helve tenant list --token-file operator-token --output json
 
-Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused; others as `helve --help` lists them.")]
     List(ListArgs),
     /// Show one tenant
     #[command(after_long_help = "Examples:
   helve tenant status acme --token-file admin-token
 
-Exit status: 0 done, 1 there is no such tenant, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 1 there is no such tenant, 2 refused; others as `helve --help` lists them.")]
     Status(StatusArgs),
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct StatusArgs {
 }
 
 #[derive(Serialize)]
-struct Tenant {
+pub(super) struct Tenant {
     tenant: String,
     created_at_ms: u64,
     /// What is in use; absent where it was only set.
@@ -106,6 +106,13 @@ struct Tenant {
     rows_max: u64,
     bytes_max: u64,
     writes_per_second_max: u64,
+}
+
+impl Tenant {
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.tenant
+    }
 }
 
 impl From<TenantInfo> for Tenant {
@@ -160,7 +167,7 @@ async fn set(args: &SetArgs) -> Outcome {
         }),
         ..Default::default()
     };
-    let set = ask(&args.cluster, async |mut client, identity| {
+    let set = change(&args.cluster, async |mut client, identity| {
         let message = SetTenantRequest {
             identity,
             ..message.clone()
@@ -172,7 +179,11 @@ async fn set(args: &SetArgs) -> Outcome {
     args.output.print(&Tenants { tenants }, text)
 }
 
-async fn list(cluster: &ClusterArgs, tenant: String) -> Result<Vec<Tenant>, Ending> {
+/// The tenants, or the one of this name.
+///
+/// # Errors
+/// See [`Ending`].
+pub(super) async fn list(cluster: &ClusterArgs, tenant: String) -> Result<Vec<Tenant>, Ending> {
     let message = ListTenantsRequest { tenant };
     let listed = ask(cluster, async |mut client, _| {
         let request = request(message.clone(), cluster.timeout);
@@ -190,7 +201,6 @@ fn text(tenants: &Tenants) -> String {
     let mut table = table(&["TENANT", "ROWS", "OF", "BYTES", "OF", "WRITES/S"]);
     let used = |used: Option<u64>, show: fn(u64) -> String| used.map_or("-".into(), show);
     let bound = |max: u64, show: fn(u64) -> String| if max == 0 { "-".into() } else { show(max) };
-    let count = |count: u64| count.to_string();
     for tenant in &tenants.tenants {
         table.add_row([
             tenant.tenant.clone(),

@@ -14,13 +14,16 @@ use super::{
     super::{
         cluster::{ClusterArgs, request},
         ending::{Ending, Outcome},
-        output::{OutputArgs, table},
+        output::{OutputArgs, table, time},
     },
-    ask,
+    ask, change, tenant,
 };
 
 /// Characters of an id that tell tokens apart.
 const ID_CHARS_MIN: usize = 8;
+
+/// Tenants that are named where a list is empty.
+const TENANTS_NAMED_MAX: usize = 10;
 
 /// Make, list and revoke the tokens that callers show
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -37,7 +40,7 @@ pub(crate) enum Command {
   helve token list --tenant acme --token-file operator-token
   helve token list --token-file admin-token --output json
 
-Exit status: 0 done, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 2 refused; others as `helve --help` lists them.")]
 pub(crate) struct ListArgs {
     /// Whose tokens; by default the own tenant's, or for an operator the operators'
     #[arg(long, env = "HELVE_TENANT", value_name = "TENANT")]
@@ -54,7 +57,7 @@ pub(crate) struct ListArgs {
 #[command(after_long_help = "Examples:
   helve token revoke 3f29c01bd2a44e07 --tenant acme --token-file operator-token
 
-Exit status: 0 done, 1 there is no such token, or it was revoked or has expired, 2 refused, 3 the cluster cannot answer.")]
+Exit status: 0 done, 1 there is no such token, or it was revoked or has expired, 2 refused; others as `helve --help` lists them.")]
 pub(crate) struct RevokeArgs {
     /// The token's id, or its beginning, as `helve token list` shows it
     #[arg(value_name = "ID")]
@@ -103,6 +106,9 @@ impl From<TokenInfo> for Token {
 #[derive(Serialize)]
 struct Tokens {
     tokens: Vec<Token>,
+    /// Why the list is empty, and where tokens may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 /// Runs a command.
@@ -114,8 +120,12 @@ pub(crate) async fn run(command: &Command) -> Outcome {
         Command::Secret(args) => secret::run(args),
         Command::Create(args) => create::run(args).await,
         Command::List(args) => {
-            let tokens = list(args).await?.into_iter().map(Token::from).collect();
-            args.output.print(&Tokens { tokens }, text)
+            let tokens: Vec<_> = list(args).await?.into_iter().map(Token::from).collect();
+            let note = match tokens.is_empty() {
+                true => Some(why_empty(args).await?),
+                false => None,
+            };
+            args.output.print(&Tokens { tokens, note }, text)
         }
         Command::Revoke(args) => revoke(args).await,
     }
@@ -130,6 +140,39 @@ async fn list(args: &ListArgs) -> Result<Vec<TokenInfo>, Ending> {
         client.list_tokens(request).await
     });
     Ok(listed.await?.tokens)
+}
+
+/// Why a list has no tokens. Only an operator's list without --tenant can be empty: an admin is in its own.
+async fn why_empty(args: &ListArgs) -> Result<String, Ending> {
+    let tenant = args.tenant.as_deref().unwrap_or_default();
+    let tenants = tenant::list(&args.cluster, tenant.to_owned()).await?;
+    if !tenant.is_empty() {
+        let make = format!("helve token create --tenant {tenant} --role writer --name NAME");
+        return Ok(match tenants.is_empty() {
+            true => format!(
+                "there is no tenant `{tenant}`: make it with `helve tenant create {tenant}`"
+            ),
+            false => format!("tenant `{tenant}` has no tokens: make one with `{make}`"),
+        });
+    }
+    let names: Vec<&str> = tenants
+        .iter()
+        .map(|tenant| tenant.name())
+        .take(TENANTS_NAMED_MAX)
+        .collect();
+    let more = if tenants.len() > names.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    let tenants = match names[..] {
+        [] => "there is none yet".to_owned(),
+        _ => format!("{}{more}", names.join(", ")),
+    };
+    Ok(format!(
+        "without --tenant these are the operators' tokens, and none was made with `helve token create --role operator`; the one of \
+         --operator-token-file is in no list. Those of a tenant: `helve token list --tenant TENANT` (tenants: {tenants})"
+    ))
 }
 
 async fn revoke(args: &RevokeArgs) -> Outcome {
@@ -154,7 +197,7 @@ async fn revoke(args: &RevokeArgs) -> Outcome {
         ..Default::default()
     };
     let cluster = &args.list.cluster;
-    let revoked = ask(cluster, async |mut client, identity| {
+    let revoked = change(cluster, async |mut client, identity| {
         let message = RevokeTokenRequest {
             identity,
             ..message.clone()
@@ -185,8 +228,8 @@ fn text(tokens: &Tokens) -> String {
     let mut table = table(&columns);
     for token in &tokens.tokens {
         let state = match (token.revoked_at_ms, token.expires_at_ms) {
-            (Some(at_ms), _) => format!("revoked at {at_ms}"),
-            (None, Some(at_ms)) => format!("until {at_ms}"),
+            (Some(at_ms), _) => format!("revoked {}", time(at_ms)),
+            (None, Some(at_ms)) => format!("until {}", time(at_ms)),
             (None, None) => "until revoked".to_owned(),
         };
         table.add_row([
@@ -199,5 +242,9 @@ fn text(tokens: &Tokens) -> String {
             state,
         ]);
     }
-    table.trim_fmt()
+    let page = table.trim_fmt();
+    match &tokens.note {
+        None => page,
+        Some(note) => format!("{page}\n{note}"),
+    }
 }

@@ -1,23 +1,27 @@
 //! The flags of everything that talks to a cluster over TLS.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::bail;
 use helve_client::Tls;
+use rustls::ClientConfig;
 
-use crate::tls::{NamedFile, TlsError};
+use crate::{
+    cli::ending::{Cause, Caused},
+    tls::{NamedFile, TlsError, calling},
+};
 
 /// Whom to trust, and who is calling.
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "TLS")]
 pub(crate) struct TlsArgs {
     /// The CAs of the nodes, in PEM; with it, the nodes are called over TLS
-    #[arg(long, env = "HELVE_TLS_CA", value_name = "FILE")]
+    #[arg(long, help_heading = "TLS", env = "HELVE_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
     /// The certificate to show to the nodes, in PEM
     #[arg(
         long,
+        help_heading = "TLS",
         env = "HELVE_TLS_CLIENT_CERT",
         hide_short_help = true,
         value_name = "FILE"
@@ -27,6 +31,7 @@ pub(crate) struct TlsArgs {
     /// Its private key, in PEM, that no other user of the machine may read
     #[arg(
         long,
+        help_heading = "TLS",
         env = "HELVE_TLS_CLIENT_KEY",
         hide_short_help = true,
         value_name = "FILE"
@@ -36,6 +41,7 @@ pub(crate) struct TlsArgs {
     /// The name that the nodes' certificates bear, if they are reached at another, such as over a forwarded port
     #[arg(
         long,
+        help_heading = "TLS",
         env = "HELVE_TLS_SERVER_NAME",
         hide_short_help = true,
         value_name = "NAME"
@@ -52,11 +58,29 @@ impl TlsArgs {
         }
     }
 
+    /// Shows this certificate, too, with its key.
+    #[cfg(test)]
+    pub(crate) fn showing(self, cert: PathBuf, key: PathBuf) -> Self {
+        Self {
+            tls_client_cert: Some(cert),
+            tls_client_key: Some(key),
+            ..self
+        }
+    }
+
     /// How to call nodes; `None`: in plain text.
     ///
     /// # Errors
-    /// If a file cannot be used, or one is missing.
+    /// If a file cannot be used, or one is missing: a [`Caused`].
     pub(crate) fn client(&self) -> anyhow::Result<Option<Tls>> {
+        self.checked()
+            .map_err(|error| match error.downcast_ref::<Caused>() {
+                Some(_) => error,
+                None => Caused::of_file(Cause::TlsFile, &*error).into(),
+            })
+    }
+
+    fn checked(&self) -> anyhow::Result<Option<Tls>> {
         let Some(ca) = self.ca() else {
             if self.tls_client_cert.is_some() || self.tls_client_key.is_some() {
                 bail!(
@@ -78,6 +102,18 @@ impl TlsArgs {
             tls = tls.server_name(name);
         }
         Ok(Some(tls))
+    }
+
+    /// The same for a diagnosis, which looks into the handshake.
+    ///
+    /// # Errors
+    /// If a file cannot be used.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let named =
+            |flag, path: &Option<PathBuf>| path.clone().map(|path| NamedFile { flag, path });
+        let cert = named("--tls-client-cert", &self.tls_client_cert);
+        let key = named("--tls-client-key", &self.tls_client_key);
+        calling(self.ca().as_ref(), cert.as_ref().zip(key.as_ref()))
     }
 
     /// The file with the CAs.

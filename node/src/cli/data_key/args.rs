@@ -41,7 +41,7 @@ pub(crate) struct NewArgs {
   helve data-key status --endpoints 127.0.0.1:7400
   helve data-key status --output json
 
-Exit status: 0 shown, 3 no node answers.")]
+Exit status: 0 shown, 3 no node answers; others as `helve --help` lists them.")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -60,7 +60,7 @@ pub(crate) struct StatusArgs {
 
 The old file may go once `helve data-key status` counts nothing under its key, and no backup needs it.
 
-Exit status: 0 every value is sealed under the key, 2 bad usage, 3 not possible now, or the cluster cannot answer.")]
+Exit status: 0 every value is sealed under the key, 1 there is no newer key to rotate to, 6 not possible now; others as `helve --help` lists them.")]
 pub(crate) struct RotateArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -79,7 +79,7 @@ pub(crate) struct RotateArgs {
 #[command(after_long_help = "Examples:
   helve data-key unseal --endpoints 127.0.0.1:7400
 
-Exit status: 0 nothing is sealed any more, 3 not possible now, or the cluster cannot answer.")]
+Exit status: 0 nothing is sealed any more, 6 not possible now; others as `helve --help` lists them.")]
 pub(crate) struct UnsealArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -89,12 +89,12 @@ pub(crate) struct UnsealArgs {
 
 /// Where a node finds its keys. Without any, values are not sealed.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Sealing at rest")]
 pub(crate) struct DataKeyArgs {
     /// Seal every value at rest under the key in this file, the same on every node; may be repeated: the last one is the newest, older
     /// ones open what they sealed
     #[arg(
         long,
+        help_heading = "Sealing at rest",
         value_delimiter = ',',
         env = "HELVE_DATA_KEY_FILE",
         value_name = "FILE"
@@ -104,6 +104,7 @@ pub(crate) struct DataKeyArgs {
     /// The same with every file of this directory: the last one by name is the newest
     #[arg(
         long,
+        help_heading = "Sealing at rest",
         conflicts_with = "data_key_file",
         env = "HELVE_DATA_KEYS",
         value_name = "DIR"
@@ -111,7 +112,7 @@ pub(crate) struct DataKeyArgs {
     data_keys: Option<PathBuf>,
 
     /// Seal a cluster that holds plaintext: values stay plaintext until every node holds the key, then all are sealed
-    #[arg(long, env = "HELVE_DATA_KEY_MIGRATE")]
+    #[arg(long, help_heading = "Sealing at rest", env = "HELVE_DATA_KEY_MIGRATE")]
     data_key_migrate: bool,
 }
 

@@ -75,6 +75,7 @@ pub(crate) struct Args {
     /// Which events are logged to standard error, as tracing directives; the nodes' and cart servers' logs are files
     #[arg(
         long,
+        help_heading = "Logs",
         default_value = "warn",
         env = "HELVE_LOG",
         value_name = "DIRECTIVES"

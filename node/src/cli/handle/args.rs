@@ -7,7 +7,7 @@ use helve_proto::v1::Lifetime;
 use crate::cli::{
     cluster::ClusterArgs,
     duration,
-    lifetime::{self, LifetimeArgs, Ttl},
+    lifetime::{self, LifetimeArgs, NewLifetimeArgs, Ttl},
     output::OutputArgs,
     value::ValueArgs,
 };
@@ -22,21 +22,21 @@ pub(crate) enum Command {
   helve handle get cart-MZXW6YTBOI... --store cart
   helve handle get ID --store cart --owner alice --output json
 
-Exit status: 0 live, 1 expired, taken or unknown, 3 the cluster cannot answer.")]
+Exit status: 0 live, 1 expired, taken or unknown; others as `helve --help` lists them.")]
     Get(NameArgs),
     /// Take a handle's value: it is printed once, and the handle is gone
     #[command(after_long_help = "Examples:
   helve handle take ID --store cart
   helve handle take ID --store cart --if-revision 42
 
-Exit status: 0 taken, 1 expired, taken before, unknown or of another revision, 3 the cluster cannot answer.")]
+Exit status: 0 taken, 1 expired, taken before, unknown or of another revision; others as `helve --help` lists them.")]
     Take(RevisionArgs),
     Renew(RenewArgs),
     /// Delete a handle
     #[command(after_long_help = "Examples:
   helve handle delete ID --store cart
 
-Exit status: 0 deleted, 1 there was none, or of another revision, 3 the cluster cannot answer.")]
+Exit status: 0 deleted, 1 there was none, or of another revision; others as `helve --help` lists them.")]
     Delete(RevisionArgs),
     List(ListArgs),
     Count(CountArgs),
@@ -76,7 +76,7 @@ pub(crate) struct MintArgs {
     #[command(flatten)]
     pub(super) value: ValueArgs,
     #[command(flatten)]
-    pub(super) lifetime: LifetimeArgs,
+    pub(super) lifetime: NewLifetimeArgs,
 
     /// Put before the id, as PREFIX-; empty for none
     #[arg(
@@ -95,7 +95,7 @@ pub(crate) struct MintArgs {
   helve handle put ID --store cart --ttl keep --value '{\"items\":[1]}'
   helve handle put ID --store cart --if-revision 42 --value @cart.json
 
-Exit status: 0 written, 1 expired, taken or of another revision, and nothing written, 3 the cluster cannot answer.")]
+Exit status: 0 written, 1 expired, taken or of another revision, and nothing written; others as `helve --help` lists them.")]
 pub(crate) struct PutArgs {
     /// The handle's id
     pub(super) id: String,
@@ -139,7 +139,7 @@ pub(crate) struct RevisionArgs {
   helve handle renew ID --store cart                  restart the idle time
   helve handle renew ID --store cart --ttl 1h         live for another hour
 
-Exit status: 0 renewed, 1 expired, taken or unknown, 3 the cluster cannot answer.")]
+Exit status: 0 renewed, 1 expired, taken or unknown; others as `helve --help` lists them.")]
 pub(crate) struct RenewArgs {
     /// The handle's id
     pub(super) id: String,

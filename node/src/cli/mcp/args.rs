@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use helve_mcp::{
     bearer::Guard,
+    serve::Versions,
     state::gate::{Asked, Backing, Key, Replicas, Transport},
 };
 
@@ -25,7 +26,7 @@ use crate::cli::{
   helve mcp --stdio --enable-writes --enable-delete
   helve mcp --enable-writes --key-file state.key --replicas 3 --listen 127.0.0.1:8081
   helve mcp --enable-writes --key-file operator-key --ring state --replicas 3 --listen 127.0.0.1:8081
-  (umask 077; head -c 32 /dev/urandom >state.key) makes a key: the same file for all replicas.
+  helve key new state.key makes a key: the same file for all replicas.
 
 Exit status: 0 stopped as asked, 2 refused to start (the message names the flags), 3 the ring cannot be read, 4 fatal while running.")]
 pub(crate) struct Args {
@@ -179,6 +180,15 @@ impl CallerArgs {
 }
 
 impl Args {
+    /// The protocols to speak. Over standard input and output there is one client and no session to keep, so that all are spoken.
+    pub(super) fn versions(&self) -> Versions {
+        if self.stdio {
+            Versions::All
+        } else {
+            self.legacy.versions()
+        }
+    }
+
     /// What the operator asked for, for the gate to settle.
     pub(super) fn asked(&self, transport: Transport, guard: Option<&Guard>) -> Asked {
         Asked {

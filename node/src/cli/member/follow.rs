@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status, Streaming};
 
 use crate::cli::{
-    cluster::{ClusterArgs, ending, reason, request},
-    ending::Ending,
+    cluster::{ClusterArgs, ending_of_change, reason, request, transport},
+    ending::{Cause, Caused, Ending},
     status,
 };
 
@@ -70,6 +70,8 @@ impl Wish {
 enum Ended {
     /// The same call may go on.
     Again(anyhow::Error),
+    /// Nothing answers. It may go on if something did before.
+    Silence(Ending),
     For(Ending),
 }
 
@@ -84,15 +86,22 @@ pub(super) async fn carry_out(
 ) -> Result<u64, Ending> {
     let end = Instant::now() + wait;
     let mut screen = Screen::new();
+    let mut was_answered = false;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let why = match attempt(wish, left.max(CALL_MIN), cluster, &mut screen).await {
             Ok(id) => return Ok(id),
+            // A cluster that is changing may be silent for a while; one that never answered is not there.
+            Err(Ended::Silence(ending)) if !was_answered => return Err(ending),
+            Err(Ended::Silence(ending)) => anyhow!("{:#}", ending.error()),
             Err(Ended::For(ending)) => return Err(ending),
-            Err(Ended::Again(why)) => why,
+            Err(Ended::Again(why)) => {
+                was_answered = true;
+                why
+            }
         };
         if Instant::now() + CALL_MIN >= end {
-            return Err(Ending::Unanswered(why.context(
+            return Err(Ending::NotNow(why.context(
                 "not done within --wait; the same command goes on from here",
             )));
         }
@@ -109,7 +118,8 @@ async fn attempt(
 ) -> Result<u64, Ended> {
     let leader = match status::leader_address(cluster).await {
         Ok(leader) => leader,
-        Err(Ending::Unanswered(why)) => return Err(Ended::Again(why)),
+        Err(Ending::Unanswered(why)) if is_leaderless(&why) => return Err(Ended::Again(why)),
+        Err(ending @ Ending::Unanswered(_)) => return Err(Ended::Silence(ending)),
         Err(ending) => return Err(Ended::For(ending)),
     };
     let channel = cluster
@@ -134,6 +144,12 @@ async fn attempt(
     done.unwrap_or_else(|_| Err(late()))
 }
 
+/// Whether nodes answer, and have no leader.
+fn is_leaderless(why: &anyhow::Error) -> bool {
+    let caused = why.downcast_ref::<Caused>();
+    caused.is_some_and(|caused| caused.cause == Cause::NoQuorum)
+}
+
 fn ended(status: &Status) -> Ended {
     let again = match reason(status) {
         Some(Reason::NotLeading | Reason::NoLeader | Reason::Stopping | Reason::Ambiguous) => true,
@@ -147,9 +163,9 @@ fn ended(status: &Status) -> Ended {
         ),
     };
     if again {
-        Ended::Again(anyhow!("{}", status.message()))
+        Ended::Again(anyhow!("{}", transport(status)))
     } else {
-        Ended::For(ending(status))
+        Ended::For(ending_of_change(status))
     }
 }
 

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
 use helve_proto::v1::StatusReply;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::follow::Wish;
-use crate::cli::{cluster::ClusterArgs, ending::Ending, output::table, status};
+use crate::cli::{
+    cluster::ClusterArgs,
+    ending::{Cause, Caused, Ending},
+    output::{count, table},
+    status,
+};
 
 /// Between two looks for a leader that knows of the change.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -70,7 +74,7 @@ impl Members {
 /// # Errors
 /// If no endpoint answers.
 pub(super) async fn members(cluster: &ClusterArgs) -> Result<Members, Ending> {
-    let replies = status::replies(cluster).await;
+    let replies = status::replies(cluster).await?;
     let leads = |reply: &StatusReply| {
         let node = reply.node.as_ref();
         node.filter(|node| node.leader_id == node.id && node.id != 0)
@@ -81,8 +85,10 @@ pub(super) async fn members(cluster: &ClusterArgs) -> Result<Members, Ending> {
         .into_iter()
         .filter(|reply| !reply.members.is_empty())
         .max_by_key(|reply| (leads(reply), applied(reply)));
-    let reply = newest
-        .ok_or_else(|| Ending::Unanswered(anyhow!("no member answers: look at `helve status`")))?;
+    let reply = newest.ok_or_else(|| {
+        let message = "no member answers: look at `helve status`";
+        Ending::from(Caused::new(Cause::NoQuorum, message))
+    })?;
     let leader_id = reply.node.as_ref().map_or(0, |node| node.leader_id);
     Ok(Members::new(reply, leader_id))
 }
@@ -133,7 +139,7 @@ pub(super) fn text(members: &Members) -> String {
             member.id.to_string(),
             member.seat.to_string(),
             role.to_owned(),
-            member.lag_entries.map_or("-".into(), |lag| lag.to_string()),
+            member.lag_entries.map_or("-".into(), count),
             member.peer_address.clone(),
             member.client_address.clone(),
         ]);

@@ -99,7 +99,7 @@ pub(crate) struct Common {
   echo '{\"step\":1}' | helve request-state seal --format v1e --key-file key --subject alice --tool refund --ttl 10m
   echo '{\"step\":1}' | helve request-state seal --ring shop --key-file operator-key --subject alice
 
-Exit status: 0 sealed, 2 bad usage or a refused key file, 3 the cluster cannot answer.")]
+Exit status: 0 sealed, 2 bad usage or a refused key file; others as `helve --help` lists them.")]
 pub(crate) struct SealArgs {
     #[command(flatten)]
     pub(super) common: Common,
@@ -118,7 +118,7 @@ pub(crate) struct SealArgs {
   helve request-state open --ring shop --key-file operator-key --audience helve --method tools/call --tool delete \\
       --arguments '{\"key\":\"users/7\"}' < sealed
 
-Exit status: 0 it holds, 1 it does not, 2 bad usage or a refused key file, 3 the cluster cannot answer.")]
+Exit status: 0 it holds, 1 it does not, 2 bad usage or a refused key file; others as `helve --help` lists them.")]
 pub(crate) struct OpenArgs {
     #[command(flatten)]
     pub(super) common: Common,

@@ -11,7 +11,7 @@ pub(crate) enum Command {
   helve state retrieve users/7
   helve state retrieve users/7 --owner alice --output json
 
-Exit status: 0 found, 1 there is no such key, 3 the cluster cannot answer.")]
+Exit status: 0 found, 1 there is no such key; others as `helve --help` lists them.")]
     Retrieve(KeyArgs),
     Delete(DeleteArgs),
     List(ListArgs),
@@ -19,7 +19,7 @@ Exit status: 0 found, 1 there is no such key, 3 the cluster cannot answer.")]
     #[command(after_long_help = "Examples:
   helve state exists users/7 && echo yes
 
-Exit status: 0 there is, 1 there is none, 3 the cluster cannot answer.")]
+Exit status: 0 there is, 1 there is none; others as `helve --help` lists them.")]
     Exists(KeyArgs),
     BatchStore(BatchStoreArgs),
     BatchRetrieve(BatchRetrieveArgs),
@@ -51,7 +51,7 @@ pub(crate) struct Common {
   helve state store users/7 @user.json --ttl 7d
   helve state store lock/7 '\"me\"' --if-revision 0        only if there is no such key
 
-Exit status: 0 stored, 1 the key has another revision, 3 the cluster cannot answer.")]
+Exit status: 0 stored, 1 the key has another revision; others as `helve --help` lists them.")]
 pub(crate) struct StoreArgs {
     /// The key: 1 to 1,024 bytes of UTF-8 without NUL
     pub(super) key: String,
@@ -89,7 +89,7 @@ pub(crate) struct KeyArgs {
   helve state delete users/7
   helve state delete users/7 --if-revision 42
 
-Exit status: 0 there is no such key any more, 1 the key has another revision, 3 the cluster cannot answer.")]
+Exit status: 0 there is no such key any more, 1 the key has another revision; others as `helve --help` lists them.")]
 pub(crate) struct DeleteArgs {
     /// The key
     pub(super) key: String,
@@ -138,7 +138,7 @@ pub(crate) struct BatchStoreArgs {
 #[command(after_long_help = "Examples:
   helve state batch-retrieve a b c --output json
 
-Exit status: 0 all found, 1 at least one is absent, 3 the cluster cannot answer.")]
+Exit status: 0 all found, 1 at least one is absent; others as `helve --help` lists them.")]
 pub(crate) struct BatchRetrieveArgs {
     /// The keys, at most 128
     #[arg(required = true)]

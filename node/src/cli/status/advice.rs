@@ -1,6 +1,6 @@
 //! What an operator should type next.
 
-use super::report::{Health, Node, Report};
+use super::report::{Health, Node, Remedy, Report};
 
 /// Entries of lag from which a node is worth a look.
 const LAG_ENTRIES: u64 = 10_000;
@@ -12,19 +12,25 @@ pub(super) fn next(report: &Report) -> Vec<String> {
         .nodes
         .iter()
         .any(|node| node.health != Health::Unreachable);
+    // What is wrong with the command comes first, once, however many nodes it is wrong for.
+    for node in &report.nodes {
+        if let Some(Remedy::Command(remedy)) = &node.remedy
+            && !next.contains(remedy)
+        {
+            next.push(remedy.clone());
+        }
+    }
+    let is_down = |node: &&Node| matches!(node.remedy, Some(Remedy::Node));
+    let down = report.nodes.iter().filter(is_down);
     if !answering {
-        next.push(
-            "no node answers: check --endpoints, and start the nodes with `helve serve`".into(),
-        );
+        if next.is_empty() {
+            next.push(
+                "no node answers: start one with `helve dev`, or several with `helve serve`, or correct --endpoints".into(),
+            );
+        }
         return next;
     }
-    next.extend(
-        report
-            .nodes
-            .iter()
-            .filter(|node| node.health == Health::Unreachable)
-            .map(start),
-    );
+    next.extend(down.map(start));
     next.extend(report.nodes.iter().filter_map(let_in));
     let waits = report.nodes.iter().any(|node| node.role == "pristine");
     if !report.quorum && !waits {

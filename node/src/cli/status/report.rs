@@ -1,17 +1,14 @@
 //! The cluster as seen from all answers together.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use helve_proto::v1::{Member, NodeStatus, Role, StatusReply};
 use serde::Serialize;
 
 use super::{Answer, advice, lags::Lags};
-use crate::{
-    cli::output::{bytes, table},
-    stamp::SKEW_MAX,
+use crate::cli::{
+    diagnosis::{self, Finding},
+    ending::Cause,
 };
 
 /// What `helve status` prints.
@@ -24,6 +21,9 @@ pub(super) struct Report {
     pub(super) leader_id: u64,
     /// A leader is known, and a majority of the voters answers.
     pub(super) quorum: bool,
+    /// Why there is no quorum, in one word: that of an endpoint where none answers. Absent if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cause: Option<String>,
     /// A change of members is half done: two sets of voters must agree.
     pub(super) joint: bool,
     /// The change of members that is under way; empty if none.
@@ -51,9 +51,15 @@ pub(super) struct Node {
     /// lacks as far as the leader knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lag_entries: Option<u64>,
+    /// Why it does not answer, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cause: Option<String>,
     /// Why it does not answer, or what it warns of.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) warning: String,
+    /// What to do about a node that does not answer.
+    #[serde(skip)]
+    pub(super) remedy: Option<Remedy>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) said: Option<Said>,
 }
@@ -68,14 +74,23 @@ pub(super) enum Health {
     Unreachable,
 }
 
+/// What to do about a node that does not answer.
+#[derive(Debug, Clone)]
+pub(super) enum Remedy {
+    /// The node, its machine or the way to it is at fault.
+    Node,
+    /// The command is at fault: so.
+    Command(String),
+}
+
 /// What a node says of itself.
 #[derive(Debug, Serialize)]
 pub(super) struct Said {
-    term: u64,
+    pub(super) term: u64,
     leader_id: u64,
-    last_log_index: u64,
+    pub(super) last_log_index: u64,
     committed_index: u64,
-    applied_index: u64,
+    pub(super) applied_index: u64,
     snapshot_index: u64,
     purged_index: u64,
     clock_ms: u64,
@@ -83,18 +98,18 @@ pub(super) struct Said {
     wall_off_ms: u64,
     /// How far the wall clocks that a majority agrees on are ahead of the cluster's time; absent: it knows of no such majority.
     #[serde(skip_serializing_if = "Option::is_none")]
-    walls_ahead_ms: Option<i64>,
+    pub(super) walls_ahead_ms: Option<i64>,
     removal_lag_ms: u64,
-    disk_used_bytes: u64,
+    pub(super) disk_used_bytes: u64,
     disk_free_bytes: u64,
     log_syncs: u64,
     log_entries: u64,
     log_bytes: u64,
-    sealed: Sealed,
+    pub(super) sealed: Sealed,
     /// Under which key; empty for none.
     sealed_key_id: String,
     /// The newest key that it holds; empty for none.
-    held_key_id: String,
+    pub(super) held_key_id: String,
     version: String,
     pid: u32,
 }
@@ -102,7 +117,7 @@ pub(super) struct Said {
 /// Whether values are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Sealed {
+pub(super) enum Sealed {
     Yes,
     No,
     /// A change of the key, or the end of sealing, is not carried out everywhere yet.
@@ -118,11 +133,11 @@ impl Sealed {
         }
     }
 
-    fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         match self {
             Self::Yes => "yes",
             Self::No => "no",
-            Self::UnderWay => "under way",
+            Self::UnderWay => "partly",
         }
         .to_owned()
     }
@@ -151,6 +166,7 @@ impl Report {
             feature_level: newest.map_or(0, |reply| reply.feature_level),
             leader_id: leader.map_or(0, |node| node.leader_id),
             quorum: false,
+            cause: None,
             joint: newest.is_some_and(|reply| reply.joint),
             change: replies
                 .iter()
@@ -161,8 +177,28 @@ impl Report {
             next: Vec::new(),
         };
         report.quorum = report.leader_id != 0 && report.majority_answers();
+        report.cause = report.no_quorum(answers);
         report.next = advice::next(&report);
         report
+    }
+
+    fn no_quorum(&self, answers: &[Answer]) -> Option<String> {
+        let findings = answers.iter().map(|answer| answer.reply.as_ref().map(drop));
+        let findings = findings.map(|reply| reply.map_err(Clone::clone)).collect();
+        match (self.quorum, diagnosis::worst(findings)) {
+            (true, _) => None,
+            (false, Some(caused)) => Some(caused.cause.word()),
+            (false, None) => Some(Cause::NoQuorum.word()),
+        }
+    }
+
+    /// The addresses of nodes that are not ready, or do not answer.
+    pub(super) fn unready(&self) -> Vec<&str> {
+        let unready = self
+            .nodes
+            .iter()
+            .filter(|node| node.health != Health::Ready);
+        unready.map(|node| node.client_address.as_str()).collect()
     }
 
     fn majority_answers(&self) -> bool {
@@ -185,7 +221,7 @@ fn nodes(answers: &[Answer], members: &[Member], lags: &Lags) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut seen = BTreeSet::new();
     let by_id: BTreeMap<_, _> = members.iter().map(|member| (member.id, member)).collect();
-    let mut silent: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut silent: BTreeMap<&str, &Finding> = BTreeMap::new();
     for answer in answers {
         match &answer.reply {
             Ok(reply) => {
@@ -204,20 +240,17 @@ fn nodes(answers: &[Answer], members: &[Member], lags: &Lags) -> Vec<Node> {
     }
     let heard: BTreeSet<u64> = seen.iter().map(|(id, _)| *id).collect();
     for member in members.iter().filter(|member| !heard.contains(&member.id)) {
-        let why = silent
-            .remove(member.client_address.as_str())
-            .unwrap_or("not asked");
+        let why = silent.remove(member.client_address.as_str());
         nodes.push(unreachable(
             member,
             why,
             lags.known.get(&member.id).copied(),
         ));
     }
-    nodes.extend(silent.into_iter().map(|(endpoint, why)| Node {
+    nodes.extend(silent.into_values().map(|why| Node {
         role: "unknown",
-        client_address: endpoint.to_owned(),
-        warning: why.to_owned(),
-        ..Node::default()
+        client_address: why.endpoint.clone(),
+        ..silent_for(Some(why))
     }));
     nodes.sort_by(|a, b| {
         (a.id == 0, a.id, &a.client_address).cmp(&(b.id == 0, b.id, &b.client_address))
@@ -225,7 +258,24 @@ fn nodes(answers: &[Answer], members: &[Member], lags: &Lags) -> Vec<Node> {
     nodes
 }
 
-fn unreachable(member: &Member, why: &str, lag_entries: Option<u64>) -> Node {
+/// A node that does not answer, and why.
+fn silent_for(why: Option<&Finding>) -> Node {
+    let remedy = why.map_or(Remedy::Node, |why| {
+        if why.cause.may_pass() {
+            Remedy::Node
+        } else {
+            Remedy::Command(why.next.clone())
+        }
+    });
+    Node {
+        cause: why.map(|why| why.cause.word()),
+        warning: why.map_or_else(|| "not asked".to_owned(), |why| why.problem.clone()),
+        remedy: Some(remedy),
+        ..Node::default()
+    }
+}
+
+fn unreachable(member: &Member, why: Option<&Finding>, lag_entries: Option<u64>) -> Node {
     Node {
         id: member.id,
         seat: member.seat,
@@ -236,8 +286,7 @@ fn unreachable(member: &Member, why: &str, lag_entries: Option<u64>) -> Node {
         peer_address: member.peer_address.clone(),
         feature_level: member.feature_level,
         lag_entries,
-        warning: why.to_owned(),
-        said: None,
+        ..silent_for(why)
     }
 }
 
@@ -268,6 +317,7 @@ fn answering(
         lag_entries,
         warning: node.warning.clone(),
         said: Some(said(node)),
+        ..Node::default()
     }
 }
 
@@ -307,87 +357,5 @@ fn role(role: Role) -> &'static str {
         Role::Stopping => "stopping",
         Role::Removed => "removed",
         Role::Unspecified => "unknown",
-    }
-}
-
-/// The report for people.
-pub(super) fn text(report: &Report) -> String {
-    let columns = [
-        "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "LEVEL", "SEALED", "KEY",
-        "HEALTH", "ADDRESS",
-    ];
-    let mut table = table(&columns);
-    for node in &report.nodes {
-        let known = |count: u64| {
-            if count == 0 {
-                "-".to_owned()
-            } else {
-                count.to_string()
-            }
-        };
-        let said = |field: fn(&Said) -> String| node.said.as_ref().map_or("-".into(), field);
-        table.add_row([
-            known(node.id),
-            known(node.seat),
-            node.role.to_owned(),
-            said(|said| said.term.to_string()),
-            said(|said| said.last_log_index.to_string()),
-            said(|said| said.applied_index.to_string()),
-            node.lag_entries.map_or("-".into(), |lag| lag.to_string()),
-            said(|said| bytes(said.disk_used_bytes)),
-            known(node.feature_level.into()),
-            said(|said| said.sealed.text()),
-            said(|said| match said.held_key_id.as_str() {
-                "" => "-".to_owned(),
-                key_id => key_id.to_owned(),
-            }),
-            health(node),
-            node.client_address.clone(),
-        ]);
-    }
-    let mut page = table.trim_fmt();
-    if report.feature_level != 0 {
-        page.push_str(&format!("\nfeature level {}", report.feature_level));
-    }
-    if let Some(time) = time(report) {
-        page.push_str("\n");
-        page.push_str(&time);
-    }
-    for next in &report.next {
-        page.push_str("\nnext: ");
-        page.push_str(next);
-    }
-    page
-}
-
-/// Where the cluster's time is, if that is far from the wall clocks that a majority of the nodes agrees on.
-fn time(report: &Report) -> Option<String> {
-    let leader = report
-        .nodes
-        .iter()
-        .find(|node| node.id == report.leader_id)?;
-    let ahead_ms = leader.said.as_ref()?.walls_ahead_ms?;
-    let distance = Duration::from_millis(ahead_ms.unsigned_abs());
-    let (where_, how) = if ahead_ms > 0 {
-        ("behind", "catches up by up to an hour a second")
-    } else {
-        ("ahead of", "runs at half speed until they meet")
-    };
-    (distance > SKEW_MAX).then(|| {
-        let seconds = distance.as_secs();
-        format!("the cluster's time is {seconds} s {where_} the nodes' wall clocks, and {how}: nothing is to be done")
-    })
-}
-
-fn health(node: &Node) -> String {
-    let health = match node.health {
-        Health::Ready => "ready",
-        Health::NotReady => "not ready",
-        Health::Unreachable => "unreachable",
-    };
-    if node.warning.is_empty() {
-        health.into()
-    } else {
-        format!("{health}: {}", node.warning)
     }
 }

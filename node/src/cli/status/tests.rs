@@ -48,9 +48,19 @@ fn answer(id: u64, role: Role, leader_id: u64) -> Answer {
 }
 
 fn silent(endpoint: &str) -> Answer {
+    failing(endpoint, Cause::NothingListens)
+}
+
+fn failing(endpoint: &str, cause: Cause) -> Answer {
+    let finding = Finding {
+        endpoint: endpoint.into(),
+        cause,
+        problem: format!("cannot reach {endpoint} (a reason)"),
+        next: "pass a flag".into(),
+    };
     Answer {
         endpoint: endpoint.into(),
-        reply: Err("connection refused".into()),
+        reply: Err(finding),
     }
 }
 
@@ -65,7 +75,11 @@ fn a_healthy_cluster_has_a_line_a_node_and_no_advice() {
     assert!(report.quorum);
     assert_eq!(report.leader_id, 1);
     assert_eq!(report.next, [""; 0]);
-    let text = report::text(&report);
+    let text = page::text(&report);
+    assert!(
+        !text.contains("LEVEL"),
+        "all nodes are of one level: {text}"
+    );
     assert_eq!(text.lines().count(), 5, "{text}");
     assert!(text.ends_with("feature level 1"), "{text}");
     assert!(text.contains("leader") && text.contains("ready"), "{text}");
@@ -87,7 +101,11 @@ fn an_unreachable_node_gets_a_line_and_the_command_that_starts_it() {
         "{:?}",
         report.next
     );
-    assert!(report::text(&report).contains("unreachable: connection refused"));
+    let page = page::text(&report);
+    assert!(
+        page.contains("\ncannot reach 127.0.0.1:7403 (a reason)\n"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -146,7 +164,7 @@ fn whether_values_are_sealed_and_which_key_a_node_holds_is_shown() {
         let report = Report::new(&[answer]);
         let json = serde_json::to_value(&report).unwrap();
         let sealed = json["nodes"][0]["sealed"].as_str().unwrap().to_owned();
-        (sealed, report::text(&report))
+        (sealed, page::text(&report))
     };
     for (asked, sealed, words) in [
         (("", false, ""), "no", "no"),
@@ -155,17 +173,20 @@ fn whether_values_are_sealed_and_which_key_a_node_holds_is_shown() {
             "yes",
             "yes",
         ),
-        (("", true, "00000000000000a1"), "under_way", "under way"),
+        (("", true, "00000000000000a1"), "under_way", "partly"),
     ] {
         let (said, text) = shown(asked.0, asked.1, asked.2);
         assert_eq!(said, sealed);
-        let key = if asked.2.is_empty() { "-" } else { asked.2 };
+        let shown = if asked.2.is_empty() {
+            // No node seals: there is nothing to show.
+            assert!(!text.contains("SEALED"), "{text}");
+            "ready".to_owned()
+        } else {
+            format!("{words} 00000000 ready")
+        };
         let line = text.lines().nth(1).unwrap();
         let cells: Vec<_> = line.split_whitespace().collect();
-        assert!(
-            cells.join(" ").contains(&format!("{words} {key} ready")),
-            "{text}"
-        );
+        assert!(cells.join(" ").contains(&shown), "{text}");
     }
 }
 
@@ -224,10 +245,7 @@ fn time_that_is_far_from_the_walls_is_told_in_one_line_and_in_json() {
             reply.node.as_mut().unwrap().walls_ahead_ms = ahead_ms;
         }
         let report = Report::new(&answers);
-        (
-            report::text(&report),
-            serde_json::to_value(&report).unwrap(),
-        )
+        (page::text(&report), serde_json::to_value(&report).unwrap())
     };
     for (ahead_ms, line) in [
         (
@@ -246,4 +264,51 @@ fn time_that_is_far_from_the_walls_is_told_in_one_line_and_in_json() {
     for near in [Some(10_000), Some(-10_000), None] {
         assert!(!off(near).0.contains("wall clocks"), "{near:?}");
     }
+}
+
+#[test]
+fn what_is_wrong_with_the_command_is_advised_once_and_starts_no_node() {
+    let refused = |endpoint| failing(endpoint, Cause::TokenRefused);
+    let report = Report::new(&[refused("127.0.0.1:7401"), refused("127.0.0.1:7402")]);
+    assert_eq!(report.next, ["pass a flag"]);
+    assert_eq!(report.cause.as_deref(), Some("token_refused"));
+    // A member that refuses the token runs.
+    let report = Report::new(&[answer(1, Role::Leader, 1), refused("127.0.0.1:7402")]);
+    assert!(
+        !report.next.join("\n").contains("--id 2"),
+        "{:?}",
+        report.next
+    );
+    assert_eq!(
+        Report::new(&[answer(1, Role::Candidate, 0)])
+            .cause
+            .as_deref(),
+        Some("no_quorum")
+    );
+}
+
+#[test]
+fn table_fits_a_terminal_with_every_column_and_large_numbers() {
+    let mut answers: Vec<_> = (1..=3).map(|id| answer(id, Role::Follower, 1)).collect();
+    for (number, answer) in answers.iter_mut().enumerate() {
+        let reply = answer.reply.as_mut().unwrap();
+        let node = reply.node.as_mut().unwrap();
+        node.term = 999_999;
+        node.last_log_index = 123_456_789_012;
+        node.applied_index = 123_456_789_011;
+        node.disk_used_bytes = 999 << 30;
+        node.sealing_under_way = true;
+        node.held_key_id = "00000000000000a1".into();
+        node.feature_level = u32::try_from(number).unwrap() + 1;
+        node.warning = "a long story, ".repeat(20);
+    }
+    let page = page::text(&Report::new(&answers));
+    for line in page.lines().take(4) {
+        assert!(
+            line.chars().count() <= 120,
+            "{} columns: {page}",
+            line.chars().count()
+        );
+    }
+    assert!(page.contains("\n127.0.0.1:7402: a long story"), "{page}");
 }

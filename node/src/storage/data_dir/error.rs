@@ -1,11 +1,8 @@
 //! Why a node does not start from a data directory.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
-use super::{FORMAT, IDENTITY_NAME};
+use super::{super::durable_file::parent_of, FORMAT, IDENTITY_NAME};
 
 /// Why a node does not start from a directory. The messages are for whoever started it.
 #[derive(Debug, thiserror::Error)]
@@ -77,10 +74,4 @@ pub enum DataDirError {
         /// The operating system's word.
         source: io::Error,
     },
-}
-
-fn parent_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }

@@ -7,7 +7,7 @@ use helve_proto::v1::{CreateTokenReply, CreateTokenRequest, TokenGrant, TokenRol
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::{Token, ask, secret};
+use super::{Token, change, secret};
 use crate::{
     cli::{
         cluster::{ClusterArgs, request},
@@ -31,7 +31,7 @@ use crate::{
   helve token create --tenant acme --role writer --name shop --text-file shop.token --token-file operator-token   (again and again)
   helve token create --tenant acme --role writer --certificate cart-server --token-file operator-token
 
-Exit status: 0 done, or the same token was let in before; 2 refused; 3 the cluster cannot answer.")]
+Exit status: 0 done, or the same token was let in before; 2 refused; others as `helve --help` lists them.")]
 pub(crate) struct CreateArgs {
     /// What its holder may do
     #[arg(long, env = "HELVE_TOKEN_ROLE", value_name = "ROLE")]
@@ -143,7 +143,7 @@ pub(super) async fn run(args: &CreateArgs) -> Outcome {
     }
     let (hash, shown) = args.text()?;
     let message = args.request(hash);
-    let reply = ask(&args.cluster, async |mut client, identity| {
+    let reply = change(&args.cluster, async |mut client, identity| {
         let message = CreateTokenRequest {
             identity,
             ..message.clone()

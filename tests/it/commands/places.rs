@@ -1,0 +1,225 @@
+//! Everything that an operator may point a command at by mistake.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    process::{Child, Stdio},
+    thread,
+};
+
+use anyhow::{Context as _, Result};
+use helve_tests::{
+    address::Listeners,
+    cluster::{Cluster, Equipment},
+    process::Start,
+    token::Token,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::super::{binary, nodes};
+
+/// A place, what a command says of it, and the flags to go there with.
+pub(super) struct Row {
+    /// The word for programs.
+    pub(super) cause: &'static str,
+    pub(super) endpoint: String,
+    pub(super) flags: Vec<String>,
+    /// The exit statuses that go with it.
+    pub(super) statuses: &'static [i32],
+}
+
+/// The command must change.
+const COMMAND: &[i32] = &[2];
+/// Nobody is there; of a call that was sent, what became of it is not known.
+const SILENCE: &[i32] = &[3, 5];
+
+/// What runs while commands are tried.
+pub(super) struct Places {
+    plain: Cluster,
+    secured: Cluster,
+    guarded: Cluster,
+    mcp: Mcp,
+    directory: TempDir,
+}
+
+impl Places {
+    pub(super) async fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let (operator, other) = (Token::new()?, Token::new()?);
+        let file = directory.path().join("operator.token");
+        operator.write(&file)?;
+        other.write(&directory.path().join("other.token"))?;
+        let guarded = nodes(1)
+            .beside_others()
+            .bearing(operator.bearer.clone())
+            .with("HELVE_AUTH", "tokens")
+            .with("HELVE_OPERATOR_TOKEN_FILE", &file.display().to_string());
+        let other_ca = helve_tests::certificates::Certificates::make(directory.path().join("ca"))?;
+        drop(other_ca);
+        Ok(Self {
+            plain: nodes(1).start().await?,
+            secured: nodes(1)
+                .beside_others()
+                .on(Equipment::Certificates)
+                .start()
+                .await?,
+            guarded: guarded.start().await?,
+            mcp: Mcp::start()?,
+            directory,
+        })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    /// Every place but those that are nobody's.
+    pub(super) fn rows(&self) -> Result<Vec<Row>> {
+        let plain = self.plain.listeners(1);
+        let secured = self.secured.listeners(1);
+        let guarded = self.guarded.listeners(1).client.to_string();
+        let ca = self
+            .secured
+            .certificates()?
+            .path("ca.crt")
+            .display()
+            .to_string();
+        let other_ca = self.path("ca/ca.crt");
+        let mut rows = vec![
+            row("token_missing", &guarded, &[]),
+            row(
+                "token_refused",
+                &guarded,
+                &["--token-file", &self.path("other.token")],
+            ),
+            row(
+                "token_file",
+                plain.client,
+                &["--token-file", &self.path("none.token")],
+            ),
+            row(
+                "tls_file",
+                plain.client,
+                &["--tls-ca", &self.path("none.crt")],
+            ),
+            row("bad_endpoint", "127.0.0.1", &[]),
+            row("http_port", plain.http, &[]),
+            row("peer_port", plain.peer, &[]),
+            row("mcp_port", &self.mcp.address, &[]),
+            row("tls_expected", secured.client, &[]),
+            row("tls_not_expected", plain.client, &["--tls-ca", &ca]),
+            row(
+                "certificate_unknown_ca",
+                secured.client,
+                &["--tls-ca", &other_ca],
+            ),
+            row(
+                "certificate_name",
+                secured.client,
+                &["--tls-ca", &ca, "--tls-server-name", "elsewhere.example"],
+            ),
+            row(
+                "client_certificate_missing",
+                secured.peer,
+                &["--tls-ca", &ca],
+            ),
+        ];
+        rows.push(row(
+            "not_helve",
+            port_that_says(b"SSH-2.0-OpenSSH_9.2\r\n")?,
+            &[],
+        ));
+        rows.extend([
+            Row {
+                statuses: SILENCE,
+                ..row("silent", port_that_says(b"")?, &[])
+            },
+            Row {
+                statuses: SILENCE,
+                ..row("nothing_listens", free_address()?, &[])
+            },
+        ]);
+        Ok(rows)
+    }
+}
+
+/// A place that asks for another command.
+fn row(cause: &'static str, endpoint: impl ToString, flags: &[&str]) -> Row {
+    Row {
+        cause,
+        endpoint: endpoint.to_string(),
+        flags: flags.iter().map(ToString::to_string).collect(),
+        statuses: COMMAND,
+    }
+}
+
+/// An address where nothing listens.
+fn free_address() -> Result<String> {
+    Ok(Listeners::of_seat(helve_tests::address::next_loopback(), 1)
+        .client
+        .to_string())
+}
+
+/// A port that says this to every caller, and then holds the connection.
+fn port_that_says(words: &'static [u8]) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?.to_string();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let said = stream.write_all(words);
+                let mut heard = [0; 1024];
+                while said.is_ok() && matches!(stream.read(&mut heard), Ok(1..)) {}
+            });
+        }
+    });
+    Ok(address)
+}
+
+/// An MCP server.
+struct Mcp {
+    process: Child,
+    address: String,
+}
+
+impl Mcp {
+    fn start() -> Result<Self> {
+        let start = Start {
+            binary: binary(),
+            arguments: [
+                "mcp",
+                "--memory",
+                "--listen",
+                "127.0.0.1:0",
+                "--output",
+                "json",
+            ]
+            .map(Into::into)
+            .into(),
+            environment: Vec::new(),
+        };
+        let mut process = start
+            .command()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let out = process.stdout.take().context("it was piped")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let serving: Value = serde_json::from_str(&line).with_context(|| line.clone())?;
+        let url = serving["mcp"].as_str().context("no URL")?;
+        let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
+        Ok(Self {
+            address: address.to_owned(),
+            process,
+        })
+    }
+}
+
+impl Drop for Mcp {
+    fn drop(&mut self) {
+        let _killed = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
