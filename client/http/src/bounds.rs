@@ -15,7 +15,7 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a connection is kept without a request: longer than most proxies keep it, so that they close first.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(75);
 /// Bytes of one body.
-const BODY_BYTES_MAX: usize = 8 << 20;
+const BODY_BYTES_MAX: usize = 32 << 20;
 /// How long a caller may take for a body.
 const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 /// The least that must come of a body: 1 KiB a second.
@@ -60,7 +60,7 @@ pub struct Bounds {
     pub head_time: Duration,
     /// How long a connection is kept open between requests. 75 seconds by default.
     pub idle_time: Duration,
-    /// Bytes of one body. More is answered with 413, unread if its length is declared. 8 MiB by default.
+    /// Bytes of one body. More is answered with 413, unread if its length is declared. 32 MiB by default.
     pub body_bytes: usize,
     /// How long a body may take. Then the answer is 408. A minute by default.
     pub body_time: Duration,

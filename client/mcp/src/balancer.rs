@@ -24,10 +24,10 @@ use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::serve::is_endless;
+use crate::serve::{self, is_endless};
 
 /// The largest request or answer that is passed on, in bytes.
-const BODY_BYTES_MAX: usize = 8 << 20;
+const BODY_BYTES_MAX: usize = serve::BODY_BYTES_MAX;
 /// How long a replica's name may take to be resolved, and the replica to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,8 @@ pub async fn serve(
     serve_within(listener, replicas, bounds, Drain::default(), shutdown).await
 }
 
-/// As [`serve`], within these bounds, and stopping as `drain` says. A body may have 8 MiB at most.
+/// As [`serve`], within these bounds, and stopping as `drain` says. A body may have
+/// [`BODY_BYTES_MAX`](serve::BODY_BYTES_MAX) at most.
 ///
 /// # Errors
 /// If the listener fails.
