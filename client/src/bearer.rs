@@ -129,8 +129,12 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
         return Err(refused("everyone can read it: chmod 600 it"));
     }
     let mut text = Zeroizing::new(String::new());
-    let mut file = file.take(FILE_BYTES_MAX);
-    file.read_to_string(&mut text).map_err(unreadable)?;
+    let mut file = file.take(FILE_BYTES_MAX + 1);
+    let bytes = file.read_to_string(&mut text).map_err(unreadable)?;
+    // The beginning of a longer file would be another token.
+    if bytes as u64 > FILE_BYTES_MAX {
+        return Err(refused("it is over 4096 bytes, and holds something else"));
+    }
     Ok((text, metadata.modified().ok()))
 }
 
@@ -207,6 +211,9 @@ mod tests {
         write("", 2000);
         tokio::time::advance(FRESH).await;
         assert_eq!(sent(&bearer), Some("Bearer hlv_next".into()));
+        write(&"x".repeat(4097), 3000);
+        let refused = Bearer::from_file(file.path()).unwrap_err();
+        assert!(refused.to_string().contains("over 4096 bytes"), "{refused}");
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
         let refused = Bearer::from_file(file.path()).unwrap_err();
         assert!(refused.to_string().contains("chmod 600"), "{refused}");

@@ -16,6 +16,7 @@
 //! The associated data binds form, key id and place. A sealed value that was moved to another place does not open.
 
 mod keyring;
+mod looks;
 mod place;
 pub mod primitives;
 mod sealed;
@@ -23,6 +24,7 @@ mod secret;
 
 pub use self::{
     keyring::{GivenTwice, Keyring},
+    looks::{Looks, decode_line, is_text},
     place::Place,
     sealed::{DataKey, KEY_ID_BYTES, KeyId, RANDOM_BYTES, SEAL_BYTES},
     secret::{SECRET_BYTES_MIN, Secret, SecretError},

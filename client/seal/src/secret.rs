@@ -2,13 +2,17 @@
 
 use std::{fmt, fs, io, io::Read, path::Path};
 
-use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
 use zeroize::Zeroizing;
+
+use crate::looks::{Looks, decode_line};
 
 /// Bytes that a secret must have at least.
 pub const SECRET_BYTES_MIN: usize = 32;
 /// More than this is no key.
 const FILE_BYTES_MAX: u64 = 4096;
+/// Lengths of keys that are stored as they are. A file of another length was cut off, has a line
+/// end too many, or is no key.
+const PLAIN_BYTES: [usize; 10] = [32, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096];
 
 /// Why there is no secret.
 #[derive(Debug, thiserror::Error)]
@@ -19,12 +23,32 @@ pub enum SecretError {
     /// It is too long to be one.
     #[error("it is too long for a key")]
     TooLong,
+    /// It holds something else. Whatever it is, it is not taken for a secret: one stray character
+    /// would make another key of it, and a file that is public would be one that everybody knows.
+    #[error(
+        "it looks like {looks}: a key file holds random bytes and nothing else, either as one line \
+         of 64 or more hexadecimal digits or of base64, or as they are (32, 48, 64, 96, 128, 256, \
+         512, 1024, 2048 or 4096 bytes){}", kept(*looks)
+    )]
+    NotAKey {
+        /// Its form.
+        looks: Looks,
+    },
     /// Its file is open to others.
     #[error("other users of this machine may read or write it: chmod 600 it")]
     OpenToOthers,
     /// Its file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
+}
+
+/// How to go on with a file that earlier versions took byte by byte.
+fn kept(looks: Looks) -> &'static str {
+    if looks.is_public() {
+        return "";
+    }
+    ". If this file has been in use: earlier versions took its bytes as they are for the key, and \
+     `base64 -w0 FILE >NEW` writes that key"
 }
 
 /// A secret of at least 32 bytes, from which keys are derived. Wiped from memory when dropped; never printed.
@@ -46,11 +70,13 @@ impl Secret {
         Ok(Self { bytes })
     }
 
-    /// The secret in a file: 64 or more hexadecimal digits, or base64 of at least 32 bytes, white space around them aside;
-    /// else the file's bytes as they are.
+    /// Reads the secret in a file: one line of 64 or more hexadecimal digits, or of base64 for at
+    /// least 32 bytes, white space around it aside; or 32, 48, 64, 96, 128, 256, 512, 1024, 2048 or
+    /// 4096 bytes that are no text, as they are.
     ///
     /// # Errors
-    /// If the file cannot be read, is open to other users of the machine, or holds too little or too much.
+    /// If the file cannot be read, is open to other users of the machine, or holds anything else:
+    /// the message says what it looks like.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let file = fs::File::open(path)?;
         // Of the open file: its name may lead elsewhere by now.
@@ -62,7 +88,26 @@ impl Secret {
         if content.len() as u64 > FILE_BYTES_MAX {
             return Err(SecretError::TooLong);
         }
-        Self::new(decode(&content))
+        Self::parse(&content)
+    }
+
+    fn parse(content: &[u8]) -> Result<Self, SecretError> {
+        let looks = Looks::of(content);
+        if let Some(bytes) = decode_line(content, SECRET_BYTES_MIN) {
+            // A public key is often copied without its PEM lines.
+            let inside = Looks::of(&bytes);
+            let found = [looks, inside].into_iter();
+            let mut known = found.filter(|looks| looks.is_public() || *looks == Looks::Token);
+            return match known.next() {
+                Some(looks) => Err(SecretError::NotAKey { looks }),
+                None => Ok(Self { bytes }),
+            };
+        }
+        match looks {
+            Looks::Binary(bytes) if PLAIN_BYTES.contains(&bytes) => Self::new(content),
+            _ if content.len() < SECRET_BYTES_MIN => Err(SecretError::TooShort(content.len())),
+            looks => Err(SecretError::NotAKey { looks }),
+        }
     }
 
     /// What it is.
@@ -89,25 +134,11 @@ fn open_to_others(_: &fs::Metadata) -> bool {
     false
 }
 
-fn decode(content: &[u8]) -> Vec<u8> {
-    let text = content.trim_ascii();
-    let encodings = [
-        HEXLOWER_PERMISSIVE,
-        BASE64,
-        BASE64URL,
-        BASE64_NOPAD,
-        BASE64URL_NOPAD,
-    ];
-    encodings
-        .iter()
-        .filter_map(|encoding| encoding.decode(text).ok())
-        .find(|bytes| bytes.len() >= SECRET_BYTES_MIN)
-        .unwrap_or_else(|| content.to_vec())
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    use data_encoding::{BASE64, BASE64URL_NOPAD};
 
     use super::*;
 
@@ -119,23 +150,94 @@ mod tests {
         file
     }
 
+    fn read(content: &[u8]) -> Result<Secret, SecretError> {
+        Secret::read(written(content).path())
+    }
+
+    fn looks(content: &[u8]) -> Looks {
+        match read(content) {
+            Err(SecretError::NotAKey { looks }) => looks,
+            other => panic!("{other:?} of {content:?}"),
+        }
+    }
+
     #[test]
     fn a_key_file_is_hex_base64_or_the_bytes_themselves() {
         let hex = data_encoding::HEXUPPER.encode(&KEY);
-        let base64 = format!("  {}\n", BASE64.encode(&KEY));
+        let base64 = format!("  {}\r\n", BASE64.encode(&KEY));
         let unpadded = BASE64URL_NOPAD.encode(&KEY);
         for content in [hex.as_bytes(), base64.as_bytes(), unpadded.as_bytes(), &KEY] {
-            let key = Secret::read(written(content).path()).unwrap();
-            assert_eq!(key.bytes(), KEY);
+            assert_eq!(read(content).unwrap().bytes(), KEY);
         }
-        let text = b"this is not base64, and used as it is\n";
-        let key = Secret::read(written(text).path()).unwrap();
-        assert_eq!(key.bytes(), text, "a raw key may end in any byte");
+        for bytes in PLAIN_BYTES {
+            let key: Vec<u8> = KEY.iter().copied().cycle().take(bytes).collect();
+            assert_eq!(read(&key).unwrap().bytes(), key);
+        }
+    }
+
+    #[test]
+    fn a_file_that_would_be_another_key_is_refused() {
+        let base64 = BASE64.encode(&KEY);
+        let hex = data_encoding::HEXLOWER.encode(&KEY);
+        let der = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
+        let table = [
+            (format!("\u{feff}{base64}"), Looks::ByteOrderMark),
+            (format!("\"{base64}\""), Looks::Quoted),
+            (format!("'{hex}'\n"), Looks::Quoted),
+            (format!("0x{hex}"), Looks::Prefixed),
+            (format!("base64:{base64}"), Looks::Prefixed),
+            (
+                format!("{}\n{}\n", &base64[..22], &base64[22..]),
+                Looks::Wrapped,
+            ),
+            (
+                format!("{}\r\n{}\r\n", &hex[..32], &hex[32..]),
+                Looks::Wrapped,
+            ),
+            (format!("{hex} {hex}"), Looks::Wrapped),
+            (hex[..60].to_owned(), Looks::Digits(60)),
+            (format!("{hex}0"), Looks::Digits(65)),
+            (format!("{base64}\0"), Looks::Text),
+            (format!("{base64}\u{a0}"), Looks::Text),
+            (format!("key={base64}"), Looks::Text),
+            (format!("{base64}="), Looks::Text),
+            (
+                "correct horse battery staple and more".to_owned(),
+                Looks::Text,
+            ),
+            (format!("hlv_{}", "A".repeat(43)), Looks::Token),
+            (der.to_owned(), Looks::Der),
+            (format!("-----BEGIN PUBLIC KEY-----\n{der}\n"), Looks::Pem),
+            (format!("ssh-ed25519 {base64}"), Looks::Ssh),
+            (format!("<html>{base64}</html>"), Looks::Markup),
+            (format!("{{\"keys\":[\"{base64}\"]}}"), Looks::Json),
+        ];
+        for (content, expected) in table {
+            assert_eq!(looks(content.as_bytes()), expected, "{content}");
+        }
+        let utf16: Vec<u8> = base64.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(looks(&utf16), Looks::Utf16);
+        assert_eq!(looks(&BASE64.decode(der.as_bytes()).unwrap()), Looks::Der);
+        assert_eq!(looks(&[&KEY[..], b"\n"].concat()), Looks::Binary(33));
+        assert_eq!(looks(&[0; 32]), Looks::Zeros);
+    }
+
+    /// What made a key before is made the same key by the remedy that the refusal names.
+    #[test]
+    fn the_remedy_of_a_refusal_keeps_the_key() {
+        let before = b"\xef\xbb\xbfthis is not base64, and was used as it was\n";
+        let refused = read(before).unwrap_err().to_string();
+        assert!(refused.contains("base64 -w0"), "{refused}");
+        let kept = read(BASE64.encode(before).as_bytes()).unwrap();
+        assert_eq!(kept.bytes(), before);
+        let refused = read(b"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAB alice").unwrap_err();
+        let refused = refused.to_string();
+        assert!(!refused.contains("base64 -w0"), "{refused}");
     }
 
     #[test]
     fn short_long_and_missing_keys_are_refused() {
-        for content in [&b""[..], &KEY[..31]] {
+        for content in [&b""[..], &KEY[..31], b"0123456789abcdef"] {
             let read = Secret::read(written(content).path());
             assert!(matches!(read, Err(SecretError::TooShort(bytes)) if bytes == content.len()));
         }

@@ -40,12 +40,13 @@ impl OperatorKey {
         Self::new(random::<OPERATOR_KEY_BYTES_MIN>()?)
     }
 
-    /// The secret in a file: 64 or more hexadecimal digits, or base64 of at least 32 bytes, white space around them aside;
-    /// else the file's bytes as they are.
+    /// Reads the secret in a file: one line of 64 or more hexadecimal digits, or of base64 for at
+    /// least 32 bytes, white space around it aside; or 32, 48, 64, 96, 128, 256, 512, 1024, 2048 or
+    /// 4096 bytes that are no text, as they are.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if the file cannot be read, is open to other users of the machine, or holds too little or
-    /// too much.
+    /// [`Invalid`](ErrorKind::Invalid) if the file cannot be read, is open to other users of the
+    /// machine, or holds anything else: the message says what it looks like.
     pub fn read(path: &Path) -> Result<Self, Error> {
         Secret::read(path).map(Self).map_err(|error| {
             let message = format!("the key file {}: {error}", path.display());

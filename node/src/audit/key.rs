@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use helve_seal::Looks;
 use zeroize::Zeroizing;
 
 /// Fewer bytes are no key.
@@ -27,13 +28,19 @@ pub enum KeyError {
     /// Others could read it, or put a key of their own in its place.
     #[error("other users of this machine may read or write it: chmod 600 it")]
     Exposed,
+    /// It may be public, or was saved in another encoding than the key.
+    #[error(
+        "it looks like {0}, and a key holds random bytes and nothing else, as `helve data-key new` writes them"
+    )]
+    NotAKey(Looks),
     /// It is too short or too long.
     #[error("it holds {0} bytes: write 32 to 4096 random ones, as in `head -c 32 /dev/urandom`")]
     Length(usize),
 }
 
 impl AuditKey {
-    /// The bytes of this file, as they are.
+    /// The bytes of this file, as they are. Base64 and hexadecimal digits are not decoded, so that
+    /// logs that were written under such a file stay verifiable.
     ///
     /// # Errors
     /// See [`KeyError`].
@@ -47,6 +54,11 @@ impl AuditKey {
         file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() < BYTES_MIN || bytes.len() as u64 > BYTES_MAX {
             return Err(KeyError::Length(bytes.len()));
+        }
+        let looks = Looks::of(&bytes);
+        let is_changed = matches!(looks, Looks::ByteOrderMark | Looks::Utf16 | Looks::Zeros);
+        if is_changed || looks.is_public() {
+            return Err(KeyError::NotAKey(looks));
         }
         Ok(Self(bytes))
     }
@@ -89,6 +101,22 @@ mod tests {
         }
         for bytes in [0, 31, 4_097] {
             assert!(matches!(read(bytes, 0o600), Err(KeyError::Length(_))));
+        }
+    }
+
+    #[test]
+    fn what_may_be_public_is_no_audit_key() {
+        let texts = [
+            "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA7uP1RBIpDV7NaBdokzGZOMShVflH05CHqntjipxid+w=",
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7j9UQSKQ1ezWgXaJMxmTjEoVX5R9OQ alice",
+            "<!DOCTYPE html><title>Log in to the shop</title>",
+            "\u{feff}0123456789abcdef0123456789abcdef",
+        ];
+        for text in texts {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            let read = AuditKey::read(file.path());
+            assert!(matches!(read, Err(KeyError::NotAKey(_))), "{text}");
         }
     }
 

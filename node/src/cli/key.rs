@@ -67,8 +67,9 @@ pub(crate) struct Args {
     )]
     ring: String,
 
-    /// The file that holds the operator's key, under which the ring lies sealed in the cluster: at least 32 bytes, as they are, in
-    /// hexadecimal or in base64; `helve key new FILE` makes one. Other users of the machine must not be able to read it
+    /// The file that holds the operator's key, under which the ring lies sealed in the cluster: one line of base64 or hexadecimal for at
+    /// least 32 random bytes, or 32 such bytes as they are; `helve key new FILE` makes one. Other users of the machine must not be able
+    /// to read it
     #[arg(long, env = "HELVE_KEY_FILE", value_name = "FILE")]
     key_file: PathBuf,
 

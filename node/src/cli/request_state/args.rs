@@ -46,8 +46,8 @@ pub(crate) struct Common {
     )]
     pub(super) format: Form,
 
-    /// The file that holds the key: at least 32 bytes, as they are, in hexadecimal or in base64. Other users of the machine must not
-    /// be able to read it
+    /// The file that holds the key: one line of base64 or hexadecimal for at least 32 random bytes, or 32 such bytes as they are.
+    /// Other users of the machine must not be able to read it
     #[arg(long, env = "HELVE_KEY_FILE", value_name = "FILE")]
     pub(super) key_file: PathBuf,
 
