@@ -133,7 +133,7 @@ bench-instructions: bench-tools ## Instructions of the machine crate an operatio
 fuzz: tools ## Each decoder of what comes over the network, with a million cases (CASES=100000)
 	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up peer_makes_up
 	@HELVE_CASES=$(CASES) $(STEP) "what nodes, servers and clients are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- \
-	    client_makes_up peer_makes_up node_makes_up state_codec::tests
+	    client_makes_up issuer_makes_up peer_makes_up node_makes_up state_codec::tests
 
 soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)

@@ -207,8 +207,9 @@ async def idle(cluster: Cluster, directory: Path, arguments: list[str]) -> None:
 async def run(cluster: Cluster, directory: Path, report: Report, plant: str | None) -> None:
     secret = directory / "token.secret"
     secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
     arguments = [
-        str(cluster.helve), "cart", "--endpoints", cluster.endpoints, "--token-key-file", str(secret),
+        str(cluster.helve), "cart", "--endpoints", cluster.endpoints, "--token-secret-file", str(secret),
         "--token-audience", AUDIENCE, "--token-issuer", ISSUER, "--authorization-server", ISSUER,
     ]
     service = Service(

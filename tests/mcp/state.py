@@ -231,6 +231,7 @@ def write_keys(directory: Path) -> tuple[Path, Path]:
     """What tokens are checked with, and what states are sealed under."""
     tokens, states = directory / "token.secret", directory / "state.key"
     tokens.write_text(SECRET + "\n")
+    tokens.chmod(0o600)
     states.write_bytes(bytes(range(32)))
     states.chmod(0o600)
     return tokens, states
@@ -242,7 +243,7 @@ async def run(cluster: Cluster, directory: Path, report: Report, plant: str | No
     cluster.json("key", "add", *ring, "--endpoints", cluster.endpoints)
     arguments = [
         str(cluster.helve), "mcp", "--endpoints", cluster.endpoints, "--enable-writes", "--enable-delete",
-        "--replicas", "3", "--legacy-sessions", *ring, "--token-key-file", str(tokens),
+        "--replicas", "3", "--legacy-sessions", *ring, "--token-secret-file", str(tokens),
         "--token-audience", AUDIENCE, "--token-issuer", ISSUER,
     ]
     service = Service("mcp", cluster, directory, lambda port: ([*arguments, "--listen", f"127.0.0.1:{port}"], {}))

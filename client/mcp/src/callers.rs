@@ -21,7 +21,7 @@ impl Callers {
     pub fn of(&self, principal: Option<&Principal>) -> Option<Owner> {
         match self {
             Self::One(owner) => Some(owner.clone()),
-            Self::Authenticated => principal.map(|principal| Owner::named(principal.subject())),
+            Self::Authenticated => principal.map(|principal| Owner::named(principal.owner())),
         }
     }
 

@@ -189,7 +189,7 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
         return OWNER.scope(owner, next.run(request)).await;
     }
     // Where callers do not authenticate no one has a share.
-    let sharer = principal.map_or_else(String::new, |principal| principal.subject().to_owned());
+    let sharer = principal.map_or_else(String::new, |principal| principal.owner().to_owned());
     // A stream that only listens may go with its copy, and the client asks for it again.
     let is_listening = request.method() == Method::GET;
     let begins = request.method() == Method::POST;

@@ -4,6 +4,7 @@
 //! - [`state`]: the state tool as a server, for any client in any language.
 //! - [`serve`]: a server over streamable HTTP, without sessions; [`stdio`]: over standard input and output; [`legacy`]: for clients
 //!   of older protocols, too, whose sessions stand in the cluster.
+//! - [`allowed`]: the `Host` and `Origin` headers that a server accepts.
 //! - [`bearer`]: an HTTP layer that verifies bearer tokens, and tells tools who calls.
 //! - [`flow`]: cart flows as an MCP client runs them, the ledger of what it was told, and the verdict on both.
 //! - [`boundary`]: seals the `requestState` that a server gives its clients, and opens what they bring back, or refuses it.
@@ -11,6 +12,7 @@
 //! - [`tasks`]: the tasks extension on the cluster, so that a task survives the replica that runs it.
 //! - [`balancer`]: round robin over replicas, for demo, compose and tests.
 
+pub mod allowed;
 pub mod balancer;
 pub mod bearer;
 pub mod boundary;

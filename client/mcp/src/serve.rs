@@ -21,6 +21,8 @@ use crate::{
     wire::{MESSAGE_BYTES_MAX, http::shape},
 };
 
+use crate::allowed::with_port;
+
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
 /// Bytes of a request's body: the 4 MiB that a transaction may hold, however they are escaped, and what frames them. More is
@@ -37,7 +39,8 @@ const LISTEN: &str = "subscriptions/listen";
 pub struct Access {
     /// `Host` values that are accepted beside `localhost`, `127.0.0.1` and `::1`: a host name, or `host:port`.
     pub hosts: Vec<String>,
-    /// `Origin` values that are accepted, with their scheme. A request without `Origin` (not from a browser) passes.
+    /// `Origin` values that are accepted, as [`allowed::origin`](crate::allowed::origin) makes them: without a port only that of the
+    /// scheme is meant (RFC 6454, section 4). A request without `Origin` (not from a browser) passes.
     pub origins: Vec<String>,
     /// What lets in callers with a bearer token alone; without it, callers need none. It comes after what browsers are told
     /// of origins, so that a page can read that its token was refused.
@@ -92,7 +95,7 @@ pub(crate) fn config(access: &Access, shutdown: &Shutdown) -> StreamableHttpServ
         .with_json_response(true)
         .with_stateless_protocol_metadata_required(true)
         .with_max_request_body_bytes(BODY_BYTES_MAX)
-        .with_allowed_origins(access.origins.iter().cloned())
+        .with_allowed_origins(access.origins.iter().map(|origin| with_port(origin)))
         .enforce_origin_validation()
         // It breaks off calls, so it must wait until those under way are answered.
         .with_cancellation_token(shutdown.ended());

@@ -12,6 +12,7 @@ use helve_mcp::{
 };
 
 use super::{
+    callers::AccessArgs,
     cluster::{self, ClusterArgs},
     duration,
     edge::EdgeArgs,
@@ -53,24 +54,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "24h", value_parser = duration::parse, env = "HELVE_IDLE_TTL", value_name = "DURATION")]
     idle_ttl: Duration,
 
-    /// A Host header to accept beside those of this machine; may be repeated
-    #[arg(
-        long,
-        value_delimiter = ',',
-        env = "HELVE_ALLOWED_HOST",
-        value_name = "HOST"
-    )]
-    allowed_host: Vec<String>,
-
-    /// An Origin header to accept, with its scheme; may be repeated. Without one, browsers are refused
-    #[arg(
-        long,
-        value_delimiter = ',',
-        env = "HELVE_ALLOWED_ORIGIN",
-        value_name = "ORIGIN"
-    )]
-    allowed_origin: Vec<String>,
-
+    #[command(flatten)]
+    access: AccessArgs,
     #[command(flatten)]
     legacy: LegacyArgs,
     #[command(flatten)]
@@ -96,7 +81,9 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         )));
     }
     args.legacy.check().map_err(Ending::Refused)?;
-    let guard = args.token.guard(READING_TOOLS).map_err(Ending::Refused)?;
+    let access = args.access.access().map_err(Ending::Refused)?;
+    let guard = args.token.guard(READING_TOOLS).await;
+    let guard = guard.map_err(Ending::Refused)?;
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let client = cluster::client(&args.cluster)?;
     let mut settings = Settings {
@@ -112,9 +99,8 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         Callers::One(Owner::shared())
     };
     let access = Access {
-        hosts: args.allowed_host.clone(),
-        origins: args.allowed_origin.clone(),
         guard: guard.map(Arc::new),
+        ..access
     };
     let bounds = args.edge.bounds().map_err(Ending::Refused)?;
     let serve = |listener, shutdown| {

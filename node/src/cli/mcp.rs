@@ -43,8 +43,13 @@ const GC_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) async fn run(args: &Args) -> Outcome {
     let logging = logging::start(&args.log).map_err(Ending::Refused)?;
     let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
+    let access = args.callers.access.access().map_err(Ending::Refused)?;
     let addresses = listen_addresses(args).await.map_err(Ending::Refused)?;
-    let guard = args.token.guard(READING_TOOLS).map_err(Ending::Refused)?;
+    let guard = args
+        .token
+        .guard(READING_TOOLS)
+        .await
+        .map_err(Ending::Refused)?;
     if args.stdio && guard.is_some() {
         let message = "--token-key-file with --stdio: no request bears a token there; name the one client's keys with --owner";
         return Err(Ending::Refused(anyhow!(message)));
@@ -74,9 +79,8 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         return serve_stdio(server, signals).await.map_err(Ending::Fatal);
     }
     let access = Access {
-        hosts: args.callers.allowed_host.clone(),
-        origins: args.callers.origins().map_err(Ending::Refused)?,
         guard: guard.map(Arc::new),
+        ..access
     };
     let listener = TcpListener::bind(&*addresses)
         .await

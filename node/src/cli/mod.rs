@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod balancer;
 mod bench;
+mod callers;
 mod cart;
 mod cert;
 mod cluster;

@@ -2,30 +2,46 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
-use helve_mcp::bearer::{Guard, Resource, Scopes, Verifier};
+use anyhow::{Context as _, anyhow, bail};
+use helve_mcp::bearer::{Guard, JwksUrl, KeySource, Owners, Resource, Scopes, Trusted, Verifier};
 
-/// Which tokens are let in. Without a key file there is no authentication.
+/// What says for `--token-plain-issuer` that all owners name their issuer.
+const NO_PLAIN_ISSUER: &str = "none";
+
+/// Which tokens are let in. Without keys there is no authentication.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Tokens")]
 pub(crate) struct TokenArgs {
-    /// Let in only who has a bearer token (JWT) that holds under a key of this file, read once: a JWK set, a public key in PEM, or a
-    /// secret of at least 32 bytes. The token's subject owns what it stores
+    /// Let in only who has a bearer token (JWT) that holds under a key of this file: a JWK set, public keys in PEM, or a secret as
+    /// `openssl rand -base64 32` writes it; read again when it changes. With several issuers: ISSUER=FILE. May be repeated
     #[arg(
         long,
-        requires = "token_audience",
+        value_delimiter = ',',
         env = "HELVE_TOKEN_KEY_FILE",
-        value_name = "FILE"
+        value_name = "[ISSUER=]FILE"
     )]
-    token_key_file: Option<PathBuf>,
+    token_key_file: Vec<PathBuf>,
+
+    /// The same, with a file that holds a shared secret for HS256: a line of at least 32 bytes, which other users may not read
+    #[arg(
+        long,
+        value_delimiter = ',',
+        env = "HELVE_TOKEN_SECRET_FILE",
+        value_name = "[ISSUER=]FILE"
+    )]
+    token_secret_file: Vec<PathBuf>,
+
+    /// The same, with the JWK set that the issuer serves under this https URL, fetched at the start and again every 1 to 15 minutes
+    #[arg(
+        long,
+        value_delimiter = ',',
+        env = "HELVE_TOKEN_JWKS_URL",
+        value_name = "[ISSUER=]URL"
+    )]
+    token_jwks_url: Vec<String>,
 
     /// What tokens must be meant for, as their `aud` says: this server's URL, or what the authorization server calls it
-    #[arg(
-        long,
-        requires = "token_key_file",
-        env = "HELVE_TOKEN_AUDIENCE",
-        value_name = "URL"
-    )]
+    #[arg(long, env = "HELVE_TOKEN_AUDIENCE", value_name = "URL")]
     token_audience: Option<String>,
 
     /// This server's URL as clients reach it, if that is not what tokens say in `aud`: told to whoever comes without a token
@@ -37,19 +53,23 @@ pub(crate) struct TokenArgs {
     )]
     token_resource: Option<String>,
 
-    /// Whom tokens must come from
+    /// Whom tokens must come from, exactly as they say in `iss`; may be repeated, and is demanded where more than one could sign
     #[arg(
         long,
-        requires = "token_key_file",
+        value_delimiter = ',',
         env = "HELVE_TOKEN_ISSUER",
         value_name = "URL"
     )]
-    token_issuer: Option<String>,
+    token_issuer: Vec<String>,
+
+    /// With several issuers: the one whose subjects own what they store under their plain names, as they did when it was alone, or
+    /// `none`. Those of the others own it as `iss:ISSUER SUBJECT`
+    #[arg(long, env = "HELVE_TOKEN_PLAIN_ISSUER", value_name = "URL")]
+    token_plain_issuer: Option<String>,
 
     /// Where clients get tokens: told to whoever comes without one; may be repeated
     #[arg(
         long,
-        requires = "token_key_file",
         value_delimiter = ',',
         env = "HELVE_AUTHORIZATION_SERVER",
         value_name = "URL"
@@ -57,21 +77,11 @@ pub(crate) struct TokenArgs {
     authorization_server: Vec<String>,
 
     /// The scope that a token must have to call at all; without it any token that holds may read
-    #[arg(
-        long,
-        requires = "token_key_file",
-        env = "HELVE_READ_SCOPE",
-        value_name = "SCOPE"
-    )]
+    #[arg(long, env = "HELVE_READ_SCOPE", value_name = "SCOPE")]
     read_scope: Option<String>,
 
     /// The scope that a token must have to change anything; without it --read-scope is enough
-    #[arg(
-        long,
-        requires = "token_key_file",
-        env = "HELVE_WRITE_SCOPE",
-        value_name = "SCOPE"
-    )]
+    #[arg(long, env = "HELVE_WRITE_SCOPE", value_name = "SCOPE")]
     write_scope: Option<String>,
 }
 
@@ -79,16 +89,36 @@ impl TokenArgs {
     /// The guard to put before a server; none, if nobody must say who they are.
     ///
     /// # Errors
-    /// If the file holds no key that can be used, or a scope is none: do not start.
-    pub(crate) fn guard(
+    /// If there is no key that can be used, it would not be certain whose a token is, or a scope is
+    /// none: do not start.
+    pub(crate) async fn guard(
         &self,
         reading_tools: &'static [&'static str],
     ) -> anyhow::Result<Option<Guard>> {
-        let (Some(file), Some(audience)) = (&self.token_key_file, &self.token_audience) else {
+        self.check_values()?;
+        let sources = self.sources()?;
+        if sources.is_empty() {
+            self.check_absent()?;
             return Ok(None);
+        }
+        let Some(audience) = &self.token_audience else {
+            bail!("--token-audience: say what tokens must be meant for, such as this server's URL");
         };
-        let verifier =
-            Verifier::new(file, audience, self.token_issuer.clone()).context("--token-key-file")?;
+        let trusted = self.trusted(sources)?;
+        let verifier = Verifier::open(trusted, audience).await.with_context(|| {
+            let flags = [
+                (self.token_key_file.is_empty(), "--token-key-file"),
+                (self.token_secret_file.is_empty(), "--token-secret-file"),
+                (self.token_jwks_url.is_empty(), "--token-jwks-url"),
+            ];
+            let given = flags.iter().filter(|(is_absent, _)| !is_absent);
+            given.map(|(_, flag)| *flag).collect::<Vec<_>>().join(", ")
+        })?;
+        if self.token_issuer.is_empty() {
+            tracing::warn!(
+                "no --token-issuer: a token of any issuer holds that is signed with a key of the file"
+            );
+        }
         let guard = Guard::new(verifier, self.authorization_server.clone());
         let guard = match self.resource(audience)? {
             Some(resource) => guard.resource(resource),
@@ -126,4 +156,169 @@ impl TokenArgs {
             },
         }
     }
+
+    /// Values that are empty, as an unset variable of a deployment leaves them, are no settings.
+    fn check_values(&self) -> anyhow::Result<()> {
+        let is_blank = |value: &String| value.trim().is_empty();
+        let blank = [
+            (self.token_audience.iter().any(is_blank), "--token-audience"),
+            (self.token_resource.iter().any(is_blank), "--token-resource"),
+            (self.token_issuer.iter().any(is_blank), "--token-issuer"),
+            (
+                self.token_plain_issuer.iter().any(is_blank),
+                "--token-plain-issuer",
+            ),
+            (
+                self.authorization_server.iter().any(is_blank),
+                "--authorization-server",
+            ),
+        ];
+        match blank.iter().find(|(is_blank, _)| *is_blank) {
+            Some((_, flag)) => Err(anyhow!("{flag} is empty: name one, or leave it out")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether nothing else is said about tokens, where there are no keys.
+    fn check_absent(&self) -> anyhow::Result<()> {
+        let given = [
+            (self.token_audience.is_some(), "--token-audience"),
+            (self.token_resource.is_some(), "--token-resource"),
+            (!self.token_issuer.is_empty(), "--token-issuer"),
+            (self.token_plain_issuer.is_some(), "--token-plain-issuer"),
+            (
+                !self.authorization_server.is_empty(),
+                "--authorization-server",
+            ),
+            (self.read_scope.is_some(), "--read-scope"),
+            (self.write_scope.is_some(), "--write-scope"),
+        ];
+        match given.iter().find(|(is_given, _)| *is_given) {
+            Some((_, flag)) => Err(anyhow!(
+                "{flag} without keys: say what tokens are checked with, by --token-key-file, --token-secret-file or --token-jwks-url"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// All sources, each with the issuer that it was bound to.
+    fn sources(&self) -> anyhow::Result<Vec<(Option<&str>, KeySource)>> {
+        let mut sources = Vec::new();
+        for path in &self.token_key_file {
+            let (issuer, path) = self.bound_file(path);
+            sources.push((issuer, KeySource::File(path)));
+        }
+        for path in &self.token_secret_file {
+            let (issuer, path) = self.bound_file(path);
+            sources.push((issuer, KeySource::SecretFile(path)));
+        }
+        for url in &self.token_jwks_url {
+            let (issuer, url) = self.bound(url);
+            let parsed = JwksUrl::parse(url)
+                .map_err(|error| anyhow!("--token-jwks-url {url:?}: {error}"))?;
+            sources.push((issuer, KeySource::Url(parsed)));
+        }
+        Ok(sources)
+    }
+
+    /// Splits `ISSUER=SOURCE` at an issuer that is trusted, so that a file's name may have a `=`.
+    fn bound<'a>(&'a self, value: &'a str) -> (Option<&'a str>, &'a str) {
+        let bound = self.token_issuer.iter().find_map(|issuer| {
+            let source = value.strip_prefix(&**issuer)?.strip_prefix('=')?;
+            Some((Some(&**issuer), source))
+        });
+        bound.unwrap_or((None, value))
+    }
+
+    fn bound_file<'a>(&'a self, path: &'a PathBuf) -> (Option<&'a str>, PathBuf) {
+        match path.to_str().map(|text| self.bound(text)) {
+            Some((issuer, path)) => (issuer, PathBuf::from(path)),
+            None => (None, path.clone()),
+        }
+    }
+
+    /// Who is trusted with which keys.
+    fn trusted(&self, sources: Vec<(Option<&str>, KeySource)>) -> anyhow::Result<Vec<Trusted>> {
+        let unbound = sources
+            .iter()
+            .filter(|(issuer, _)| issuer.is_none())
+            .count();
+        let plain = self.token_plain_issuer.as_deref();
+        match &*self.token_issuer {
+            [] => {
+                self.check_unnamed(&sources)?;
+                Ok(vec![Trusted {
+                    issuer: None,
+                    keys: sources.into_iter().map(|(_, source)| source).collect(),
+                    owners: Owners::Plain,
+                }])
+            }
+            [only] => {
+                if plain.is_some_and(|plain| plain != only && plain != NO_PLAIN_ISSUER) {
+                    bail!("--token-plain-issuer names an issuer that --token-issuer does not");
+                }
+                Ok(vec![Trusted {
+                    issuer: Some(only.clone()),
+                    keys: sources.into_iter().map(|(_, source)| source).collect(),
+                    owners: match plain {
+                        Some(NO_PLAIN_ISSUER) => Owners::Qualified,
+                        _ => Owners::Plain,
+                    },
+                }])
+            }
+            several => {
+                if unbound > 0 {
+                    bail!(
+                        "several --token-issuer: say whose each key is, as --token-key-file ISSUER=FILE, --token-secret-file ISSUER=FILE or --token-jwks-url ISSUER=URL; one issuer's keys must not sign for another"
+                    );
+                }
+                let plain = plain.filter(|plain| {
+                    *plain == NO_PLAIN_ISSUER || several.iter().any(|issuer| issuer == plain)
+                });
+                let Some(plain) = plain else {
+                    bail!(
+                        "several --token-issuer: subject 1001 of one is not subject 1001 of another; say with --token-plain-issuer which one's subjects own what they store under their plain names, as before there were several, or none"
+                    );
+                };
+                Ok(each(several, plain, &sources))
+            }
+        }
+    }
+
+    /// Whether no more than one issuer could sign, where none is named.
+    fn check_unnamed(&self, sources: &[(Option<&str>, KeySource)]) -> anyhow::Result<()> {
+        let is_url = |source: &KeySource| matches!(source, KeySource::Url(_));
+        let why = if sources.len() > 1 {
+            "several sources of keys"
+        } else if self.authorization_server.len() > 1 {
+            "several authorization servers"
+        } else if sources.iter().any(|(_, source)| is_url(source)) {
+            "keys from a URL, which may sign for several issuers,"
+        } else if self.token_plain_issuer.is_some() {
+            "--token-plain-issuer"
+        } else {
+            return Ok(());
+        };
+        bail!(
+            "{why} without --token-issuer: a subject of one issuer could pass for that of another; name whom tokens come from, as they say in `iss`"
+        )
+    }
+}
+
+/// Several issuers, each with its own keys.
+fn each(several: &[String], plain: &str, sources: &[(Option<&str>, KeySource)]) -> Vec<Trusted> {
+    let trusted = several.iter().map(|issuer| Trusted {
+        issuer: Some(issuer.clone()),
+        keys: sources
+            .iter()
+            .filter(|(of, _)| *of == Some(issuer))
+            .map(|(_, source)| source.clone())
+            .collect(),
+        owners: if issuer == plain {
+            Owners::Plain
+        } else {
+            Owners::Qualified
+        },
+    });
+    trusted.collect()
 }

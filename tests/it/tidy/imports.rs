@@ -57,7 +57,7 @@ const CRATES: [(&str, &[&str]); 7] = [
     ("client/http/Cargo.toml", &[]),
     (
         "client/mcp/Cargo.toml",
-        &["helve-proto", "helve-client", "helve-http"],
+        &["helve-proto", "helve-client", "helve-http", "helve-seal"],
     ),
     (
         "node/Cargo.toml",

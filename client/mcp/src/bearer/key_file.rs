@@ -1,41 +1,32 @@
-//! The file with the keys that tokens are checked with.
+//! The files with the keys that tokens are checked with.
 //!
-//! It is a JWK set (RFC 7517), a public key in PEM, or a shared secret. Which it is decides the algorithms, never the token: a
-//! public key is not taken for a secret, nor `none` for an algorithm.
+//! What a file is must be unmistakable, or said: a JWK set (RFC 7517), public keys in PEM, or a
+//! secret. A public key that is not recognised must never become a secret: everybody has it, and
+//! could sign tokens with it.
 
-use std::{fs, io, path::Path};
-
-use data_encoding::{BASE64, BASE64URL_NOPAD};
-use ring::{
-    hmac,
-    signature::{
-        ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
-        UnparsedPublicKey,
-    },
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
 };
-use serde::Deserialize;
 
-/// Bytes of the file.
+use helve_seal::{Looks, decode_line, is_text};
+use zeroize::Zeroizing;
+
+use super::{
+    jwks,
+    key::{Key, Origin, SECRET_BYTES_MIN},
+};
+
+/// Bytes of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a shared secret: as many as HMAC-SHA256 puts out (RFC 7518, section 3.2).
-const SECRET_BYTES_MIN: usize = 32;
-/// Bytes of a coordinate on P-256, and of an Ed25519 key.
-const COORDINATE_BYTES: usize = 32;
-/// Bytes of an RSA modulus (RFC 7518, section 3.3).
-const MODULUS_BYTES_MIN: usize = 256;
-/// What a key on P-256 begins with in PEM (RFC 5480), up to its 65 byte point.
-const P256_HEAD: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-/// What an Ed25519 key begins with in PEM (RFC 8410), up to its 32 bytes.
-const ED25519_HEAD: [u8; 12] = [
-    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
-];
-/// What says in PEM that a key is of RSA (RFC 3279), behind the length of it all.
-const RSA_ALGORITHM: [u8; 15] = [
-    0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
-];
+/// Bytes of the secrets that are recognised without being said to be secrets: those of random
+/// generators, in base64 or hexadecimal.
+const SECRET_BYTES: [usize; 3] = [32, 48, 64];
+/// Public keys in one PEM file.
+const PEM_KEYS_MAX: usize = 16;
+/// The label of a public key (RFC 7468, section 13).
+const PUBLIC_KEY: &str = "PUBLIC KEY";
 
 /// Why a key file cannot be used. Each means that the server must not start.
 #[derive(Debug, thiserror::Error)]
@@ -65,13 +56,60 @@ pub enum KeyFileError {
         /// Its length without the line end.
         bytes: usize,
     },
-    /// It holds a key, but none that can be used.
+    /// The file of a secret is open to other users.
     #[error(
-        "{path} holds no usable key: give a public key on P-256, of Ed25519 or of 2048 bit RSA, as PEM or in a JWK set, or a secret"
+        "{path} holds a secret, and other users of this machine may read or write it: chmod 600 it"
+    )]
+    OpenToOthers {
+        /// The file.
+        path: String,
+    },
+    /// It is no form of a key.
+    #[error(
+        "{path} looks like {looks}: give a JWK set, public keys in PEM, or a secret as `openssl \
+         rand -base64 32` writes it (name a secret of another form with --token-secret-file)"
+    )]
+    Unrecognised {
+        /// The file.
+        path: String,
+        /// Its form.
+        looks: Looks,
+    },
+    /// It was said to hold a secret, and holds what may be public.
+    #[error("{path} looks like {looks}, and not like a secret: name a key with --token-key-file")]
+    NoSecret {
+        /// The file.
+        path: String,
+        /// Its form.
+        looks: Looks,
+    },
+    /// It held public keys when the server started.
+    #[error("{path} held public keys, and now a secret: restart the server if that is meant")]
+    BecameSecret {
+        /// The file.
+        path: String,
+    },
+    /// It is PEM, and holds no public key that can be used.
+    #[error(
+        "{path} is PEM, but {problem}: give public keys on P-256, of Ed25519 or of 2048 bit RSA, \
+         as `openssl pkey -pubout` or, for a certificate, `openssl x509 -pubkey -noout` writes them"
+    )]
+    Pem {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It is a JWK set without a key that can be used.
+    #[error(
+        "{path} holds no usable key: give a public key on P-256, of Ed25519 or of 2048 bit RSA, as PEM or in a JWK set, or a secret{}",
+        listed(skipped)
     )]
     NoKey {
         /// The file.
         path: String,
+        /// Its entries that cannot be used, and why.
+        skipped: Vec<String>,
     },
     /// It begins as a JWK set, and is none.
     #[error("{path} is no JWK set: {source}")]
@@ -83,173 +121,204 @@ pub enum KeyFileError {
     },
 }
 
-/// A key, and the one algorithm that it is for, as tokens name it.
-#[derive(Debug)]
-pub(super) struct Key {
-    pub(super) id: Option<String>,
-    pub(super) algorithm: &'static str,
-    secret: Secret,
+/// The first reasons, behind a message.
+fn listed(skipped: &[String]) -> String {
+    let shown: Vec<_> = skipped.iter().take(3).map(String::as_str).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", shown.join("; "))
 }
 
-#[derive(Debug)]
-enum Secret {
-    Shared(hmac::Key),
-    Public(UnparsedPublicKey<Vec<u8>>),
-    Rsa(RsaPublicKeyComponents<Vec<u8>>),
+/// What the operator said that a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Keys, of a form that is unmistakable.
+    Keys,
+    /// A shared secret.
+    Secret,
 }
 
-impl Key {
-    fn new(algorithm: &'static str, secret: Secret) -> Self {
+/// What a file turned out to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    JwkSet,
+    Pem,
+    Secret,
+}
+
+/// The keys of a file.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) form: Form,
+    pub(super) keys: Vec<Key>,
+    /// Entries that cannot be used, and why.
+    pub(super) skipped: Vec<String>,
+}
+
+impl Keys {
+    fn new(form: Form, keys: Vec<Key>) -> Self {
+        let skipped = Vec::new();
         Self {
-            id: None,
-            algorithm,
-            secret,
+            form,
+            keys,
+            skipped,
         }
     }
 
-    fn shared(bytes: &[u8]) -> Self {
-        Self::new(
-            "HS256",
-            Secret::Shared(hmac::Key::new(hmac::HMAC_SHA256, bytes)),
-        )
-    }
-
-    fn p256(point: Vec<u8>) -> Self {
-        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
-        Self::new("ES256", Secret::Public(key))
-    }
-
-    fn ed25519(key: Vec<u8>) -> Self {
-        Self::new(
-            "EdDSA",
-            Secret::Public(UnparsedPublicKey::new(&ED25519, key)),
-        )
-    }
-
-    /// Whether this key signed that, in constant time.
-    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        match &self.secret {
-            Secret::Shared(key) => hmac::verify(key, message, signature).is_ok(),
-            Secret::Public(key) => key.verify(message, signature).is_ok(),
-            Secret::Rsa(key) => key
-                .verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
-                .is_ok(),
+    /// Itself, unless no token could hold under it.
+    pub(super) fn some(self, path: &Path) -> Result<Self, KeyFileError> {
+        if self.keys.is_empty() {
+            return Err(KeyFileError::NoKey {
+                path: path.display().to_string(),
+                skipped: self.skipped,
+            });
         }
+        Ok(self)
     }
 }
 
-#[derive(Deserialize)]
-struct Set {
-    keys: Vec<Jwk>,
+/// A file's content.
+pub(super) struct Content {
+    pub(super) bytes: Zeroizing<Vec<u8>>,
+    /// Whether it can be read again: a pipe cannot.
+    pub(super) is_regular: bool,
+    /// Whether other users may read or write it.
+    pub(super) is_open: bool,
 }
 
-/// A key of a set, as far as it is looked at.
-#[derive(Deserialize)]
-struct Jwk {
-    kty: String,
-    kid: Option<String>,
-    alg: Option<String>,
-    #[serde(rename = "use")]
-    purpose: Option<String>,
-    crv: Option<String>,
-    x: Option<String>,
-    y: Option<String>,
-    n: Option<String>,
-    e: Option<String>,
-    k: Option<String>,
-}
-
-impl Jwk {
-    /// The key; none if it is for encryption, of another kind, too weak, or for another algorithm than its kind's.
-    fn key(&self) -> Option<Key> {
-        let bytes =
-            |field: &Option<String>| BASE64URL_NOPAD.decode(field.as_ref()?.as_bytes()).ok();
-        let coordinate = |field| bytes(field).filter(|bytes| bytes.len() == COORDINATE_BYTES);
-        let mut key = match (&*self.kty, self.crv.as_deref()) {
-            ("EC", Some("P-256")) => {
-                Key::p256([vec![4], coordinate(&self.x)?, coordinate(&self.y)?].concat())
-            }
-            ("OKP", Some("Ed25519")) => Key::ed25519(coordinate(&self.x)?),
-            ("RSA", None) => {
-                let (n, e) = (bytes(&self.n)?, bytes(&self.e)?);
-                if n.len() < MODULUS_BYTES_MIN {
-                    return None;
-                }
-                Key::new("RS256", Secret::Rsa(RsaPublicKeyComponents { n, e }))
-            }
-            ("oct", None) => {
-                Key::shared(&bytes(&self.k).filter(|bytes| bytes.len() >= SECRET_BYTES_MIN)?)
-            }
-            _ => return None,
-        };
-        let is_for = |field: &Option<String>, one: &str| field.as_ref().is_none_or(|is| is == one);
-        key.id.clone_from(&self.kid);
-        (is_for(&self.purpose, "sig") && is_for(&self.alg, key.algorithm)).then_some(key)
-    }
-}
-
-/// Reads the keys.
-pub(super) fn read(path: &Path) -> Result<Vec<Key>, KeyFileError> {
-    let name = path.display().to_string();
+/// Reads a file.
+pub(super) fn read(path: &Path) -> Result<Content, KeyFileError> {
+    let name = || path.display().to_string();
     let unreadable = |source| KeyFileError::Unreadable {
-        path: name.clone(),
+        path: name(),
         source,
     };
-    if fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-        return Err(KeyFileError::TooLarge { path: name });
+    let file = File::open(path).map_err(unreadable)?;
+    // Of the open file: its name may lead elsewhere by now.
+    let metadata = file.metadata().map_err(unreadable)?;
+    let mut bytes = Zeroizing::new(Vec::new());
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    if read.map_err(unreadable)? as u64 > FILE_BYTES_MAX {
+        return Err(KeyFileError::TooLarge { path: name() });
     }
-    parse(&fs::read(path).map_err(unreadable)?, name)
+    Ok(Content {
+        bytes,
+        is_regular: metadata.is_file(),
+        is_open: is_open(&metadata),
+    })
 }
 
-fn parse(bytes: &[u8], path: String) -> Result<Vec<Key>, KeyFileError> {
-    let text = bytes.trim_ascii();
-    let keys: Vec<Key> = if text.starts_with(b"{") {
-        match serde_json::from_slice::<Set>(text) {
-            Ok(set) => set.keys.iter().filter_map(Jwk::key).collect(),
-            Err(source) => return Err(KeyFileError::Malformed { path, source }),
+#[cfg(unix)]
+fn is_open(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.mode() & 0o007 != 0
+}
+
+#[cfg(not(unix))]
+fn is_open(_: &std::fs::Metadata) -> bool {
+    false
+}
+
+/// Makes keys of a content. A JWK set may turn out to hold none.
+pub(super) fn parse(content: &Content, said: Said, path: &Path) -> Result<Keys, KeyFileError> {
+    match said {
+        Said::Keys => keys(&content.bytes, path),
+        Said::Secret => said_secret(content, path),
+    }
+}
+
+fn keys(content: &[u8], path: &Path) -> Result<Keys, KeyFileError> {
+    let name = || path.display().to_string();
+    let looks = Looks::of(content);
+    match looks {
+        Looks::Json => {
+            let found = jwks::parse(content, Origin::File);
+            let found = found.map_err(|source| KeyFileError::Malformed {
+                path: name(),
+                source,
+            })?;
+            Ok(Keys {
+                form: Form::JwkSet,
+                keys: found.keys,
+                skipped: found.skipped,
+            })
         }
-    } else if text.starts_with(b"-----BEGIN") {
-        of_pem(text).into_iter().collect()
-    } else {
-        let secret = bytes.trim_ascii_end();
-        if secret.len() < SECRET_BYTES_MIN {
-            let bytes = secret.len();
-            return Err(KeyFileError::WeakSecret { path, bytes });
+        Looks::Pem => {
+            let keys = of_pem(content).map_err(|problem| KeyFileError::Pem {
+                path: name(),
+                problem,
+            })?;
+            Ok(Keys::new(Form::Pem, keys))
         }
-        vec![Key::shared(secret)]
+        looks => match unmistakable_secret(content) {
+            Ok(secret) => Ok(Keys::new(Form::Secret, vec![Key::shared(secret)])),
+            Err(inside) => Err(KeyFileError::Unrecognised {
+                path: name(),
+                looks: inside.unwrap_or(looks),
+            }),
+        },
+    }
+}
+
+/// The secret, which is the line itself and not the bytes that it stands for; or what those look
+/// like.
+fn unmistakable_secret(content: &[u8]) -> Result<&[u8], Option<Looks>> {
+    let decoded = decode_line(content, SECRET_BYTES_MIN).ok_or(None)?;
+    let looks = Looks::of(&decoded);
+    if looks.is_public() {
+        return Err(Some(looks));
+    }
+    // A text was encoded, perhaps a key's.
+    if is_text(&decoded) || !SECRET_BYTES.contains(&decoded.len()) {
+        return Err(None);
+    }
+    Ok(content.trim_ascii())
+}
+
+/// What was said to be a secret: anything but what is plainly something else.
+fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
+    let name = || path.display().to_string();
+    if content.is_open {
+        return Err(KeyFileError::OpenToOthers { path: name() });
+    }
+    let secret = content.bytes.trim_ascii_end();
+    if secret.len() < SECRET_BYTES_MIN {
+        let bytes = secret.len();
+        return Err(KeyFileError::WeakSecret {
+            path: name(),
+            bytes,
+        });
+    }
+    let looks = Looks::of(&content.bytes);
+    let inside = decode_line(secret, 0).map(|inside| Looks::of(&inside));
+    let is_unfit = |looks: &Looks| {
+        let is_marked = matches!(looks, Looks::ByteOrderMark | Looks::Utf16 | Looks::Zeros);
+        is_marked || looks.is_public()
     };
-    if keys.is_empty() {
-        return Err(KeyFileError::NoKey { path });
+    match [Some(looks), inside].into_iter().flatten().find(is_unfit) {
+        Some(looks) => Err(KeyFileError::NoSecret {
+            path: name(),
+            looks,
+        }),
+        None => Ok(Keys::new(Form::Secret, vec![Key::shared(secret)])),
     }
-    Ok(keys)
 }
 
-/// A public key (RFC 7468); a private one has no place on a server that only verifies.
-fn of_pem(pem: &[u8]) -> Option<Key> {
-    let base64 = pem
-        .strip_prefix(b"-----BEGIN PUBLIC KEY-----")?
-        .strip_suffix(b"-----END PUBLIC KEY-----")?;
-    let base64: Vec<u8> = base64
-        .iter()
-        .copied()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    let der = BASE64.decode(&base64).ok()?;
-    if let Some(point) = der.strip_prefix(&P256_HEAD) {
-        return (point.len() == 2 * COORDINATE_BYTES + 1).then(|| Key::p256(point.to_vec()));
+/// The public keys of a PEM file (RFC 7468), whatever text stands around them, such as a comment or
+/// OpenSSL's "Bag Attributes". A private key has no place on a server that only verifies.
+fn of_pem(content: &[u8]) -> Result<Vec<Key>, String> {
+    let blocks = pem::parse_many(content).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(content);
+    if blocks.is_empty() || blocks.len() != text.matches("-----BEGIN ").count() {
+        return Err("a block is malformed".to_owned());
     }
-    if let Some(key) = der.strip_prefix(&ED25519_HEAD) {
-        return (key.len() == COORDINATE_BYTES).then(|| Key::ed25519(key.to_vec()));
+    if blocks.len() > PEM_KEYS_MAX {
+        return Err(format!("it holds over {PEM_KEYS_MAX} blocks"));
     }
-    // A sequence of the algorithm and a bit string, both so long that their lengths take two bytes.
-    let key = der.strip_prefix(&[0x30, 0x82])?.get(2..)?;
-    let key = key
-        .strip_prefix(&RSA_ALGORITHM)?
-        .strip_prefix(&[0x03, 0x82])?;
-    let key = key.get(2..)?.strip_prefix(&[0x00])?.to_vec();
-    if key.len() < MODULUS_BYTES_MIN {
-        return None;
+    if let Some(other) = blocks.iter().find(|block| block.tag() != PUBLIC_KEY) {
+        return Err(format!("it holds a {}", other.tag()));
     }
-    let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key);
-    Some(Key::new("RS256", Secret::Public(key)))
+    let keys = blocks.iter().map(|block| Key::of_spki(block.contents()));
+    keys.collect::<Result<_, _>>().map_err(str::to_owned)
 }

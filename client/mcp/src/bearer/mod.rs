@@ -4,9 +4,15 @@
 //! authorization server. A request that passes carries its [`Principal`] in its extensions, which `rmcp` hands to tools with the
 //! request's parts; the token itself goes no further.
 
+mod issuer;
+mod jwks;
+mod jwks_url;
+mod key;
 mod key_file;
+mod provider;
 mod resource;
 mod scopes;
+mod source;
 mod verifier;
 
 use std::sync::Arc;
@@ -21,9 +27,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 
 pub use self::{
+    issuer::{Owners, TrustError, Trusted},
+    jwks_url::{FetchError, JwksUrl, JwksUrlError},
     key_file::KeyFileError,
     resource::{Resource, ResourceError},
     scopes::{NoScope, Scopes},
+    source::{KEYS_KEPT_MAX, KeySource, KeysError},
     verifier::{Principal, Rejected, Verifier},
 };
 use crate::wire::http::read_message;
@@ -172,7 +181,7 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
     let Some(token) = bearer_token(request.headers()) else {
         return guard.refuse(None);
     };
-    match guard.verifier.verify(token) {
+    match guard.verifier.check(token).await {
         Ok(principal) => {
             request.headers_mut().remove(header::AUTHORIZATION);
             if let Some(scopes) = &guard.scopes {
@@ -182,7 +191,7 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
                 };
                 if let Some(scope) = scopes.missing(principal.scopes(), message.as_ref()) {
                     tracing::info!(
-                        principal = principal.subject(),
+                        principal = principal.owner(),
                         scope,
                         "a token lacks a scope"
                     );
@@ -192,6 +201,12 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
             }
             request.extensions_mut().insert(principal);
             next.run(request).await
+        }
+        Err(why @ Rejected::KeysTooOld) => {
+            tracing::error!(%why, "no bearer token can be checked");
+            let retry = [(header::RETRY_AFTER, "30")];
+            let message = "bearer tokens cannot be checked now\n";
+            (StatusCode::SERVICE_UNAVAILABLE, retry, message).into_response()
         }
         Err(why) => {
             tracing::info!(%why, "a bearer token was rejected");

@@ -3,32 +3,42 @@
 use std::{
     collections::BTreeSet,
     path::Path,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use data_encoding::BASE64URL_NOPAD;
 use http::request::Parts;
+use jsonwebtoken::{
+    Header, Validation, dangerous::insecure_decode_claims, decode_header, errors::ErrorKind,
+};
 use rmcp::model::Extensions;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    key_file::{self, Key, KeyFileError},
-    scopes,
+    issuer::{Issuer, OWNER_BYTES_MAX, TrustError, Trusted},
+    key::Key,
+    key_file::KeyFileError,
+    provider, scopes,
 };
 
 /// How far the issuer's clock may be off, in seconds.
-const LEEWAY_SECONDS: f64 = 60.0;
-/// Bytes of a subject: as many as an owner may have on the cluster.
-const SUBJECT_BYTES_MAX: usize = 256;
+const LEEWAY_SECONDS: u64 = 60;
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// Keys that one token is tried against: each costs a signature check.
+const TRIED_MAX: usize = 8;
+/// What a token may say it is (RFC 8725, section 3.11; RFC 9068, section 2.1). Tokens of other
+/// types, such as proofs of possession or logout tokens, give no access.
+const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
 /// Whom a request's token speaks for: it stands in the request's extensions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     subject: String,
     scopes: BTreeSet<String>,
+    issuer: Option<Arc<str>>,
+    owner: String,
 }
 
 impl Principal {
@@ -44,10 +54,24 @@ impl Principal {
         &self.scopes
     }
 
-    /// The token's subject: 1 to 256 bytes, unique within the issuer. It owns what is stored.
+    /// The name under which this principal owns what is stored: 1 to 256 bytes, and no other
+    /// principal's, whichever issuer that one has.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// The token's subject: 1 to 256 bytes, unique within the issuer alone. Use
+    /// [`owner`](Self::owner) for what is stored.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.subject
+    }
+
+    /// The issuer, if the server was told which ones to trust.
+    #[must_use]
+    pub fn issuer(&self) -> Option<&str> {
+        self.issuer.as_deref()
     }
 }
 
@@ -58,9 +82,15 @@ pub enum Rejected {
     /// It is no signed JWT, or lacks a claim, or a claim is not of its type.
     #[error("it is malformed")]
     Malformed,
-    /// No key of the file is the token's, or its key is for another algorithm.
+    /// It demands an extension that must be understood (`crit`), or is of another type (`typ`).
+    #[error("it has critical extensions, or is no access token")]
+    Kind,
+    /// No key is the token's, or its key is for another algorithm.
     #[error("no key is this token's")]
     NoKey,
+    /// The keys could not be read again for longer than they may be used.
+    #[error("the keys are too old to be trusted, and cannot be read again")]
+    KeysTooOld,
     /// The signature is not of its key.
     #[error("the signature does not hold")]
     Forged,
@@ -73,52 +103,46 @@ pub enum Rejected {
     /// It is meant for another server.
     #[error("it is for another audience")]
     Audience,
-    /// It comes from another issuer.
+    /// It comes from another issuer, or does not say from which.
     #[error("it is from another issuer")]
     Issuer,
-    /// The subject is empty, or too long to own anything.
-    #[error("the subject is empty or over {SUBJECT_BYTES_MAX} bytes")]
+    /// The subject is empty, too long to own anything, or of a reserved form.
+    #[error("the subject is empty, makes an owner of over {OWNER_BYTES_MAX} bytes, or is reserved")]
     Subject,
 }
 
 /// Checks tokens: JWTs (RFC 7519) signed with HS256, RS256, ES256 or `EdDSA`, whichever the key is for.
+///
+/// Signatures are checked by the process's provider of `jsonwebtoken`; the first verifier installs
+/// one on ring, unless the program has installed another.
 #[derive(Debug)]
 pub struct Verifier {
-    keys: Vec<Key>,
+    issuers: Vec<Issuer>,
     audience: String,
-    issuer: Option<String>,
+    validation: Validation,
 }
 
-#[derive(Deserialize)]
-struct Header {
-    alg: String,
-    kid: Option<String>,
-    /// Extensions that whoever verifies must understand (RFC 7515, section 4.1.11): there are none here.
-    crit: Option<Value>,
-}
-
-/// What must be claimed, each of its type: a time that is no number is not no time.
+/// What must be claimed, each of its type: a time that is no number is not no time. `exp`, `nbf`
+/// and `aud` are read by `jsonwebtoken`.
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
-    aud: Audience,
-    exp: f64,
-    nbf: Option<f64>,
-    iss: Option<String>,
+    iat: Option<f64>,
     scope: Option<Value>,
     scp: Option<Value>,
 }
 
+/// What is read before the signature is checked, only to choose the keys.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Several(Vec<String>),
+struct Unverified {
+    iss: Option<String>,
 }
 
 impl Verifier {
-    /// Checks with the keys of this file, read once: a JWK set, a public key in PEM, or a secret of at least 32 bytes. A token must
-    /// name `audience` among its audiences, have a subject and an end, and come from `issuer` if one is given.
+    /// Checks with the keys of one file: a JWK set, public keys in PEM, or a secret as random
+    /// generators write it. A token must name `audience` among its audiences, have a subject and an
+    /// end, and come from `issuer` if one is given. Within a runtime the file is read again when it
+    /// changes.
     ///
     /// # Errors
     /// If the file holds no key that can be used: do not start.
@@ -127,11 +151,38 @@ impl Verifier {
         audience: impl Into<String>,
         issuer: Option<String>,
     ) -> Result<Self, KeyFileError> {
-        Ok(Self {
-            keys: key_file::read(key_file)?,
-            audience: audience.into(),
-            issuer,
-        })
+        Ok(Self::of(
+            vec![Issuer::only(key_file, issuer)?],
+            audience.into(),
+        ))
+    }
+
+    /// Checks the tokens of these issuers, each with its own keys. All are read or fetched before
+    /// this returns.
+    ///
+    /// # Errors
+    /// If there are no keys, or two issuers' subjects would be the same owners: do not start.
+    pub async fn open(
+        trusted: Vec<Trusted>,
+        audience: impl Into<String>,
+    ) -> Result<Self, TrustError> {
+        Ok(Self::of(Issuer::open_all(trusted).await?, audience.into()))
+    }
+
+    pub(super) fn of(issuers: Vec<Issuer>, audience: String) -> Self {
+        provider::install();
+        let mut validation = Validation {
+            leeway: LEEWAY_SECONDS,
+            validate_nbf: true,
+            ..Validation::default()
+        };
+        validation.set_audience(&[&audience]);
+        validation.set_required_spec_claims(&["exp", "aud", "sub"]);
+        Self {
+            issuers,
+            audience,
+            validation,
+        }
     }
 
     /// What tokens must be meant for.
@@ -140,81 +191,160 @@ impl Verifier {
         &self.audience
     }
 
-    /// Whom this token speaks for.
+    /// Whom this token speaks for, by the keys that are known. Within a runtime the keys are kept
+    /// up to date from the first call on.
     ///
     /// # Errors
-    /// If it does not hold: answer 401, and keep the reason for the log.
+    /// If it does not hold: answer 401, or 503 for [`KeysTooOld`](Rejected::KeysTooOld), and keep
+    /// the reason for the log.
     pub fn verify(&self, token: &str) -> Result<Principal, Rejected> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Rejected::Malformed);
         }
-        let (message, signature) = token.rsplit_once('.').ok_or(Rejected::Malformed)?;
-        let (header, claims) = message.split_once('.').ok_or(Rejected::Malformed)?;
-        let header: Header = part(header)?;
-        if header.crit.is_some() {
-            return Err(Rejected::Malformed);
+        let header = read_header(token)?;
+        let issuer = self.issuer(token)?;
+        let keys = keys(issuer)?;
+        let all: Vec<_> = keys.iter().flat_map(|keys| keys.iter()).collect();
+        let mut refused = Rejected::NoKey;
+        for key in candidates(&all, &header) {
+            match self.admit(token, key, issuer) {
+                // Another key of the same id may be the one, or a key that is not known yet.
+                Err(Rejected::Forged) if key.id == header.kid => refused = Rejected::Forged,
+                Err(Rejected::Forged) => {}
+                verdict => return verdict,
+            }
         }
-        let key = self
-            .key(header.kid.as_deref())
-            .filter(|key| key.algorithm == header.alg)
-            .ok_or(Rejected::NoKey)?;
-        let signature = decoded(signature)?;
-        if !key.verifies(message.as_bytes(), &signature) {
-            return Err(Rejected::Forged);
-        }
-        self.admit(part(claims)?, now_seconds())
+        Err(refused)
     }
 
-    /// The key that the token names; the only one, if it or the file names none.
-    fn key(&self, id: Option<&str>) -> Option<&Key> {
-        match (&*self.keys, id) {
-            ([only], None) => Some(only),
-            ([only], Some(_)) if only.id.is_none() => Some(only),
-            (keys, Some(id)) => keys.iter().find(|key| key.id.as_deref() == Some(id)),
-            (_, None) => None,
-        }
-    }
-
-    fn admit(&self, claims: Claims, now: f64) -> Result<Principal, Rejected> {
-        if now >= claims.exp + LEEWAY_SECONDS {
-            return Err(Rejected::Expired);
-        }
-        if claims.nbf.is_some_and(|begin| now < begin - LEEWAY_SECONDS) {
-            return Err(Rejected::NotYet);
-        }
-        let is_ours = match &claims.aud {
-            Audience::One(one) => *one == self.audience,
-            Audience::Several(several) => several.contains(&self.audience),
+    /// Whom this token speaks for. If it names an unknown key, the issuer's set is fetched again,
+    /// at most every 30 s, and awaited for up to 5 s.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify) says.
+    pub async fn check(&self, token: &str) -> Result<Principal, Rejected> {
+        let refused = match self.verify(token) {
+            Err(refused @ (Rejected::NoKey | Rejected::KeysTooOld)) => refused,
+            verdict => return verdict,
         };
-        if !is_ours {
-            return Err(Rejected::Audience);
+        let mut is_new = false;
+        for source in &self.issuer(token)?.sources {
+            is_new |= source.refreshed().await;
         }
-        if self.issuer.is_some() && claims.iss != self.issuer {
-            return Err(Rejected::Issuer);
+        if is_new {
+            self.verify(token)
+        } else {
+            Err(refused)
         }
-        if claims.sub.is_empty() || claims.sub.len() > SUBJECT_BYTES_MAX {
-            return Err(Rejected::Subject);
+    }
+
+    /// The issuer that the token claims to be from.
+    fn issuer(&self, token: &str) -> Result<&Issuer, Rejected> {
+        if let [only] = &*self.issuers
+            && only.name.is_none()
+        {
+            return Ok(only);
+        }
+        let claims: Unverified = insecure_decode_claims(token).map_err(|_| Rejected::Malformed)?;
+        let mut issuers = self.issuers.iter();
+        issuers
+            .find(|issuer| issuer.name.is_some() && issuer.name.as_deref() == claims.iss.as_deref())
+            .ok_or(Rejected::Issuer)
+    }
+
+    fn admit(&self, token: &str, key: &Key, issuer: &Issuer) -> Result<Principal, Rejected> {
+        let now = now_seconds().ok_or(Rejected::Expired)?;
+        let mut validation = self.validation.clone();
+        // Pinned by the key, never by the token.
+        validation.algorithms = vec![key.algorithm];
+        if let Some(name) = &issuer.name {
+            validation.set_issuer(&[name]);
+            validation.required_spec_claims.insert("iss".to_owned());
+        }
+        let claims: Claims = match jsonwebtoken::decode(token, &key.decoding, &validation) {
+            Ok(token) => token.claims,
+            Err(error) => return Err(rejected(error.kind())),
+        };
+        if claims
+            .iat
+            .is_some_and(|issued| issued > (now + LEEWAY_SECONDS) as f64)
+        {
+            return Err(Rejected::NotYet);
         }
         Ok(Principal {
             scopes: scopes::of_claims(claims.scope.as_ref(), claims.scp.as_ref()),
+            owner: issuer.owner(&claims.sub)?,
             subject: claims.sub,
+            issuer: issuer.name.clone(),
         })
     }
 }
 
-fn decoded(text: &str) -> Result<Vec<u8>, Rejected> {
-    BASE64URL_NOPAD
-        .decode(text.as_bytes())
-        .map_err(|_| Rejected::Malformed)
+/// The header, if it asks for nothing that is not done here. Keys that it brings or points to are
+/// not looked at.
+fn read_header(token: &str) -> Result<Header, Rejected> {
+    let header = decode_header(token).map_err(|_| Rejected::Malformed)?;
+    let is_access = header.typ.as_deref().is_none_or(|typ| {
+        let is = |known: &&str| typ.eq_ignore_ascii_case(known);
+        TYPES.iter().any(is)
+    });
+    // There are no extensions here (RFC 7515, section 4.1.11), nor nested or compressed tokens.
+    if header.crit.is_some() || header.cty.is_some() || header.zip.is_some() || !is_access {
+        return Err(Rejected::Kind);
+    }
+    Ok(header)
 }
 
-fn part<T: DeserializeOwned>(text: &str) -> Result<T, Rejected> {
-    serde_json::from_slice(&decoded(text)?).map_err(|_| Rejected::Malformed)
+/// The keys of an issuer. What is too old is left out, as long as another source is fresh.
+fn keys(issuer: &Issuer) -> Result<Vec<Arc<[Key]>>, Rejected> {
+    let fresh = issuer.sources.iter().filter_map(|source| {
+        source.watch();
+        source.keys()
+    });
+    let fresh: Vec<_> = fresh.collect();
+    if fresh.is_empty() {
+        return Err(Rejected::KeysTooOld);
+    }
+    Ok(fresh)
 }
 
-/// Seconds since the Unix epoch. A clock before it is one at which every token has expired.
-fn now_seconds() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(f64::MAX, |since| since.as_secs_f64())
+/// The keys that may be the token's, by their ids: those of its id, all of them if it comes twice;
+/// else those without an id; or the only one, if the token names none.
+fn candidates<'a>(keys: &[&'a Key], header: &Header) -> Vec<&'a Key> {
+    let of = |id: Option<&str>| -> Vec<&'a Key> {
+        let named = keys.iter().filter(|key| key.id.as_deref() == id);
+        named.copied().collect()
+    };
+    let mut tried = match (keys, header.kid.as_deref()) {
+        ([only], None) => vec![*only],
+        (_, None) => of(None),
+        (_, Some(id)) => {
+            let named = of(Some(id));
+            if named.is_empty() { of(None) } else { named }
+        }
+    };
+    tried.retain(|key| key.algorithm == header.alg);
+    tried.truncate(TRIED_MAX);
+    tried
+}
+
+fn rejected(kind: &ErrorKind) -> Rejected {
+    match kind {
+        ErrorKind::InvalidSignature => Rejected::Forged,
+        ErrorKind::InvalidAlgorithm | ErrorKind::InvalidKeyFormat => Rejected::NoKey,
+        ErrorKind::ExpiredSignature => Rejected::Expired,
+        ErrorKind::ImmatureSignature => Rejected::NotYet,
+        ErrorKind::InvalidAudience => Rejected::Audience,
+        ErrorKind::InvalidIssuer => Rejected::Issuer,
+        ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => Rejected::Audience,
+        ErrorKind::MissingRequiredClaim(claim) if claim == "iss" => Rejected::Issuer,
+        _ => Rejected::Malformed,
+    }
+}
+
+/// Seconds since the Unix epoch; `None` of a clock at which every token has expired: one before the
+/// epoch, or so near to it that the leeway would lead there.
+fn now_seconds() -> Option<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    (since.as_secs() > LEEWAY_SECONDS).then_some(since.as_secs())
 }

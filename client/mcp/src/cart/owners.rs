@@ -32,7 +32,7 @@ impl Owners for Authenticated {
     fn owner(&self, parts: Option<&Parts>) -> Result<Owner, ToolError> {
         parts
             .and_then(|parts| parts.extensions.get::<Principal>())
-            .map(|principal| Owner::named(principal.subject()))
+            .map(|principal| Owner::named(principal.owner()))
             .ok_or_else(|| ToolError::Denied {
                 message: "carts belong to authenticated callers".to_owned(),
             })

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(crate) const AUDIENCE: &str = "https://state.example/mcp";
-const SECRET: &[u8] = b"a secret of thirty-two bytes or so";
+const SECRET: &[u8] = b"gIGCg4SFhoeIiYqLjI2Oj5CRkpOUlZaXmJmam5ydnp8=";
 
 /// What checks the tokens of these tests.
 pub(crate) fn verifier() -> Verifier {

@@ -19,9 +19,22 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// The JWK of [`Signer::es256`]'s public key.
+pub(crate) fn p256_jwk(id: Option<&str>) -> Value {
+    let der = der("es256.pub.pem");
+    let (x, y) = der[der.len() - 64..].split_at(32);
+    let part = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+    let mut jwk = json!({"kty": "EC", "crv": "P-256", "x": part(x), "y": part(y)});
+    if let Some(id) = id {
+        jwk["kid"] = json!(id);
+    }
+    jwk
+}
+
 /// The server's name as clients know it.
 pub(crate) const AUDIENCE: &str = "https://shop.example/mcp";
-const SECRET: &[u8] = b"a secret of thirty-two bytes or so";
+/// As `openssl rand -base64 32` writes it. The line itself is the secret.
+pub(crate) const SECRET: &[u8] = b"gIGCg4SFhoeIiYqLjI2Oj5CRkpOUlZaXmJmam5ydnp8=";
 const KEY_ID: &str = "of the set";
 
 #[derive(Clone, Serialize)]
@@ -149,6 +162,19 @@ impl Signer {
         signer
     }
 
+    /// The issuer of [`es256`](Self::es256), with another file.
+    pub(crate) fn es256_with(content: &[u8]) -> Self {
+        Self::with_file(Key::es256(), content)
+    }
+
+    /// Whoever knows these bytes, with no file.
+    pub(crate) fn shared(secret: &[u8]) -> Self {
+        Self::new(
+            Key::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)),
+            PathBuf::new(),
+        )
+    }
+
     fn with_file(key: Key, content: &[u8]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("keys");
@@ -176,9 +202,15 @@ impl Signer {
     }
 
     /// A token with this header, whatever the key.
-    pub(crate) fn sign_with(&self, header: &Value, claims: &Claims) -> String {
-        let message = message(header, claims);
-        let signature = BASE64URL_NOPAD.encode(&self.key.sign(message.as_bytes()));
+    pub(crate) fn sign_with(&self, header: &Value, claims: &impl Serialize) -> String {
+        self.sign_text(&header.to_string(), &serde_json::to_vec(claims).unwrap())
+    }
+
+    /// A token of this header and these claims, JSON or not.
+    pub(crate) fn sign_text(&self, header: &str, claims: &[u8]) -> String {
+        let part = |text: &[u8]| BASE64URL_NOPAD.encode(text);
+        let message = format!("{}.{}", part(header.as_bytes()), part(claims));
+        let signature = part(&self.key.sign(message.as_bytes()));
         format!("{message}.{signature}")
     }
 
@@ -213,12 +245,12 @@ pub(crate) fn confused() -> String {
     Signer::new(key, PathBuf::new()).sign(&Claims::of("alice"))
 }
 
-fn keys() -> PathBuf {
+pub(crate) fn keys() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keys")
 }
 
 /// What a PEM file holds.
-fn der(name: &str) -> Vec<u8> {
+pub(crate) fn der(name: &str) -> Vec<u8> {
     let pem = fs::read_to_string(keys().join(name)).unwrap();
     let lines = pem.lines().filter(|line| !line.starts_with("-----"));
     BASE64.decode(lines.collect::<String>().as_bytes()).unwrap()

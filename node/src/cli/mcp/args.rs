@@ -9,8 +9,8 @@ use helve_mcp::{
 };
 
 use crate::cli::{
-    cluster::ClusterArgs, duration, edge::EdgeArgs, logging::LogArgs, output::OutputArgs,
-    serving::LegacyArgs, token::TokenArgs,
+    callers::AccessArgs, cluster::ClusterArgs, duration, edge::EdgeArgs, logging::LogArgs,
+    output::OutputArgs, serving::LegacyArgs, token::TokenArgs,
 };
 
 /// Serve the state tool to MCP clients: JSON values under keys, in the cluster
@@ -88,8 +88,8 @@ pub(super) struct GateArgs {
     #[arg(long, env = "HELVE_ASSUME_YES")]
     pub(super) assume_yes: bool,
 
-    /// What confirmations are sealed under, the same for all replicas: a file with at least 32 random bytes, plain, as base64 or as
-    /// hexadecimal digits, which other users may not read
+    /// What confirmations are sealed under, the same for all replicas: a file with one line of base64 or hexadecimal for at least
+    /// 32 random bytes, or 32 such bytes as they are, which other users may not read
     #[arg(
         long,
         conflicts_with = "ephemeral_key",
@@ -122,28 +122,13 @@ pub(super) struct GateArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Callers")]
 pub(super) struct CallerArgs {
-    /// A Host header to accept beside those of this machine; may be repeated
-    #[arg(
-        long,
-        value_delimiter = ',',
-        env = "HELVE_ALLOWED_HOST",
-        value_name = "HOST"
-    )]
-    pub(super) allowed_host: Vec<String>,
-
-    /// An Origin header to accept, with its scheme; may be repeated. `none`: pages in browsers may not call, as without the flag
-    #[arg(
-        long,
-        value_delimiter = ',',
-        env = "HELVE_ALLOWED_ORIGIN",
-        value_name = "ORIGIN"
-    )]
-    allowed_origin: Vec<String>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
 
     /// Whose keys are served if callers do not authenticate; without it, those that have no owner
     #[arg(
         long,
-        conflicts_with = "token_key_file",
+        conflicts_with_all = ["token_key_file", "token_secret_file", "token_jwks_url"],
         env = "HELVE_OWNER",
         value_name = "OWNER"
     )]
@@ -161,22 +146,6 @@ pub(super) struct LifetimeArgs {
     /// A key that nobody touches for this long expires; without it, never
     #[arg(long, value_parser = duration::parse, env = "HELVE_IDLE_TTL", value_name = "DURATION")]
     pub(super) idle_ttl: Option<Duration>,
-}
-
-impl CallerArgs {
-    /// The origins to accept.
-    ///
-    /// # Errors
-    /// If `none` is one of several.
-    pub(super) fn origins(&self) -> anyhow::Result<Vec<String>> {
-        match &self.allowed_origin[..] {
-            [none] if none == "none" => Ok(Vec::new()),
-            origins if origins.iter().any(|origin| origin == "none") => {
-                anyhow::bail!("--allowed-origin none, and another: give one or the other")
-            }
-            origins => Ok(origins.to_vec()),
-        }
-    }
 }
 
 impl Args {
@@ -211,8 +180,8 @@ impl Args {
             writes: self.gates.enable_writes,
             delete: self.gates.enable_delete,
             assume_yes: self.gates.assume_yes,
-            hosts: !self.callers.allowed_host.is_empty(),
-            origins: !self.callers.allowed_origin.is_empty(),
+            hosts: !self.callers.access.allowed_host.is_empty(),
+            origins: !self.callers.access.allowed_origin.is_empty(),
             authentication: guard.is_some(),
         }
     }

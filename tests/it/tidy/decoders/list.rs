@@ -18,6 +18,9 @@ pub(super) struct Decoder {
 pub(super) const STATE_CODEC: &str = "client/src/state_codec/tests.rs";
 const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
+const SETS: &str = "client/mcp/src/bearer/jwks_url.rs";
+const MADE_UP_SET: &str = "no_set_that_an_issuer_makes_up_gives_a_secret_or_panics";
+const ALLOWED: &str = "client/mcp/src/allowed.rs";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
 const ENVELOPE: &str = "client/mcp/src/wire/envelope.rs";
@@ -110,16 +113,14 @@ pub(super) const DECODERS: &[Decoder] = &[
     ),
     by(
         "client/mcp/src/bearer/verifier.rs",
-        "decoded",
+        "admit",
         TOKENS,
         MADE_UP_TOKEN,
     ),
-    by(
-        "client/mcp/src/bearer/verifier.rs",
-        "part",
-        TOKENS,
-        MADE_UP_TOKEN,
-    ),
+    by("client/mcp/src/bearer/jwks.rs", "parse", SETS, MADE_UP_SET),
+    by("client/mcp/src/bearer/key.rs", "of_jwk", SETS, MADE_UP_SET),
+    by(SETS, "exchange", SETS, MADE_UP_SET),
+    by(SETS, "fresh", SETS, MADE_UP_SET),
     by(CREDENTIAL, "bearer", CREDENTIAL, MADE_UP_HEADER),
     by(
         "client/mcp/src/tasks/listen.rs",
@@ -234,6 +235,7 @@ pub(super) const DECODERS: &[Decoder] = &[
         "parse",
         "the operator's command line",
     ),
+    no_client(SETS, "parse", "the operator's command line"),
     no_client(
         "client/mcp/src/tasks/context.rs",
         "checkpoint",
@@ -241,19 +243,23 @@ pub(super) const DECODERS: &[Decoder] = &[
     ),
     no_client(
         "client/mcp/src/bearer/key_file.rs",
-        "parse",
+        "keys",
         "the operator's file",
     ),
     no_client(
-        "client/mcp/src/bearer/key_file.rs",
-        "key",
+        "client/mcp/src/bearer/source.rs",
+        "of_file",
         "the operator's file",
     ),
     no_client(
-        "client/mcp/src/bearer/key_file.rs",
-        "of_pem",
+        "client/mcp/src/bearer/source.rs",
+        "read_again",
         "the operator's file",
     ),
+    no_client(ALLOWED, "host", "the operator's command line"),
+    no_client(ALLOWED, "is_port", "the operator's command line"),
+    no_client(ALLOWED, "origin", "the operator's command line"),
+    no_client(ALLOWED, "with_port", "the operator's command line"),
     no_client("client/mcp/src/bearer/mod.rs", "refuse", "the server's own"),
     no_client(
         "client/mcp/src/bearer/mod.rs",

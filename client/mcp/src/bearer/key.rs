@@ -1,0 +1,216 @@
+//! A key that tokens are checked with, and the one algorithm that it is for.
+
+use std::ops::RangeInclusive;
+
+use data_encoding::BASE64URL_NOPAD;
+use jsonwebtoken::{
+    Algorithm, DecodingKey,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
+};
+use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, models::ObjectIdentifier};
+
+/// Bytes of a shared secret: as many as HMAC-SHA256 puts out (RFC 7518, section 3.2).
+pub(super) const SECRET_BYTES_MIN: usize = 32;
+/// Bytes of a coordinate on P-256, and of an Ed25519 key.
+const COORDINATE_BYTES: usize = 32;
+/// Bytes of an RSA modulus: 2048 bits (RFC 7518, section 3.3) to as many as ring takes.
+const MODULUS_BYTES: RangeInclusive<usize> = 256..=1024;
+/// What the modulus' first byte must be if it has 256 bytes: then it has 2048 bits.
+const TOP_BIT: u8 = 0x80;
+/// Bytes of an RSA exponent, as many as ring takes.
+const EXPONENT_BYTES: RangeInclusive<usize> = 1..=5;
+/// Bytes of a key's id.
+const ID_BYTES_MAX: usize = 256;
+/// Members of a JWK that make it private (RFC 7518, sections 6.2.2 and 6.3.2; RFC 8037).
+const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
+/// The object identifiers of RFC 3279, RFC 5480 and RFC 8410.
+const RSA: [u64; 7] = [1, 2, 840, 113_549, 1, 1, 1];
+const EC: [u64; 6] = [1, 2, 840, 10_045, 2, 1];
+const P256: [u64; 7] = [1, 2, 840, 10_045, 3, 1, 7];
+const ED25519: [u64; 4] = [1, 3, 101, 112];
+
+/// Where keys come from: what anybody may read must hold no secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A file of this machine.
+    File,
+    /// A URL.
+    Url,
+}
+
+/// A key. Its kind pins the algorithm; a token never chooses it.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) id: Option<String>,
+    pub(super) algorithm: Algorithm,
+    pub(super) decoding: DecodingKey,
+}
+
+impl Key {
+    fn new(algorithm: Algorithm, decoding: DecodingKey) -> Self {
+        Self {
+            id: None,
+            algorithm,
+            decoding,
+        }
+    }
+
+    /// A shared secret, which the caller has checked.
+    pub(super) fn shared(secret: &[u8]) -> Self {
+        Self::new(Algorithm::HS256, DecodingKey::from_secret(secret))
+    }
+
+    fn p256(point: &[u8]) -> Result<Self, &'static str> {
+        match point {
+            // Uncompressed, as RFC 5480 says.
+            [4, rest @ ..] if rest.len() == 2 * COORDINATE_BYTES => {
+                Ok(Self::new(Algorithm::ES256, DecodingKey::from_ec_der(point)))
+            }
+            _ => Err("its point is not one on P-256"),
+        }
+    }
+
+    fn ed25519(key: &[u8]) -> Result<Self, &'static str> {
+        if key.len() != COORDINATE_BYTES {
+            return Err("an Ed25519 key has 32 bytes");
+        }
+        Ok(Self::new(Algorithm::EdDSA, DecodingKey::from_ed_der(key)))
+    }
+
+    fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Self, &'static str> {
+        let (n, e) = (significant(modulus), significant(exponent));
+        let is_weak = n.len() == *MODULUS_BYTES.start() && n[0] < TOP_BIT;
+        if is_weak || !MODULUS_BYTES.contains(&n.len()) {
+            return Err("an RSA key has 2048 to 8192 bits");
+        }
+        let is_odd = e.last().is_some_and(|byte| byte % 2 == 1);
+        if !is_odd || e == [1] || !EXPONENT_BYTES.contains(&e.len()) {
+            return Err("its RSA exponent is not an odd number from 3 to 2^33");
+        }
+        let decoding = DecodingKey::from_rsa_raw_components(n, e);
+        Ok(Self::new(Algorithm::RS256, decoding))
+    }
+
+    /// The key in a `SubjectPublicKeyInfo` (RFC 5280, section 4.1).
+    pub(super) fn of_spki(der: &[u8]) -> Result<Self, &'static str> {
+        enum Kind {
+            Rsa,
+            P256,
+            Ed25519,
+        }
+        let parsed = yasna::parse_der(der, |reader| {
+            reader.read_sequence(|reader| {
+                let kind = reader.next().read_sequence(|reader| {
+                    let algorithm = reader.next().read_oid()?;
+                    let is = |oid: &[u64]| algorithm == ObjectIdentifier::new(oid.to_vec());
+                    if is(&RSA) {
+                        reader.next().read_null()?;
+                        Ok(Kind::Rsa)
+                    } else if is(&EC) && reader.next().read_oid()? == curve() {
+                        Ok(Kind::P256)
+                    } else if is(&ED25519) {
+                        Ok(Kind::Ed25519)
+                    } else {
+                        Err(ASN1Error::new(ASN1ErrorKind::Invalid))
+                    }
+                })?;
+                Ok((kind, reader.next().read_bitvec_bytes()?))
+            })
+        });
+        let usable = "it is not on P-256, of Ed25519 or of RSA";
+        let (kind, (bytes, _)) = parsed.map_err(|_| usable)?;
+        match kind {
+            Kind::P256 => Self::p256(&bytes),
+            Kind::Ed25519 => Self::ed25519(&bytes),
+            Kind::Rsa => {
+                let (n, e) = yasna::parse_der(&bytes, rsa_numbers).map_err(|_| usable)?;
+                Self::rsa(&n, &e)
+            }
+        }
+    }
+
+    /// The key of a JWK (RFC 7517), or why it cannot be used.
+    pub(super) fn of_jwk(entry: &serde_json::Value, from: Origin) -> Result<Self, &'static str> {
+        if PRIVATE.iter().any(|name| entry.get(name).is_some()) {
+            return Err("it is a private key: whoever reads this can sign tokens with it");
+        }
+        let jwk: Jwk = serde_json::from_value(entry.clone())
+            .map_err(|_| "a member is missing or of another type than RFC 7517 says")?;
+        if !is_for_signatures(&jwk) {
+            return Err("it is not for checking signatures");
+        }
+        let bytes = |field: &str| {
+            let decoded = BASE64URL_NOPAD.decode(field.trim_end_matches('=').as_bytes());
+            decoded.map_err(|_| "a member is not base64url")
+        };
+        let mut key = match &jwk.algorithm {
+            AlgorithmParameters::EllipticCurve(of) if of.curve == EllipticCurve::P256 => {
+                let (x, y) = (bytes(&of.x)?, bytes(&of.y)?);
+                if x.len() != COORDINATE_BYTES || y.len() != COORDINATE_BYTES {
+                    return Err("a coordinate on P-256 has 32 bytes");
+                }
+                Self::p256(&[&[4][..], &x, &y].concat())?
+            }
+            AlgorithmParameters::OctetKeyPair(of) if of.curve == EllipticCurve::Ed25519 => {
+                Self::ed25519(&bytes(&of.x)?)?
+            }
+            AlgorithmParameters::RSA(of) => Self::rsa(&bytes(&of.n)?, &bytes(&of.e)?)?,
+            AlgorithmParameters::OctetKey(_) if from == Origin::Url => {
+                return Err("it is a secret, and whoever knows the URL knows it");
+            }
+            AlgorithmParameters::OctetKey(of) => {
+                let secret = bytes(&of.value)?;
+                if secret.len() < SECRET_BYTES_MIN {
+                    return Err("a secret has 32 bytes or more");
+                }
+                Self::shared(&secret)
+            }
+            _ => return Err("it is not on P-256, of Ed25519, of RSA or a secret"),
+        };
+        if let Some(algorithm) = jwk.common.key_algorithm
+            && algorithm != KeyAlgorithm::from(key.algorithm)
+        {
+            return Err("its `alg` is not RS256, ES256, EdDSA or HS256, as its kind demands");
+        }
+        if jwk
+            .common
+            .key_id
+            .as_ref()
+            .is_some_and(|id| id.len() > ID_BYTES_MAX)
+        {
+            return Err("its `kid` is over 256 bytes");
+        }
+        key.id = jwk.common.key_id;
+        Ok(key)
+    }
+}
+
+fn curve() -> ObjectIdentifier {
+    ObjectIdentifier::new(P256.to_vec())
+}
+
+/// The modulus and the exponent of an `RSAPublicKey` (RFC 8017, appendix A.1.1).
+fn rsa_numbers(reader: BERReader<'_, '_>) -> ASN1Result<(Vec<u8>, Vec<u8>)> {
+    let positive = |(bytes, is_positive)| match is_positive {
+        true => Ok(bytes),
+        false => Err(ASN1Error::new(ASN1ErrorKind::Invalid)),
+    };
+    reader.read_sequence(|reader| {
+        let n = positive(reader.next().read_bigint_bytes()?)?;
+        Ok((n, positive(reader.next().read_bigint_bytes()?)?))
+    })
+}
+
+/// Without leading zeros, which some issuers write.
+fn significant(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+    &number[zeros..]
+}
+
+fn is_for_signatures(jwk: &Jwk) -> bool {
+    let operations = jwk.common.key_operations.as_ref();
+    matches!(
+        jwk.common.public_key_use,
+        None | Some(PublicKeyUse::Signature)
+    ) && operations.is_none_or(|all| all.contains(&KeyOperations::Verify))
+}

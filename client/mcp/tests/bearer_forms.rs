@@ -1,0 +1,344 @@
+//! What a key file may look like, and what is refused.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "shared with other tests")]
+mod tokens;
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use data_encoding::{BASE64, BASE64_MIME, BASE64URL_NOPAD, HEXLOWER};
+use helve_mcp::bearer::{KeySource, Owners, TrustError, Trusted, Verifier};
+use serde_json::{Value, json};
+
+use crate::tokens::{AUDIENCE, Claims, SECRET, Signer, der, keys, p256_jwk};
+
+fn utf16(text: &str, unit: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    text.encode_utf16().flat_map(unit).collect()
+}
+
+fn pem() -> String {
+    fs::read_to_string(keys().join("es256.pub.pem")).unwrap()
+}
+
+/// Forms in which the public key is what it is.
+fn recognised() -> Vec<(&'static str, Vec<u8>)> {
+    let pem = pem();
+    let set = json!({"keys": [p256_jwk(None)]});
+    let forms = [
+        ("plain", pem.clone()),
+        ("CRLF", pem.replace('\n', "\r\n")),
+        (
+            "a comment before it",
+            format!("# the key of our shop\n{pem}"),
+        ),
+        (
+            "bag attributes",
+            format!(
+                "Bag Attributes\n    localKeyID: 01 02\nKey Attributes: <No Attributes>\n{pem}"
+            ),
+        ),
+        ("blank lines around it", format!("\n\n  \n{pem}\n\n")),
+        ("a key twice", format!("{pem}{pem}")),
+        ("a set", set.to_string()),
+        ("a set in lines", format!("\n{set:#}\n")),
+    ];
+    forms.map(|(name, text)| (name, text.into_bytes())).into()
+}
+
+/// Forms that are refused, though a public key is in them.
+fn disguised() -> Vec<(&'static str, Vec<u8>)> {
+    let pem = pem();
+    let der = der("es256.pub.pem");
+    let set = json!({"keys": [p256_jwk(None)]}).to_string();
+    let body: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let mut wire = Vec::new();
+    for field in [
+        &b"ecdsa-sha2-nistp256"[..],
+        b"nistp256",
+        &der[der.len() - 65..],
+    ] {
+        wire.extend_from_slice(&u32::try_from(field.len()).unwrap().to_be_bytes());
+        wire.extend_from_slice(field);
+    }
+    let ssh = BASE64.encode(&wire);
+    let texts = [
+        ("PEM behind a mark", format!("\u{feff}{pem}")),
+        ("a set behind a mark", format!("\u{feff}{set}")),
+        ("SSH", format!("ecdsa-sha2-nistp256 {ssh} alice@shop\n")),
+        ("SSH without its name", ssh),
+        ("base64 of DER", body.clone()),
+        ("base64 of DER in lines", BASE64_MIME.encode(&der)),
+        ("hex of DER", HEXLOWER.encode(&der)),
+        (
+            "prefixed hex of DER",
+            format!("0x{}", HEXLOWER.encode(&der)),
+        ),
+        ("base64url of DER", BASE64URL_NOPAD.encode(&der)),
+        ("base64 of PEM", BASE64.encode(pem.as_bytes())),
+        ("base64 of a set", BASE64.encode(set.as_bytes())),
+        ("escaped PEM", pem.replace('\n', "\\n")),
+        ("half a PEM", pem[..60].to_owned()),
+        (
+            "PEM without its end",
+            pem.lines().take(2).collect::<Vec<_>>().join("\n"),
+        ),
+        ("another label", pem.replace("PUBLIC KEY", "EC PUBLIC KEY")),
+        (
+            "a certificate's label",
+            pem.replace("PUBLIC KEY", "CERTIFICATE"),
+        ),
+        (
+            "a page",
+            format!("<!DOCTYPE html>\n<html><pre>{body}</pre></html>"),
+        ),
+        ("a key without its set", p256_jwk(None).to_string()),
+        ("YAML", format!("key: {body}\n")),
+        ("quoted", format!("\"{body}\"")),
+        ("a point", HEXLOWER.encode(&der[der.len() - 65..])),
+        ("nothing", String::new()),
+        ("a line end", "\r\n".to_owned()),
+        (
+            "words",
+            "correct horse battery staple and more words".to_owned(),
+        ),
+    ];
+    let mut forms: Vec<_> = texts.map(|(name, text)| (name, text.into_bytes())).into();
+    forms.extend([
+        ("DER", der),
+        ("SSH's wire form", wire),
+        ("PEM in UTF-16", utf16(&pem, u16::to_le_bytes)),
+        (
+            "PEM in UTF-16 behind a mark",
+            utf16(&format!("\u{feff}{pem}"), u16::to_be_bytes),
+        ),
+        ("a set in UTF-16", utf16(&set, u16::to_le_bytes)),
+    ]);
+    forms
+}
+
+#[test]
+fn a_public_key_is_recognised_or_refused_and_never_a_secret() {
+    for (name, content) in recognised() {
+        let signer = Signer::es256_with(&content);
+        let verifier = Verifier::new(signer.file(), AUDIENCE, None).expect(name);
+        let token = signer.sign(&Claims::of("alice"));
+        assert_eq!(
+            verifier.verify(&token).unwrap().subject(),
+            "alice",
+            "{name}"
+        );
+        for secret in [&content[..], content.trim_ascii(), content.trim_ascii_end()] {
+            let forged = Signer::shared(secret).sign(&Claims::of("alice"));
+            assert!(verifier.verify(&forged).is_err(), "{name}");
+        }
+    }
+    for (name, content) in disguised() {
+        let signer = Signer::es256_with(&content);
+        let refused = Verifier::new(signer.file(), AUDIENCE, None).expect_err(name);
+        let path = signer.file().display().to_string();
+        assert!(refused.to_string().contains(&path), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn a_refusal_says_what_the_file_looks_like() {
+    let table = [
+        ("PEM behind a mark", "byte-order mark"),
+        ("SSH", "SSH public key"),
+        ("SSH without its name", "SSH public key"),
+        ("DER", "in DER"),
+        ("base64 of DER", "in DER"),
+        ("hex of DER", "in DER"),
+        ("base64 of DER in lines", "several lines"),
+        ("prefixed hex of DER", "0x"),
+        ("a page", "HTML"),
+        ("nothing", "empty"),
+        ("PEM in UTF-16", "UTF-16"),
+        ("quoted", "quotation marks"),
+        ("a certificate's label", "openssl x509 -pubkey"),
+        ("a key without its set", "keys"),
+        ("words", "--token-secret-file"),
+    ];
+    let disguised = disguised();
+    for (name, what) in table {
+        let (_, content) = disguised.iter().find(|(other, _)| *other == name).unwrap();
+        let signer = Signer::es256_with(content);
+        let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+        assert!(refused.to_string().contains(what), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn secrets_of_random_generators_need_not_be_said() {
+    let key: Vec<u8> = (0x80..0xc0).collect();
+    let hex = HEXLOWER.encode(&key[..32]);
+    let lines = [
+        BASE64.encode(&key[..32]),
+        BASE64.encode(&key[..48]),
+        BASE64.encode(&key),
+        BASE64URL_NOPAD.encode(&key[..32]),
+        hex.clone(),
+        hex.to_uppercase(),
+    ];
+    for line in lines {
+        let signer = Signer::es256_with(format!("{line}\r\n").as_bytes());
+        let verifier = Verifier::new(signer.file(), AUDIENCE, None).expect(&line);
+        // As before: the secret is the line and not what it stands for.
+        let token = Signer::shared(line.as_bytes()).sign(&Claims::of("alice"));
+        assert!(verifier.verify(&token).is_ok(), "{line}");
+        assert!(verifier.verify(&signer.sign(&Claims::of("alice"))).is_err());
+    }
+    for line in [&hex[..62], &hex[..32], &BASE64.encode(&key[..40])] {
+        let signer = Signer::es256_with(line.as_bytes());
+        let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+        assert!(
+            refused.to_string().contains("--token-secret-file"),
+            "{refused}"
+        );
+    }
+}
+
+async fn open(source: KeySource) -> Result<Verifier, TrustError> {
+    let trusted = Trusted {
+        issuer: None,
+        keys: vec![source],
+        owners: Owners::Plain,
+    };
+    Verifier::open(vec![trusted], AUDIENCE).await
+}
+
+async fn open_secret(content: &[u8], mode: u32) -> Result<Verifier, TrustError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), content).unwrap();
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+    open(KeySource::SecretFile(file.path().to_owned())).await
+}
+
+#[tokio::test]
+async fn a_file_that_is_said_to_be_a_secret_is_taken_as_it_is() {
+    let binary: Vec<u8> = (0x80..0xb3).collect();
+    let good = [
+        SECRET,
+        b"a secret of thirty-two bytes or so",
+        &binary,
+        b"0123456789abcdef0123456789abcdef",
+    ];
+    for secret in good {
+        let verifier = open_secret(&[secret, b"\n"].concat(), 0o600).await.unwrap();
+        let token = Signer::shared(secret).sign(&Claims::of("alice"));
+        assert!(verifier.verify(&token).is_ok());
+    }
+    let refused = open_secret(&[b'x'; 31], 0o600).await.unwrap_err();
+    assert!(refused.to_string().contains("31 bytes"), "{refused}");
+    let refused = open_secret(SECRET, 0o644).await.unwrap_err();
+    assert!(refused.to_string().contains("chmod 600"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_public_key_is_no_secret_though_it_is_said_to_be() {
+    let mut forms = recognised();
+    forms.extend(disguised());
+    // What cannot be told from a passphrase is what was said.
+    let plain = [
+        "YAML",
+        "quoted",
+        "a point",
+        "words",
+        "prefixed hex of DER",
+        "base64 of DER in lines",
+    ];
+    for (name, content) in forms {
+        if plain.contains(&name) {
+            continue;
+        }
+        let refused = open_secret(&content, 0o600).await;
+        assert!(refused.is_err(), "{name}");
+    }
+}
+
+#[test]
+fn odd_entries_of_a_set_are_skipped_and_the_rest_works() {
+    let private = {
+        let mut jwk = p256_jwk(Some("private"));
+        jwk["d"] = json!("AAAA");
+        jwk
+    };
+    let with = |id: &str, change: fn(&mut Value)| {
+        let mut jwk = p256_jwk(Some(id));
+        change(&mut jwk);
+        jwk
+    };
+    let odd = [
+        json!({"kid": "no kty"}),
+        json!({"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA", "kid": "new"}),
+        json!({"kty": "EC", "crv": "P-521", "x": "AAAA", "y": "AAAA"}),
+        json!({"kty": "OKP", "crv": "Ed448", "x": "AAAA"}),
+        json!({"kty": "oct", "k": "c2hvcnQ"}),
+        json!({"kty": "RSA", "n": "AAAA", "e": "AQAB"}),
+        json!("a text"),
+        json!(7),
+        json!(null),
+        json!([]),
+        with("numeric", |jwk| jwk["kid"] = json!(7)),
+        with("encrypts", |jwk| jwk["use"] = json!("enc")),
+        with("signs", |jwk| jwk["key_ops"] = json!(["sign"])),
+        with("algorithm", |jwk| jwk["alg"] = json!("HS256")),
+        with("short", |jwk| jwk["x"] = json!("AAAA")),
+        with("no base64", |jwk| jwk["x"] = json!("!")),
+        private,
+    ];
+    let mut keys = odd.to_vec();
+    keys.insert(3, p256_jwk(Some("good")));
+    let signer = Signer::es256_with(json!({"keys": keys, "more": 1}).to_string().as_bytes());
+    let verifier = Verifier::new(signer.file(), AUDIENCE, None).unwrap();
+    let sign =
+        |id: &str| signer.sign_with(&json!({"alg": "ES256", "kid": id}), &Claims::of("alice"));
+    assert!(verifier.verify(&sign("good")).is_ok());
+    for id in ["private", "encrypts", "signs", "algorithm", "short", "7"] {
+        assert!(verifier.verify(&sign(id)).is_err(), "{id}");
+    }
+    let signer = Signer::es256_with(json!({"keys": odd}).to_string().as_bytes());
+    let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+    assert!(refused.to_string().contains("no usable key"), "{refused}");
+}
+
+#[test]
+fn a_key_id_that_comes_twice_is_tried_against_each() {
+    let other = {
+        let mut jwk = p256_jwk(Some("same"));
+        let x = jwk["x"].clone();
+        jwk["x"] = jwk["y"].clone();
+        jwk["y"] = x;
+        jwk
+    };
+    let sets = [
+        json!({"keys": [other.clone(), p256_jwk(Some("same"))]}),
+        json!({"keys": [p256_jwk(Some("same")), other.clone()]}),
+    ];
+    let header = json!({"alg": "ES256", "kid": "same"});
+    for set in sets {
+        let signer = Signer::es256_with(set.to_string().as_bytes());
+        let verifier = Verifier::new(signer.file(), AUDIENCE, None).unwrap();
+        let token = signer.sign_with(&header, &Claims::of("alice"));
+        assert!(verifier.verify(&token).is_ok());
+    }
+    // Not against any number of them.
+    let mut keys = vec![other; 8];
+    keys.push(p256_jwk(Some("same")));
+    let signer = Signer::es256_with(json!({"keys": keys}).to_string().as_bytes());
+    let verifier = Verifier::new(signer.file(), AUDIENCE, None).unwrap();
+    let token = signer.sign_with(&header, &Claims::of("alice"));
+    assert!(verifier.verify(&token).is_err());
+}
+
+#[test]
+fn a_file_that_is_absent_or_huge_is_refused() {
+    assert!(Verifier::new(Path::new("/no/such/file"), AUDIENCE, None).is_err());
+    let huge = Signer::es256_with(&vec![b'{'; (1 << 20) + 1]);
+    let refused = Verifier::new(huge.file(), AUDIENCE, None).unwrap_err();
+    assert!(
+        refused.to_string().contains("over 1048576 bytes"),
+        "{refused}"
+    );
+}
