@@ -19,7 +19,7 @@ pub(super) struct AccessArgs {
     )]
     pub(super) allowed_host: Vec<String>,
 
-    /// An Origin header to accept, as browsers send it: https://app.example, with a port only if it is not the scheme's own, or
+    /// An Origin header to accept, as browsers send it: `https://app.example`, with a port only if it is not the scheme's own, or
     /// `:*` for any; may be repeated. `none`: pages in browsers may not call, as without the flag
     #[arg(
         long,

@@ -1,6 +1,6 @@
 //! The flags of everything that checks who calls by bearer token.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use helve_mcp::bearer::{Guard, JwksUrl, KeySource, Owners, Resource, Scopes, Trusted, Verifier};
@@ -230,10 +230,10 @@ impl TokenArgs {
         bound.unwrap_or((None, value))
     }
 
-    fn bound_file<'a>(&'a self, path: &'a PathBuf) -> (Option<&'a str>, PathBuf) {
+    fn bound_file<'a>(&'a self, path: &'a Path) -> (Option<&'a str>, PathBuf) {
         match path.to_str().map(|text| self.bound(text)) {
             Some((issuer, path)) => (issuer, PathBuf::from(path)),
-            None => (None, path.clone()),
+            None => (None, path.to_owned()),
         }
     }
 
