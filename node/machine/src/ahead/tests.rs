@@ -131,7 +131,10 @@ fn rows() -> Rows {
     let mut rows = Rows::default();
     let level = level::supported();
     let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
-    rows.apply(&[command(START_MS, 99, raise)]);
+    // The raise has something counted again, which a Tick does as if it were due.
+    let recount = Operation::Tick(Tick { rows_max: 1 });
+    let (raise, recount) = (command(START_MS, 99, raise), command(START_MS, 98, recount));
+    rows.apply(&[raise, recount]);
     let handles = (0..4).map(|number| command(START_MS, number, mint(60_000)));
     let keys = ["a", "b", "c", "d"].into_iter().zip(4..);
     let keys = keys.map(|(key, number)| command(START_MS, number, store(key, 60_000)));

@@ -222,6 +222,7 @@ fn operation() -> impl Strategy<Value = Operation> {
                 bytes,
                 writes_per_second: 0,
             }),
+            ..SetTenantRequest::default()
         })
     };
     prop_oneof![

@@ -136,6 +136,7 @@ impl Numbers {
                     bytes: self.below(3) * 4_000,
                     writes_per_second: 0,
                 }),
+                ..SetTenantRequest::default()
             }),
             17 => Operation::CreateToken(CreateTokenRequest {
                 token_hash: hash,
@@ -144,10 +145,12 @@ impl Numbers {
                     ..TokenGrant::default()
                 }),
                 expires_after_ms: (self.below(2) == 0).then(|| 1 + self.below(900_000)),
+                ..CreateTokenRequest::default()
             }),
             18 => Operation::RevokeToken(RevokeTokenRequest {
                 tenant: "default".into(),
                 token_hash: hash,
+                ..RevokeTokenRequest::default()
             }),
             _ => Operation::Tick(Tick {
                 rows_max: u32::try_from(self.below(6)).unwrap(),

@@ -95,6 +95,7 @@ fn quota(rows: u64, bytes: u64) -> Operation {
             bytes,
             writes_per_second: 0,
         }),
+        ..SetTenantRequest::default()
     })
 }
 
@@ -283,6 +284,7 @@ fn tokens_that_have_expired_make_room_for_others() {
                 ..TokenGrant::default()
             }),
             expires_after_ms,
+            ..CreateTokenRequest::default()
         })
     };
     let mut tried = Tried::new(bounds);
