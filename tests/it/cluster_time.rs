@@ -1,7 +1,7 @@
 //! The cluster's time comes back to the nodes' wall clocks where those were wrong together and are right again.
 //!
-//! Request ids bear the time of their first send, so callers of right clocks notice at once: TOO_EARLY while the cluster's time is
-//! more than a minute behind, REQUEST_TOO_OLD while it is more than ten minutes ahead.
+//! Request ids bear the time of their first send, so callers of right clocks notice at once: `TOO_EARLY` while the cluster's time is
+//! more than a minute behind, `REQUEST_TOO_OLD` while it is more than ten minutes ahead.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -54,9 +54,8 @@ fn fault(sample: &Sample, row: &Row, output: &Output) -> Option<String> {
         .lines()
         .filter(|line| line.starts_with("helve: "))
         .collect();
-    let line = match lines[..] {
-        [line] => line,
-        _ => return Some(format!("says {} lines: {said}", lines.len())),
+    let [line] = lines[..] else {
+        return Some(format!("says {} lines: {said}", lines.len()));
     };
     if !TALKATIVE.contains(&sample.name.as_str()) && said.lines().count() > 1 {
         return Some(format!("says more than one line: {said}"));

@@ -1,6 +1,6 @@
 //! Nodes whose disks are put back to an older state: nothing on the disk shows it, and only the others can tell.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use helve_proto::v1::{MintRequest, TransferLeaderRequest};
@@ -43,7 +43,7 @@ async fn image(cluster: &mut Cluster, seat: u64) -> Result<PathBuf> {
 }
 
 /// Kills a node, puts its disk back, and starts it.
-fn put_back(cluster: &mut Cluster, seat: u64, image: &PathBuf) -> Result<()> {
+fn put_back(cluster: &mut Cluster, seat: u64, image: &Path) -> Result<()> {
     if cluster.node(seat).pid().is_some() {
         cluster.kill(seat)?;
     }

@@ -96,7 +96,7 @@ impl Site {
         let port = self.port.name;
         match complaint.count(Instant::now()) {
             Some(count) => {
-                tracing::warn!(port, count, %from, why, "{what}, the last one from this address")
+                tracing::warn!(port, count, %from, why, "{what}, the last one from this address");
             }
             None => tracing::debug!(port, %from, why, "{what}"),
         }

@@ -72,7 +72,7 @@ impl<S> Wire<S> {
                 }
                 Poll::Ready(Ok(bytes))
             }
-            failed => failed,
+            failed @ Poll::Ready(Err(_)) => failed,
         }
     }
 }
@@ -124,7 +124,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
                 self.line.flushed();
                 Poll::Ready(Ok(()))
             }
-            failed => failed,
+            failed @ Poll::Ready(Err(_)) => failed,
         }
     }
 

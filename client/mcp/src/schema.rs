@@ -51,17 +51,18 @@ fn is_integer(schema: &Value) -> bool {
 
 /// The tool, its schemas without the formats that `schemars` makes up for Rust's types: a strict validator refuses those.
 pub(crate) fn plain(mut tool: Tool) -> Tool {
-    let strip = |schema: &JsonObject| {
-        let mut schema = Value::Object(schema.clone());
-        without_formats(&mut schema);
-        match schema {
-            Value::Object(schema) => Arc::new(schema),
-            _ => unreachable!("it was an object"),
-        }
-    };
-    tool.input_schema = strip(&tool.input_schema);
-    tool.output_schema = tool.output_schema.as_deref().map(strip);
+    tool.input_schema = stripped(&tool.input_schema);
+    tool.output_schema = tool.output_schema.as_deref().map(stripped);
     tool
+}
+
+fn stripped(schema: &JsonObject) -> Arc<JsonObject> {
+    let mut schema = Value::Object(schema.clone());
+    without_formats(&mut schema);
+    match schema {
+        Value::Object(schema) => Arc::new(schema),
+        _ => unreachable!("it was an object"),
+    }
 }
 
 /// Formats of numbers. JSON Schema has formats for strings alone.

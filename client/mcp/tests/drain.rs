@@ -63,7 +63,10 @@ fn post(address: SocketAddr, version: &'static str, session: &str, body: &Value)
     request
 }
 
-fn call(meta: Value) -> Value {
+/// A protocol version with sessions.
+const OLDER: &str = "2025-11-25";
+
+fn call(meta: &Value) -> Value {
     let params = json!({"name": "store", "arguments": {}, "_meta": meta});
     json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
 }
@@ -91,7 +94,7 @@ fn anybody() -> Callers {
     Callers::One(Owner::shared())
 }
 
-async fn answer_of_call_under_way(is_older: bool) -> (StatusCode, String) {
+async fn answer_of_call_under_way(version: &'static str) -> (StatusCode, String) {
     let client = MemoryBuilder::new().build().unwrap();
     let sessions = LegacySessions::new(&client, Duration::from_secs(3_600), anybody());
     let (slow, shutdown) = (Slow::default(), Shutdown::new());
@@ -99,15 +102,15 @@ async fn answer_of_call_under_way(is_older: bool) -> (StatusCode, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(serve(listener, router, shutdown.clone()));
-    let request = if is_older {
+    let request = if version == OLDER {
         let session = begin(address).await;
-        post(address, "2025-11-25", &session, &call(json!({})))
+        post(address, version, &session, &call(&json!({})))
     } else {
         let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/protocolVersion": version,
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        post(address, "2026-07-28", "", &call(meta))
+        post(address, version, "", &call(&meta))
     };
     let answering = tokio::spawn(async move {
         let answer = request.send().await.unwrap();
@@ -131,9 +134,9 @@ async fn answer_of_call_under_way(is_older: bool) -> (StatusCode, String) {
 
 #[tokio::test]
 async fn call_under_way_is_answered_before_the_server_stops() {
-    for is_older in [false, true] {
-        let (status, answer) = answer_of_call_under_way(is_older).await;
+    for version in [OLDER, "2026-07-28"] {
+        let (status, answer) = answer_of_call_under_way(version).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
-        assert!(answer.contains("stored"), "older {is_older}: {answer}");
+        assert!(answer.contains("stored"), "{version}: {answer}");
     }
 }

@@ -61,7 +61,7 @@ impl Draws {
         let kinds = if depth == 0 { 7 } else { 9 };
         match self.next() % kinds {
             0 => Value::Null,
-            1 => Value::from(self.next() % 2 == 0),
+            1 => Value::from(self.next().is_multiple_of(2)),
             2 => Value::from(self.next()),
             3 => Value::from(self.next().cast_signed()),
             4 => Value::from(self.double()),

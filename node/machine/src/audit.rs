@@ -129,19 +129,7 @@ impl Audit {
                 let TombstonesRow { rows, due_ms } = row::decode("tombstone summaries", value)?;
                 self.summary(space, key, &Due::Tombstones, Summary { rows, due_ms });
             }
-            Place::Session(session_id) => {
-                let row: SessionRow = row::decode("sessions", value)?;
-                self.deadline(space, row.deadline_ms, &Due::Session(session_id.clone()));
-                self.measured += row
-                    .outcome_bytes
-                    .iter()
-                    .copied()
-                    .map(u64::from)
-                    .sum::<u64>();
-                self.sessions
-                    .insert(space.session_outcome(&session_id, row.floor), row);
-                self.count(space.usage_sessions(), 1, 0);
-            }
+            Place::Session(session_id) => self.session(space, &session_id, value)?,
             Place::SessionOutcome => {
                 self.session_outcome(key, value)?;
                 self.count(space.usage_tenant(), 0, key.len() + value.len());
@@ -168,6 +156,22 @@ impl Audit {
             }
             Place::Other => {}
         }
+        Ok(())
+    }
+
+    fn session(
+        &mut self,
+        space: Space<'_>,
+        session_id: &Bytes,
+        value: &Bytes,
+    ) -> Result<(), Fault> {
+        let row: SessionRow = row::decode("sessions", value)?;
+        self.deadline(space, row.deadline_ms, &Due::Session(session_id.clone()));
+        let bytes = row.outcome_bytes.iter().copied().map(u64::from);
+        self.measured += bytes.sum::<u64>();
+        self.sessions
+            .insert(space.session_outcome(session_id, row.floor), row);
+        self.count(space.usage_sessions(), 1, 0);
         Ok(())
     }
 

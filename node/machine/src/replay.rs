@@ -96,9 +96,9 @@ pub(crate) fn keep<V: View>(
 
 /// Whether a repeat of the command does no harm, however late, so that it needs no identity.
 ///
-/// Tick, Touch: time only advances, and a lifetime only grows, as by a read at that time. OpenSession: the session is named by a random
-/// id, and open already. AllocateNodeId: an id more is lost. SetClusterId: the first name stays. RaiseFeatureLevel: the level only
-/// rises. SetSealing, EndSealing: they name the row that they were decided on by its log index. Reseal: it names the revision of each
+/// `Tick`, `Touch`: time only advances, and a lifetime only grows, as by a read at that time. `OpenSession`: the session is named by a random
+/// id, and open already. `AllocateNodeId`: an id more is lost. `SetClusterId`: the first name stays. `RaiseFeatureLevel`: the level only
+/// rises. `SetSealing`, `EndSealing`: they name the row that they were decided on by its log index. `Reseal`: it names the revision of each
 /// record and the key, and brings the same value. Tokens and tenants have no such precondition: below [`level::MENDED`], where they
 /// have no identity either, a late repeat may revert what came between.
 pub fn is_repeatable(command: &Command) -> bool {

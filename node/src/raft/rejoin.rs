@@ -148,6 +148,10 @@ mod tests {
         Identity::new(record, 1, "ours".to_owned())
     }
 
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "it is the message's own field"
+    )]
     fn reply(takes_part: bool) -> HelloReply {
         HelloReply {
             testimony: Some(Testimony {

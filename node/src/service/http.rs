@@ -104,7 +104,7 @@ async fn serve_pages(
     let begin = async {
         stop.await;
         shutdown.begin();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let serving = async {
         match tls {

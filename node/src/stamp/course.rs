@@ -8,7 +8,10 @@
 //! has passed unseen, or that the walls lacked then. Backward, it lives at most twice as long as it was to. A wrong majority moves
 //! time by at most an hour for each second that it lasts beyond [`CONFIRM`].
 
-use std::time::{Duration, Instant};
+use std::{
+    cmp::Ordering,
+    time::{Duration, Instant},
+};
 
 use super::{SKEW_MAX, Sighting, ms};
 
@@ -115,7 +118,7 @@ impl Course {
             return 0;
         };
         let distance = target.abs_diff(time_ms);
-        let moved = self.allowance(now, target > time_ms).min(distance);
+        let moved = self.allowance(now, target.cmp(&time_ms)).min(distance);
         let moved = i64::try_from(moved).unwrap_or(i64::MAX);
         if target > time_ms { moved } else { -moved }
     }
@@ -125,9 +128,9 @@ impl Course {
     }
 
     /// Milliseconds that time may have been moved since it was moved last. What passed of a whole one is kept for the next time.
-    fn allowance(&mut self, now: Instant, forward: bool) -> u64 {
+    fn allowance(&mut self, now: Instant, way: Ordering) -> u64 {
         let passed = ms(now.saturating_duration_since(self.moved_at));
-        let (allowed, used) = match (self.is_returning(), forward) {
+        let (allowed, used) = match (self.is_returning(), way == Ordering::Greater) {
             (true, true) => (passed.saturating_mul(FORWARD_MS), passed),
             (true, false) => (passed / BACKWARD_PARTS, passed - passed % BACKWARD_PARTS),
             (false, _) => (passed / NEAR_PARTS, passed - passed % NEAR_PARTS),

@@ -145,6 +145,7 @@ impl Places {
 }
 
 /// A place that asks for another command.
+#[expect(clippy::needless_pass_by_value, reason = "a row reads better without")]
 fn row(cause: &'static str, endpoint: impl ToString, flags: &[&str]) -> Row {
     Row {
         cause,

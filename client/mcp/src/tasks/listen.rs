@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_name_at_most_the_bound() {
+    fn what_a_client_makes_up_names_bounded_tasks() {
         let piece = prop_oneof![
             prop::collection::vec(any::<u8>(), 0..64),
             Just(br#"{"params":{"notifications":{"taskIds":["#.to_vec()),

@@ -55,6 +55,13 @@ pub(super) enum Written {
     TooLarge,
 }
 
+/// Whether a write ends its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Yes,
+    No,
+}
+
 /// What a client's change led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
@@ -172,7 +179,7 @@ impl TaskStore {
         held: &mut Held,
         change: impl FnMut(&mut TaskRecord) + Send,
     ) -> Written {
-        self.persist(held, change, false).await
+        self.persist(held, change, Last::No).await
     }
 
     /// Ends a task, and with it the lease.
@@ -181,14 +188,14 @@ impl TaskStore {
         held: &mut Held,
         change: impl FnMut(&mut TaskRecord) + Send,
     ) -> Written {
-        self.persist(held, change, true).await
+        self.persist(held, change, Last::Yes).await
     }
 
     async fn persist(
         &self,
         held: &mut Held,
         mut change: impl FnMut(&mut TaskRecord) + Send,
-        is_last: bool,
+        last: Last,
     ) -> Written {
         loop {
             let mut record = held.record.clone();
@@ -198,7 +205,7 @@ impl TaskStore {
             }
             let mut lease = held.lease.clone();
             lease.beat += 1;
-            let committed = self.transaction(held, &record, &lease, is_last).commit();
+            let committed = self.transaction(held, &record, &lease, last).commit();
             match committed.await {
                 Ok(Transacted::Committed(committed)) => {
                     held.record = record;
@@ -214,7 +221,7 @@ impl TaskStore {
                     if !is_conflict {
                         sleep(PAUSE).await;
                     }
-                    match self.refresh(held, is_last).await {
+                    match self.refresh(held).await {
                         Ok(Some(())) => {}
                         Ok(None) => return Written::Lost,
                         Err(error) => tracing::debug!(task = held.id, %error, "it reads again"),
@@ -229,7 +236,7 @@ impl TaskStore {
         held: &Held,
         record: &TaskRecord,
         lease: &Lease,
-        is_last: bool,
+        last: Last,
     ) -> Transaction {
         let tasks = self.of(&held.lease.owner);
         let task = self
@@ -237,7 +244,7 @@ impl TaskStore {
             .transaction()
             .put(&tasks, &held.id, record, Ttl::Keep)
             .if_revision(held.revision);
-        let both = if is_last {
+        let both = if last == Last::Yes {
             task.delete(&self.leases, &held.id)
         } else {
             task.put(&self.leases, &held.id, lease, Ttl::Keep)
@@ -247,14 +254,13 @@ impl TaskStore {
 
     /// Takes over what others changed, and what a write of this run did whose answer was lost. `None`: the run
     /// is not the current one any more.
-    async fn refresh(&self, held: &mut Held, is_last: bool) -> Result<Option<()>, Error> {
+    async fn refresh(&self, held: &mut Held) -> Result<Option<()>, Error> {
         let owner = held.lease.owner.clone();
         let Some(task) = self.get(&owner, &held.id).await? else {
             return Ok(None);
         };
         let Some(lease) = self.leases.resolve(&held.id).await?.live() else {
             // The last write took effect, or another run ended the task: either way it is over.
-            debug_assert!(is_last || !task.value.is_open());
             return Ok(None);
         };
         if lease.value.run != held.lease.run || lease.value.is_released {
@@ -278,7 +284,7 @@ impl TaskStore {
                 Ok(true)
             }
             // An earlier beat may have taken effect although its answer was lost.
-            None => Ok(self.refresh(held, false).await?.is_some()),
+            None => Ok(self.refresh(held).await?.is_some()),
         }
     }
 

@@ -18,7 +18,7 @@ use rmcp::{
     task_manager::{TaskExit, TaskOptions},
 };
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -86,7 +86,7 @@ async fn until(tasks: &Tasks, id: &str, status: TaskStatus) -> DetailedTask {
             return task;
         }
         assert!(!task.status().is_terminal(), "ended as {task:?}");
-        sleep(Duration::from_millis(2)).await;
+        yield_now().await;
     }
 }
 
@@ -297,11 +297,11 @@ async fn task_is_unknown_after_its_lifetime() {
                 break;
             }
         }
-        sleep(Duration::from_millis(5)).await;
+        yield_now().await;
     }
     // Its run is over too, so that its place is free.
     while tasks.runs.running_count() > 0 {
-        sleep(Duration::from_millis(5)).await;
+        yield_now().await;
     }
 }
 

@@ -31,7 +31,7 @@ impl Envelope {
             match byte {
                 b'{' | b'[' => {
                     if depth == 1 {
-                        envelope.member(name.take(), b"");
+                        envelope.member(name.take().as_deref(), b"");
                     }
                     depth += 1;
                     is_name_next = depth == 1 && byte == b'{';
@@ -44,14 +44,14 @@ impl Envelope {
                         name = serde_json::from_slice(&text[at..end]).ok();
                         is_name_next = false;
                     } else if depth == 1 {
-                        envelope.member(name.take(), &text[at..end]);
+                        envelope.member(name.take().as_deref(), &text[at..end]);
                     }
                 }
                 b':' | b' ' | b'\t' | b'\r' | b'\n' | b',' => {}
                 _ => {
                     end = token_end(text, at);
                     if depth == 1 {
-                        envelope.member(name.take(), &text[at..end]);
+                        envelope.member(name.take().as_deref(), &text[at..end]);
                     }
                 }
             }
@@ -66,8 +66,8 @@ impl Envelope {
     }
 
     /// Takes one member, with its value if that is a scalar.
-    fn member(&mut self, name: Option<String>, value: &[u8]) {
-        match name.as_deref() {
+    fn member(&mut self, name: Option<&str>, value: &[u8]) {
+        match name {
             Some("id") if self.has_id => self.id = Value::Null,
             Some("id") => {
                 self.has_id = true;

@@ -157,7 +157,7 @@ async fn why_empty(args: &ListArgs) -> Result<String, Ending> {
     }
     let names: Vec<&str> = tenants
         .iter()
-        .map(|tenant| tenant.name())
+        .map(tenant::Tenant::name)
         .take(TENANTS_NAMED_MAX)
         .collect();
     let more = if tenants.len() > names.len() {

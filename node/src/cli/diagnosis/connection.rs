@@ -270,7 +270,7 @@ impl Goal<'_> {
             )
         } else {
             let names = names.join(", ");
-            let next = format!("reach it at one of those, or pass --tls-server-name with it");
+            let next = "reach it at one of those, or pass --tls-server-name with it".to_owned();
             (format!(", but for {names}"), next)
         };
         Finding::new(

@@ -53,7 +53,7 @@ impl Greeting {
 fn is_settings(head: &[u8]) -> bool {
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
     let (kind, stream) = (head[3], &head[5..]);
-    let is_settings = kind == 0x04 && length % 6 == 0 && length <= 600;
+    let is_settings = kind == 0x04 && length.is_multiple_of(6) && length <= 600;
     let is_goaway = kind == 0x07 && (8..=1_024).contains(&length);
     (is_settings || is_goaway) && stream == [0; 4]
 }

@@ -31,6 +31,7 @@ fn flags(endpoint: &str) -> ClusterArgs {
 }
 
 /// A port that says this to every caller and then holds the connection, or closes it.
+#[expect(clippy::fn_params_excessive_bools, reason = "each caller names it")]
 async fn port(says: &'static [u8], holds: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

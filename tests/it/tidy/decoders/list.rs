@@ -126,7 +126,7 @@ pub(super) const DECODERS: &[Decoder] = &[
         "client/mcp/src/tasks/listen.rs",
         "task_ids",
         "client/mcp/src/tasks/listen.rs",
-        "any_bytes_name_at_most_the_bound",
+        "what_a_client_makes_up_names_bounded_tasks",
     ),
     by(ENVELOPE, "of", ENVELOPE, MADE_UP_ENVELOPE),
     by(ENVELOPE, "id", ENVELOPE, MADE_UP_ENVELOPE),
@@ -236,11 +236,6 @@ pub(super) const DECODERS: &[Decoder] = &[
         "the operator's command line",
     ),
     no_client(SETS, "parse", "the operator's command line"),
-    no_client(
-        "client/mcp/src/tasks/context.rs",
-        "checkpoint",
-        "the operation's own",
-    ),
     no_client(
         "client/mcp/src/bearer/key_file.rs",
         "keys",
