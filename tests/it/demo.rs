@@ -21,10 +21,7 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-use super::{
-    binary,
-    command_line::{UNAVAILABLE, USAGE},
-};
+use super::{binary, command_line::USAGE};
 
 async fn demo(planted: Option<&str>) -> Result<Output> {
     let _slot = slot().await?;
@@ -193,7 +190,9 @@ async fn a_kept_demo_answers_as_it_says_and_nobody_without_tls_and_a_token() -> 
     assert!(said.contains("token"), "{said}");
     let (plain, _) = as_anyone.split_once(" --tls-ca ").context("no TLS")?;
     let unheard = copied(&format!("{plain} --token-file {token} --timeout 1s")).await?;
-    assert_eq!(unheard.status.code(), Some(UNAVAILABLE), "{unheard:?}");
+    let said = String::from_utf8_lossy(&unheard.stderr);
+    assert_eq!(unheard.status.code(), Some(USAGE), "{said}");
+    assert!(said.contains("--tls-ca"), "{said}");
     watched.signal(Signal::INT)?;
     watched.demo.wait().await?;
     Ok(())

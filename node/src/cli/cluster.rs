@@ -244,9 +244,12 @@ pub(crate) fn ending_of_change(status: &Status) -> Ending {
     }
 }
 
-/// What the transport says, in words that an operator knows ("connection refused").
+/// What a node says, or else the transport, in words that an operator knows ("connection refused").
 #[must_use]
 pub(crate) fn transport(status: &Status) -> String {
+    if reason(status).is_some() {
+        return status.message().to_owned();
+    }
     if matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) {
         return "no answer within --timeout".to_owned();
     }
@@ -279,5 +282,24 @@ pub(crate) fn reason(status: &Status) -> Option<Reason> {
         Reason::parse(&info.reason)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    #[test]
+    fn node_that_says_why_it_took_too_long_is_quoted() {
+        let reason = Reason::NodeSilent.as_str();
+        let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());
+        let why = "nothing was changed";
+        let told = Status::with_error_details(Code::DeadlineExceeded, why, details);
+        assert_eq!(transport(&told), why);
+        assert!(transport(&Status::deadline_exceeded("")).contains("--timeout"));
     }
 }
