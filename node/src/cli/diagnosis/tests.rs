@@ -30,9 +30,15 @@ fn flags(endpoint: &str) -> ClusterArgs {
     }
 }
 
-/// A port that says this to every caller and then holds the connection, or closes it.
-#[expect(clippy::fn_params_excessive_bools, reason = "each caller names it")]
-async fn port(says: &'static [u8], holds: bool) -> String {
+/// What a port does once it has said its words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Holds,
+    Closes,
+}
+
+/// A port that says this to every caller.
+async fn port(says: &'static [u8], then: Then) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
@@ -41,7 +47,7 @@ async fn port(says: &'static [u8], holds: bool) -> String {
             let mut heard = [0; 64];
             let _bytes = stream.read(&mut heard).await;
             let _said = stream.write_all(says).await;
-            if holds {
+            if then == Then::Holds {
                 held.push(stream);
             }
         }
@@ -67,25 +73,33 @@ async fn cause_within(timeout: Duration, endpoint: &str) -> Option<Cause> {
 
 #[tokio::test]
 async fn ports_that_are_no_node_are_told_apart() {
-    let table: [(&[u8], bool, Cause); 7] = [
-        (b"SSH-2.0-OpenSSH_9.2p1\r\n", true, Cause::NotHelve),
-        (b"-ERR unknown command\r\n", true, Cause::NotHelve),
-        (b"", false, Cause::NotHelve),
-        (b"\x15\x03\x03\0\x02\x02\x32", true, Cause::TlsExpected),
+    let table: [(&[u8], Then, Cause); 7] = [
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", Then::Holds, Cause::NotHelve),
+        (b"-ERR unknown command\r\n", Then::Holds, Cause::NotHelve),
+        (b"", Then::Closes, Cause::NotHelve),
+        (
+            b"\x15\x03\x03\0\x02\x02\x32",
+            Then::Holds,
+            Cause::TlsExpected,
+        ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nalive\n",
-            false,
+            Then::Closes,
             Cause::HttpPort,
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n",
-            false,
+            Then::Closes,
             Cause::McpPort,
         ),
-        (b"HTTP/1.0 400 Bad Request\r\n\r\n", false, Cause::NotHelve),
+        (
+            b"HTTP/1.0 400 Bad Request\r\n\r\n",
+            Then::Closes,
+            Cause::NotHelve,
+        ),
     ];
-    for (says, holds, expected) in table {
-        let endpoint = port(says, holds).await;
+    for (says, then, expected) in table {
+        let endpoint = port(says, then).await;
         let found = cause(&endpoint).await;
         assert_eq!(found, Some(expected), "{:?}", String::from_utf8_lossy(says));
     }
@@ -94,7 +108,7 @@ async fn ports_that_are_no_node_are_told_apart() {
 #[tokio::test]
 async fn port_that_says_nothing_is_waited_for_within_the_limit() {
     for says in [&b""[..], b"\0\0\0"] {
-        let endpoint = port(says, true).await;
+        let endpoint = port(says, Then::Holds).await;
         let found = cause_within(LIMIT_MIN, &endpoint).await;
         assert_eq!(found, Some(Cause::Silent));
     }
@@ -113,7 +127,7 @@ async fn ports_that_cannot_be_reached_are_told_apart() {
 
 #[tokio::test]
 async fn worst_of_several_endpoints_is_told_unless_one_answers() {
-    let silent = port(b"SSH-2.0-x\r\n", true).await;
+    let silent = port(b"SSH-2.0-x\r\n", Then::Holds).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let refused = listener.local_addr().unwrap().to_string();
     drop(listener);
@@ -147,7 +161,7 @@ async fn write_that_may_have_been_done_stays_in_doubt() {
         "{said}"
     );
     // No node was ever there.
-    let web = port(b"HTTP/1.0 400 Bad Request\r\n\r\n", false).await;
+    let web = port(b"HTTP/1.0 400 Bad Request\r\n\r\n", Then::Closes).await;
     let ending = explain(&flags(&web), unsure()).await;
     assert!(matches!(ending, Ending::Refused(_)), "{ending:?}");
 }
