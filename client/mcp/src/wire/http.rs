@@ -139,10 +139,8 @@ fn is_zero_weight(parameter: &str) -> bool {
     let Some((name, weight)) = parameter.split_once('=') else {
         return false;
     };
-    let is_zero = weight
-        .trim()
-        .parse::<f32>()
-        .is_ok_and(|weight| weight == 0.0);
+    let weight = weight.trim();
+    let is_zero = weight.starts_with('0') && weight.chars().all(|c| matches!(c, '0' | '.'));
     name.trim().eq_ignore_ascii_case("q") && is_zero
 }
 

@@ -255,7 +255,11 @@ pub(super) const DECODERS: &[Decoder] = &[
     no_client(ALLOWED, "is_port", "the operator's command line"),
     no_client(ALLOWED, "origin", "the operator's command line"),
     no_client(ALLOWED, "with_port", "the operator's command line"),
-    no_client("client/mcp/src/bearer/mod.rs", "refuse", "the server's own"),
+    no_client(
+        "client/mcp/src/bearer/mod.rs",
+        "challenge",
+        "the server's own",
+    ),
     no_client(
         "client/mcp/src/bearer/mod.rs",
         "new",
