@@ -62,6 +62,7 @@ async fn an_origin_without_a_port_admits_its_schemes_port_alone() {
         "https://app.example",
         "http://local.example",
         "http://dev.example:3000",
+        "http://any.example:*",
     ];
     let served = Served::with(&Access::checked([], origins).unwrap()).await;
     let admitted = [
