@@ -55,7 +55,7 @@ pub async fn serve(
     serve_within(listener, replicas, bounds, Drain::default(), shutdown).await
 }
 
-/// As [`serve`], within these bounds, and stopping as `drain` says. A body may have
+/// As [`serve()`], within these bounds, and stopping as `drain` says. A body may have
 /// [`BODY_BYTES_MAX`](serve::BODY_BYTES_MAX) at most.
 ///
 /// # Errors
