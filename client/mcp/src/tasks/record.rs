@@ -214,7 +214,7 @@ impl TaskRecord {
         }
     }
 
-    /// A task that was asked to stop waits for nobody.
+    /// A task that was asked to stop waits for no answer.
     fn waiting(&self) -> TaskPayload {
         let open = |input: &&Input| input.response.is_none() && !self.cancel_requested;
         let input_requests: BTreeMap<_, _> = self

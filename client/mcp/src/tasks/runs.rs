@@ -216,7 +216,7 @@ impl Runs {
         Ok(true)
     }
 
-    /// Looks for leases that nobody renews, until shutdown.
+    /// Looks for leases that no replica renews, until shutdown.
     pub(super) fn watch_leases(&self) {
         let runs = self.clone();
         self.0.tracker.spawn(async move {
@@ -277,8 +277,10 @@ impl Runs {
         let Some(place) = self.reserve() else {
             return;
         };
-        match self.0.store.claim(lease).await {
-            Ok(Some(held)) if self.knows(&held.record.operation) => {
+        // An operation that this replica does not know belongs to another version of the server.
+        let claimed = self.0.store.claim(lease, |operation| self.knows(operation));
+        match claimed.await {
+            Ok(Some(held)) => {
                 tracing::info!(
                     task = held.id(),
                     run = held.lease.run,
@@ -286,8 +288,6 @@ impl Runs {
                 );
                 self.begin(held, place);
             }
-            // Another version of the server registers it.
-            Ok(Some(held)) => self.release(&held).await,
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "a task cannot be taken over now"),
         }

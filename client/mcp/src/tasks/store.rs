@@ -310,9 +310,13 @@ impl TaskStore {
         Ok(self.leases.list_first_values(LEASES_MAX).await?.items)
     }
 
-    /// Makes the next run of a task this replica's. `None`: another replica was first, or there is nothing to
-    /// run.
-    pub(super) async fn claim(&self, seen: &Record<Lease>) -> Result<Option<Held>, Error> {
+    /// Makes the next run of a task this replica's. `None`: another replica was first, there is nothing to run,
+    /// or this replica does not know the operation; then the lease stays as it is.
+    pub(super) async fn claim(
+        &self,
+        seen: &Record<Lease>,
+        knows: impl Fn(&str) -> bool + Send,
+    ) -> Result<Option<Held>, Error> {
         let id = seen.name().to_owned();
         let task = self.get(&seen.value.owner, &id).await?;
         let Some(task) = task.filter(|task| task.value.is_open()) else {
@@ -321,6 +325,9 @@ impl TaskStore {
             gone.if_revision(seen.revision()).commit().await?;
             return Ok(None);
         };
+        if !knows(&task.value.operation) {
+            return Ok(None);
+        }
         let lease = Lease {
             owner: seen.value.owner.clone(),
             run: seen.value.run + 1,

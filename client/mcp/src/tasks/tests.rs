@@ -243,10 +243,10 @@ async fn run_that_lost_its_lease_writes_nothing() {
     let record = TaskRecord::new("ask", JsonObject::new(), TaskOptions::default());
     let mut old = store.create(OWNER, record).await.unwrap();
     let seen = store.leases().await.unwrap();
-    let mut new = store.claim(&seen[0]).await.unwrap().unwrap();
+    let mut new = store.claim(&seen[0], |_| true).await.unwrap().unwrap();
     assert_eq!(
         store
-            .claim(&seen[0])
+            .claim(&seen[0], |_| true)
             .await
             .unwrap()
             .map(|held| held.lease.run),
@@ -265,6 +265,17 @@ async fn run_that_lost_its_lease_writes_nothing() {
     let task = store.get(OWNER, new.id()).await.unwrap().unwrap().value;
     assert!(task.is_open());
     assert_eq!(task.task("t").status_message.as_deref(), Some("now"));
+}
+
+#[tokio::test]
+async fn replica_that_lacks_the_operation_leaves_the_lease() {
+    let store = TaskStore::new(&client(), "jobs");
+    let record = TaskRecord::new("new", JsonObject::new(), TaskOptions::default());
+    store.create(OWNER, record).await.unwrap();
+    let seen = store.leases().await.unwrap();
+    let claimed = store.claim(&seen[0], |operation| operation == "old").await;
+    assert!(claimed.unwrap().is_none());
+    assert_eq!(store.leases().await.unwrap(), seen);
 }
 
 #[tokio::test]

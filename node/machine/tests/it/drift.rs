@@ -54,7 +54,7 @@ fn counts_that_say_nothing_is_left_are_worked_out_again() {
         commit(&mut host, 10, [take("a"), put("d")]);
         assert_eq!(
             forge(&mut host, TOMBSTONE_SUMMARY, |row: &mut TombstonesRow| {
-                row.rows = 0
+                row.rows = 0;
             }),
             1
         );
@@ -66,7 +66,7 @@ fn counts_that_say_nothing_is_left_are_worked_out_again() {
         );
         for table in USAGE {
             forge(&mut host, table, |row: &mut UsageRow| {
-                *row = UsageRow::default()
+                *row = UsageRow::default();
             });
         }
         assert!(audited(&host).is_err());
@@ -85,7 +85,7 @@ fn counts_that_say_too_much_are_put_right_once_nothing_is_left() {
     commit(&mut host, 1, [take("a")]);
     assert_eq!(
         forge(&mut host, TOMBSTONE_SUMMARY, |row: &mut TombstonesRow| {
-            row.rows = 2
+            row.rows = 2;
         }),
         1
     );
