@@ -85,7 +85,7 @@ pub trait HandleStore<T: Send + Sync + 'static>: Send + Sync {
     /// Those of every write. After [`Codec`](crate::ErrorKind::Codec) the value is gone.
     async fn take(&self, id: &str) -> Result<Resolved<Record<T>>, Error>;
 
-    /// As [`take`](Self::take), if the handle's revision is `revision`: so that nobody takes what they have not seen.
+    /// As [`take`](Self::take), if the handle's revision is `revision`: so that no caller takes what it has not seen.
     ///
     /// # Errors
     /// As [`take`](Self::take), but a conflict is an outcome here.

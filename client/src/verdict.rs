@@ -21,7 +21,7 @@ pub(crate) enum Verdict {
     /// This try had no effect; another one may.
     NotDone {
         error: Error,
-        /// How long whoever answered asks to be left alone.
+        /// The pause that the answer asks for.
         pause: Option<Duration>,
         node: Health,
     },

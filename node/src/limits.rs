@@ -84,7 +84,7 @@ pub const DISK_READS_WAITING_MAX: usize = 16_384;
 /// Digests of all rows under way at once on one node; more wait their turn.
 pub const DIGESTS_MAX: usize = 1;
 
-/// Rows that one Tick removes at least: while nobody writes, and for a reader who waits for it.
+/// Rows that one Tick removes at least: while no caller writes, and for a reader who waits for it.
 pub const TICK_ROWS_MIN: u32 = 32;
 
 /// Rows that one Tick removes at most: bounds how long its apply takes.

@@ -70,7 +70,7 @@ async fn says_so(cluster: &mut Cluster, seat: u64) -> Result<()> {
     cluster.node_mut(seat).assert_running()
 }
 
-/// As the node's own advice says: it is stopped, emptied, and joins anew.
+/// As the node's own advice says: it is stopped, emptied, and joins again.
 async fn replace(cluster: &mut Cluster, seat: u64) -> Result<()> {
     cluster.kill(seat)?;
     cluster.empty(seat)?;

@@ -172,7 +172,7 @@ async def input_rounds(service: Service) -> None:
     task = await created(url, "confirm_delete", {"filename": "x"})
     [key] = await asks(url, task)
     acknowledged(await ask(url, "tasks/update", {"taskId": task, "inputResponses": {"unknown-key": {"ignored": True}}}))
-    equal(await asks(url, task), [key], "after an answer that nobody asked for")
+    equal(await asks(url, task), [key], "after an answer to no question")
     acknowledged(await ask(url, "tasks/update", {"taskId": task, "inputResponses": {key: accept(confirm=True)}}))
     equal((await ended(url, task))["status"], "completed", "once it is answered")
     task = await created(url, "multi_input")

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Bits of an IPv6 address that name one network: whoever has one has 2^64 addresses.
+/// Bits of an IPv6 address that name one network, which has 2^64 addresses.
 const V6_NETWORK_BITS: u32 = 64;
 
 /// The address of a caller, as shares are counted: an IPv4 address, or an IPv6 network.

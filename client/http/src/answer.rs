@@ -71,7 +71,7 @@ impl Answer {
 }
 
 /// Why an answer is cut off.
-pub(crate) const NO_ROOM: &str = "answers that nobody reads filled the room for answers";
+pub(crate) const NO_ROOM: &str = "unread answers filled the room for answers";
 
 impl Body for Answer {
     type Data = Bytes;

@@ -27,7 +27,7 @@ impl Outstanding {
         self.counted(1)
     }
 
-    /// A connection streams without an end, so that nobody waits for it.
+    /// The connection streams without an end: a stop does not wait for it.
     pub(crate) fn endless(&self) -> Counted {
         self.counted(-1)
     }

@@ -27,7 +27,7 @@ use crate::{Bounds, Drain, Plain, Port, Shutdown, serve};
 
 /// Far longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of the page that nobody reads whole in one go.
+/// Bytes of a page that no read takes whole.
 const LARGE: usize = 64 << 20;
 
 /// A listener with a few pages, and what stops it.

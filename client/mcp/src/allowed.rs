@@ -1,7 +1,7 @@
 //! The `Host` and `Origin` headers that a server accepts, checked before it starts.
 //!
 //! A value that no client ever sends would refuse everybody, and one that is wider than it reads
-//! would admit pages that nobody meant. Both are refused, with what to write instead.
+//! would admit pages that the operator did not mean. Both are refused, with what to write instead.
 
 use std::net::Ipv6Addr;
 

@@ -11,7 +11,7 @@ pub enum Callers {
     /// Everybody is this owner.
     One(Owner),
     /// The principal that the [guard](crate::bearer::Guard) before the server put into the request. Without one the request is refused,
-    /// whatever was left out: nobody is let in among others' records for want of a name.
+    /// whatever was left out: no caller reaches others' records for want of a name.
     Authenticated,
 }
 

@@ -37,7 +37,7 @@ impl HandleOptions {
         self
     }
 
-    /// Handles that nobody gets or writes for this long expire, whatever their [`Ttl`](crate::Ttl). A get restarts the time.
+    /// Handles that are not read or written for this long expire, whatever their [`Ttl`](crate::Ttl). A get restarts the time.
     #[must_use]
     pub fn idle_ttl(mut self, ttl: Duration) -> Self {
         self.defaults.idle_ttl = Some(ttl);

@@ -223,7 +223,7 @@ impl Host {
                         self.commit(&bare(Operation::Touch(touch), now_ms))?;
                     }
                 }
-                // Here nobody else removes what is due.
+                // No other task removes expired rows here.
                 Read::Busy => self.collect(now_ms)?,
                 Read::TooLarge => {
                     let message = "the values are too large for one reply: ask for fewer keys";

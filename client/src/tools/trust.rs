@@ -15,7 +15,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Of a certificate authority's file without TLS: whoever gives one expects to be safe.
+/// Of a certificate authority's file without TLS: a caller who gives one expects TLS.
 pub(super) fn unused_ca(remedy: &str) -> Error {
     let message = format!("certificate authorities for a connection without TLS: {remedy}");
     Error::refused(Reason::BadRequest, message, 0, 0)

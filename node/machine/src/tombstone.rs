@@ -128,7 +128,7 @@ fn count_down<V: View>(
     }
 }
 
-/// The last tombstone that was counted is gone: if there are others, the count was too low, and nobody would ever remove them.
+/// The last tombstone that was counted is gone: if there are others, the count was too low, and they would never be removed.
 fn expect_none<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,

@@ -38,7 +38,7 @@ impl EdgeArgs {
     /// What callers are bounded by.
     ///
     /// # Errors
-    /// If nobody could send a request.
+    /// If no request could be sent.
     pub(super) fn bounds(&self) -> anyhow::Result<Bounds> {
         for (flag, time) in [
             ("--head-timeout", self.head_timeout),

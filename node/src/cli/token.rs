@@ -44,7 +44,7 @@ pub(crate) struct TokenArgs {
     #[arg(long, env = "HELVE_TOKEN_AUDIENCE", value_name = "URL")]
     token_audience: Option<String>,
 
-    /// This server's URL as clients reach it, if that is not what tokens say in `aud`: told to whoever comes without a token
+    /// This server's URL as clients reach it, if that is not what tokens say in `aud`: told to callers without a token
     #[arg(
         long,
         requires = "token_audience",

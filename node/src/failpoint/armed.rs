@@ -207,7 +207,7 @@ impl Armed {
     }
 }
 
-/// Whoever panics with the lock leaves the content whole.
+/// A panic under the lock leaves the content whole.
 fn armed() -> MutexGuard<'static, Armed> {
     ARMED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -27,7 +27,7 @@ pub enum StartError {
     /// The log of a member is gone: what it voted and stored is forgotten.
     #[error(
         "--data-dir {}: it belongs to a member of a cluster, but its log is gone; \
-         empty the directory, and the node joins anew", .0.display()
+         empty the directory, and the node joins again", .0.display()
     )]
     LogGone(PathBuf),
     /// The audit log cannot be opened.
@@ -37,7 +37,7 @@ pub enum StartError {
     #[error(
         "--data-dir {}: it belongs to cluster {ours}, but seat {seat} of --peers to {theirs}; \
          correct --peers or choose the directory of that cluster; if that cluster was recovered from a survivor, this node was left \
-         behind: empty the directory, and the node joins anew", .path.display()
+         behind: empty the directory, and the node joins again", .path.display()
     )]
     OtherCluster {
         /// The data directory.

@@ -325,7 +325,7 @@ pub(super) fn is_loss_planted() -> bool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panics with the lock leaves the content whole.
+    // A panic under the lock leaves the content whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -39,7 +39,7 @@ pub enum PeerRefusal {
     WrongGroup(u32),
     /// The membership knows another node under the sender's id: the sender's data is that of a node that was replaced.
     #[error(
-        "node {id} is not {uuid}: the sender was replaced; empty its data directory, and it joins anew"
+        "node {id} is not {uuid}: the sender was replaced; empty its data directory, and it joins again"
     )]
     Impostor {
         /// The sender's id.
@@ -88,7 +88,7 @@ pub struct Identity {
 fn put_back_advice(why: &str) -> String {
     format!(
         "this node's disk was put back to an older state: {why}; it could vote twice and lose acknowledged writes, so it takes no part: \
-         stop it, and start it with an empty --data-dir, and it joins anew; if no majority is left without it, see `helve recover --help`"
+         stop it, and start it with an empty --data-dir, and it joins again; if no majority is left without it, see `helve recover --help`"
     )
 }
 

@@ -260,7 +260,7 @@ impl LogStore {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Whoever panics with the lock leaves the content whole.
+        // A panic under the lock leaves the content whole.
         self.0.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

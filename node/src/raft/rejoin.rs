@@ -78,7 +78,7 @@ fn is_alone(consensus: &Consensus) -> bool {
     !members.is_empty() && members.iter().all(|member| member.record.uuid == *own)
 }
 
-/// Asks whoever is listed or a member, and returns who answers of this node's cluster, by uuid.
+/// Asks all listed nodes and members, and returns the replies of this node's cluster, by uuid.
 async fn ask(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> BTreeMap<String, HelloReply> {
     let identity = consensus.identity();
     let own = identity.record();

@@ -94,7 +94,7 @@ impl Acquaintance {
         check_level(identity.record(), friends)?;
         let named = |(seat, reply): &(&u64, &HelloReply)| (**seat, reply.cluster_id.clone());
         let strangers: BTreeMap<u64, String> = strangers.iter().map(named).collect();
-        // Whoever was left behind by a recovery is named, and is no reason to stop.
+        // Members left behind by a recovery are named, and are no reason to stop.
         let wrong = |theirs: &&String| !identity.was_of(theirs);
         if let Some((seat, theirs)) = strangers.iter().find(|(_, theirs)| wrong(theirs))
             && !self.has_friend

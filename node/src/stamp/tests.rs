@@ -171,7 +171,7 @@ fn time_goes_on_returning_under_the_next_leader_and_does_not_fall() {
 
 #[test]
 fn a_whole_restart_of_right_walls_behind_the_clock_slows_time_until_they_meet() {
-    // What the log says is a minute ahead of all walls, and nobody remembers more.
+    // What the log says is a minute ahead of all walls, and no node remembers more.
     let mut cluster = Cluster {
         stamper: Stamper::default(),
         start: Instant::now(),

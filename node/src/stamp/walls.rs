@@ -44,7 +44,7 @@ impl Walls {
 /// majority.
 ///
 /// While a change of members is half done there are two sets of voters, and it has to be a majority of each. A voter whose wall is
-/// not known agrees with nobody.
+/// not known agrees with none.
 pub(super) fn agreed(
     walls: &BTreeMap<u64, u64>,
     voters: &[BTreeSet<u64>],

@@ -25,7 +25,7 @@ pub enum StorageError {
     },
     /// A record is damaged.
     #[error(
-        "{what} is damaged: {detail}; replace this node: remove its data directory and let it join anew"
+        "{what} is damaged: {detail}; replace this node: remove its data directory and let it join again"
     )]
     Damaged {
         /// Which record.
@@ -46,7 +46,7 @@ pub enum StorageError {
     },
     /// The log or the vote lost something that was acknowledged as durable.
     #[error(
-        "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; replace this node: remove its data directory and let it join anew"
+        "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; replace this node: remove its data directory and let it join again"
     )]
     BelowSynced {
         /// What the mark says.
@@ -58,7 +58,7 @@ pub enum StorageError {
     #[error(
         "the leader lacks committed entries of this node, from {end} to {kept}: it was elected by nodes whose disks were put back to an \
          older state or lost. This node keeps its data and stops: stop the others, and make a new cluster of this node with \
-         `helve recover`; only if what they hold is to be kept instead, remove this node's data directory and let it join anew"
+         `helve recover`; only if what they hold is to be kept instead, remove this node's data directory and let it join again"
     )]
     Diverged {
         /// The first entry that the leader would have removed.

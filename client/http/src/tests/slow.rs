@@ -120,10 +120,10 @@ async fn answers_that_nobody_reads_end_the_connection() {
     });
     let served = served.await;
     let mut unread = served.sent(&last("/large")).await;
-    // Others are served meanwhile, and whoever reads gets all.
+    // Other callers are served meanwhile, and a caller that reads gets all.
     assert!(served.asked("/large").await.len() > LARGE);
     served.shutdown.begin();
-    // The listener ends although nobody has read a byte.
+    // The listener ends although no caller has read a byte.
     timeout(PATIENCE, served.serving)
         .await
         .unwrap()

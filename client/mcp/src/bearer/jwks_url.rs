@@ -125,7 +125,7 @@ impl JwksUrl {
     ///
     /// # Errors
     /// If it is no URL, holds a user name, a password or a fragment, or is an `http` URL of another
-    /// machine: whoever is on the way could put keys of their own in its place.
+    /// machine: an intermediary could put keys of its own in its place.
     pub fn parse(text: &str) -> Result<Self, JwksUrlError> {
         let refused = |problem: String| JwksUrlError { problem };
         let url = Url::parse(text).map_err(|error| refused(format!("it is no URL: {error}")))?;

@@ -132,7 +132,7 @@ impl Key {
     /// The key of a JWK (RFC 7517), or why it cannot be used.
     pub(super) fn of_jwk(entry: &serde_json::Value, from: Origin) -> Result<Self, &'static str> {
         if PRIVATE.iter().any(|name| entry.get(name).is_some()) {
-            return Err("it is a private key: whoever reads this can sign tokens with it");
+            return Err("it is a private key: a reader of this can sign tokens with it");
         }
         let jwk: Jwk = serde_json::from_value(entry.clone())
             .map_err(|_| "a member is missing or of another type than RFC 7517 says")?;
@@ -156,7 +156,7 @@ impl Key {
             }
             AlgorithmParameters::RSA(of) => Self::rsa(&bytes(&of.n)?, &bytes(&of.e)?)?,
             AlgorithmParameters::OctetKey(_) if from == Origin::Url => {
-                return Err("it is a secret, and whoever knows the URL knows it");
+                return Err("it is a secret, known to all who know the URL");
             }
             AlgorithmParameters::OctetKey(of) => {
                 let secret = bytes(&of.value)?;

@@ -60,7 +60,7 @@ impl Envelope {
         envelope
     }
 
-    /// Whether nobody waits for an answer to it.
+    /// Whether its sender expects no answer.
     pub(crate) fn is_unanswered(&self) -> bool {
         (self.has_outcome && !self.has_method) || (self.has_method && !self.has_id)
     }

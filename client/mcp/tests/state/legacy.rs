@@ -119,7 +119,7 @@ impl Session {
     }
 }
 
-/// Whoever forgot the guard serves nobody, and nobody ends up in sessions that all share.
+/// Without the guard every call is refused, so no caller ends up in sessions that all share.
 #[tokio::test]
 async fn sessions_of_authenticated_callers_need_a_guard() {
     let client = memory();

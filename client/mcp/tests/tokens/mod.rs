@@ -167,7 +167,7 @@ impl Signer {
         Self::with_file(Key::es256(), content)
     }
 
-    /// Whoever knows these bytes, with no file.
+    /// Knows these bytes, without a file.
     pub(crate) fn shared(secret: &[u8]) -> Self {
         Self::new(
             Key::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)),

@@ -1,5 +1,5 @@
 //! How many bytes each outcome of a session takes. An outcome may hold megabytes that a call took: to forget it, and to count what
-//! that frees, nobody has to read them.
+//! that frees, no reader needs them.
 
 use helve_proto::command::v1::SessionRow;
 

@@ -151,7 +151,7 @@ fn a_count_that_is_too_low_loses_no_tombstone_at_the_new_level() {
     assert_eq!(audited(&host), Ok(()));
 }
 
-/// Below the level, tombstones that nobody counts are never removed.
+/// Below the level, uncounted tombstones are never removed.
 #[test]
 fn the_raise_finds_tombstones_that_older_levels_lost_sight_of() {
     let mut host = host(4);

@@ -282,7 +282,7 @@ impl Goal<'_> {
     }
 }
 
-/// A name in a certificate, as rustls shows it: `DnsName("a")`, `IpAddress(10.0.0.1)`. Others, such as URIs, are nobody's address.
+/// A name in a certificate, as rustls shows it: `DnsName("a")`, `IpAddress(10.0.0.1)`. Others, such as URIs, are no addresses.
 fn shown(name: &str) -> Option<&str> {
     let inner = |prefix: &str| name.strip_prefix(prefix)?.strip_suffix(')');
     inner("DnsName(")

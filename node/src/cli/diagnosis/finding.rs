@@ -15,7 +15,7 @@ pub(crate) struct Finding {
     pub(crate) next: String,
 }
 
-/// Where clients of a node connect, if nobody said otherwise.
+/// Where clients of a node connect, unless a flag says otherwise.
 const CLIENT_PORT: &str = "use the node's client port, its --listen (7400 by default)";
 
 impl Finding {

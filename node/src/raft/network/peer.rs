@@ -170,7 +170,7 @@ impl Telling {
     }
 }
 
-/// The peer holds that the message is not for it, or from nobody that it knows.
+/// The peer holds that the message is not for it, or its sender is unknown.
 fn is_misdirected(status: &Status) -> bool {
     let reason = status.get_details_error_info().map(|info| info.reason);
     reason.is_some_and(|reason| {

@@ -234,7 +234,7 @@ impl Rows {
 enum Held {
     Nobody,
     Told(Done, Vec<Outcome>),
-    /// Nobody yet: the rest of its entries comes next.
+    /// No caller yet: the rest of its entries comes next.
     Begun(Begun),
 }
 
@@ -251,7 +251,7 @@ impl Held {
             Ok(()) => Ok(outcomes),
             Err(error) => Err(io::Error::other(error.to_string())),
         };
-        // Nobody waits for it only when consensus has stopped.
+        // The receiver is gone only when consensus has stopped.
         let _ = done.send(told);
         None
     }

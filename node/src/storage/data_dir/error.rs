@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use super::{super::durable_file::parent_of, FORMAT, IDENTITY_NAME};
 
-/// Why a node does not start from a directory. The messages are for whoever started it.
+/// Why a node does not start from a directory. The messages are for the operator who started it.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     /// Neither it nor the directory that it would be created in exists.
@@ -59,7 +59,7 @@ pub enum DataDirError {
     #[error("--data-dir {}: it is not empty, and no Helve node wrote it; choose an empty or a new directory", .0.display())]
     NotOurs(PathBuf),
     /// The identity cannot be understood.
-    #[error("--data-dir {}: {IDENTITY_NAME} is damaged ({detail}); restore it from a copy, or let this node join anew with an empty --data-dir", path.display())]
+    #[error("--data-dir {}: {IDENTITY_NAME} is damaged ({detail}); restore it from a copy, or let this node join again with an empty --data-dir", path.display())]
     Damaged {
         /// The directory.
         path: PathBuf,
