@@ -81,7 +81,11 @@ fn a_state_is_sealed_and_opened_in_every_format_and_for_nobody_else() -> Result<
         for other in [flags("bob", "refund"), flags("alice", "delete")] {
             let refused = run("open", &other, sealed)?;
             assert_eq!(refused.status.code(), Some(ABSENT));
-            assert!(refused.stdout.is_empty());
+            let said: Value = serde_json::from_slice(&refused.stdout)?;
+            assert!(
+                said["state"].is_null() && said["cause"].is_string(),
+                "{said}"
+            );
         }
         for bad in [
             "",

@@ -299,7 +299,7 @@ async fn a_node_without_the_key_of_its_cluster_refuses_to_start_and_names_the_fl
     write_everywhere(&callers(&cluster)).await?;
     let wrong = tempfile::tempdir()?;
     let path = wrong.path().join("wrong.key");
-    fs::write(&path, [9; 32])?;
+    fs::write(&path, [200; 32])?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     for wiped in [false, true] {
         cluster.kill(3)?;
