@@ -56,11 +56,26 @@ impl BuildImage {
     /// # Errors
     /// If the engine does not.
     pub(crate) async fn remove(&self) -> Result<()> {
-        // An image goes with those that it alone was made from, so that each list may be out of date after one removal.
-        while let Some(image) = self.images().await?.first() {
-            docker(&["image", "rm", "--force", image]).await?;
+        loop {
+            let images = self.images().await?;
+            if images.is_empty() {
+                return Ok(());
+            }
+            // Stages of one second are listed in any order, and an image goes after those made from it: a pass
+            // removes what has none left, and some of the others may have gone along.
+            let mut removed = false;
+            let mut refused = None;
+            for image in &images {
+                match docker(&["image", "rm", "--force", image]).await {
+                    Ok(_) => removed = true,
+                    Err(error) => refused = Some(error),
+                }
+            }
+            match refused {
+                Some(error) if !removed => return Err(error),
+                _ => {}
+            }
         }
-        Ok(())
     }
 
     /// The ids of it, and of all images that were made from it, the newest first.
