@@ -1,9 +1,9 @@
 //! Where nodes listen: each cluster has a loopback address of its own, so that its ports are free and stay its own over restarts.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     process,
-    sync::atomic::{AtomicU8, Ordering},
+    sync::{Mutex, PoisonError},
 };
 
 /// The listeners of one node, and of what may stand before them.
@@ -37,13 +37,46 @@ impl Listeners {
     }
 }
 
-/// An address of 127.0.0.0/8 that no other cluster of this process has. Other processes differ in the middle bytes.
+/// The port that marks an address as taken, below those of seat 1.
+const CLAIM_PORT: u16 = 7389;
+
+/// Addresses from 127.1.0.0 on; 127.0.0.0/16 stays the machine's own.
+const FIRST: u32 = 0x7f01_0000;
+/// All but the last, which is the broadcast address.
+const ADDRESSES: u32 = 0x00fe_ffff;
+
+/// An address of 127.0.0.0/8 that no other cluster has, in this process or another: a socket that stays open until the process ends
+/// holds it.
+///
+/// # Panics
+///
+/// If no address is free.
 #[must_use]
 pub fn next_loopback() -> IpAddr {
-    static LAST: AtomicU8 = AtomicU8::new(0);
-    let [.., high, low] = process::id().to_be_bytes();
-    // 127.0.*.* stays the machine's own.
-    let second = 1 + high % 254;
-    let last = 1 + LAST.fetch_add(1, Ordering::Relaxed) % 254;
-    IpAddr::V4(Ipv4Addr::new(127, second, low, last))
+    static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Begins elsewhere in each process, so that a process rarely meets what another has.
+    let begin = process::id().wrapping_mul(0x101);
+    let candidates = (0..ADDRESSES).map(|step| FIRST + begin.wrapping_add(step) % ADDRESSES);
+    for candidate in candidates.skip(taken.len()) {
+        let address = IpAddr::V4(Ipv4Addr::from_bits(candidate));
+        if let Ok(claim) = UdpSocket::bind((address, CLAIM_PORT)) {
+            taken.push(claim);
+            return address;
+        }
+    }
+    panic!("no address of 127.0.0.0/8 is free for a cluster");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_clusters_of_a_process_have_one_address() {
+        let addresses: BTreeSet<IpAddr> = (0..600).map(|_| next_loopback()).collect();
+        assert_eq!(addresses.len(), 600);
+    }
 }
