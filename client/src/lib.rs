@@ -89,6 +89,8 @@ mod owner;
 mod partition;
 #[cfg(feature = "patterns")]
 mod prefixed;
+#[cfg(any(feature = "file", feature = "write-queue"))]
+mod private_files;
 mod promises;
 #[cfg(test)]
 mod properties;

@@ -10,7 +10,10 @@ use prost::Message as _;
 use rustix::fs::{FlockOperation, flock};
 
 use super::entry::Entry;
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    private_files,
+};
 
 const HEAD: &[u8] = b"helve write queue 2\n";
 /// Bytes of length, its checksum, and the entry's.
@@ -39,10 +42,7 @@ impl Journal {
         let (entries, whole) = read(path, &found)?;
         let mut journal = Self {
             path: path.to_owned(),
-            file: File::options()
-                .create(true)
-                .append(true)
-                .open(path)
+            file: private_files::open(File::options().create(true).append(true), path)
                 .map_err(|error| failed(path, error))?,
             bytes: 0,
             is_broken: false,
@@ -102,7 +102,7 @@ impl Journal {
 /// Puts the bytes beside the file.
 fn draft(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let draft = beside(path, ".draft");
-    let mut file = File::create(&draft)?;
+    let mut file = private_files::create(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     Ok(draft)
@@ -125,11 +125,9 @@ fn beside(path: &Path, more: &str) -> PathBuf {
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path);
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    let file = private_files::open(&mut options, path);
     let file = file.map_err(|error| failed(path, error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),

@@ -138,6 +138,16 @@ enum Command {
     Completions(completions::Args),
 }
 
+impl Command {
+    /// Whether it writes callers' values to files of its own.
+    fn keeps_values(&self) -> bool {
+        matches!(
+            self,
+            Self::Serve(_) | Self::Dev(_) | Self::Recover(_) | Self::Mcp(_) | Self::Cart(_)
+        )
+    }
+}
+
 /// Parses the command line and runs it, on a runtime of one thread: a node brings its own.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -145,6 +155,10 @@ pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches)
         .unwrap_or_else(|error| error.format(&mut Cli::command()).exit());
     let shared = Shared::of(&matches);
+    if cli.command.keeps_values() {
+        // RocksDB and the tools that keep state in files create theirs by it: 0600, and directories 0700.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    }
     #[cfg(not(feature = "planted"))]
     if std::env::var_os(FEATURE_LEVEL).is_some() {
         eprintln!("helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it");

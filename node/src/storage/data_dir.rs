@@ -1,17 +1,17 @@
 //! The node's data directory: whose it is, and that only one process uses it.
 
+mod directory;
 mod error;
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, Write as _},
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
-    process,
 };
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use self::directory::{close_to_others, create, is_empty, lock};
 use super::durable_file;
 pub use error::DataDirError;
 
@@ -86,6 +86,7 @@ impl DataDir {
             return Err(DataDirError::NotOurs(path.to_owned()));
         }
         let lock = lock(path)?;
+        close_to_others(path)?;
         // Only now: another process may have made it a node's in the meantime.
         let found = read_identity(path)?;
         let mut identity = found.unwrap_or_else(|| NodeIdentity {
@@ -131,6 +132,7 @@ impl DataDir {
             return Err(DataDirError::NoNode(path.to_owned()));
         }
         let lock = lock(path)?;
+        close_to_others(path)?;
         let identity = read_identity(path)?;
         let identity = identity.ok_or_else(|| DataDirError::NoNode(path.to_owned()))?;
         Ok(Self {
@@ -303,61 +305,6 @@ fn failed(path: &Path, source: io::Error) -> DataDirError {
         io::ErrorKind::NotADirectory => DataDirError::NotOurs(path),
         _ => DataDirError::Io { path, source },
     }
-}
-
-fn create(path: &Path) -> Result<(), DataDirError> {
-    match fs::create_dir(path) {
-        Ok(()) => durable_file::sync_parent(path).map_err(|e| failed(path, e)),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            Err(DataDirError::Missing(path.to_owned()))
-        }
-        Err(e) => Err(failed(path, e)),
-    }
-}
-
-/// A lock file, or an identity that was never finished, is left from a start that failed; `lost+found` makes a fresh disk's root.
-fn is_empty(path: &Path) -> Result<bool, DataDirError> {
-    for entry in fs::read_dir(path).map_err(|e| failed(path, e))? {
-        let name = entry.map_err(|e| failed(path, e))?.file_name();
-        let left = [LOCK_NAME, "node.json.tmp", "lost+found"];
-        if !left.iter().any(|left| name == *left) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// The kernel lets go of the lock when the process ends, however it ends.
-fn lock(path: &Path) -> Result<File, DataDirError> {
-    let lock_path = path.join(LOCK_NAME);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(lock_path);
-    let mut file = file.map_err(|e| failed(path, e))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            let pid = match file.read_to_string(&mut pid) {
-                Ok(_) if !pid.trim().is_empty() => pid.trim().to_owned(),
-                Ok(_) | Err(_) => "(unknown)".to_owned(),
-            };
-            return Err(DataDirError::InUse {
-                path: path.to_owned(),
-                pid,
-            });
-        }
-        Err(e) => return Err(failed(path, e.into())),
-    }
-    file.set_len(0)
-        .and_then(|()| file.rewind())
-        .and_then(|()| writeln!(file, "{}", process::id()))
-        .map_err(|e| failed(path, e))?;
-    Ok(file)
 }
 
 fn read_identity(path: &Path) -> Result<Option<NodeIdentity>, DataDirError> {

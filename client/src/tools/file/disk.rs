@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{after, before};
 use crate::{
     error::{Error, ErrorKind},
+    private_files,
     record::Listing,
     state_tool::StoreOutcome,
     tools::{
@@ -36,7 +37,7 @@ pub(super) struct Disk {
 impl Disk {
     pub(super) fn open(root: PathBuf) -> Result<Self, Error> {
         let own = root.join(OWN);
-        fs::create_dir_all(&own).map_err(|error| before(&own, error))?;
+        private_files::create_directories(&own).map_err(|error| before(&own, error))?;
         sync_directory(&root).map_err(|error| before(&root, error))?;
         Ok(Self {
             root,
@@ -170,7 +171,7 @@ impl Disk {
 
     pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let draft = self.own("draft");
-        let mut file = File::create(&draft).map_err(|error| before(&draft, error))?;
+        let mut file = private_files::create(&draft).map_err(|error| before(&draft, error))?;
         file.write_all(bytes)
             .map_err(|error| before(&draft, error))?;
         file.sync_all().map_err(|error| before(&draft, error))?;
@@ -199,7 +200,7 @@ impl Disk {
         }
         let above = parent(directory);
         self.make_directories(above)?;
-        fs::create_dir(directory)?;
+        private_files::create_directories(directory)?;
         sync_directory(above)
     }
 

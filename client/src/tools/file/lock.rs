@@ -5,7 +5,7 @@ use std::{fs::File, sync::Arc};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{before, disk::Disk};
-use crate::{error::Error, retry::Backoff, tools::keeper::Access};
+use crate::{error::Error, private_files, retry::Backoff, tools::keeper::Access};
 
 /// Waits for the lock, which readers share, and writers have alone; the caller's deadline ends the wait. A batch that a crash left half done is carried out first.
 pub(super) async fn acquire(disk: &Arc<Disk>, access: Access) -> Result<File, Error> {
@@ -30,12 +30,9 @@ pub(super) async fn acquire(disk: &Arc<Disk>, access: Access) -> Result<File, Er
 
 async fn wait(disk: &Disk, access: Access) -> Result<File, Error> {
     let path = disk.lock_path();
-    let lock = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path);
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let lock = private_files::open(&mut options, &path);
     let lock = lock.map_err(|error| before(&path, error))?;
     let operation = match access {
         Access::Read => FlockOperation::NonBlockingLockShared,

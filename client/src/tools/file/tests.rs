@@ -30,6 +30,40 @@ fn files(directory: &Path) -> Vec<String> {
     found
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn files_and_directories_are_closed_to_other_users() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let root = tempfile::tempdir().unwrap();
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(root.path(), 0o755);
+    let tool = tool(root.path());
+    tool.store("flat", &json!(1)).await.unwrap();
+    tool.store("deep/inner/key", &json!(1)).await.unwrap();
+    // A draft of an earlier version is readable.
+    fs::write(root.path().join(".helve/draft"), "").unwrap();
+    set(&root.path().join(".helve/draft"), 0o644);
+    tool.store("flat", &json!(2)).await.unwrap();
+    let mut open = vec![root.path().to_owned()];
+    let mut seen = 0;
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            let expected = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, expected, "{}: {mode:o}", path.display());
+            seen += 1;
+            if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    assert!(seen >= 6, "{seen}");
+}
+
 #[tokio::test]
 async fn no_key_leads_out_of_the_directory() {
     let above = tempfile::tempdir().unwrap();

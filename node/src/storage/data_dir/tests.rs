@@ -1,5 +1,7 @@
 //! Tests of `data_dir`.
 
+use std::{os::unix::fs::PermissionsExt as _, process};
+
 use super::*;
 
 fn open(path: &Path, seat: u64) -> Result<DataDir, DataDirError> {
@@ -20,6 +22,29 @@ fn an_identity_outlives_the_process() {
         (5, "a-cluster")
     );
     assert_eq!(identity.uuid, "a-uuid");
+}
+
+#[test]
+fn an_open_directory_is_closed_to_others_if_it_is_a_nodes_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set_open = |path: &Path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    set_open(root.path());
+    drop(open(root.path(), 1).unwrap());
+    assert_eq!(mode(root.path()), 0o700);
+    set_open(root.path());
+    drop(open(root.path(), 1).unwrap());
+    assert_eq!(mode(root.path()), 0o700);
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("letter"), "").unwrap();
+    set_open(other.path());
+    assert!(matches!(
+        open(other.path(), 1),
+        Err(DataDirError::NotOurs(_))
+    ));
+    assert_eq!(mode(other.path()), 0o755, "it is not ours to close");
 }
 
 #[test]
