@@ -6,7 +6,7 @@
 mod connection;
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     fmt::Display,
     io,
     net::SocketAddr,
@@ -15,10 +15,11 @@ use std::{
 };
 
 use futures::{Stream, stream};
+use helve_http::Address;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -32,6 +33,7 @@ use crate::{
         CLIENT_CONNECTIONS_MAX, FILES_RESERVED, GREETING_TIME_MAX, HANDSHAKES_MAX,
         PEER_CONNECTIONS_MAX,
     },
+    shares::{Share, Shares},
     tls::PortTls,
 };
 
@@ -43,6 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 pub struct Bounds {
     port: &'static str,
     connections: usize,
+    address_connections: usize,
     handshakes: usize,
     greeting: Duration,
 }
@@ -76,10 +79,16 @@ impl Bounds {
         Self {
             port,
             connections,
+            address_connections: address_share(connections),
             handshakes: HANDSHAKES_MAX,
             greeting: GREETING_TIME_MAX,
         }
     }
+}
+
+/// Of this many connections, those of one address: three of four. More than half, since behind a proxy all callers have one address.
+fn address_share(connections: usize) -> usize {
+    connections - connections / 4
 }
 
 /// Raises the limit of open files to what the process may raise it to, and says what it is.
@@ -110,6 +119,7 @@ pub fn let_in(
         tls,
         bounds,
         places: Arc::new(Semaphore::new(bounds.connections)),
+        shares: Shares::new(bounds.address_connections),
         handshakes: JoinSet::new(),
         begun: VecDeque::new(),
         complaint: Complaint::default(),
@@ -128,9 +138,11 @@ struct Door {
     bounds: Bounds,
     /// A place is given back when its connection is dropped.
     places: Arc<Semaphore>,
+    /// The same by address.
+    shares: Shares<Address>,
     handshakes: JoinSet<Shaken>,
     /// The handshakes under way, the oldest first, and some that have ended.
-    begun: VecDeque<AbortHandle>,
+    begun: VecDeque<(Address, AbortHandle)>,
     complaint: Complaint,
 }
 
@@ -169,7 +181,7 @@ impl Door {
             return None;
         }
         if self.places.available_permits() == 0 {
-            self.complain(from, &Full(self.bounds.connections));
+            self.complain(from, &Full::All(self.bounds.connections));
             return None;
         }
         let Some(tls) = &self.tls else {
@@ -182,27 +194,46 @@ impl Door {
             let shaken = timeout(greeting, accepting).await;
             (from, shaken.unwrap_or_else(|late| Err(late.into())))
         });
-        self.begun.push_back(handshake);
+        self.begun.push_back((from.ip().into(), handshake));
         None
     }
 
+    /// Breaks off a handshake if there are as many as may be: the oldest of the address that has most. So an address that opens
+    /// connections and says nothing breaks off its own, not those of others, which take a few round trips.
     fn make_room(&mut self) {
         if self.begun.len() < self.bounds.handshakes {
             return;
         }
-        self.begun.retain(|handshake| !handshake.is_finished());
-        if self.begun.len() >= self.bounds.handshakes
-            && let Some(oldest) = self.begun.pop_front()
+        self.begun.retain(|(_, handshake)| !handshake.is_finished());
+        if self.begun.len() < self.bounds.handshakes {
+            return;
+        }
+        let mut counts = HashMap::new();
+        for (address, _) in &self.begun {
+            *counts.entry(*address).or_insert(0_usize) += 1;
+        }
+        let most = counts.values().copied().max();
+        let has_most = |(address, _): &(Address, AbortHandle)| counts.get(address).copied() == most;
+        if let Some(at) = self.begun.iter().position(has_most)
+            && let Some((_, oldest)) = self.begun.remove(at)
         {
             oldest.abort();
         }
     }
 
     fn place(&mut self, from: SocketAddr, stream: connection::Bytes) -> Option<Connection> {
+        let Some(share) = self.shares.take(from.ip().into()) else {
+            self.complain(from, &Full::Address(self.bounds.address_connections));
+            return None;
+        };
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            let place = Place {
+                _all: place,
+                _address: share,
+            };
             return Some(Connection::new(stream, from, place, self.bounds.greeting));
         }
-        self.complain(from, &Full(self.bounds.connections));
+        self.complain(from, &Full::All(self.bounds.connections));
         None
     }
 
@@ -217,10 +248,20 @@ impl Door {
     }
 }
 
-/// All places of a port are taken.
+/// A connection's place at its port, given back when this is dropped.
+pub(crate) struct Place {
+    _all: OwnedSemaphorePermit,
+    _address: Share<Address>,
+}
+
+/// Why a connection is refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} connections are open, which is the bound")]
-struct Full(usize);
+enum Full {
+    #[error("{0} connections are open, which is the bound")]
+    All(usize),
+    #[error("{0} connections of this address are open, which is its bound")]
+    Address(usize),
+}
 
 #[cfg(test)]
 mod tests;

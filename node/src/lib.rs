@@ -27,6 +27,7 @@ mod renewals;
 mod retention;
 pub mod runtime;
 pub mod service;
+pub mod shares;
 pub mod stamp;
 pub mod storage;
 pub mod ticker;

@@ -230,6 +230,16 @@ pub const HEALTH_WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Health watches under way on one node; more are refused as OVERLOADED.
 pub const HEALTH_WATCHES_MAX: usize = 256;
 
+/// Of these, watches of one address.
+pub const ADDRESS_HEALTH_WATCHES_MAX: usize = 64;
+
+/// How long one health watch lasts; then it ends with UNAVAILABLE, and its caller may watch again.
+pub const HEALTH_WATCH_TIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// Bytes of a request for health or reflection, which name a service or a symbol. They are open to callers who show no credential, or to
+/// every holder of one, and their answers repeat the name.
+pub const NAME_REQUEST_BYTES_MAX: usize = 1 << 10;
+
 /// Streams that one client connection may have open at once.
 pub const CONNECTION_STREAMS_MAX: u32 = 1_024;
 
@@ -253,8 +263,8 @@ pub const FILES_RESERVED: u64 = 2_048;
 /// Connections to the peer port: some for each seat, and room for those that are made anew. Over it, the newest is closed at once.
 pub const PEER_CONNECTIONS_MAX: usize = 512;
 
-/// TLS handshakes under way on one port; over it, the oldest is broken off: whoever means it is done in a few round trips.
-pub const HANDSHAKES_MAX: usize = 256;
+/// TLS handshakes under way on one port; over it, the oldest of the address that has most is broken off.
+pub const HANDSHAKES_MAX: usize = 1_024;
 
 /// How long a TLS handshake may take, and then the greeting of HTTP/2.
 pub const GREETING_TIME_MAX: Duration = Duration::from_secs(5);
@@ -271,14 +281,34 @@ pub const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// Bytes that one connection may send ahead of the node's reading.
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 
-/// Connections to the HTTP port; over it, the one that has waited longest without a request is closed for the next.
+/// Connections to the HTTP port, half of them for one address; over it, the one that has waited longest without a request, or without
+/// reading its answer, is closed for the next.
 pub const HTTP_CONNECTIONS_MAX: usize = 256;
+
+/// Bytes of bodies that the HTTP port holds at once, half of them for one address.
+pub const HTTP_REQUEST_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of pages that wait for their callers on the HTTP port, half of them for one address.
+pub const HTTP_ANSWER_BYTES_MAX: usize = 32 << 20;
+
+/// What a caller of the HTTP port must take of its page within [`HTTP_HEADER_TIME_MAX`].
+pub const HTTP_ANSWER_PROGRESS_BYTES: usize = 16 << 10;
 
 /// How long a connection to the HTTP port may take to ask for something, and may be kept without asking.
 pub const HTTP_HEADER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of the body of a request to the HTTP port, whose pages read none.
 pub const HTTP_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// How many times as long as a page of metrics took to write the node pauses before it writes the next: it spends at most a tenth of its
+/// service thread on them.
+pub const METRICS_PAUSE_FACTOR: u32 = 9;
+
+/// Scrapes of metrics under way on the HTTP port; more are answered 503.
+pub const SCRAPES_MAX: usize = 16;
+
+/// Of these, scrapes of one address.
+pub const ADDRESS_SCRAPES_MAX: usize = 8;
 
 /// Seats of one cluster.
 pub const SEATS_MAX: usize = 15;

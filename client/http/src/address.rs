@@ -7,7 +7,7 @@ const V6_NETWORK_BITS: u32 = 64;
 
 /// The address of a caller, as shares are counted: an IPv4 address, or an IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Address(IpAddr);
+pub struct Address(IpAddr);
 
 impl From<IpAddr> for Address {
     fn from(address: IpAddr) -> Self {

@@ -48,8 +48,8 @@ pub struct Progress {
 /// bodies and of answers. An IPv6 address counts as its /64 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Open connections. Over it, a connection that serves no request is closed for the new one; if all
-    /// serve one, the new one is answered with 503. 4,096 by default, or what the limit of open files leaves.
+    /// Open connections. Over it, a connection that serves no request is closed for the new one, or one whose
+    /// caller does not read its answer; if all serve a request, the new one is answered with 503. 4,096 by default, or what the limit of open files leaves.
     pub connections: usize,
     /// Open connections of one address. Over it, the same holds among the address's own, with 429.
     pub address_connections: usize,

@@ -32,6 +32,9 @@ use crate::{
 /// Long enough that no connection waits for it: a year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// Why a connection is closed whose caller does not read its answer.
+const NO_PLACE: &str = "others needed the places of callers that did not read their answers";
+
 type Transport<S> = http1::Connection<TokioIo<Wire<S>>, Requests>;
 
 /// Why a connection ends.
@@ -42,8 +45,8 @@ enum End {
     Refused(Refusal),
     /// It rested, and is not kept any longer.
     Rested,
-    /// The caller does not read its answer, and others need the room.
-    Cut,
+    /// The caller does not read its answer, and others need its room: why.
+    Cut(&'static str),
 }
 
 /// Serves one connection.
@@ -93,7 +96,7 @@ pub(crate) async fn serve<O: Open>(site: Arc<Site>, line: Arc<Line>, open: O, st
             close(stream, &refusal.bytes(site.port.style)).await;
         }
         End::Rested => close_quietly(stream).await,
-        End::Cut => site.gives_up(line.from, NO_ROOM),
+        End::Cut(why) => site.gives_up(line.from, why),
     }
 }
 
@@ -165,7 +168,7 @@ where
             return Poll::Ready(End::Over(ended));
         }
         if self.line.answer_lost().has_rung(context.waker()) {
-            return Poll::Ready(End::Cut);
+            return Poll::Ready(End::Cut(NO_ROOM));
         }
         let (phase, since) = self.line.phase();
         if self.line.place_lost().has_rung(context.waker()) {
@@ -174,6 +177,9 @@ where
                     return Poll::Ready(End::Refused(Refusal::Crowded));
                 }
                 Phase::Idle => return Poll::Ready(End::Rested),
+                Phase::Busy if self.line.is_stalled() => {
+                    return Poll::Ready(End::Cut(NO_PLACE));
+                }
                 // A request came just before: it is served, and is the last.
                 Phase::Busy => Pin::new(&mut self.transport).graceful_shutdown(),
             }

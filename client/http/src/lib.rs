@@ -34,6 +34,7 @@ mod tests;
 mod wire;
 
 pub use self::{
+    address::Address,
     bounds::{Bounds, Drain, Progress},
     complaint::Complaint,
     listener::{Open, Plain, serve},

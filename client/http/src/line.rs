@@ -37,6 +37,8 @@ struct Now {
     is_answered: bool,
     /// The caller was still sending when its request had been answered.
     is_unread: bool,
+    /// The caller does not take what is written to it.
+    is_stalled: bool,
 }
 
 /// One connection.
@@ -87,6 +89,7 @@ impl Line {
                 since: Instant::now(),
                 is_answered: false,
                 is_unread: false,
+                is_stalled: false,
             }),
             place,
             place_lost,
@@ -133,9 +136,28 @@ impl Line {
         self.now().is_answered = true;
     }
 
+    /// The caller does not take what is written, or has just taken a part of it. While others need the place, it goes to them: the
+    /// place of the caller that has taken nothing for longest first.
+    pub(crate) fn stalled(&self) {
+        let mut now = self.now();
+        if now.phase == Phase::Busy {
+            now.is_stalled = true;
+            self.place.wait(Rank::Third);
+        }
+    }
+
+    /// Whether the caller does not take what is written to it.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.now().is_stalled
+    }
+
     /// The transport has nothing left to send.
     pub(crate) fn flushed(&self) {
         let mut now = self.now();
+        if now.is_stalled {
+            now.is_stalled = false;
+            self.place.work();
+        }
         if now.is_answered {
             (now.phase, now.since, now.is_answered) = (Phase::Idle, Instant::now(), false);
             self.place.wait(Rank::Second);

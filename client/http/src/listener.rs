@@ -61,6 +61,8 @@ impl Open for Plain {
 /// allows. Then [`Shutdown::end`] is called, so that streams end, and what has not ended two seconds later is
 /// broken off.
 ///
+/// Each request carries its caller's address as axum's `ConnectInfo<SocketAddr>`.
+///
 /// # Errors
 /// None today: a connection that fails, or cannot be accepted, is not the listener's end.
 pub async fn serve<O: Open>(

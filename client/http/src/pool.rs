@@ -24,6 +24,8 @@ pub(crate) enum Rank {
     First,
     /// It has, and rests.
     Second,
+    /// Its caller does not read the answer that is ready.
+    Third,
 }
 
 /// Why a claim is refused.

@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
+use axum::extract::ConnectInfo;
 use futures::future::{BoxFuture, FutureExt as _};
 use http::{HeaderValue, Request, Response, header::CONNECTION};
 use hyper::{body::Incoming, service::Service};
@@ -28,7 +29,8 @@ impl Service<Request<Incoming>> for Requests {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (site, line) = (Arc::clone(&self.site), Arc::clone(&self.line));
         line.begin();
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(ConnectInfo(line.from));
         let is_endless = (site.port.is_endless)(&parts);
         let endless = is_endless.then(|| site.outstanding.endless());
         let arriving = Arriving::new(&parts.headers, body, Arc::clone(&site), Arc::clone(&line));

@@ -45,9 +45,12 @@ impl<S> Wire<S> {
     /// What came of a write that is pending: an error if the caller has taken too little for too long.
     fn waits<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         let within = self.least.within;
-        let waiting = self.waiting.get_or_insert_with(|| Waiting {
-            late: Box::pin(sleep(within)),
-            written: 0,
+        let waiting = self.waiting.get_or_insert_with(|| {
+            self.line.stalled();
+            Waiting {
+                late: Box::pin(sleep(within)),
+                written: 0,
+            }
         });
         loop {
             ready!(waiting.late.as_mut().poll(context));
@@ -69,6 +72,7 @@ impl<S> Wire<S> {
             Poll::Ready(Ok(bytes)) => {
                 if let Some(waiting) = &mut self.waiting {
                     waiting.written += bytes;
+                    self.line.stalled();
                 }
                 Poll::Ready(Ok(bytes))
             }

@@ -68,9 +68,18 @@ fn parse_entry(entry: &str) -> Result<(u64, String), Refusal> {
     Ok((seat, address.to_owned()))
 }
 
+/// Bytes of `HOST:PORT`: a name has at most 253 (RFC 1035, section 2.3.4), and a port five digits.
+const ADDRESS_BYTES_MAX: usize = 253 + 1 + 5;
+
 /// Splits `HOST:PORT`. An IPv6 host stands in brackets, and is given back without them. A host is not resolved: it may appear later
 /// than this node.
 pub(crate) fn host_and_port(address: &str) -> Result<(&str, u16), String> {
+    if address.len() > ADDRESS_BYTES_MAX {
+        return Err(format!(
+            "an address of {} bytes is no HOST:PORT",
+            address.len()
+        ));
+    }
     let (host, port) = address
         .rsplit_once(':')
         .ok_or_else(|| format!("`{address}` has no port"))?;

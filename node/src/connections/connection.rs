@@ -12,13 +12,13 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tonic::transport::server::Connected;
 
+use super::Place;
 use crate::{limits::CONNECTION_STALL_MAX, tls::certificate::Certificate};
 
 /// What a caller of HTTP/2 sends first: its preface, and the head of its settings (RFC 9113, 3.4).
@@ -34,7 +34,7 @@ pub struct Connection {
     greeting: Option<Greeting>,
     /// When the caller has taken nothing for too long; absent while it takes.
     stalled: Option<Pin<Box<Sleep>>>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Whose connection a call came over: in the extensions of every request.
@@ -53,12 +53,7 @@ struct Greeting {
 }
 
 impl Connection {
-    pub(super) fn new(
-        stream: Bytes,
-        from: SocketAddr,
-        place: OwnedSemaphorePermit,
-        greeting: Duration,
-    ) -> Self {
+    pub(super) fn new(stream: Bytes, from: SocketAddr, place: Place, greeting: Duration) -> Self {
         let certificate = match &stream {
             Either::Left(_) => None,
             Either::Right(stream) => shown(stream).map(Arc::new),

@@ -4,7 +4,10 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use futures::StreamExt;
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpSocket,
+};
 use tokio_rustls::TlsConnector;
 use tonic::transport::server::Connected as _;
 
@@ -23,6 +26,7 @@ fn bounds(connections: usize, handshakes: usize, greeting: Duration) -> Bounds {
     Bounds {
         port: "a port",
         connections,
+        address_connections: connections,
         handshakes,
         greeting,
     }
@@ -62,6 +66,15 @@ async fn port(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     (address, Box::pin(let_in(listener, tls, bounds)))
+}
+
+/// Connects from 127.0.0.`last`.
+async fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket
+        .bind(SocketAddr::from(([127, 0, 0, last], 0)))
+        .unwrap();
+    socket.connect(address).await.unwrap()
 }
 
 /// Waits until the other side has closed.
@@ -121,6 +134,59 @@ async fn silent_handshakes_hold_up_no_honest_one() {
     assert_eq!(info.certificate.unwrap().common_name, "a");
     // The oldest had to go.
     closed(silent.remove(0)).await;
+}
+
+#[tokio::test]
+async fn silent_handshakes_of_one_address_break_off_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tls, dial) = peer_tls(directory.path());
+    let (address, mut port) = port(Some(tls), bounds(1, 4, PATIENCE)).await;
+    // It is the oldest, and as slow as a caller far away.
+    let honest = connect_from(1, address).await;
+    let mut silent = Vec::new();
+    for _ in 0..16 {
+        silent.push(connect_from(2, address).await);
+    }
+    tokio::select! {
+        () = closed(silent.remove(0)) => {}
+        _ = port.next() => panic!("let in without a handshake"),
+    }
+    let name = ServerName::try_from("localhost").unwrap();
+    let connecting = TlsConnector::from(dial).connect(name, honest);
+    let (connected, let_in) = tokio::join!(connecting, port.next());
+    assert!(connected.is_ok(), "{connected:?}");
+    assert!(let_in.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn one_address_leaves_places_to_others() {
+    let bounds = Bounds {
+        address_connections: 3,
+        ..bounds(4, 1, PATIENCE)
+    };
+    let (address, mut port) = port(None, bounds).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push((
+            connect_from(2, address).await,
+            port.next().await.unwrap().unwrap(),
+        ));
+    }
+    let refused = connect_from(2, address).await;
+    tokio::select! {
+        () = closed(refused) => {}
+        _ = port.next() => panic!("let in over the address's share"),
+    }
+    let _other = connect_from(1, address).await;
+    let _let_in = port.next().await.unwrap().unwrap();
+    held.pop();
+    let _again = connect_from(2, address).await;
+    assert!(port.next().await.unwrap().is_ok());
+}
+
+#[test]
+fn address_share_is_below_all_places_but_for_one() {
+    assert_eq!([1, 4, 512].map(address_share), [1, 3, 384]);
 }
 
 #[tokio::test]

@@ -2,10 +2,12 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use helve_http::Address;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -13,7 +15,10 @@ use tokio::{
 use tonic::metadata::MetadataMap;
 
 use super::{caller::Caller, failure::Failure};
-use crate::limits;
+use crate::{
+    limits,
+    shares::{Share, Shares},
+};
 
 /// A call that may be carried out. Its room is given back when this is dropped.
 #[derive(Debug)]
@@ -33,6 +38,13 @@ pub(crate) struct StreamRoom {
     _room: Taken,
 }
 
+/// Room for a health watch. Given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct WatchRoom {
+    _room: StreamRoom,
+    _share: Option<Share<Address>>,
+}
+
 /// Room that is taken until this is dropped.
 type Taken = Vec<OwnedSemaphorePermit>;
 
@@ -41,6 +53,8 @@ type Taken = Vec<OwnedSemaphorePermit>;
 pub(crate) struct Gate {
     all: Room,
     watches: Arc<Semaphore>,
+    /// By the addresses that watch.
+    watchers: Shares<Address>,
     /// By the names in tokens, so there are as many as tenants at most.
     tenants: Mutex<BTreeMap<String, Arc<Room>>>,
 }
@@ -54,6 +68,7 @@ impl Default for Gate {
                 limits::LISTS_IN_FLIGHT_MAX,
             ),
             watches: permits(limits::HEALTH_WATCHES_MAX),
+            watchers: Shares::new(limits::ADDRESS_HEALTH_WATCHES_MAX),
             tenants: Mutex::default(),
         }
     }
@@ -97,11 +112,19 @@ impl Gate {
         })
     }
 
-    /// Admits a health watch.
-    pub(crate) fn admit_watch(&self, caller: Arc<Caller>) -> Result<StreamRoom, Failure> {
-        Ok(StreamRoom {
-            caller,
-            _room: vec![take(&self.watches, 1)?],
+    /// Admits a health watch of a caller at this address. One without an address, which only a test makes, counts towards no share.
+    pub(crate) fn admit_watch(
+        &self,
+        caller: Arc<Caller>,
+        from: Option<IpAddr>,
+    ) -> Result<WatchRoom, Failure> {
+        let share = from.map(|from| self.watchers.take(from.into()).ok_or(Failure::Overloaded));
+        Ok(WatchRoom {
+            _share: share.transpose()?,
+            _room: StreamRoom {
+                caller,
+                _room: vec![take(&self.watches, 1)?],
+            },
         })
     }
 
@@ -291,13 +314,25 @@ mod tests {
     #[test]
     fn health_watches_are_bounded_and_take_no_calls_room() {
         let gate = Gate::default();
-        let watch = || gate.admit_watch(Caller::nobody());
-        let all: Vec<_> = (0..limits::HEALTH_WATCHES_MAX).map(|_| watch()).collect();
-        assert!(all.iter().all(Result::is_ok));
-        assert!(matches!(watch(), Err(Failure::Overloaded)));
+        let watch = |from: u8| {
+            let from = IpAddr::from([10, 0, 0, from]);
+            gate.admit_watch(Caller::nobody(), Some(from))
+        };
+        let share = limits::ADDRESS_HEALTH_WATCHES_MAX;
+        let of_one: Vec<_> = (0..share).map(|_| watch(1)).collect();
+        assert!(of_one.iter().all(Result::is_ok));
+        assert!(matches!(watch(1), Err(Failure::Overloaded)));
+        let rest = limits::HEALTH_WATCHES_MAX - share;
+        let addresses = (0..rest).map(|n| u8::try_from(2 + n / share).unwrap());
+        let of_others: Vec<_> = addresses.map(watch).collect();
+        assert!(of_others.iter().all(Result::is_ok));
+        assert!(matches!(watch(250), Err(Failure::Overloaded)));
         assert!(gate.admit(Caller::anyone(), 1, Instant::now()).is_ok());
-        drop(all);
-        assert!(watch().is_ok());
+        drop(of_others);
+        assert!(watch(250).is_ok());
+        assert!(watch(1).is_err(), "its own share is still taken");
+        drop(of_one);
+        assert!(watch(1).is_ok());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tonic::Request;
 
 use super::{
     credential::Credential,
+    excerpt::Excerpt,
     failure::Failure,
     target::{Target, Targets},
 };
@@ -174,7 +175,7 @@ impl fmt::Display for Target<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Handle { store, .. } | Self::Store { store, .. } => {
-                write!(formatter, "the store `{store}`")
+                write!(formatter, "the store `{}`", Excerpt(store))
             }
             Self::Key { .. } => formatter.write_str("this key"),
             Self::Keys { .. } => formatter.write_str("keys that begin so"),

@@ -17,7 +17,7 @@ use helve_proto::{
 use helve_seal::KeyId;
 use tokio::time::Instant;
 
-use super::{Services, failure::Failure};
+use super::{Services, excerpt::Excerpt, failure::Failure};
 use crate::{
     limits,
     read_index::{Place, ReadView},
@@ -103,19 +103,21 @@ impl Services {
         deadline: Instant,
     ) -> Result<SetDataKeyReply, Failure> {
         let malformed = |message: String| Failure::Malformed(message);
-        let target =
-            match request.target {
-                Some(Asked::Newest(_)) => Target::Newest,
-                Some(Asked::Plain(_)) => Target::Plain,
-                Some(Asked::KeyId(id)) => Target::Key(KeyId::parse(&id).ok_or_else(|| {
-                    malformed(format!("`{id}` is no key id: 16 hexadecimal digits"))
-                })?),
-                None => {
-                    return Err(malformed(
-                        "no key is named, nor that there shall be none".into(),
-                    ));
-                }
-            };
+        let target = match request.target {
+            Some(Asked::Newest(_)) => Target::Newest,
+            Some(Asked::Plain(_)) => Target::Plain,
+            Some(Asked::KeyId(id)) => Target::Key(KeyId::parse(&id).ok_or_else(|| {
+                malformed(format!(
+                    "`{}` is no key id: 16 hexadecimal digits",
+                    Excerpt(&id)
+                ))
+            })?),
+            None => {
+                return Err(malformed(
+                    "no key is named, nor that there shall be none".into(),
+                ));
+            }
+        };
         let row = self.switch.to(target, request.if_index, deadline).await?;
         Ok(SetDataKeyReply {
             key_id: text(&row.key_id),

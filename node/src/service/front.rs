@@ -89,16 +89,21 @@ pub fn front(services: &Arc<Services>) -> Front {
     others
         .add_service(limited!(ClusterServiceServer, Cluster))
         .add_service(limited!(AccessServiceServer, Access))
-        .add_service(HealthServer::new(Health::new(Arc::clone(services))))
+        .add_service(
+            HealthServer::new(Health::new(Arc::clone(services)))
+                .max_decoding_message_size(limits::NAME_REQUEST_BYTES_MAX),
+        )
         .add_service(
             reflection()
                 .build_v1()
-                .expect("the descriptors were checked when built"),
+                .expect("the descriptors were checked when built")
+                .max_decoding_message_size(limits::NAME_REQUEST_BYTES_MAX),
         )
         .add_service(
             reflection()
                 .build_v1alpha()
-                .expect("the descriptors were checked when built"),
+                .expect("the descriptors were checked when built")
+                .max_decoding_message_size(limits::NAME_REQUEST_BYTES_MAX),
         );
     Front {
         door: Arc::clone(&services.door),

@@ -7,14 +7,14 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tonic::{Request, Response, Status, async_trait};
 use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_server,
 };
 
-use super::{Services, caller::Caller};
-use crate::limits;
+use super::{Services, caller::Caller, excerpt::Excerpt};
+use crate::{connections::Info, limits};
 
 /// Serves health.
 pub(crate) struct Health {
@@ -57,7 +57,8 @@ impl health_server::Health for Health {
         let name = &request.get_ref().service;
         let status = health(&self.services, name).ok_or_else(|| {
             Status::not_found(format!(
-                "`{name}` is no service here: ask for readiness or liveness"
+                "`{}` is no service here: ask for readiness or liveness",
+                Excerpt(name)
             ))
         })?;
         Ok(Response::new(response(status)))
@@ -67,7 +68,12 @@ impl health_server::Health for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let room = self.services.gate.admit_watch(Caller::of(&request)?)?;
+        let from = request
+            .extensions()
+            .get::<Info>()
+            .map(|info| info.from.ip());
+        let caller = Caller::of(&request)?;
+        let room = self.services.gate.admit_watch(caller, from)?;
         let services = Arc::clone(&self.services);
         let name = request.into_inner().service;
         let mut ticks = interval(limits::HEALTH_WATCH_INTERVAL);
@@ -85,6 +91,15 @@ impl health_server::Health for Health {
                 }
             }
         });
-        Ok(Response::new(changes.take_until(stopping).boxed()))
+        let lapsed = stream::once(async {
+            Err(Status::unavailable(
+                "the watch has lasted as long as one may: watch again",
+            ))
+        });
+        let changes = changes
+            .take_until(sleep(limits::HEALTH_WATCH_TIME_MAX))
+            .chain(lapsed)
+            .take_until(stopping);
+        Ok(Response::new(changes.boxed()))
     }
 }

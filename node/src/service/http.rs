@@ -1,21 +1,34 @@
 //! HTTP for probes and scrapes: `/livez`, `/readyz`, `/metrics`.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
+    extract::{ConnectInfo, State},
+    http::{
+        StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
     routing::get,
 };
-use helve_http::{Bounds, Drain, Open, Plain, Port, Shutdown};
-use tokio::net::{TcpListener, TcpStream};
+use bytes::Bytes;
+use helve_http::{Address, Bounds, Drain, Open, Plain, Port, Progress, Shutdown};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Mutex, Semaphore},
+    time::{Instant, sleep_until},
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{Services, waiting::Waiting};
 use crate::{
-    limits::{HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX},
+    limits::{
+        ADDRESS_SCRAPES_MAX, HTTP_ANSWER_BYTES_MAX, HTTP_ANSWER_PROGRESS_BYTES,
+        HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX, HTTP_REQUEST_BYTES_MAX,
+        METRICS_PAUSE_FACTOR, SCRAPES_MAX,
+    },
+    shares::Shares,
     tls::PortTls,
 };
 
@@ -38,7 +51,30 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(services)
+        .with_state(Arc::new(Pages {
+            services,
+            metrics: Mutex::default(),
+            scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
+            scrapers: Shares::new(ADDRESS_SCRAPES_MAX),
+        }))
+}
+
+/// What the pages are made from.
+struct Pages {
+    services: Arc<Services>,
+    metrics: Mutex<Option<MetricsPage>>,
+    /// Callers that wait for one, in all and by address.
+    scrapes: Arc<Semaphore>,
+    scrapers: Shares<Address>,
+}
+
+/// The newest page of metrics.
+struct MetricsPage {
+    text: Bytes,
+    /// When the node began to write it.
+    begun: Instant,
+    /// When the node may begin to write the next one.
+    next: Instant,
 }
 
 /// Serves the HTTP port until `stop` ends.
@@ -84,15 +120,18 @@ async fn serve_pages(
         // Pages are read by everybody, so a connection without a request is not worth keeping for long.
         idle_time: HTTP_HEADER_TIME_MAX,
         body_bytes: HTTP_BODY_BYTES_MAX,
+        request_bytes: HTTP_REQUEST_BYTES_MAX,
+        address_request_bytes: HTTP_REQUEST_BYTES_MAX / 2,
+        answer_bytes: HTTP_ANSWER_BYTES_MAX,
+        address_answer_bytes: HTTP_ANSWER_BYTES_MAX / 2,
+        answer_progress: Progress {
+            bytes: HTTP_ANSWER_PROGRESS_BYTES,
+            within: HTTP_HEADER_TIME_MAX,
+        },
         ..Bounds::default()
     };
     let port = Port {
-        // Not halved for one address: behind a proxy all probes come from one.
-        bounds: Bounds {
-            connections: HTTP_CONNECTIONS_MAX,
-            address_connections: HTTP_CONNECTIONS_MAX,
-            ..bounds
-        },
+        bounds: bounds.connections(HTTP_CONNECTIONS_MAX),
         drain: Drain {
             linger: Duration::ZERO,
             timeout: DRAIN_TIME_MAX,
@@ -132,8 +171,8 @@ impl Open for OverTls {
     }
 }
 
-async fn readyz(State(services): State<Arc<Services>>) -> Response {
-    match services.readiness() {
+async fn readyz(State(pages): State<Arc<Pages>>) -> Response {
+    match pages.services.readiness() {
         Ok(()) => "ready\n".into_response(),
         Err(why) => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -143,14 +182,48 @@ async fn readyz(State(services): State<Arc<Services>>) -> Response {
     }
 }
 
-async fn metrics(State(services): State<Arc<Services>>) -> Response {
+/// Callers that wait together share one page, in time and in memory. None gets a page that was begun before it asked.
+///
+/// Pages are written one at a time, with pauses of [`METRICS_PAUSE_FACTOR`] times as long as the last one took: without, a caller that asks
+/// over and over would take the processor from other calls. Few may wait, so that they leave the port's places to probes.
+async fn metrics(
+    State(pages): State<Arc<Pages>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+) -> Response {
+    let asked = Instant::now();
+    let scrape = Arc::clone(&pages.scrapes).try_acquire_owned().ok();
+    let Some(_scrape) = scrape.zip(pages.scrapers.take(from.ip().into())) else {
+        let why = "other scrapes are under way, and this one was not begun: scrape again later\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], why).into_response();
+    };
+    let mut newest = pages.metrics.lock().await;
+    if let Some(newest) = newest.as_ref() {
+        if newest.begun >= asked {
+            return metrics_page(newest.text.clone());
+        }
+        sleep_until(newest.next).await;
+    }
+    let begun = Instant::now();
     let broken = |why: String| (StatusCode::INTERNAL_SERVER_ERROR, why).into_response();
+    let services = &pages.services;
     let usage = match services.usage().await {
         Ok(usage) => usage,
         Err(error) => return broken(error.to_string()),
     };
     match services.metrics.encode(&services.status(), &usage) {
-        Ok(page) => ([(CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
+        Ok(text) => {
+            let text = Bytes::from(text);
+            *newest = Some(MetricsPage {
+                text: text.clone(),
+                begun,
+                next: Instant::now() + METRICS_PAUSE_FACTOR * begun.elapsed(),
+            });
+            metrics_page(text)
+        }
         Err(error) => broken(error.to_string()),
     }
+}
+
+fn metrics_page(page: Bytes) -> Response {
+    ([(CONTENT_TYPE, OPEN_METRICS)], page).into_response()
 }

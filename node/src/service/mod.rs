@@ -20,6 +20,7 @@ mod cluster;
 mod credential;
 mod data_keys;
 mod door;
+mod excerpt;
 mod exchange;
 mod failure;
 mod forwarded;

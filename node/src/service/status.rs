@@ -18,7 +18,7 @@ use helve_proto::{
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::failure::{Failure, Lateness};
+use super::{excerpt, failure::Failure, failure::Lateness};
 use crate::{
     limits,
     propose::ProposeError,
@@ -41,7 +41,7 @@ impl Problem {
         Self {
             code: code(reason),
             reason,
-            message: message.into(),
+            message: excerpt::message(message.into()),
             metadata: BTreeMap::new(),
             retry_after: None,
         }
@@ -189,6 +189,7 @@ fn switch_problem(error: &SwitchError) -> Problem {
         },
     }
 }
+
 const LAGGING: &str = "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`";
 
 const CLEARING: &str = "the tenant is at a bound, rows of its own that have expired are still being removed, and the call was not executed: retry";

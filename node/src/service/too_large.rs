@@ -1,10 +1,9 @@
 //! Messages over the limit. The transport refuses them before any service sees them, in its own words; the caller hears ours.
 
 use axum::http::Response;
-use tonic::{Code, body::Body};
+use tonic::{Code, Status, body::Body};
 
 use super::status;
-use crate::limits::MESSAGE_BYTES_MAX;
 
 /// The answer to a unary call, with our code, reason and advice if the transport found the request too large. No answer of ours has
 /// the transport's code for that.
@@ -14,8 +13,9 @@ pub(super) fn explain(answer: Response<Body>) -> Response<Body> {
     if !is_refused {
         return answer;
     }
-    let message = format!(
-        "the request is larger than the {MESSAGE_BYTES_MAX} bytes of a message, and was not executed: send less at once"
-    );
+    let told = Status::from_header_map(answer.headers());
+    let why = told.as_ref().map_or("", Status::message);
+    let message =
+        format!("the request is too large, and was not executed: send less at once ({why})");
     status::too_large(&message).into_http()
 }

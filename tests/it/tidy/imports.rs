@@ -11,6 +11,7 @@ use super::{
 const RUNGS: [&[&str]; 7] = [
     &[
         "complaint",
+        "shares",
         "connections",
         "failpoint",
         "leader_contact",

@@ -72,7 +72,7 @@ const BANS: &[Ban] = &[
     ),
     ban("SystemTime", NODE, STAMP, STAMP_REASON),
     ban("getrandom", NODE, STAMP, STAMP_REASON),
-    ban("new_v4", NODE, STAMP, STAMP_REASON),
+    ban("Uuid::new_v4", NODE, STAMP, STAMP_REASON),
     ban("now_v7", NODE, STAMP, STAMP_REASON),
     ban(
         "openraft",

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use helve_node::limits::HANDSHAKES_MAX;
 use helve_tests::{cluster::Equipment, ledger::Ledger};
 use rustix::process::{Resource, getrlimit};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
@@ -46,7 +47,8 @@ async fn silent_callers_of_the_peer_port_keep_no_node_from_its_peers() -> Result
     let address = cluster.listeners(leader).peer;
     cluster.kill(follower)?;
     // More than handshakes may be under way at a time.
-    let connecting = stream::iter(0..600).map(|_| TcpStream::connect(address));
+    let count = HANDSHAKES_MAX + 100;
+    let connecting = stream::iter(0..count).map(|_| TcpStream::connect(address));
     let silent: Vec<_> = connecting.buffer_unordered(64).try_collect().await?;
     cluster.start(follower)?;
     cluster.ready(follower).await?;

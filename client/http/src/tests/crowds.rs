@@ -1,5 +1,7 @@
 //! More callers than there is room for.
 
+use futures::future::join_all;
+
 use super::*;
 
 #[tokio::test]
@@ -80,6 +82,37 @@ async fn requests_under_way_are_never_closed_for_others() {
 }
 
 #[tokio::test]
+async fn unread_answers_make_room_for_honest_callers() {
+    for bounds in [
+        Bounds {
+            connections: 2,
+            ..Bounds::default()
+        },
+        Bounds {
+            address_connections: 2,
+            ..Bounds::default()
+        },
+    ] {
+        let served = Served::within(bounds).await;
+        let mut unread = Vec::new();
+        for _ in 0..2 {
+            let mut caller = served.sent(&last("/large")).await;
+            timeout(PATIENCE, caller.read_u8()).await.unwrap().unwrap();
+            unread.push(caller);
+        }
+        until_answered(&served, "/livez").await;
+        let lengths = join_all(
+            unread
+                .iter_mut()
+                .map(async |caller| rest(caller).await.len()),
+        );
+        let whole = lengths.await.into_iter().map(|length| length > LARGE);
+        let whole = whole.filter(|is_whole| *is_whole).count();
+        assert_eq!(whole, 1, "one gave its place, the other kept it");
+    }
+}
+
+#[tokio::test]
 async fn stalled_bodies_make_room_for_honest_ones() {
     for bounds in [
         Bounds {
@@ -113,4 +146,14 @@ async fn body_over_the_share_of_its_address_is_answered_429() {
     let served = served.await;
     let told = answer(served.sent(&body(2_000, 2_000)).await).await;
     assert_eq!(status(&told), "429", "{told}");
+}
+
+/// Asks until a page comes: a connection is seen to be stalled only when the kernel takes no more of its answer.
+async fn until_answered(served: &Served, page: &str) {
+    let answered = async {
+        while status(&served.asked(page).await) != "200" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, answered).await.unwrap();
 }
