@@ -47,7 +47,7 @@ pub struct Settings {
     pub auth: AuthSetting,
     /// `--operator-token-file`.
     pub operator_token_file: Option<PathBuf>,
-    /// `--insecure`.
+    /// `--insecure`, `--insecure-peers`.
     pub exposure: Exposure,
     /// `--tls-cert` and the others that begin so, and with `--peer-tls-`.
     pub tls: TlsSettings,
@@ -66,6 +66,9 @@ pub struct Settings {
 pub enum Exposure {
     /// Beyond this machine over TLS only. Any other listener beyond loopback is refused.
     Loopback,
+    /// The same, but the peer port on loopback may be without TLS where callers need tokens: the operator vouches for every process of
+    /// this machine, since any of them may act as a node.
+    LocalPeers,
     /// Anyone whom the network lets through, even without TLS and tokens: the operator vouches for the network.
     Insecure,
 }
@@ -182,6 +185,7 @@ impl Config {
         }
         let auth = auth::check(&settings.auth, settings.operator_token_file.as_ref())?;
         exposed.extend(auth::check_exposure(settings.exposure, listen, &auth)?);
+        auth::check_peers(settings.exposure, peer_listen, peer.is_some(), &auth)?;
         Ok(Self {
             seat: settings.seat,
             data_dir: settings.data_dir.clone(),

@@ -116,6 +116,10 @@ pub(crate) struct Args {
     #[arg(long, env = "HELVE_INSECURE")]
     insecure: bool,
 
+    /// Allow a peer port on loopback without TLS beside --auth tokens: every process of this machine may then act as a node
+    #[arg(long, env = "HELVE_INSECURE_PEERS")]
+    insecure_peers: bool,
+
     #[command(flatten)]
     tls: TlsArgs,
 
@@ -201,10 +205,10 @@ impl Args {
                 AuthMode::Tokens => AuthSetting::Tokens,
             },
             operator_token_file: self.operator_token_file.clone(),
-            exposure: if self.insecure {
-                Exposure::Insecure
-            } else {
-                Exposure::Loopback
+            exposure: match (self.insecure, self.insecure_peers) {
+                (true, _) => Exposure::Insecure,
+                (false, true) => Exposure::LocalPeers,
+                (false, false) => Exposure::Loopback,
             },
             tls: self.tls.settings(),
             bootstrap: if self.force_bootstrap {

@@ -22,8 +22,8 @@ const SECRET_BYTES: usize = 32;
 const TOKEN_CHARS: usize = PREFIX.len() + 43;
 /// What the principal of whoever shows a certificate begins with. No token's text begins so, and no token's holder has such a principal.
 const CERTIFICATE: &str = "certificate:";
-/// Anyone may read the file.
-const WORLD_READABLE: u32 = 0o004;
+/// Every user of the machine may read the file, or replace what is in it.
+const OPEN_TO_OTHERS: u32 = 0o007;
 
 /// What `--auth` and `--operator-token-file` say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl TokenHash {
                 "name a file that this user can read",
             )
         };
-        if fs::metadata(file).map_err(unread)?.mode() & WORLD_READABLE != 0 {
+        if fs::metadata(file).map_err(unread)?.mode() & OPEN_TO_OTHERS != 0 {
             let remedy = "chmod 600 it, and make a new token if others may have read it";
             return Err(refused(format!("{shown} can be read by everyone"), remedy));
         }
@@ -173,7 +173,7 @@ pub(super) fn check_exposure(
     }
     match exposure {
         Exposure::Insecure => Ok(Some("--auth none")),
-        Exposure::Loopback => Err(Refusal::new(
+        Exposure::Loopback | Exposure::LocalPeers => Err(Refusal::new(
             "--listen",
             format!(
                 "{listen} is reachable from beyond this machine, and without tokens whoever reaches it owns the data"
@@ -183,11 +183,50 @@ pub(super) fn check_exposure(
     }
 }
 
+/// Refuses a peer port without TLS on a node that asks callers for tokens. Any process that reaches the port can act as a node, and
+/// forward what only an operator may do; on loopback, that is any user of the machine.
+pub(super) fn check_peers(
+    exposure: Exposure,
+    peer_listen: SocketAddr,
+    has_tls: bool,
+    auth: &Auth,
+) -> Result<(), Refusal> {
+    if has_tls || *auth == Auth::None || exposure != Exposure::Loopback {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        "--auth",
+        format!(
+            "the peer port {peer_listen} has no TLS: any process that reaches it does without a token what an operator may"
+        ),
+        "pass --peer-tls-cert, --peer-tls-key and --peer-tls-ca (`helve init` makes them), or --insecure-peers if you vouch for every user of this machine",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn peer_port_without_tls_beside_tokens_needs_the_operators_word() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 7401));
+        let tokens = Auth::Tokens { operator: None };
+        let table = [
+            (Exposure::Loopback, false, &tokens, false),
+            (Exposure::LocalPeers, false, &tokens, true),
+            (Exposure::Insecure, false, &tokens, true),
+            (Exposure::Loopback, true, &tokens, true),
+            (Exposure::Loopback, false, &Auth::None, true),
+        ];
+        for (exposure, has_tls, auth, starts) in table {
+            let checked = check_peers(exposure, at, has_tls, auth);
+            assert_eq!(checked.is_ok(), starts, "{exposure:?} {has_tls} {auth:?}");
+            let said = checked.map_err(|refusal| refusal.to_string());
+            assert!(said.is_ok() || said.unwrap_err().contains("--insecure-peers"));
+        }
+    }
 
     #[test]
     fn a_token_is_256_bits_behind_its_prefix_and_its_hash_is_of_its_text() {

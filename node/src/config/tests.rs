@@ -48,6 +48,7 @@ fn said(flags: &[(&str, &str)]) -> Settings {
             }
             "--auth" => settings.auth = AuthSetting::Tokens,
             "--insecure" => settings.exposure = Exposure::Insecure,
+            "--insecure-peers" => settings.exposure = Exposure::LocalPeers,
             "--tls-cert" => settings.tls.cert = Some(value.into()),
             "--tls-key" => settings.tls.key = Some(value.into()),
             "--tls-client-ca" => settings.tls.client_ca = Some(value.into()),

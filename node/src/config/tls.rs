@@ -160,7 +160,7 @@ pub(super) fn check_exposure<'a>(
         .filter(|(_, address, tls, _)| tls.is_none() && !address.ip().to_canonical().is_loopback());
     let mut exposed = Vec::new();
     for (flag, address, _, remedy) in open {
-        if exposure == Exposure::Loopback {
+        if exposure != Exposure::Insecure {
             let problem = format!(
                 "{address} is reachable from beyond this machine, and without TLS whoever is on the way reads and changes what passes"
             );

@@ -332,6 +332,7 @@ impl Parts {
             stamper: Arc::clone(&self.stamper),
             vault,
             snapshots: Arc::clone(&self.storage.snapshots),
+            audit: self.audit.clone(),
         };
         Core {
             consensus: consensus.clone(),

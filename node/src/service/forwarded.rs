@@ -2,27 +2,51 @@
 
 use std::time::Duration;
 
-use helve_proto::peer::v1::{
-    ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, Rejected, forward_answer::Answer,
-    rejected::Reason as RejectReason,
+use helve_proto::{
+    Reason,
+    command::v1::{Command, command::Operation},
+    peer::v1::{
+        ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, Rejected, forward_answer::Answer,
+        rejected::Reason as RejectReason,
+    },
 };
 use prost::Message;
 use tokio::time::Instant;
 
+use super::{audited::Peer, excerpt};
 use crate::{
+    audit::{self, Audit, Class, Event},
     limits::FORWARD_BYTES_MAX,
     propose::{Attempt, Proposer, Rejection, Timed},
 };
 
-/// Executes a batch, if this node leads, and answers in messages that are not too large.
-pub(super) async fn execute(proposer: Proposer, batch: ForwardBatch) -> Vec<ForwardReply> {
+/// Executes a batch, if this node leads, and answers in messages that are not too large. Its administrative commands are recorded here
+/// as well as on the node that took them: a process that acts as a node leaves a line.
+pub(super) async fn execute(
+    proposer: Proposer,
+    audit: Audit,
+    peer: Peer,
+    batch: ForwardBatch,
+) -> Vec<ForwardReply> {
     let now = Instant::now();
+    let from = batch.header.as_ref().map_or(0, |header| header.from);
+    let recorded = batch.calls.iter().map(|call| {
+        let command = call.command.as_deref();
+        command.and_then(|command| forwarded_event(command, from, peer))
+    });
+    let recorded: Vec<Option<Event>> = recorded.collect();
     let (ids, commands): (Vec<u64>, Vec<Timed>) = batch
         .calls
         .into_iter()
         .map(|call| (call.correlation_id, timed(call, now)))
         .unzip();
     let attempts = proposer.execute_here(commands).await;
+    for (event, attempt) in recorded.into_iter().zip(&attempts) {
+        if let Some(event) = event {
+            let outcome = outcome(attempt);
+            audit.record(Event { outcome, ..event });
+        }
+    }
     let leader_id = proposer.leader_id();
     let mut replies = vec![ForwardReply::default()];
     let mut bytes = 0;
@@ -44,6 +68,36 @@ pub(super) async fn execute(proposer: Proposer, batch: ForwardBatch) -> Vec<Forw
             .push(answer);
     }
     replies
+}
+
+/// What is recorded of a command that a node forwarded, if it is an administrative one.
+fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
+    let operation = match command.operation.as_ref()? {
+        Operation::CreateToken(_) => "CreateToken",
+        Operation::RevokeToken(_) => "RevokeToken",
+        Operation::SetTenant(_) => "SetTenant",
+        _ => return None,
+    };
+    let subject = format!("forwarded by node {from}");
+    Some(Event {
+        tenant: excerpt::message(command.tenant.clone()),
+        principal: excerpt::message(command.principal.clone()),
+        peer,
+        targets: vec![audit::Target {
+            subject: Some(subject),
+            ..audit::Target::default()
+        }],
+        ..Event::of(Class::Admin, operation)
+    })
+}
+
+/// How the command ended, in the words of the audit log.
+fn outcome(attempt: &Attempt) -> &'static str {
+    match attempt {
+        Attempt::Outcome(_) => "OK",
+        Attempt::Rejected(rejection) => reject_reason(*rejection).as_str_name(),
+        Attempt::Unknown(_) => Reason::Ambiguous.as_str(),
+    }
 }
 
 fn timed(call: ForwardCall, now: Instant) -> Timed {
@@ -77,11 +131,47 @@ fn reject_reason(rejection: Rejection) -> RejectReason {
 
 #[cfg(test)]
 mod tests {
-    use helve_proto::command::v1::Command;
+    use helve_machine::level::is_administrative;
+    use helve_proto::v1::{CreateTokenRequest, MintRequest, RevokeTokenRequest, SetTenantRequest};
     use proptest::prelude::*;
 
     use super::*;
     use crate::properties::{bytes_like, check};
+
+    #[test]
+    fn administrative_commands_alone_are_recorded_when_forwarded() {
+        let of = |operation| {
+            let command = Command {
+                tenant: "acme".to_owned(),
+                principal: "root".to_owned(),
+                operation: Some(operation),
+                ..Command::default()
+            };
+            forwarded_event(&command, 3, None)
+        };
+        for (operation, name) in [
+            (
+                Operation::CreateToken(CreateTokenRequest::default()),
+                "CreateToken",
+            ),
+            (
+                Operation::RevokeToken(RevokeTokenRequest::default()),
+                "RevokeToken",
+            ),
+            (
+                Operation::SetTenant(SetTenantRequest::default()),
+                "SetTenant",
+            ),
+        ] {
+            assert!(is_administrative(&operation));
+            let event = of(operation).unwrap();
+            assert_eq!((event.operation, event.class), (name, Class::Admin));
+            assert_eq!((&*event.tenant, &*event.principal), ("acme", "root"));
+            let subject = event.targets[0].subject.as_deref();
+            assert_eq!(subject, Some("forwarded by node 3"));
+        }
+        assert!(of(Operation::Mint(MintRequest::default())).is_none());
+    }
 
     #[test]
     fn commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words() {

@@ -21,10 +21,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::meant::{Replies, Sender, check, misdirected, until_ended, while_meant};
 use crate::{
+    audit::Audit,
     limits::FORWARD_BATCHES_MAX,
     propose::Proposer,
     raft::{Consensus, identity::Identity, membership::MembershipError, receive::ReceiveError},
-    service::{forwarded, seats, snapshot_intake, status},
+    service::{audited, forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::{checkpoint::Snapshots, data_dir::Write},
     vault::Vault,
@@ -43,6 +44,8 @@ pub struct Running {
     pub vault: Arc<Vault>,
     /// Where received snapshots are put together.
     pub snapshots: Arc<Snapshots>,
+    /// Where forwarded administrative commands are recorded.
+    pub audit: Audit,
 }
 
 /// Serves the peer port.
@@ -248,8 +251,10 @@ impl PeerService for PeerServer {
         let Running {
             proposer,
             consensus,
+            audit,
             ..
         } = self.running()?;
+        let peer = audited::peer(&request);
         let identity = Arc::clone(&self.identity);
         let batches = request.into_inner();
         let (batches, ended) = while_meant(identity, consensus, batches, Sender::Member, |m| {
@@ -257,7 +262,8 @@ impl PeerService for PeerServer {
         });
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
         tokio::spawn(async move {
-            let executed = batches.map(|batch| forwarded::execute(proposer.clone(), batch));
+            let executed = batches
+                .map(|batch| forwarded::execute(proposer.clone(), audit.clone(), peer, batch));
             let mut executed = executed.buffered(FORWARD_BATCHES_MAX);
             loop {
                 let parts = tokio::select! {

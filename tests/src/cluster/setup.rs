@@ -236,6 +236,10 @@ impl Setup {
                 ("--peer-tls-ca", at("ca.crt")),
             ]);
         }
+        let mut environment = self.environment.clone();
+        if !self.has(Equipment::Certificates) {
+            environment.push(("HELVE_INSECURE_PEERS".to_owned(), "true".to_owned()));
+        }
         let arguments = arguments
             .into_iter()
             .flat_map(|(flag, value)| [flag.into(), value.into()]);
@@ -244,7 +248,7 @@ impl Setup {
             arguments: iter::once(OsString::from("serve"))
                 .chain(arguments)
                 .collect(),
-            environment: self.environment.clone(),
+            environment,
         }
     }
 }

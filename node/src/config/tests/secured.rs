@@ -88,7 +88,9 @@ fn a_listener_beyond_loopback_needs_tls_of_its_own_kind_and_tokens_or_the_operat
     let peer = [(PEER_CERT, cert.as_str()), (PEER_KEY, &key), (PEER_CA, &ca)];
     let beyond = "beyond this machine";
     let listen = ("--listen", "192.0.2.1:7400");
-    let clients_beyond = [listen, client[0], client[1], ("--auth", "tokens")];
+    let tokens = ("--auth", "tokens");
+    let local = ("--insecure-peers", "");
+    let clients_beyond = [listen, client[0], client[1], tokens, local];
     let peers_beyond = ("--peer-listen", "192.0.2.1:7401");
     let peer_only = [peers_beyond, client[0], client[1]];
     let http_only = [
@@ -98,7 +100,9 @@ fn a_listener_beyond_loopback_needs_tls_of_its_own_kind_and_tokens_or_the_operat
         peer[2],
     ];
     refused(&[
-        (&[listen, ("--auth", "tokens")], "--listen", "without TLS"),
+        (&[listen, tokens], "--listen", "without TLS"),
+        (&clients_beyond[..4], "--auth", "peer port"),
+        (&[peers_beyond, tokens, local], "--peer-listen", beyond),
         (&clients_beyond[..3], "--listen", "without tokens"),
         (&peer_only, "--peer-listen", beyond),
         (&http_only, "--http-listen", beyond),
