@@ -16,11 +16,12 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check deny unit backends tests \
-    chaos-short compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick bench-growth \
+    chaos-short attack-short attack compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick bench-growth \
     bench-instructions
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
+ATTACK = $(TESTS) --test attack --
 BENCHES = $(CARGO) bench --locked --workspace --features helve-tests/rivals
 BENCH = $(BENCHES) --bench cluster --
 APPLY = $(CARGO) bench --locked --package helve-machine --bench apply
@@ -55,15 +56,15 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check tests chaos-short compose-test
+	@$(MAKE) --no-print-directory check tests chaos-short attack-short compose-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "clippy, planted bugs compiled in" \
 	    $(CARGO) clippy --locked --workspace --all-targets --features helve-tests/planted -- -D warnings
-	@$(STEP) "clippy, chaos and compose" \
-	    $(CARGO) clippy --locked --workspace --features helve-tests/planted --test chaos --test compose -- -D warnings
+	@$(STEP) "clippy, attack, chaos and compose" \
+	    $(CARGO) clippy --locked --workspace --features helve-tests/planted --test attack --test chaos --test compose -- -D warnings
 	@$(STEP) "client alone" $(CARGO) check --locked --package helve-client
 	@$(STEP) "client alone, in memory" $(CARGO) check --locked --package helve-client --no-default-features --features memory
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
@@ -101,6 +102,12 @@ mcp-test: build-tools mcp-tools ## The official Python SDK against all MCP serve
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short
+
+attack-short: tools ## A short form of each attack, on nodes with 1 GiB of memory
+	@$(STEP) "attacks, the short form" $(ATTACK) --short
+
+attack: tools ## Each attack for 20 seconds, then all at once, with a table of what they cost (ARGS="--only long-names --output json")
+	@$(STEP) "attacks" $(ATTACK) $(ARGS)
 
 chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or what is asked for (ARGS="--seed 7 --fault kill-leader")
 	@$(STEP) "chaos" $(CHAOS) $(or $(ARGS),--minutes 16 --rounds 1 --at-most 19)

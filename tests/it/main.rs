@@ -50,6 +50,7 @@ mod short_deadlines;
 mod slow_readers;
 mod snapshot;
 mod state_server;
+mod strangers;
 mod tidy;
 mod tls;
 mod tokens;

@@ -10,9 +10,11 @@
 //! - [`history`]: what callers asked and were told, and when; [`judge`]: whether that contradicts what Helve promises, by the
 //!   [`model`].
 //! - [`workload`]: what callers do while a run breaks things.
+//! - [`attack`]: what hostile callers do.
 //! - [`wait`]: the one way to wait. [`mod@promise`]: the difference between a broken promise and a broken test.
 
 pub mod address;
+pub mod attack;
 pub mod caller;
 pub mod certificates;
 pub mod cluster;

@@ -3,6 +3,8 @@
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use anyhow::{Context as _, Result};
+pub(crate) use helve_tests::attack::memory::peak_bytes;
+use helve_tests::attack::memory::resident_bytes;
 use serde::Serialize;
 
 use crate::nodes::{Nodes, Size};
@@ -26,25 +28,12 @@ impl Memory {
                 size: nodes.size,
                 seat,
                 when,
-                resident_bytes: said_bytes(pid.context("it runs")?, "VmRSS:")?,
+                resident_bytes: resident_bytes(pid.context("it runs")?)?,
                 peak_bytes: nodes.peak_bytes(seat)?,
             })
         };
         nodes.cluster.running().into_iter().map(memory).collect()
     }
-}
-
-/// The most memory that a process has had.
-pub(crate) fn peak_bytes(pid: u32) -> Result<u64> {
-    said_bytes(pid, "VmHWM:")
-}
-
-fn said_bytes(pid: u32, name: &str) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let said = status.lines().find_map(|line| line.strip_prefix(name));
-    let kib = said.and_then(|said| said.trim().strip_suffix(" kB"));
-    let kib: u64 = kib.context("the kernel says what memory it has")?.parse()?;
-    Ok(kib * 1024)
 }
 
 /// What a node's files take up; a file with several names counts once.

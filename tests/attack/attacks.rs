@@ -1,0 +1,132 @@
+//! The attacks, by the rows of the table in `docs/operations/bounds.md`.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use helve_client::Bearer;
+use helve_tests::{
+    address::Listeners,
+    attack::{names, pages, silence},
+    caller::Caller,
+};
+
+/// Where attacks go, and what attackers hold.
+#[derive(Clone)]
+#[expect(
+    dead_code,
+    reason = "attackers with tokens come with the bounds that they are for"
+)]
+pub(crate) struct Target {
+    pub(crate) nodes: Vec<Listeners>,
+    /// A token of the hostile tenant.
+    pub(crate) reader: Bearer,
+    /// See [`Target::reader`].
+    pub(crate) writer: Bearer,
+}
+
+/// Goes on for a time, and says how its calls ended.
+type Run = fn(Target, Duration) -> Pin<Box<dyn Future<Output = Result<String>> + Send>>;
+
+/// One attack.
+#[derive(Clone)]
+pub(crate) struct Attack {
+    pub(crate) name: &'static str,
+    /// Its row in the table.
+    pub(crate) row: &'static str,
+    pub(crate) run: Run,
+}
+
+/// All attacks.
+const ALL: &[Attack] = &[
+    Attack {
+        name: "long-names",
+        row: "2",
+        run: |target, time| Box::pin(long_names(target, time)),
+    },
+    Attack {
+        name: "unread-pages",
+        row: "12",
+        run: |target, time| Box::pin(unread_pages(target, time)),
+    },
+    Attack {
+        name: "silent-connections",
+        row: "11",
+        run: |target, time| Box::pin(silent_connections(target, time)),
+    },
+];
+
+/// The attacks of these names; all if none is named.
+pub(crate) fn chosen(names: &[String]) -> Result<Vec<Attack>> {
+    if names.is_empty() {
+        return Ok(ALL.to_vec());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        let found = ALL.iter().find(|attack| attack.name == name);
+        let Some(attack) = found else {
+            let known: Vec<_> = ALL.iter().map(|attack| attack.name).collect();
+            bail!("there is no attack `{name}`: {}", known.join(", "));
+        };
+        chosen.push(attack.clone());
+    }
+    Ok(chosen)
+}
+
+fn attacker(last: u8) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, last], 0))
+}
+
+async fn long_names(target: Target, time: Duration) -> Result<String> {
+    const BYTES: usize = 4 << 20;
+    const CALLS: usize = 32;
+    let begun = Instant::now();
+    let mut calls = 0;
+    let mut longest = 0;
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            let channel = Caller::new(node.client).channel();
+            let echoes = names::health(channel, BYTES, CALLS).await;
+            calls += CALLS;
+            longest = longest.max(echoes.longest);
+        }
+    }
+    Ok(format!("{calls} calls, at most {longest} bytes came back"))
+}
+
+async fn unread_pages(target: Target, time: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let mut opened = 0;
+    let mut held = Vec::new();
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            let many = pages::unread(attacker(66), node.http, "/metrics", 64, 64).await?;
+            opened += many.len();
+            held.push(many);
+        }
+        // The newest are enough to fill the places.
+        if held.len() > 3 * target.nodes.len() {
+            held.drain(..target.nodes.len());
+        }
+    }
+    Ok(format!("{opened} connections that read nothing"))
+}
+
+async fn silent_connections(target: Target, time: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let mut opened = 0;
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            for port in [node.client, node.peer, node.http] {
+                opened += silence::connections(attacker(66), port, 500, 64)
+                    .await
+                    .len();
+            }
+        }
+    }
+    Ok(format!("{opened} connections that said nothing"))
+}

@@ -1,0 +1,105 @@
+//! Callers without a credential who want the ports for themselves: what the node lets them have, and that others are served.
+
+use std::{fs, net::SocketAddr, os::unix::fs::MetadataExt as _, path::Path};
+
+use anyhow::{Context as _, Result, ensure};
+use helve_node::limits::{HTTP_CONNECTIONS_MAX, NAME_REQUEST_BYTES_MAX};
+use helve_proto::v1::TakeSnapshotRequest;
+use helve_tests::{
+    attack::{memory, names, pages, silence},
+    cluster::Cluster,
+};
+use tonic::Code;
+
+use super::{nodes, probes::get, replay::mint_of};
+
+fn pid(cluster: &Cluster, seat: u64) -> Result<u32> {
+    cluster.node(seat).pid().context("the node runs")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_names_in_health_checks_cost_no_memory() -> Result<()> {
+    const BYTES: usize = 4 << 20;
+    const CALLS: usize = 64;
+    const PEAK: u64 = 64 << 20;
+    let cluster = nodes(1).start().await?;
+    let caller = cluster.caller(1);
+    caller.mint(mint_of("carts")).await?;
+    let pid = pid(&cluster, 1)?;
+    memory::forget_peak(pid)?;
+    let before = memory::peak_bytes(pid)?;
+    let echoes = names::health(caller.channel(), BYTES, CALLS).await;
+    let grown = memory::peak_bytes(pid)? - before;
+    ensure!(grown < PEAK, "{CALLS} names took {grown} bytes");
+    assert!(!echoes.codes.contains(&Code::Ok) && !echoes.codes.contains(&Code::NotFound));
+    ensure!(echoes.longest < 2_048, "{echoes:?}");
+    let short = names::health(caller.channel(), NAME_REQUEST_BYTES_MAX / 2, 1).await;
+    assert_eq!(short.codes, [Code::NotFound]);
+    ensure!(short.longest < 256, "{short:?}");
+    caller.mint(mint_of("carts")).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_pages_keep_no_probe_from_its_answer() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let http = cluster.listeners(1).http;
+    // Two addresses may fill all places together.
+    let mut held = Vec::new();
+    for last in [66, 67] {
+        let from = SocketAddr::from(([127, 0, 0, last], 0));
+        let many = pages::unread(from, http, "/metrics", HTTP_CONNECTIONS_MAX, 1_000);
+        held.extend(many.await?);
+        held.extend(silence::connections(from, http, HTTP_CONNECTIONS_MAX, 64).await);
+    }
+    // Some may come while the node has not seen yet which callers do not read.
+    let mut refused = 0;
+    for _ in 0..100 {
+        match get(http, "/readyz").await {
+            Ok((200, _)) => {}
+            _ => refused += 1,
+        }
+    }
+    ensure!(refused < 50, "{refused} of 100 probes were refused");
+    drop(held);
+    Ok(())
+}
+
+/// Files and directories beneath a path that other users have rights to.
+fn open_to_others(path: &Path) -> Result<Vec<String>> {
+    let mut open = Vec::new();
+    let mut next = vec![path.to_owned()];
+    while let Some(path) = next.pop() {
+        let metadata = fs::symlink_metadata(&path)?;
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            open.push(format!("{} {mode:o}", path.display()));
+        }
+        if metadata.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                next.push(entry?.path());
+            }
+        }
+    }
+    Ok(open)
+}
+
+#[tokio::test]
+async fn no_file_of_a_node_is_open_to_other_users() -> Result<()> {
+    let mut cluster = nodes(1).start().await?;
+    cluster.caller(1).mint(mint_of("carts")).await?;
+    cluster
+        .caller(1)
+        .take_snapshot(TakeSnapshotRequest::default())
+        .await?;
+    let directory = cluster.data_directory(1);
+    assert_eq!(open_to_others(&directory)?, Vec::<String>::new());
+    // An operator, or an earlier version, left it open.
+    cluster.kill(1)?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&directory, open)?;
+    cluster.start(1)?;
+    cluster.all_ready().await?;
+    assert_eq!(fs::metadata(&directory)?.mode() & 0o777, 0o700);
+    Ok(())
+}
