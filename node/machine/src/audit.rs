@@ -101,7 +101,8 @@ impl Audit {
             Place::Record(target) => self.record(space, &target, value)?,
             Place::Deadline => {
                 // A recount is not derived from any row.
-                if Group(self.group_id).parse_deadline(key)?.due != Due::Recount {
+                let row = Group(self.group_id).parse_deadline(key)?;
+                if !matches!(row.due, Due::Recount(_)) {
                     self.deadlines.insert(key.clone());
                 }
             }

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{SessionRow, TenantDeadlinesRow, UsageRow},
+    command::v1::{SessionRow, TenantDeadlinesRow},
     v1::Quotas,
 };
 
@@ -25,10 +25,11 @@ use crate::{
     access, expiry,
     fault::Fault,
     layout::{Group, Space},
-    limits::{Bounds, SCAN_ROWS},
+    level,
+    limits::Bounds,
     planted::{self, Plant},
     repair::{Repair, Repairs},
-    row, usage,
+    row,
 };
 
 /// Rows that a page makes up for.
@@ -79,6 +80,8 @@ pub struct Batch<V> {
     tenant_deadlines: Option<(String, TenantDeadlinesRow)>,
     /// Rows that were removed because they were due, or forgotten.
     removed_rows: usize,
+    /// Bytes that the command under way has read only to remove or to count rows.
+    read_bytes: usize,
     /// The earliest times of deadline rows that were put, and of those that were deleted.
     first_put_ms: Option<u64>,
     first_deleted_ms: Option<u64>,
@@ -106,6 +109,7 @@ impl<V: View> Batch<V> {
             first_deadlines: None,
             tenant_deadlines: None,
             removed_rows: 0,
+            read_bytes: 0,
             first_put_ms: None,
             first_deleted_ms: None,
             quotas: None,
@@ -135,9 +139,7 @@ impl<V: View> Batch<V> {
             if planted::is(Plant::UsageOff) {
                 continue;
             }
-            let row = counted.now();
-            let row = (row != UsageRow::default()).then(|| row::encode(&row));
-            self.write(key, row);
+            self.write(key, counted.encoded());
         }
         for (key, session) in std::mem::take(&mut self.sessions) {
             self.write(key, session.as_ref().map(row::encode));
@@ -240,20 +242,44 @@ impl<V: View> Batch<V> {
         self.sessions.get_mut(key).and_then(Option::as_mut)
     }
 
-    /// How many sessions a tenant has.
-    pub(crate) fn count_sessions(&self, space: Space<'_>) -> Result<u64, Fault> {
-        let span = space.sessions();
-        let mut count = 0;
-        usage::each(&self.view, &span, SCAN_ROWS, |key, _| {
-            count += u64::from(!self.sessions.contains_key(key));
-            Ok(())
-        })?;
-        let bounds = (
-            Bound::Included(&span.prefix[..]),
-            Bound::Excluded(&span.end[..]),
-        );
-        let written = self.sessions.range::<[u8], _>(bounds);
-        Ok(count + written.filter(|(_, row)| row.is_some()).count() as u64)
+    /// Counts sessions from one key to before another, at most so many of those in the view. Says how many there are, how many were
+    /// read, and the last key that was looked at, if there may be more behind it.
+    pub(crate) fn count_sessions(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        rows_max: usize,
+    ) -> Result<(u64, usize, Option<Bytes>), Fault> {
+        let rows = self.view.range(from, to, rows_max)?;
+        let read = rows.len();
+        let unwritten = rows
+            .iter()
+            .filter(|(key, _)| !self.sessions.contains_key(key));
+        let count = unwritten.count();
+        let last = rows.last().filter(|_| read == rows_max);
+        let last = last.map(|(key, _)| key.clone());
+        let end = last
+            .as_ref()
+            .map_or(Bound::Excluded(to), |last| Bound::Included(last));
+        let written = self.sessions.range::<[u8], _>((Bound::Included(from), end));
+        let written = written.filter(|(_, row)| row.is_some()).count();
+        Ok(((count + written) as u64, read, last))
+    }
+
+    /// Begins a command: what it may read to remove or count rows is its own.
+    pub(crate) fn begin_command(&mut self) {
+        self.read_bytes = 0;
+    }
+
+    /// Notes bytes that a command read only to remove or to count a row.
+    pub(crate) fn note_read(&mut self, bytes: usize) {
+        self.read_bytes += bytes;
+    }
+
+    /// Whether a command must leave the rest to the next one. Older levels read on.
+    pub(crate) fn has_read_enough(&self, group_id: u32) -> Result<bool, Fault> {
+        Ok(self.read_bytes >= self.bounds.sweep_bytes_max
+            && level::feature_level(self, group_id)? >= level::MENDED)
     }
 
     /// What a tenant of this batch's group may use.
@@ -332,7 +358,7 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 /// The smallest key after this one.
-fn after(key: &[u8]) -> Vec<u8> {
+pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
     next.push(0);

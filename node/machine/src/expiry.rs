@@ -18,7 +18,7 @@ use crate::{
     planted::{self, Plant},
     record::{self, Stored},
     repair::Repair,
-    replay, row, tombstone,
+    replay, row, tombstone, usage,
 };
 
 /// Due rows that are looked up at once.
@@ -123,14 +123,14 @@ pub(crate) fn sweep<V: View>(
     by_ms: u64,
     rows_max: u32,
 ) -> Result<u32, Fault> {
-    let mut removed = 0;
-    while removed < rows_max {
+    let (mut removed, group_id) = (0, call.space.group_id);
+    while removed < rows_max && !call.batch.has_read_enough(group_id)? {
         let due = due_rows(call, by_ms, (rows_max - removed).min(SWEEP_CHUNK))?;
         if due.is_empty() {
             break;
         }
         for row in due {
-            if removed == rows_max {
+            if removed >= rows_max || call.batch.has_read_enough(group_id)? {
                 break;
             }
             removed += remove(call, &row, rows_max - removed)?;
@@ -189,7 +189,8 @@ pub(crate) fn due_records<V: View>(
     Ok(records)
 }
 
-/// Removes what a row of the index stands for, at least one row and at most `rows_max`; says how many.
+/// Removes what a row of the index stands for, at least one row and at most `rows_max`; says how many. A recount reads as many rows
+/// as a Tick may remove at most, or rows that are added behind it would keep it from ending.
 pub(crate) fn remove<V: View>(
     call: &mut Call<'_, V>,
     row: &DueRow,
@@ -214,10 +215,16 @@ fn remove_named<V: View>(
             remove_record(call, space, row, target)?;
             return Ok(1);
         }
-        Due::Recount => {
-            tombstone::verify(call.batch, space)?;
+        Due::Recount(name) if name.is_empty() => {
+            let read = tombstone::verify(call.batch, space)?;
             call.batch.delete_deadline(space, row.at_ms, &row.due);
-            return Ok(1);
+            return Ok(u32::try_from(read).unwrap_or(rows_max).clamp(1, rows_max));
+        }
+        Due::Recount(name) if name == replay::requests::RECOUNT => {
+            return replay::requests::step(call.batch, space, (row.at_ms, call.clock_ms));
+        }
+        Due::Recount(name) => {
+            return usage::step(call.batch, space, (row.at_ms, call.clock_ms), name);
         }
         _ => {}
     }
@@ -230,7 +237,7 @@ fn remove_named<V: View>(
         return Ok(1);
     }
     match &row.due {
-        Due::Record(_) | Due::Recount => Ok(0),
+        Due::Record(_) | Due::Recount(_) => Ok(0),
         Due::Session(session_id) => {
             replay::sessions::sweep(call.batch, space, session_id, row.at_ms, rows_max)
         }
@@ -262,7 +269,7 @@ fn deadline_of<V: View>(
             let session = batch.session(&space.session(session_id))?;
             session.map(|row| row.deadline_ms)
         }
-        Due::Recount => None,
+        Due::Recount(_) => None,
         Due::Tombstones => tombstone::due_ms(batch, space)?,
         Due::Requests => replay::requests::due_ms(batch, space)?,
         Due::Token(hash) => {

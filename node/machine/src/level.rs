@@ -12,6 +12,7 @@
 //! | 4 | due rows are left to Ticks until they are long overdue |
 //! | 5 | changes of how commands are applied that add no operation: see [`MENDED`] |
 
+use bytes::Bytes;
 use helve_proto::command::v1::{
     Command, FeatureLevelRaised, NumberRow, Probed, RaiseFeatureLevel, Refusal, command::Operation,
 };
@@ -188,7 +189,8 @@ fn schedule_recounts<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
             tenant,
         };
         let now = Some(call.clock_ms);
-        call.batch.move_deadline(space, &Due::Recount, None, now)?;
+        let tombstones = Due::Recount(Bytes::new());
+        call.batch.move_deadline(space, &tombstones, None, now)?;
     }
     Ok(())
 }

@@ -89,6 +89,7 @@ fn apply_as<V: View>(
             known: supported,
         });
     }
+    batch.begin_command();
     batch.hold(Group(context.group_id))?;
     let clock_ms = expiry::advance(batch, context.group_id, command.proposed_at_ms)?;
     let is_tenant_fit = u8::try_from(command.tenant.len()).is_ok();

@@ -88,6 +88,10 @@ pub const ROOM_ROWS_MAX: u32 = 128;
 /// Looks into the deadline index to find them, past those of other tenants. The next command goes on from there.
 pub const ROOM_LOOKS_MAX: u32 = 256;
 
+/// Bytes of values that one command reads only to remove or to count their rows: outcomes of megabytes, and what a wrong count is worked
+/// out from. What is left, the next Tick goes on with. One value may lie over it.
+pub const SWEEP_BYTES_MAX: usize = 4 << 20;
+
 /// Records of commands to come that are told at once.
 pub const ROWS_AHEAD_MAX: usize = 512;
 
@@ -125,6 +129,8 @@ pub struct Bounds {
     pub room_rows_max: u32,
     /// See [`ROOM_LOOKS_MAX`].
     pub room_looks_max: u32,
+    /// See [`SWEEP_BYTES_MAX`].
+    pub sweep_bytes_max: usize,
 }
 
 impl Default for Bounds {
@@ -146,5 +152,6 @@ impl Bounds {
         tick_rows_max: TICK_ROWS_MAX,
         room_rows_max: ROOM_ROWS_MAX,
         room_looks_max: ROOM_LOOKS_MAX,
+        sweep_bytes_max: SWEEP_BYTES_MAX,
     };
 }

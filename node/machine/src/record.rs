@@ -349,11 +349,12 @@ fn count<V: View>(
 ) -> Result<(), Fault> {
     let whole = |bytes: Option<usize>| bytes.map(|bytes| target.path.len() + bytes);
     let delta = Delta::between(whole(old_bytes), whole(new_bytes));
-    batch.count(space, Counter::Tenant, delta)?;
+    let key = || space.record(target);
+    batch.count(space, Counter::Tenant, delta, key)?;
     if target.kind == Kind::Handle {
         let (store, owner) = target.store_and_owner()?;
-        batch.count(space, Counter::Store(store), delta)?;
-        batch.count(space, Counter::Owner(owner), delta)?;
+        batch.count(space, Counter::Store(store), delta, key)?;
+        batch.count(space, Counter::Owner(owner), delta, key)?;
     }
     Ok(())
 }

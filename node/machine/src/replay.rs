@@ -147,7 +147,7 @@ fn put_outcome<V: View>(
     let value = row::encode(row);
     let bytes = value.len();
     let delta = Delta::between(None, Some(key.len() + bytes)).bytes_only();
-    batch.count(space, Counter::Tenant, delta)?;
+    batch.count(space, Counter::Tenant, delta, || key.clone())?;
     // Whoever was admitted has looked.
     batch.put_new(key, value);
     Ok(bytes)
@@ -161,7 +161,7 @@ fn delete_outcome<V: View>(
     bytes: usize,
 ) -> Result<(), Fault> {
     let delta = Delta::between(Some(key.len() + bytes), None).bytes_only();
-    batch.count(space, Counter::Tenant, delta)?;
+    batch.count(space, Counter::Tenant, delta, || key.clone())?;
     batch.delete(key);
     Ok(())
 }

@@ -159,8 +159,8 @@ fn recount<V: View>(
     Ok(())
 }
 
-/// Looks whether the summary agrees with the tombstones, and works it out again if it does not.
-pub(crate) fn verify<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<(), Fault> {
+/// Looks whether the summary agrees with the tombstones, and works it out again if it does not. Says how many there are.
+pub(crate) fn verify<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<u64, Fault> {
     let old = summary(batch, space)?;
     let (rows, due_ms) = counted(batch, space)?;
     // The summary may say an earlier time, but none only if there is none.
@@ -169,11 +169,12 @@ pub(crate) fn verify<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<
         (said_ms, due_ms) => said_ms == due_ms,
     };
     if old.rows == rows && is_due_right {
-        return Ok(());
+        return Ok(rows);
     }
     let mut new = old;
     recount(batch, space, &mut new)?;
-    set_summary(batch, space, old, new)
+    set_summary(batch, space, old, new)?;
+    Ok(rows)
 }
 
 /// How many tombstones there are, and when the oldest is due.

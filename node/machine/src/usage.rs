@@ -1,13 +1,15 @@
 //! How much a tenant, a store and an owner hold. Changes are added up in the batch and written once, when it is finished.
 
-use bytes::Bytes;
-use helve_proto::command::v1::UsageRow;
+mod recount;
 
+use bytes::Bytes;
+use helve_proto::command::v1::{CountedRow, UsageRow};
+
+pub(crate) use self::recount::{Recount, step};
 use crate::{
-    batch::{Batch, View},
+    batch::View,
     fault::Fault,
-    layout::{Kind, Space, Span},
-    limits::SCAN_ROWS,
+    layout::{Space, Span},
     row,
 };
 
@@ -37,6 +39,14 @@ impl Delta {
         Self { rows: 0, ..self }
     }
 
+    /// What a sum comes to that changes so.
+    pub(crate) fn on(self, sum: UsageRow) -> UsageRow {
+        UsageRow {
+            rows: sum.rows.wrapping_add_signed(self.rows),
+            bytes: sum.bytes.wrapping_add_signed(self.bytes),
+        }
+    }
+
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             rows: self.rows + other.rows,
@@ -63,29 +73,70 @@ impl Counter<'_> {
             Self::Owner(path) => space.usage_owner(path),
         }
     }
+
+    /// Its name in the deadline index.
+    pub(crate) fn name(self) -> Bytes {
+        let (number, path): (u8, &[u8]) = match self {
+            Self::Tenant => (1, &[]),
+            Self::Sessions => (2, &[]),
+            Self::Store(path) => (3, path),
+            Self::Owner(path) => (4, path),
+        };
+        [&[number], path].concat().into()
+    }
+}
+
+impl<'a> Counter<'a> {
+    /// The counter of this name.
+    pub(crate) fn named(name: &'a [u8]) -> Result<Self, Fault> {
+        match name.split_first() {
+            Some((1, [])) => Ok(Self::Tenant),
+            Some((2, [])) => Ok(Self::Sessions),
+            Some((3, path)) => Ok(Self::Store(path)),
+            Some((4, path)) => Ok(Self::Owner(path)),
+            _ => Err(Fault::Corrupt("a recount names no counter")),
+        }
+    }
 }
 
 /// A usage row and how it changes. Sums wrap around, so that they do not depend on how commands are batched; what is below zero
 /// shows that rows were miscounted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    pub(crate) stored: UsageRow,
+    stored: UsageRow,
     pub(crate) change: Delta,
+    /// Boxed, since there is nearly never one.
+    pub(crate) recount: Option<Box<Recount>>,
 }
 
 impl Counted {
     pub(crate) fn read(view: &impl View, key: &[u8]) -> Result<Self, Fault> {
+        let row: CountedRow = row::read(view, TABLE, key)?.unwrap_or_default();
+        let CountedRow {
+            rows,
+            bytes,
+            recount,
+        } = row;
         Ok(Self {
-            stored: row::read(view, TABLE, key)?.unwrap_or_default(),
+            stored: UsageRow { rows, bytes },
             change: Delta::default(),
+            recount: recount.map(|recount| Box::new(recount.into())),
         })
     }
 
+    /// The row to store; `None`: there is nothing to say.
+    pub(crate) fn encoded(self) -> Option<Bytes> {
+        let UsageRow { rows, bytes } = self.now();
+        let row = CountedRow {
+            rows,
+            bytes,
+            recount: self.recount.map(|recount| (*recount).into()),
+        };
+        (row != CountedRow::default()).then(|| row::encode(&row))
+    }
+
     pub(crate) fn now(&self) -> UsageRow {
-        UsageRow {
-            rows: self.stored.rows.wrapping_add_signed(self.change.rows),
-            bytes: self.stored.bytes.wrapping_add_signed(self.change.bytes),
-        }
+        self.change.on(self.stored)
     }
 
     pub(crate) fn set(&mut self, row: UsageRow) {
@@ -99,55 +150,23 @@ impl Counted {
         let now = self.now();
         now.rows.cast_signed() < 0 || now.bytes.cast_signed() < 0
     }
-}
 
-/// What a usage row says, never less than nothing.
-pub(crate) fn sound(row: UsageRow) -> UsageRow {
-    let sound = |number: u64| if number.cast_signed() < 0 { 0 } else { number };
-    UsageRow {
-        rows: sound(row.rows),
-        bytes: sound(row.bytes),
+    /// What the row says, never less than nothing, nor than what a recount has found so far.
+    pub(crate) fn said(&self) -> UsageRow {
+        let sound = |number: u64| if number.cast_signed() < 0 { 0 } else { number };
+        let now = self.now();
+        let found = self.recount.as_ref().map(|recount| recount.sum);
+        let found = found.unwrap_or_default();
+        UsageRow {
+            rows: sound(now.rows).max(sound(found.rows)),
+            bytes: sound(now.bytes).max(sound(found.bytes)),
+        }
     }
 }
 
 /// The usage row as it is in the view.
 pub(crate) fn stored(view: &impl View, key: &[u8]) -> Result<UsageRow, Fault> {
-    Ok(sound(Counted::read(view, key)?.now()))
-}
-
-/// Works a usage row out from the rows that it counts. Reads all of them.
-pub(crate) fn recount<V: View>(
-    batch: &Batch<V>,
-    space: Space<'_>,
-    counter: Counter<'_>,
-) -> Result<UsageRow, Fault> {
-    let mut sum = UsageRow::default();
-    let mut add = |span: &Span, is_row: bool, key_from: usize| {
-        each(batch, span, SCAN_ROWS, |key, value| {
-            sum.rows += u64::from(is_row);
-            sum.bytes += (key.len() - key_from + value.len()) as u64;
-            Ok(())
-        })
-    };
-    let start = |kind| space.records(kind, &[]).prefix.len();
-    match counter {
-        Counter::Tenant => {
-            for kind in [Kind::Handle, Kind::Key] {
-                add(&space.records(kind, &[]), true, start(kind))?;
-            }
-            add(&space.session_outcomes(&[]), false, 0)?;
-            add(&space.request_outcomes(), false, 0)?;
-        }
-        Counter::Store(path) | Counter::Owner(path) => {
-            add(
-                &space.records(Kind::Handle, path),
-                true,
-                start(Kind::Handle),
-            )?;
-        }
-        Counter::Sessions => sum.rows = batch.count_sessions(space)?,
-    }
-    Ok(sum)
+    Ok(Counted::read(view, key)?.said())
 }
 
 /// Shows all rows of a span.

@@ -118,13 +118,18 @@ fn clear<V: View>(
     wanted: &Wanted,
     budget: &mut Budget,
 ) -> Result<bool, Fault> {
-    let (space, group) = (call.space, call.space.group());
+    let (space, group, group_id) = (call.space, call.space.group(), call.space.group_id);
     let mut from_ms = call.batch.tenant_deadlines_from(space, shelf)?;
     from_ms = from_ms.max(call.batch.deadlines_from(group)?);
     let (_, end) = group.deadlines(0, call.clock_ms);
     let mut from = group.deadlines_of(from_ms, shelf.first(), space.tenant);
     let mut is_all = false;
-    while budget.rows > 0 && budget.looks > 0 && !wanted.is_met(call)? {
+    // Once enough is read, a session may be removed in part: then its row of the index is the first that is left.
+    while budget.rows > 0
+        && budget.looks > 0
+        && !call.batch.has_read_enough(group_id)?
+        && !wanted.is_met(call)?
+    {
         budget.looks -= 1;
         let Some((key, _)) = call.batch.range(&from, &end, 1)?.pop() else {
             from_ms = call.clock_ms.saturating_add(1);
@@ -165,6 +170,7 @@ fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Resul
     let (space, clock_ms) = (call.space, call.clock_ms);
     let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|at_ms| at_ms <= clock_ms);
     if budget.rows > 0
+        && !call.batch.has_read_enough(space.group_id)?
         && let Some(at_ms) = replay::requests::due_ms(call.batch, space)?
         && at_ms <= clock_ms
     {

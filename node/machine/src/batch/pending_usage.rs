@@ -8,11 +8,11 @@ use helve_proto::command::v1::UsageRow;
 
 use super::{Batch, View};
 use crate::{
+    expiry,
     fault::Fault,
-    layout::Space,
+    layout::{Due, Space},
     level,
-    repair::Repair,
-    usage::{self, Counted, Counter, Delta},
+    usage::{self, Counted, Counter, Delta, Recount},
 };
 
 #[derive(Debug, Default)]
@@ -89,54 +89,77 @@ impl PendingUsage {
 }
 
 impl<V: View> Batch<V> {
-    /// Counts a change of rows, before the rows themselves change. A counter that falls below zero is worked out from the rows.
+    /// Counts a change of the row under a key, before the row itself changes. A counter that falls below zero is worked out from the
+    /// rows, bit by bit.
     pub(crate) fn count(
         &mut self,
         space: Space<'_>,
         counter: Counter<'_>,
         delta: Delta,
+        key: impl FnOnce() -> Bytes,
     ) -> Result<(), Fault> {
         let counted = self.usage.counted(&self.view, space, counter)?;
         counted.change = counted.change.plus(delta);
-        if counted.is_below_zero() {
-            return self.recount(space, counter, delta);
+        if let Some(recount) = &mut counted.recount {
+            recount.note(&key(), delta);
+        } else if counted.is_below_zero() {
+            return self.begin_recount(space, counter);
         }
         Ok(())
     }
 
     /// Below the level, older versions that batch otherwise may see no contradiction: it is left for later.
     #[cold]
-    fn recount(
-        &mut self,
-        space: Space<'_>,
-        counter: Counter<'_>,
-        delta: Delta,
-    ) -> Result<(), Fault> {
+    fn begin_recount(&mut self, space: Space<'_>, counter: Counter<'_>) -> Result<(), Fault> {
         if level::feature_level(self, space.group_id)? < level::MENDED {
             return Ok(());
         }
-        let there = usage::recount(self, space, counter)?;
-        let is = UsageRow {
-            rows: there.rows.saturating_add_signed(delta.rows),
-            bytes: there.bytes.saturating_add_signed(delta.bytes),
-        };
+        let now = Some(expiry::clock(self, space.group_id)?);
+        self.move_deadline(space, &Due::Recount(counter.name()), None, now)?;
+        self.go_on_with(space, counter, Recount::default())
+    }
+
+    /// How far the recount of a counter has come; `None`: there is none.
+    pub(crate) fn recount_of(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+    ) -> Result<Option<Recount>, Fault> {
         let counted = self.usage.counted(&self.view, space, counter)?;
-        let was = counted.now();
-        counted.set(is);
-        self.note_repair(Repair {
-            what: "usage",
-            tenant: space.tenant.to_owned(),
-            was: was.rows,
-            is: is.rows,
-        });
+        Ok(counted.recount.as_deref().cloned())
+    }
+
+    /// Notes how far the recount of a counter has come.
+    pub(crate) fn go_on_with(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        recount: Recount,
+    ) -> Result<(), Fault> {
+        let counted = self.usage.counted(&self.view, space, counter)?;
+        counted.recount = Some(Box::new(recount));
         Ok(())
+    }
+
+    /// Ends the recount of a counter with what it found. Says what the counter said, and says now.
+    pub(crate) fn end_recount(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        found: UsageRow,
+    ) -> Result<(UsageRow, UsageRow), Fault> {
+        let counted = self.usage.counted(&self.view, space, counter)?;
+        counted.recount = None;
+        let was = counted.now();
+        counted.set(found);
+        Ok((was, found))
     }
 
     /// What a counter says, this batch's changes included.
     pub(crate) fn usage(&self, space: Space<'_>, counter: Counter<'_>) -> Result<UsageRow, Fault> {
         let key = counter.key(space);
         match self.usage.get(&key) {
-            Some(counted) => Ok(usage::sound(counted.now())),
+            Some(counted) => Ok(counted.said()),
             None => usage::stored(&self.view, &key),
         }
     }
@@ -167,7 +190,10 @@ mod tests {
         let mut batch = Batch::new(NoRows);
         for (tenant, bytes) in [("ann", 1), ("ann", 10), ("bob", 100), ("ann", 1000)] {
             let delta = Delta { rows: 1, bytes };
-            batch.count(space(tenant), Counter::Tenant, delta).unwrap();
+            let key = || Bytes::from(bytes.to_string());
+            batch
+                .count(space(tenant), Counter::Tenant, delta, key)
+                .unwrap();
         }
         let usage = |tenant| batch.usage(space(tenant), Counter::Tenant).unwrap();
         let (of_ann, of_bob) = (usage("ann"), usage("bob"));

@@ -15,8 +15,9 @@ pub(crate) enum Due {
     Requests,
     /// A token that expires, or was revoked.
     Token(Bytes),
-    /// The tenant's tombstones, whose count older levels may have got wrong.
-    Recount,
+    /// A count of the tenant's that is, or may be, wrong: what it counts by its name, or without one its tombstones, which older
+    /// levels may have miscounted.
+    Recount(Bytes),
 }
 
 impl Due {
@@ -34,7 +35,7 @@ impl Due {
             Self::Tombstones => (4, &[]),
             Self::Requests => (5, &[]),
             Self::Token(hash) => (6, hash),
-            Self::Recount => (7, &[]),
+            Self::Recount(name) => (7, name),
         }
     }
 
@@ -52,7 +53,7 @@ impl Due {
             4 => Self::Tombstones,
             5 => Self::Requests,
             6 => Self::Token(path),
-            7 => Self::Recount,
+            7 => Self::Recount(path),
             _ => return None,
         })
     }

@@ -3,21 +3,24 @@
 //! Ids sort by time, so the first rows of the table are the oldest. A tenant's floor only rises, and an id below it is refused.
 
 use bytes::Bytes;
-use helve_proto::command::v1::{OutcomeRow, Refusal, RequestsRow};
+use helve_proto::command::v1::{OutcomeRow, RecountRow, Refusal, RequestsRow};
 
 use super::{Admission, Slot, delete_outcome, kept, put_outcome};
 use crate::{
-    batch::{Batch, View},
+    batch::{Batch, View, after},
     context::{Call, Stop},
+    expiry,
     fault::Fault,
     layout::{Due, Space},
     level,
-    limits::{IDENTITY_BYTES, REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS, SCAN_ROWS},
+    limits::{IDENTITY_BYTES, REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS},
     repair::Repair,
-    row, usage,
+    row,
 };
 
 const SUMMARY: &str = "request summaries";
+/// The name of a recount of outcomes in the deadline index: no counter of rows in use has it.
+pub(crate) const RECOUNT: &[u8] = &[5];
 
 /// The time that a UUIDv7 bears, in milliseconds since the Unix epoch; `None` if it is none.
 pub(crate) fn sent_at(request_id: &[u8]) -> Option<u64> {
@@ -58,22 +61,23 @@ pub(super) fn keep<V: View>(
     let (space, batch) = (call.space, &mut *call.batch);
     let sent_ms = sent_at(request_id).ok_or(Fault::Corrupt("a request id was not checked"))?;
     let old = summary(batch, space)?;
-    let mut new = old;
+    let mut new = old.clone();
     new.due_ms = Some(
         new.due_ms
             .map_or(due(sent_ms), |due_ms| due_ms.min(due(sent_ms))),
     );
-    put_outcome(batch, space, space.request_outcome(request_id), row)?;
+    let key = space.request_outcome(request_id);
+    note(&mut new, &key, 1);
+    put_outcome(batch, space, key, row)?;
     new.rows += 1;
     if new.rows > batch.bounds().requests_max {
-        match oldest(batch, space, new.due_ms)? {
-            Some((oldest_ms, key, value)) => {
-                delete_outcome(batch, space, key, value.len())?;
-                new.rows -= 1;
-                new.floor_ms = new.floor_ms.max(oldest_ms + 1);
-                new.due_ms = Some(due(oldest_ms));
-            }
-            None => recount(batch, space, &mut new)?,
+        // One was put just now.
+        if let Some((oldest_ms, key, value)) = oldest(batch, space, new.due_ms)? {
+            note(&mut new, &key, -1);
+            delete_outcome(batch, space, key, value.len())?;
+            new.rows -= 1;
+            new.floor_ms = new.floor_ms.max(oldest_ms + 1);
+            new.due_ms = Some(due(oldest_ms));
         }
     }
     set_summary(batch, space, &old, &new)
@@ -87,21 +91,26 @@ pub(crate) fn sweep<V: View>(
     rows_max: u32,
 ) -> Result<u32, Fault> {
     let old = summary(batch, space)?;
-    let mut new = old;
+    let mut new = old.clone();
     new.floor_ms = floor(&old, clock_ms);
     let mut removed = 0;
     new.due_ms = loop {
         let Some((sent_ms, key, value)) = oldest(batch, space, new.due_ms)? else {
             break None;
         };
-        if sent_ms >= new.floor_ms || removed == rows_max {
+        if sent_ms >= new.floor_ms
+            || removed == rows_max
+            || batch.has_read_enough(space.group_id)?
+        {
             break Some(due(sent_ms));
         }
+        batch.note_read(value.len());
+        note(&mut new, &key, -1);
         delete_outcome(batch, space, key, value.len())?;
         match new.rows.checked_sub(1) {
             Some(rows) => new.rows = rows,
             // Older versions stop here, so no replica has gone on from here otherwise.
-            None => recount(batch, space, &mut new)?,
+            None => begin_recount(batch, space, &mut new)?,
         }
         new.due_ms = Some(due(sent_ms));
         removed += 1;
@@ -109,34 +118,86 @@ pub(crate) fn sweep<V: View>(
     if level::feature_level(batch, space.group_id)? >= level::MENDED
         && (new.rows > 0) != new.due_ms.is_some()
     {
-        recount(batch, space, &mut new)?;
+        begin_recount(batch, space, &mut new)?;
     }
     set_summary(batch, space, &old, &new)?;
     Ok(removed)
 }
 
-/// Works the count and the next deadline out from the outcomes, of which there are at most as many as a tenant may have.
+/// Counts an outcome that comes or goes, if a recount has passed its key.
+fn note(summary: &mut RequestsRow, key: &[u8], change: i64) {
+    if let Some(recount) = &mut summary.recount
+        && *key < *recount.next
+    {
+        recount.rows = recount.rows.wrapping_add_signed(change);
+    }
+}
+
+/// Has the count worked out from the outcomes, which may hold megabytes: bit by bit.
 #[cold]
-fn recount<V: View>(
+fn begin_recount<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     summary: &mut RequestsRow,
 ) -> Result<(), Fault> {
-    let (mut rows, was) = (0, summary.rows);
-    usage::each(batch, &space.request_outcomes(), SCAN_ROWS, |_, _| {
-        rows += 1;
-        Ok(())
-    })?;
-    summary.rows = rows;
-    let oldest = oldest(batch, space, None)?;
-    summary.due_ms = oldest.map(|(sent_ms, ..)| due(sent_ms));
-    batch.note_repair(Repair {
-        what: SUMMARY,
-        tenant: space.tenant.to_owned(),
-        was,
-        is: rows,
-    });
+    if summary.recount.is_none() {
+        summary.recount = Some(RecountRow::default());
+        let now = Some(expiry::clock(batch, space.group_id)?);
+        batch.move_deadline(space, &recount_due(), None, now)?;
+    }
     Ok(())
+}
+
+/// What the deadline index names a recount.
+fn recount_due() -> Due {
+    Due::Recount(Bytes::from_static(RECOUNT))
+}
+
+/// Takes the recount further, by a bounded number of rows and bytes, and says by how many rows. At the end the summary says what was
+/// found.
+pub(crate) fn step<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    (at_ms, clock_ms): (u64, u64),
+) -> Result<u32, Fault> {
+    let rows_max = batch.bounds().tick_rows_max;
+    let old = summary(batch, space)?;
+    let mut new = old.clone();
+    let Some(mut recount) = new.recount.take() else {
+        batch.delete_deadline(space, at_ms, &recount_due());
+        return Ok(1);
+    };
+    let (span, mut read) = (space.request_outcomes(), 0);
+    let is_done = loop {
+        if read >= rows_max || batch.has_read_enough(space.group_id)? {
+            break false;
+        }
+        let from = (&recount.next[..]).max(&span.prefix);
+        let Some((key, value)) = batch.range(from, &span.end, 1)?.pop() else {
+            break true;
+        };
+        batch.note_read(value.len());
+        recount.rows = recount.rows.wrapping_add(1);
+        recount.next = after(&key).into();
+        read += 1;
+    };
+    if is_done {
+        batch.delete_deadline(space, at_ms, &recount_due());
+        new.rows = recount.rows;
+        let oldest = oldest(batch, space, None)?;
+        new.due_ms = oldest.map(|(sent_ms, ..)| due(sent_ms));
+        batch.note_repair(Repair {
+            what: SUMMARY,
+            tenant: space.tenant.to_owned(),
+            was: old.rows,
+            is: new.rows,
+        });
+    } else {
+        batch.move_deadline(space, &recount_due(), Some(at_ms), Some(clock_ms))?;
+        new.recount = Some(recount);
+    }
+    set_summary(batch, space, &old, &new)?;
+    Ok(read.max(1))
 }
 
 /// Ids sent before it are refused.

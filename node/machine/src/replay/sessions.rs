@@ -43,13 +43,11 @@ pub(crate) fn open<V: View>(
         stale => {
             // An expired session is gone, whether it has been removed already or not.
             if let Some(old) = stale {
-                sweep(
-                    call.batch,
-                    call.space,
-                    session_id,
-                    old.deadline_ms,
-                    u32::MAX,
-                )?;
+                let (space, deadline_ms) = (call.space, old.deadline_ms);
+                sweep(call.batch, space, session_id, deadline_ms, u32::MAX)?;
+                if call.batch.session(&key)?.is_some() {
+                    return Err(Stop::refused(Refusal::Clearing));
+                }
             }
             let open = call.batch.usage(call.space, Counter::Sessions)?.rows;
             if open >= call.batch.bounds().sessions_max {
@@ -69,7 +67,8 @@ pub(crate) fn open<V: View>(
             extend(&mut row, call.clock_ms)?;
             move_deadline(call, session_id, None, row.deadline_ms)?;
             let delta = Delta { rows: 1, bytes: 0 };
-            call.batch.count(call.space, Counter::Sessions, delta)?;
+            call.batch
+                .count(call.space, Counter::Sessions, delta, || key.clone())?;
             call.batch.set_session(key, Some(row));
         }
     }
@@ -100,7 +99,7 @@ pub(super) fn admit<V: View>(
     if !measured::has_begun(&row) && level::is_mended(call)? {
         measured::begin(&mut row, call.batch.bounds().session_window_calls_max);
     }
-    forget(call, session_id, &row, floor)?;
+    let floor = forget(call, session_id, &row, floor)?;
     measured::drop_below(&mut row, floor);
     noted::raise_floor(&mut row, floor);
 
@@ -144,7 +143,8 @@ fn answer<V: View>(
     kept(call.batch, &key, fingerprint)
 }
 
-/// Removes an expired session's outcomes and then the session, at most `rows_max` rows; says how many.
+/// Removes an expired session's outcomes and then the session, at most `rows_max` rows, and no more once the command has read enough;
+/// says how many.
 pub(crate) fn sweep<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
@@ -152,30 +152,31 @@ pub(crate) fn sweep<V: View>(
     deadline_ms: u64,
     rows_max: u32,
 ) -> Result<u32, Fault> {
-    let removed = match batch.session(&space.session(session_id))? {
+    let (removed, is_all) = match batch.session(&space.session(session_id))? {
         Some(row) if measured::is_whole(&row) => {
             sweep_measured(batch, space, session_id, row, rows_max)?
         }
         _ => sweep_unmeasured(batch, space, session_id, rows_max)?,
     };
-    if removed == rows_max {
+    if removed == rows_max || !is_all {
         return Ok(removed);
     }
     let delta = Delta { rows: -1, bytes: 0 };
-    batch.count(space, Counter::Sessions, delta)?;
-    batch.set_session(space.session(session_id), None);
+    let key = space.session(session_id);
+    batch.count(space, Counter::Sessions, delta, || key.clone())?;
+    batch.set_session(key, None);
     batch.delete_deadline(space, deadline_ms, &Due::Session(session_id.clone()));
     Ok(removed + 1)
 }
 
-/// Removes outcomes whose bytes are known, at most `rows_max`, without reading them.
+/// Removes outcomes whose bytes are known, at most `rows_max`, without reading them. Says how many, and whether none is left.
 fn sweep_measured<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     session_id: &Bytes,
     mut row: SessionRow,
     rows_max: u32,
-) -> Result<u32, Fault> {
+) -> Result<(u32, bool), Fault> {
     let kept: Vec<_> = measured::kept(&row).take(rows_max as usize).collect();
     let mut removed = 0;
     for (seq, bytes) in kept {
@@ -184,55 +185,67 @@ fn sweep_measured<V: View>(
         measured::note(&mut row, seq, 0);
         removed += 1;
     }
+    let is_all = measured::kept(&row).next().is_none();
     batch.set_session(space.session(session_id), Some(row));
-    Ok(removed)
+    Ok((removed, is_all))
 }
 
-/// Removes outcomes that were kept before their bytes were noted, at most `rows_max`.
+/// Removes outcomes that were kept before their bytes were noted, at most `rows_max`. Says how many, and whether none is left.
 fn sweep_unmeasured<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     session_id: &Bytes,
     rows_max: u32,
-) -> Result<u32, Fault> {
+) -> Result<(u32, bool), Fault> {
     let span = space.session_outcomes(session_id);
     let mut removed = 0;
     while removed < rows_max {
         let page_rows = (rows_max - removed).min(OUTCOME_ROWS);
         let page = batch.range(&span.prefix, &span.end, page_rows as usize)?;
         if page.is_empty() {
-            break;
+            return Ok((removed, true));
         }
         for (key, value) in page {
+            if batch.has_read_enough(space.group_id)? {
+                return Ok((removed, false));
+            }
+            batch.note_read(value.len());
             delete_outcome(batch, space, key, value.len())?;
             removed += 1;
         }
     }
-    Ok(removed)
+    Ok((removed, false))
 }
 
-/// Forgets the outcomes from the row's floor up to the new one. A window's worth is all that can be there.
+/// Forgets the outcomes from the row's floor up to the new one, and says where the floor is then. A window's worth is all that can be
+/// there. Outcomes that were kept before their bytes were noted must be read: once that is enough, later calls go on.
 fn forget<V: View>(
     call: &mut Call<'_, V>,
     session_id: &Bytes,
     row: &SessionRow,
     floor: u64,
-) -> Result<(), Fault> {
-    let window_calls = call.batch.bounds().session_window_calls_max;
+) -> Result<u64, Fault> {
+    let (space, batch) = (call.space, &mut *call.batch);
+    let window_calls = batch.bounds().session_window_calls_max;
     let end = floor.min(row.floor.saturating_add(window_calls));
     for seq in (row.floor..end).filter(|&seq| noted::may_have_outcome(row, seq)) {
-        let key = call.space.session_outcome(session_id, seq);
+        let key = space.session_outcome(session_id, seq);
         let bytes = match measured::bytes(row, seq) {
-            Some(0) => None,
+            Some(0) => continue,
             Some(bytes) => Some(bytes as usize),
-            None => call.batch.get(&key)?.map(|value| value.len()),
+            None if batch.has_read_enough(space.group_id)? => return Ok(seq),
+            None => batch.get(&key)?.map(|value| value.len()),
         };
+        // A look costs about as much as a removal.
+        batch.note_removed(1);
         if let Some(bytes) = bytes {
-            delete_outcome(call.batch, call.space, key, bytes)?;
-            call.batch.note_removed(1);
+            if measured::bytes(row, seq).is_none() {
+                batch.note_read(bytes);
+            }
+            delete_outcome(batch, space, key, bytes)?;
         }
     }
-    Ok(())
+    Ok(floor)
 }
 
 /// Whether every version that may write this group's sessions notes their calls.

@@ -30,6 +30,7 @@ const LOW: Bounds = Bounds {
     tick_rows_max: 3,
     room_rows_max: 2,
     room_looks_max: 3,
+    sweep_bytes_max: 40,
 };
 
 pub(crate) fn host(level: u32) -> Host {
@@ -209,7 +210,7 @@ fn part() -> impl Strategy<Value = operation::Operation> {
     ]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let tenant = |number: u8, rows, bytes| {
         Operation::SetTenant(SetTenantRequest {
             tenant: if number == 0 {
@@ -235,7 +236,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// Often to where a tombstone, a session or an outcome is due and not removed yet.
-fn step() -> impl Strategy<Value = u64> {
+pub(crate) fn step() -> impl Strategy<Value = u64> {
     prop_oneof![
         8 => 0_u64..5_000,
         3 => DAY_MS..DAY_MS + 500_000,

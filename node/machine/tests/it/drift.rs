@@ -14,7 +14,11 @@ use crate::{
 };
 
 /// A derived row is changed behind the machine's back, and rewritten from a message.
-fn forge<M: Message + Default>(host: &mut Host, table: u8, change: impl Fn(&mut M)) -> usize {
+pub(crate) fn forge<M: Message + Default>(
+    host: &mut Host,
+    table: u8,
+    change: impl Fn(&mut M),
+) -> usize {
     let is_of = |key: &[u8]| key.get(5 + usize::from(key[4])) == Some(&table);
     let mut forged = 0;
     for (key, value) in &mut host.rows.0 {
@@ -29,8 +33,8 @@ fn forge<M: Message + Default>(host: &mut Host, table: u8, change: impl Fn(&mut 
 }
 
 const TOMBSTONE_SUMMARY: u8 = 20;
-const REQUEST_SUMMARY: u8 = 27;
-const USAGE: [u8; 4] = [32, 33, 34, 35];
+pub(crate) const REQUEST_SUMMARY: u8 = 27;
+pub(crate) const USAGE: [u8; 4] = [32, 33, 34, 35];
 
 fn expiring(id: &str, ttl_ms: u64) -> Operation {
     Operation::Put(PutRequest {

@@ -37,4 +37,6 @@ mod replayed;
 #[cfg(not(feature = "planted"))]
 mod room;
 #[cfg(not(feature = "planted"))]
+mod steps;
+#[cfg(not(feature = "planted"))]
 mod stories;

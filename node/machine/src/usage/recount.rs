@@ -1,0 +1,182 @@
+//! A wrong count is worked out again bit by bit: a tenant may have millions of rows, and no entry of the log may take that long.
+//!
+//! The recount goes through the rows in the order of their keys. Meanwhile a change of a row that it has passed changes its sum, and a
+//! change of one that is still to come is seen there. So it ends with the true count, whatever happens in between.
+
+use bytes::Bytes;
+use helve_proto::command::v1::{RecountRow, UsageRow};
+
+use super::{Counter, Delta};
+use crate::{
+    batch::{Batch, View, after},
+    fault::Fault,
+    layout::{Due, Kind, Space, Span},
+    repair::Repair,
+};
+
+/// Rows that are read at once: they may hold megabytes.
+const PAGE_ROWS: usize = 16;
+/// Sessions that are read at once: they hold some kilobytes.
+const SESSIONS_MAX: usize = 256;
+
+/// How far a recount has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Recount {
+    /// Rows with smaller keys are counted.
+    next: Bytes,
+    pub(super) sum: UsageRow,
+}
+
+impl From<RecountRow> for Recount {
+    fn from(row: RecountRow) -> Self {
+        let RecountRow { next, rows, bytes } = row;
+        Self {
+            next,
+            sum: UsageRow { rows, bytes },
+        }
+    }
+}
+
+impl From<Recount> for RecountRow {
+    fn from(recount: Recount) -> Self {
+        Self {
+            next: recount.next,
+            rows: recount.sum.rows,
+            bytes: recount.sum.bytes,
+        }
+    }
+}
+
+impl Recount {
+    /// Counts a change of the row under this key, if it is passed.
+    pub(crate) fn note(&mut self, key: &[u8], delta: Delta) {
+        if *key < *self.next {
+            self.sum = delta.on(self.sum);
+        }
+    }
+}
+
+/// Rows that a counter counts.
+struct Counts {
+    span: Span,
+    /// Each counts as a row, and not by its bytes alone.
+    as_rows: bool,
+    /// Bytes at the beginning of each key that do not count.
+    key_from: usize,
+}
+
+/// What a counter counts, in the order of the keys.
+fn counted_by(space: Space<'_>, counter: Counter<'_>) -> Vec<Counts> {
+    let records = |kind, path: &[u8]| Counts {
+        span: space.records(kind, path),
+        as_rows: true,
+        key_from: space.records(kind, &[]).prefix.len(),
+    };
+    let bytes_of = |span| Counts {
+        span,
+        as_rows: false,
+        key_from: 0,
+    };
+    match counter {
+        Counter::Tenant => vec![
+            records(Kind::Handle, &[]),
+            records(Kind::Key, &[]),
+            bytes_of(space.session_outcomes(&[])),
+            bytes_of(space.request_outcomes()),
+        ],
+        Counter::Store(path) | Counter::Owner(path) => vec![records(Kind::Handle, path)],
+        Counter::Sessions => Vec::new(),
+    }
+}
+
+/// Takes a recount further, by a bounded number of rows and bytes, and says by how many rows. At the end the counter says what was found,
+/// and the recount's row of the deadline index goes.
+pub(crate) fn step<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    (at_ms, clock_ms): (u64, u64),
+    name: &Bytes,
+) -> Result<u32, Fault> {
+    let rows_max = batch.bounds().tick_rows_max;
+    let counter = Counter::named(name)?;
+    let due = Due::Recount(name.clone());
+    let Some(mut recount) = batch.recount_of(space, counter)? else {
+        batch.delete_deadline(space, at_ms, &due);
+        return Ok(1);
+    };
+    let (read, is_done) = match counter {
+        Counter::Sessions => sessions(batch, space, &mut recount, rows_max)?,
+        _ => records(batch, space, counter, &mut recount, rows_max)?,
+    };
+    if is_done {
+        batch.delete_deadline(space, at_ms, &due);
+        let (was, is) = batch.end_recount(space, counter, recount.sum)?;
+        batch.note_repair(Repair {
+            what: "usage",
+            tenant: space.tenant.to_owned(),
+            was: was.rows,
+            is: is.rows,
+        });
+    } else {
+        // What became due meanwhile goes first.
+        batch.move_deadline(space, &due, Some(at_ms), Some(clock_ms))?;
+        batch.go_on_with(space, counter, recount)?;
+    }
+    Ok(read.max(1))
+}
+
+/// Counts rows, and says how many, and whether none is left.
+fn records<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    counter: Counter<'_>,
+    recount: &mut Recount,
+    rows_max: u32,
+) -> Result<(u32, bool), Fault> {
+    let mut read = 0;
+    for counts in counted_by(space, counter) {
+        let end = &counts.span.end;
+        loop {
+            let from = (&recount.next[..]).max(&counts.span.prefix);
+            if from >= &end[..] {
+                break;
+            }
+            if read >= rows_max || batch.has_read_enough(space.group_id)? {
+                return Ok((read, false));
+            }
+            let page_rows = ((rows_max - read) as usize).min(PAGE_ROWS);
+            let page = batch.range(from, end, page_rows)?;
+            let is_last = page.len() < page_rows;
+            for (key, value) in page {
+                if batch.has_read_enough(space.group_id)? {
+                    return Ok((read, false));
+                }
+                batch.note_read(value.len());
+                recount.sum.rows += u64::from(counts.as_rows);
+                recount.sum.bytes += (key.len() - counts.key_from + value.len()) as u64;
+                recount.next = after(&key).into();
+                read += 1;
+            }
+            if is_last {
+                recount.next = end.clone().into();
+            }
+        }
+    }
+    Ok((read, true))
+}
+
+fn sessions<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    recount: &mut Recount,
+    rows_max: u32,
+) -> Result<(u32, bool), Fault> {
+    let span = space.sessions();
+    let from = (&recount.next[..]).max(&span.prefix).to_vec();
+    let page_rows = (rows_max as usize).min(SESSIONS_MAX);
+    let (count, read, last) = batch.count_sessions(&from, &span.end, page_rows)?;
+    recount.sum.rows += count;
+    let is_done = last.is_none();
+    recount.next = last.map_or_else(|| span.end.into(), |last| after(&last).into());
+    Ok((u32::try_from(read).unwrap_or(rows_max), is_done))
+}
