@@ -185,7 +185,7 @@ impl Config {
         }
         let auth = auth::check(&settings.auth, settings.operator_token_file.as_ref())?;
         exposed.extend(auth::check_exposure(settings.exposure, listen, &auth)?);
-        auth::check_peers(settings.exposure, peer_listen, peer.is_some(), &auth)?;
+        auth::check_peers(settings.exposure, peer_listen, peer, &auth)?;
         Ok(Self {
             seat: settings.seat,
             data_dir: settings.data_dir.clone(),

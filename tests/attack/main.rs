@@ -46,7 +46,7 @@ async fn go(arguments: &Arguments) -> Result<bool> {
         Duration::from_secs(arguments.seconds)
     };
     let mut house = House::start().await?;
-    let mut report = Report::new(house.limited_by(), arguments.short);
+    let mut report = Report::new(house.limited_by(), arguments);
     for attack in &attacks {
         eprintln!("{}", attack.name);
         report.add(house.withstand(std::slice::from_ref(attack), time).await?);

@@ -94,7 +94,6 @@ async fn mint_and_get(callers: &[Caller], worker: usize) -> Result<(), tonic::St
             store: "cart".to_owned(),
             owner: "ann".to_owned(),
             id,
-            ..GetRequest::default()
         })
         .await?;
     Ok(())

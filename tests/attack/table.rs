@@ -4,7 +4,10 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use serde::Serialize;
 
-use crate::{arguments::Output, measure::Calls};
+use crate::{
+    arguments::{Arguments, Output},
+    measure::Calls,
+};
 
 /// The part of their speed that honest callers keep at least.
 const SPEED_KEPT_MIN: f64 = 0.5;
@@ -60,10 +63,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(limited_by: &'static str, is_short: bool) -> Self {
+    pub(crate) fn new(limited_by: &'static str, arguments: &Arguments) -> Self {
         Self {
             limited_by,
-            speed_kept_min: if is_short {
+            speed_kept_min: if arguments.short {
                 SHORT_SPEED_KEPT_MIN
             } else {
                 SPEED_KEPT_MIN

@@ -185,13 +185,13 @@ pub(super) fn check_exposure(
 
 /// Refuses a peer port without TLS on a node that asks callers for tokens. Any process that reaches the port can act as a node, and
 /// forward what only an operator may do; on loopback, that is any user of the machine.
-pub(super) fn check_peers(
+pub(super) fn check_peers<T>(
     exposure: Exposure,
     peer_listen: SocketAddr,
-    has_tls: bool,
+    tls: Option<&T>,
     auth: &Auth,
 ) -> Result<(), Refusal> {
-    if has_tls || *auth == Auth::None || exposure != Exposure::Loopback {
+    if tls.is_some() || *auth == Auth::None || exposure != Exposure::Loopback {
         return Ok(());
     }
     Err(Refusal::new(
@@ -221,7 +221,7 @@ mod tests {
             (Exposure::Loopback, false, &Auth::None, true),
         ];
         for (exposure, has_tls, auth, starts) in table {
-            let checked = check_peers(exposure, at, has_tls, auth);
+            let checked = check_peers(exposure, at, has_tls.then_some(&()), auth);
             assert_eq!(checked.is_ok(), starts, "{exposure:?} {has_tls} {auth:?}");
             let said = checked.map_err(|refusal| refusal.to_string());
             assert!(said.is_ok() || said.unwrap_err().contains("--insecure-peers"));
