@@ -22,7 +22,7 @@ pub use tls::{Tls, TlsSettings};
 
 use helve_seal::Keyring;
 
-use crate::{audit, storage::options::StateOptions, vault::KeyFiles};
+use crate::{audit, bounds::Bounds, storage::options::StateOptions, vault::KeyFiles};
 
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
@@ -132,6 +132,8 @@ pub struct Tuning {
     pub raft_threads: usize,
     /// Threads for client service; 1: one that does everything, which is the fastest on two cores.
     pub service_threads: usize,
+    /// What callers may take up.
+    pub bounds: Bounds,
 }
 
 impl Default for Tuning {
@@ -142,6 +144,7 @@ impl Default for Tuning {
             rows: StateOptions::default(),
             raft_threads: 1,
             service_threads: 1,
+            bounds: Bounds::default(),
         }
     }
 }

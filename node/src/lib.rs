@@ -1,6 +1,7 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod audit;
+pub mod bounds;
 pub mod cli;
 mod complaint;
 pub mod config;

@@ -137,19 +137,26 @@ pub const DEADLINE_MARGIN_MAX: Duration = Duration::from_millis(20);
 /// The size of one gRPC message in bytes, in and out; above all limits of the contract, so that an error about size is ours.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
+/// Bytes that one record takes in an answer at most: a value, and names, times and seals.
+pub const ANSWER_RECORD_BYTES_MAX: usize =
+    helve_machine::limits::VALUE_BYTES_MAX + ANSWER_NAMES_BYTES_MAX;
+
+/// Of these, all but the value.
+pub const ANSWER_NAMES_BYTES_MAX: usize = 2 << 10;
+
+/// Elements of one repeated field of a message; a message with more is refused before it is decoded. As many as calls in a batch of
+/// Exchange, which has most. The fewer that a call may have are checked once it is decoded.
+pub const MESSAGE_ELEMENTS_MAX: usize = EXCHANGE_BATCH_CALLS_MAX;
+
 /// How long a message may take from its first byte to its last, and that of a call that is no stream from the call's headers on; then
 /// the call is refused.
 pub const MESSAGE_TIME_MAX: Duration = Duration::from_secs(20);
-
-/// Bytes of messages that have begun to arrive on one node and have not arrived whole; callers that send more are refused as
-/// OVERLOADED.
-pub const ARRIVING_BYTES_MAX: usize = 256 << 20;
 
 /// How long a caller may take nothing of an answer that is ready for it; then the answer's stream is reset.
 pub const ANSWER_STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes of answers on one node that wait for callers who do not take them; over it, the one that has waited longest is reset.
-pub const ANSWERS_WAITING_BYTES_MAX: usize = 256 << 20;
+pub const ANSWERS_WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of an answer that go to the transport at a time: as much as a frame of HTTP/2 holds.
 pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
@@ -164,26 +171,11 @@ pub const CONNECTION_STALL_MAX: Duration = Duration::from_secs(30);
 /// transport.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 << 10;
 
-/// Calls under way on one node, unary and exchanged together; more are refused as OVERLOADED.
-pub const CALLS_IN_FLIGHT_MAX: usize = 4_096;
-
-/// Of these, calls of one tenant's tokens: no tenant takes all the room.
-pub const TENANT_CALLS_IN_FLIGHT_MAX: usize = 1_024;
-
-/// Bytes of the requests that are under way for one tenant's tokens.
-pub const TENANT_CALL_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
-
-/// Lists under way for one tenant's tokens.
-pub const TENANT_LISTS_IN_FLIGHT_MAX: usize = 16;
-
 /// Tokens whose holders a node remembers until it applies the next entry; others are looked up for each call.
 pub const TOKENS_SEEN_MAX: usize = 1_024;
 
 /// Tenants that have lines of their own in the metrics; the others share one.
 pub const TENANT_METRICS_MAX: usize = 100;
-
-/// Bytes of the requests that are under way on one node; more are refused as OVERLOADED.
-pub const CALL_BYTES_IN_FLIGHT_MAX: usize = 256 << 20;
 
 /// How long a caller is asked to wait whose tenant writes more in a second than its quota allows.
 pub const WRITE_RATE_RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -205,9 +197,6 @@ pub const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// How long a caller of Exchange may leave answers unread; then its stream ends, and what it had under way is AMBIGUOUS.
 pub const EXCHANGE_STALL_MAX: Duration = Duration::from_secs(10);
-
-/// Lists under way on one node; more are refused as OVERLOADED.
-pub const LISTS_IN_FLIGHT_MAX: usize = 64;
 
 /// Rows in one part of a list.
 pub const LIST_PAGE_ROWS_MAX: usize = 1_000;
@@ -276,10 +265,10 @@ pub const PEM_BYTES_MAX: u64 = 1 << 20;
 pub const CONNECTION_KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Bytes that one stream may send ahead of the node's reading.
-pub const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+pub const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// Bytes that one connection may send ahead of the node's reading.
-pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+pub const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Connections to the HTTP port, half of them for one address; over it, the one that has waited longest without a request, or without
 /// reading its answer, is closed for the next.
@@ -357,6 +346,16 @@ pub const LOG_HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes of lines of the audit log that may wait to become durable; over it, calls that should be recorded are refused or lack a line.
 pub const AUDIT_QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Targets that one event of the audit log names; more are counted. As many as one call may have.
+pub const AUDIT_TARGETS_MAX: usize = helve_machine::limits::TRANSACTION_OPERATIONS_MAX;
+
+/// Bytes of the names in one event of the audit log; targets beyond are counted. As many as the names of the largest call.
+pub const AUDIT_TARGET_BYTES_MAX: usize = AUDIT_TARGETS_MAX
+    * (helve_machine::limits::OWNER_BYTES_MAX + helve_machine::limits::KEY_BYTES_MAX);
+
+/// Bytes of one name in an event of the audit log; a longer one is cut. As many as the longest name that is accepted has.
+pub const AUDIT_TEXT_BYTES_MAX: usize = helve_machine::limits::KEY_BYTES_MAX;
 
 /// Lines of the audit log that are written together.
 pub const AUDIT_BATCH_LINES_MAX: usize = 1_024;

@@ -4,6 +4,7 @@
 //! every scrape, so that `/metrics` and `helve status` cannot disagree.
 
 mod audit;
+mod budgets;
 mod observed;
 #[cfg(feature = "planted")]
 mod planted;
@@ -36,6 +37,7 @@ use prometheus_client::{
 };
 
 use self::tenants::{TenantCalls, register_usage};
+use crate::bounds::Fullness;
 
 /// Buckets of call times: 0.25 ms, doubling, up to 8 s.
 const LATENCY_BUCKETS: (f64, f64, u16) = (0.000_25, 2.0, 16);
@@ -142,11 +144,17 @@ impl Metrics {
     ///
     /// # Errors
     /// If the text cannot be written, which a string never refuses.
-    pub fn encode(&self, status: &StatusReply, usage: &[TenantInfo]) -> Result<String, fmt::Error> {
+    pub fn encode(
+        &self,
+        status: &StatusReply,
+        usage: &[TenantInfo],
+        budgets: &[Fullness],
+    ) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;
         text::encode_registry(&mut page, &status_registry(status, usage))?;
         text::encode_registry(&mut page, &process::registry())?;
+        text::encode_registry(&mut page, &budgets::registry(budgets))?;
         #[cfg(feature = "planted")]
         text::encode_registry(&mut page, &planted::registry())?;
         text::encode_eof(&mut page)?;

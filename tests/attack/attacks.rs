@@ -15,16 +15,16 @@ use helve_tests::{
     caller::Caller,
 };
 
+use crate::budgets;
+
 /// Where attacks go, and what attackers hold.
 #[derive(Clone)]
-#[expect(
-    dead_code,
-    reason = "attackers with tokens come with the bounds that they are for"
-)]
 pub(crate) struct Target {
     pub(crate) nodes: Vec<Listeners>,
     /// A token of the hostile tenant.
     pub(crate) reader: Bearer,
+    /// The same, as it is sent.
+    pub(crate) reader_text: String,
     /// See [`Target::reader`].
     pub(crate) writer: Bearer,
 }
@@ -57,6 +57,36 @@ const ALL: &[Attack] = &[
         name: "silent-connections",
         row: "11",
         run: |target, time| Box::pin(silent_connections(target, time)),
+    },
+    Attack {
+        name: "long-owners",
+        row: "1",
+        run: |target, time| Box::pin(budgets::owners(target, time)),
+    },
+    Attack {
+        name: "silent-streams",
+        row: "3",
+        run: |target, time| Box::pin(budgets::silent_streams(target, time)),
+    },
+    Attack {
+        name: "idle-exchanges",
+        row: "3",
+        run: |target, time| Box::pin(budgets::idle_exchanges(target, time)),
+    },
+    Attack {
+        name: "tiny-elements",
+        row: "4",
+        run: |target, time| Box::pin(budgets::tiny(target, time)),
+    },
+    Attack {
+        name: "unread-answers",
+        row: "5",
+        run: |target, time| Box::pin(budgets::answers(target, time)),
+    },
+    Attack {
+        name: "unfinished-messages",
+        row: "9",
+        run: |target, time| Box::pin(budgets::begun(target, time)),
     },
 ];
 

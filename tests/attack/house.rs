@@ -69,13 +69,15 @@ impl House {
         })
         .await?;
         let honest = token(&cluster, HONEST, TokenRole::Writer).await?;
+        let reader = token(&cluster, HOSTILE, TokenRole::Reader).await?;
         let target = Target {
             nodes: cluster
                 .seats()
                 .iter()
                 .map(|s| cluster.listeners(*s))
                 .collect(),
-            reader: token(&cluster, HOSTILE, TokenRole::Reader).await?.bearer,
+            reader: reader.bearer,
+            reader_text: reader.text,
             writer: token(&cluster, HOSTILE, TokenRole::Writer).await?.bearer,
         };
         let attackers = tokio::runtime::Builder::new_multi_thread()

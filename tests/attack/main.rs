@@ -3,6 +3,7 @@
 
 mod arguments;
 mod attacks;
+mod budgets;
 mod house;
 mod measure;
 mod table;

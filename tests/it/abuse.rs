@@ -1,34 +1,23 @@
 //! Callers that ask for too much at once, or in a way that would cost the node more than them.
 
-use std::{
-    collections::BTreeMap,
-    future::{pending, poll_fn},
-    iter,
-};
+use std::{collections::BTreeMap, iter};
 
 use anyhow::{Context as _, Result, ensure};
-use bytes::Bytes;
-use futures::{StreamExt as _, future::join_all, stream::FuturesUnordered};
-use helve_node::limits::{
-    ARRIVING_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_STREAMS_MAX, HEADER_LIST_BYTES_MAX,
-    MESSAGE_BYTES_MAX, OVERLOADED_RETRY_AFTER,
+use futures::future::join_all;
+use helve_node::{
+    bounds::{Bounds, OwnerKind, What},
+    limits::{CONNECTION_STREAMS_MAX, HEADER_LIST_BYTES_MAX, OVERLOADED_RETRY_AFTER},
 };
 use helve_proto::{Reason, v1::handle_service_client::HandleServiceClient};
 use helve_tests::{
     caller::{Caller, reason, with_deadline},
-    ledger::Ledger,
     wait::{Look, until},
 };
-use http_body_util::{BodyExt as _, Full};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
-use tonic::{
-    Code, Status,
-    body::Body,
-    codegen::{Service as _, http::Request},
-};
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{nodes, probes::get, replay::mint_of};
@@ -97,7 +86,8 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
         .filter_map(|answer| answer.as_ref().err())
         .filter(|status| reason(status) == Some(Reason::Overloaded))
         .collect();
-    let above = CONNECTIONS * CALLS_EACH - CALLS_IN_FLIGHT_MAX;
+    let bound = Bounds::default().of(OwnerKind::Address, What::Calls);
+    let above = CONNECTIONS * CALLS_EACH - bound;
     ensure!(
         refused.len() >= above,
         "{} of {above} were refused",
@@ -129,38 +119,6 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
         }
     })
     .await
-}
-
-/// Begins a call over a connection of its own, never ends it, and waits for what the node says to that.
-async fn begin(caller: &Caller, begun: Bytes) -> Result<Status> {
-    let mut channel = caller.channel();
-    let body = Body::new(Full::new(begun).with_trailers(pending()));
-    let request = Request::post("/helve.v1.HandleService/Mint");
-    let request = request.header("content-type", "application/grpc");
-    poll_fn(|context| channel.poll_ready(context)).await?;
-    let answer = channel.call(request.body(body)?).await?;
-    Status::from_header_map(answer.headers()).context("no status")
-}
-
-#[tokio::test]
-async fn messages_that_do_not_end_have_one_bound_over_all_connections_and_hold_up_nobody()
--> Result<()> {
-    let cluster = nodes(1).start().await?;
-    let length = u32::try_from(MESSAGE_BYTES_MAX)?.to_be_bytes();
-    let rest = vec![7; MESSAGE_BYTES_MAX - 1];
-    let begun = Bytes::from([&[0][..], &length, &rest].concat());
-    // With the length that stands before each, a little more than there is room for.
-    let connections = ARRIVING_BYTES_MAX / MESSAGE_BYTES_MAX;
-    let callers: Vec<_> = iter::repeat_with(|| cluster.caller(1))
-        .take(connections)
-        .collect();
-    let answers = callers.iter().map(|caller| begin(caller, begun.clone()));
-    let mut answers: FuturesUnordered<_> = answers.collect();
-    let refused = answers.next().await.context("there are some")??;
-    assert_eq!(reason(&refused), Some(Reason::Overloaded), "{refused:?}");
-    let ledger = Ledger::new("carts");
-    ledger.mint(&[cluster.caller(1)]).await?;
-    ledger.check(&cluster).await
 }
 
 /// Kinds of frames (RFC 9113, 6).

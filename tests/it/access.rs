@@ -26,8 +26,8 @@ use tonic::{Code, Status};
 use super::nodes;
 
 /// A cluster that asks for tokens.
-struct Guarded {
-    cluster: Cluster,
+pub(super) struct Guarded {
+    pub(super) cluster: Cluster,
     /// Holds the first operator's token.
     directory: TempDir,
 }
@@ -39,7 +39,7 @@ impl Guarded {
     }
 
     /// Such nodes, once their level knows tokens.
-    async fn of(setup: Setup) -> Result<Self> {
+    pub(super) async fn of(setup: Setup) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let (operator, file) = first_operator(&directory)?;
         let cluster = setup
@@ -52,15 +52,15 @@ impl Guarded {
         Ok(Self { cluster, directory })
     }
 
-    fn operator(&self, seat: u64) -> Caller {
+    pub(super) fn operator(&self, seat: u64) -> Caller {
         self.cluster.caller(seat)
     }
 
-    fn caller(&self, seat: u64, token: &Token) -> Caller {
+    pub(super) fn caller(&self, seat: u64, token: &Token) -> Caller {
         self.cluster.caller(seat).bearing(&token.bearer)
     }
 
-    async fn tenant(&self, tenant: &str, quotas: Quotas) -> Result<()> {
+    pub(super) async fn tenant(&self, tenant: &str, quotas: Quotas) -> Result<()> {
         let request = SetTenantRequest {
             tenant: tenant.to_owned(),
             quotas: Some(quotas),
@@ -71,7 +71,7 @@ impl Guarded {
     }
 
     /// A token that every node lets in.
-    async fn token(&self, grant: TokenGrant) -> Result<Token> {
+    pub(super) async fn token(&self, grant: TokenGrant) -> Result<Token> {
         let token = self.short_token(grant, None).await?;
         for seat in self.cluster.running() {
             self.becomes(seat, &token, Code::Ok).await?;

@@ -2,6 +2,7 @@
 
 mod abuse;
 mod access;
+mod attacks;
 mod audit;
 mod bad_bytes;
 mod bad_requests;

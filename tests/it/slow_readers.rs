@@ -57,7 +57,10 @@ async fn unread(channel: &Channel) -> Result<Streaming<BatchRetrieveReply>, Stat
 
 #[tokio::test]
 async fn answers_that_nobody_reads_are_bounded_and_whoever_reads_goes_on() -> Result<()> {
-    let cluster = nodes(1).start().await?;
+    // Room for more than may be left unread: what is unread is bounded by itself.
+    let room = 4 * ANSWERS_WAITING_BYTES_MAX;
+    let bounds = format!("node-answer-bytes={room},address-answer-bytes={room}");
+    let cluster = nodes(1).with("HELVE_BOUNDS", &bounds).start().await?;
     store_all(&cluster.caller(1)).await?;
     let address = format!("http://{}", cluster.listeners(1).client);
     // Each stream has little room, and the connection has room for all of them.

@@ -6,6 +6,7 @@
 //!   it shows.
 //! - [`fault`]: what breaks a cluster from outside.
 //! - [`failpoints`]: what breaks one node in the middle of something. [`digest`]: whether all nodes hold the same rows.
+//! - [`attack`]: what hostile callers do, as functions of how much they do.
 //! - [`ledger`]: what callers were told, to compare with what is there. [`on_disk`]: what the files of a node hold.
 //! - [`history`]: what callers asked and were told, and when; [`judge`]: whether that contradicts what Helve promises, by the
 //!   [`model`].

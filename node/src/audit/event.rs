@@ -58,6 +58,9 @@ pub struct Event {
     /// What it named, in its own order, and behind that the ids that it minted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
+    /// How many more it named: an event has room for the largest call that is carried out, and a refused one may name more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_targets: u64,
     /// `OK`, the reason of the refusal, or `CANCELLED` if the caller went away.
     pub outcome: &'static str,
     /// In which state the record was found, or what was done to it, where the answer says so.
@@ -92,6 +95,7 @@ impl Event {
             principal: String::new(),
             peer: None,
             targets: Vec::new(),
+            more_targets: 0,
             outcome: CANCELLED,
             status: None,
             revision: 0,

@@ -18,6 +18,7 @@ use super::{
     size,
 };
 use crate::{
+    bounds::{Bounds, Setting},
     config::{AuthSetting, Bootstrap, Config, Exposure, Settings, Tuning},
     memory,
     node::{Ended, Node},
@@ -175,6 +176,16 @@ pub(crate) struct Args {
     )]
     service_threads: usize,
 
+    /// What callers may take up, as NAME=NUMBER,... such as principal-streams=64; `docs/operations/bounds.md` lists the names
+    #[arg(
+        long = "bound",
+        value_delimiter = ',',
+        hide_short_help = true,
+        env = "HELVE_BOUNDS",
+        value_name = "NAME=NUMBER,..."
+    )]
+    bounds: Vec<Setting>,
+
     #[command(flatten)]
     audit: AuditArgs,
 
@@ -190,6 +201,12 @@ enum AuthMode {
 }
 
 impl Args {
+    fn bounds(&self) -> Bounds {
+        let mut bounds = Bounds::default();
+        self.bounds.iter().for_each(|setting| bounds.set(*setting));
+        bounds
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             seat: self.id,
@@ -231,6 +248,7 @@ impl Args {
                 },
                 raft_threads: self.raft_threads,
                 service_threads: self.service_threads,
+                bounds: self.bounds(),
             },
         }
     }

@@ -65,7 +65,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         http: &listeners.http,
         tls: config.tls.client.clone(),
     };
-    let waiting = || WaitingRoom::open(&ports, &identity, &service_runtime);
+    let waiting = || WaitingRoom::open(&ports, &identity, &config.tuning.bounds, &service_runtime);
     if !identity.may_take_part() {
         let why = identity.put_back().unwrap_or_else(|| REMOVED.to_owned());
         tracing::error!("{why}");
@@ -312,7 +312,8 @@ impl Parts {
             consensus.clone(),
         );
         let auth = self.config.auth.clone();
-        let door = Door::new(auth, Arc::new(reader.clone()), self.audit.clone());
+        let bounds = self.config.tuning.bounds.clone();
+        let door = Door::new(auth, Arc::new(reader.clone()), self.audit.clone(), bounds);
         let services = Services::new(
             Arc::new(proposer.clone()),
             Arc::new(reader.clone()),

@@ -9,6 +9,7 @@ use super::{
     listeners::{ClientPorts, Opened},
 };
 use crate::{
+    bounds::Bounds,
     raft::identity::Identity,
     runtime::OwnRuntime,
     service::{
@@ -31,6 +32,7 @@ impl WaitingRoom {
     pub(super) fn open(
         ports: &ClientPorts<'_>,
         identity: &Arc<Identity>,
+        bounds: &Bounds,
         runtime: &OwnRuntime,
     ) -> io::Result<Self> {
         let _in_runtime = runtime.handle().enter();
@@ -38,7 +40,8 @@ impl WaitingRoom {
         let waiting = Waiting::new(Arc::clone(identity));
         let stop = CancellationToken::new();
         let mut served = Background::on(runtime.handle());
-        let (stopped, routes) = (stop.clone().cancelled_owned(), routes(&waiting));
+        let routes = service::to_strangers(routes(&waiting), bounds.clone());
+        let stopped = stop.clone().cancelled_owned();
         served.serve("client port", service::serve(callers, routes, stopped));
         let stopped = stop.clone().cancelled_owned();
         served.serve("HTTP port", http::serve_waiting(http, waiting, stopped));

@@ -1,7 +1,6 @@
 //! What a call must pass before it is carried out: who calls, until when, and whether there is room for it.
 
 use std::{
-    collections::BTreeMap,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -12,13 +11,69 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
-use tonic::metadata::MetadataMap;
+use tonic::{Request, metadata::MetadataMap};
 
-use super::{caller::Caller, failure::Failure};
+use super::{
+    account::Account,
+    audited::{self, Peer},
+    budget::Charge,
+    caller::Caller,
+    failure::Failure,
+};
 use crate::{
+    bounds::What,
     limits,
     shares::{Share, Shares},
 };
+
+/// Where a call comes from, and who is charged for it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Who calls.
+    pub(crate) caller: Arc<Caller>,
+    /// From where.
+    pub(crate) peer: Peer,
+    /// Who is charged.
+    pub(crate) account: Arc<Account>,
+    /// What the message takes that the call came in, alone or with others.
+    pub(crate) request: Option<Arc<Charge>>,
+}
+
+impl Origin {
+    /// The origin of a request, whose message is charged to it from now on.
+    pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Failure> {
+        let account = Account::of(request)?;
+        Ok(Self {
+            caller: Caller::of(request)?,
+            peer: audited::peer(request),
+            request: account.take_request().map(Arc::new),
+            account,
+        })
+    }
+
+    /// Admits a call, or refuses it as overloaded. It never waits: a queue in front of a busy node only adds calls that no caller
+    /// waits for any more.
+    pub(crate) fn admit(self, deadline: Instant) -> Result<Admitted, Failure> {
+        Ok(Admitted {
+            _call: self.account.take(What::Calls, 1)?,
+            _request: self.request,
+            answer: Mutex::default(),
+            caller: self.caller,
+            account: self.account,
+            deadline,
+        })
+    }
+
+    /// Admits a list.
+    pub(crate) fn admit_list(self) -> Result<ListRoom, Failure> {
+        Ok(ListRoom {
+            _list: self.account.take(What::Lists, 1)?,
+            _request: self.request,
+            caller: self.caller,
+            account: self.account,
+        })
+    }
+}
 
 /// A call that may be carried out. Its room is given back when this is dropped.
 #[derive(Debug)]
@@ -27,152 +82,73 @@ pub(crate) struct Admitted {
     pub(crate) caller: Arc<Caller>,
     /// When the answer must be on its way.
     pub(crate) deadline: Instant,
-    _room: Taken,
+    /// Who is charged.
+    pub(crate) account: Arc<Account>,
+    answer: Mutex<Option<Charge>>,
+    _call: Charge,
+    _request: Option<Arc<Charge>>,
 }
 
-/// Room for a stream. Given back when this is dropped.
+impl Admitted {
+    /// Keeps what the answer takes, until [`Admitted::into_answer`].
+    pub(crate) fn keep_answer(&self, charge: Option<Charge>) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = charge;
+    }
+
+    /// Ends the call; what its answer takes is the caller's to hold until the answer has left.
+    pub(crate) fn into_answer(self) -> Option<Charge> {
+        self.answer
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for a list. Given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct StreamRoom {
+pub(crate) struct ListRoom {
     /// Who calls.
     pub(crate) caller: Arc<Caller>,
-    _room: Taken,
+    /// Who is charged.
+    pub(crate) account: Arc<Account>,
+    _list: Charge,
+    _request: Option<Arc<Charge>>,
 }
 
 /// Room for a health watch. Given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchRoom {
-    _room: StreamRoom,
+    _watch: OwnedSemaphorePermit,
     _share: Option<Share<Address>>,
 }
 
-/// Room that is taken until this is dropped.
-type Taken = Vec<OwnedSemaphorePermit>;
-
-/// Bounds what is under way on this node, as a whole and for each tenant that has tokens.
+/// Bounds the health watches on this node.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    all: Room,
     watches: Arc<Semaphore>,
     /// By the addresses that watch.
     watchers: Shares<Address>,
-    /// By the names in tokens, so there are as many as tenants at most.
-    tenants: Mutex<BTreeMap<String, Arc<Room>>>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
         Self {
-            all: Room::new(
-                limits::CALLS_IN_FLIGHT_MAX,
-                limits::CALL_BYTES_IN_FLIGHT_MAX,
-                limits::LISTS_IN_FLIGHT_MAX,
-            ),
-            watches: permits(limits::HEALTH_WATCHES_MAX),
+            watches: Arc::new(Semaphore::new(limits::HEALTH_WATCHES_MAX)),
             watchers: Shares::new(limits::ADDRESS_HEALTH_WATCHES_MAX),
-            tenants: Mutex::default(),
         }
     }
 }
 
 impl Gate {
-    /// Admits a call of this many bytes, or refuses it as overloaded. It never waits: a queue in front of a busy node only adds
-    /// calls that nobody waits for any more.
-    pub(crate) fn admit(
-        &self,
-        caller: Arc<Caller>,
-        bytes: usize,
-        deadline: Instant,
-    ) -> Result<Admitted, Failure> {
-        let bytes = u32::try_from(bytes).map_err(|_| Failure::Overloaded)?;
-        let mut taken = Vec::with_capacity(4);
-        for room in self
-            .tenant(&caller)
-            .as_deref()
-            .into_iter()
-            .chain([&self.all])
-        {
-            taken.push(take(&room.calls, 1)?);
-            taken.push(take(&room.bytes, bytes)?);
-        }
-        Ok(Admitted {
-            caller,
-            deadline,
-            _room: taken,
-        })
-    }
-
-    /// Admits a list.
-    pub(crate) fn admit_list(&self, caller: Arc<Caller>) -> Result<StreamRoom, Failure> {
-        let tenant = self.tenant(&caller);
-        let rooms = tenant.as_deref().into_iter().chain([&self.all]);
-        let taken: Result<Taken, _> = rooms.map(|room| take(&room.lists, 1)).collect();
-        Ok(StreamRoom {
-            caller,
-            _room: taken?,
-        })
-    }
-
     /// Admits a health watch of a caller at this address. One without an address, which only a test makes, counts towards no share.
-    pub(crate) fn admit_watch(
-        &self,
-        caller: Arc<Caller>,
-        from: Option<IpAddr>,
-    ) -> Result<WatchRoom, Failure> {
+    pub(crate) fn admit_watch(&self, from: Option<IpAddr>) -> Result<WatchRoom, Failure> {
         let share = from.map(|from| self.watchers.take(from.into()).ok_or(Failure::Overloaded));
+        let share = share.transpose()?;
+        let watch = Arc::clone(&self.watches).try_acquire_owned();
         Ok(WatchRoom {
-            _share: share.transpose()?,
-            _room: StreamRoom {
-                caller,
-                _room: vec![take(&self.watches, 1)?],
-            },
+            _watch: watch.map_err(|_| Failure::Overloaded)?,
+            _share: share,
         })
     }
-
-    /// What the caller's tenant may take up; `None` where tokens are not asked for, and there is one tenant.
-    fn tenant(&self, caller: &Caller) -> Option<Arc<Room>> {
-        if !caller.holds_token() {
-            return None;
-        }
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(room) = tenants.get(&caller.tenant) {
-            return Some(Arc::clone(room));
-        }
-        let room = Arc::new(Room::new(
-            limits::TENANT_CALLS_IN_FLIGHT_MAX,
-            limits::TENANT_CALL_BYTES_IN_FLIGHT_MAX,
-            limits::TENANT_LISTS_IN_FLIGHT_MAX,
-        ));
-        tenants.insert(caller.tenant.clone(), Arc::clone(&room));
-        Some(room)
-    }
-}
-
-/// Room for calls and lists.
-#[derive(Debug)]
-struct Room {
-    calls: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
-    lists: Arc<Semaphore>,
-}
-
-impl Room {
-    fn new(calls: usize, bytes: usize, lists: usize) -> Self {
-        Self {
-            calls: permits(calls),
-            bytes: permits(bytes),
-            lists: permits(lists),
-        }
-    }
-}
-
-fn permits(count: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(count))
-}
-
-fn take(room: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Failure> {
-    Arc::clone(room)
-        .try_acquire_many_owned(permits)
-        .map_err(|_| Failure::Overloaded)
 }
 
 /// When a call that came just now must be answered, by its `grpc-timeout`.
@@ -222,11 +198,10 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use helve_proto::v1::TokenGrant;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{config::TokenHash, properties::check, service::credential::Credential};
+    use crate::properties::check;
 
     #[test]
     fn a_timeout_that_a_client_makes_up_is_refused_or_bounded() {
@@ -296,28 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn room_is_bounded_and_given_back() {
+    fn health_watches_are_bounded_and_given_back() {
         let gate = Gate::default();
-        let now = Instant::now();
-        let admit = |bytes| gate.admit(Caller::anyone(), bytes, now);
-        let all: Vec<_> = (0..limits::CALLS_IN_FLIGHT_MAX).map(|_| admit(1)).collect();
-        assert!(all.iter().all(Result::is_ok));
-        assert!(matches!(admit(1), Err(Failure::Overloaded)));
-        drop(all);
-        let large = admit(limits::CALL_BYTES_IN_FLIGHT_MAX);
-        assert!(large.is_ok());
-        assert!(matches!(admit(1), Err(Failure::Overloaded)));
-        drop(large);
-        assert!(admit(1).is_ok());
-    }
-
-    #[test]
-    fn health_watches_are_bounded_and_take_no_calls_room() {
-        let gate = Gate::default();
-        let watch = |from: u8| {
-            let from = IpAddr::from([10, 0, 0, from]);
-            gate.admit_watch(Caller::nobody(), Some(from))
-        };
+        let watch = |from: u8| gate.admit_watch(Some(IpAddr::from([10, 0, 0, from])));
         let share = limits::ADDRESS_HEALTH_WATCHES_MAX;
         let of_one: Vec<_> = (0..share).map(|_| watch(1)).collect();
         assert!(of_one.iter().all(Result::is_ok));
@@ -327,37 +283,10 @@ mod tests {
         let of_others: Vec<_> = addresses.map(watch).collect();
         assert!(of_others.iter().all(Result::is_ok));
         assert!(matches!(watch(250), Err(Failure::Overloaded)));
-        assert!(gate.admit(Caller::anyone(), 1, Instant::now()).is_ok());
         drop(of_others);
         assert!(watch(250).is_ok());
         assert!(watch(1).is_err(), "its own share is still taken");
         drop(of_one);
         assert!(watch(1).is_ok());
-    }
-
-    #[test]
-    fn no_tenant_takes_the_room_of_another() {
-        let gate = Gate::default();
-        let now = Instant::now();
-        let holder = |tenant: &str| {
-            let grant = TokenGrant {
-                tenant: tenant.to_owned(),
-                ..TokenGrant::default()
-            };
-            Caller::of_token(Credential::Token(TokenHash::of(tenant)), grant)
-        };
-        let admit = |tenant| gate.admit(holder(tenant), 1, now);
-        let all: Vec<_> = (0..limits::TENANT_CALLS_IN_FLIGHT_MAX)
-            .map(|_| admit("greedy").unwrap())
-            .collect();
-        assert!(matches!(admit("greedy"), Err(Failure::Overloaded)));
-        assert!(admit("modest").is_ok());
-        let lists = (0..limits::TENANT_LISTS_IN_FLIGHT_MAX)
-            .map(|_| gate.admit_list(holder("greedy")).unwrap());
-        let lists: Vec<_> = lists.collect();
-        assert!(gate.admit_list(holder("greedy")).is_err());
-        assert!(gate.admit_list(holder("modest")).is_ok());
-        drop((all, lists));
-        assert!(admit("greedy").is_ok() && gate.admit_list(holder("greedy")).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use data_encoding::HEXLOWER;
+use helve_machine::limits::TOKEN_HASH_BYTES;
 use helve_proto::{
     Reason,
     v1::{
@@ -23,6 +24,7 @@ use tonic::Request;
 
 use crate::audit::{self, Audit, Class, Ended, Entry, Event};
 use crate::connections::Info;
+use crate::limits::{AUDIT_TARGET_BYTES_MAX, AUDIT_TARGETS_MAX, AUDIT_TEXT_BYTES_MAX};
 
 /// Where a call came from; `None` if its connection does not say.
 pub(crate) type Peer = Option<SocketAddr>;
@@ -139,12 +141,16 @@ impl Services {
         (caller, peer): (&Caller, Peer),
         targets: &dyn Targets,
     ) -> Result<Entry, Failure> {
-        let event = || Event {
-            tenant: caller.tenant.clone(),
-            principal: caller.principal.clone(),
-            peer,
-            targets: named(targets),
-            ..Event::of(class, operation)
+        let event = || {
+            let named = Named::of(targets);
+            Event {
+                tenant: caller.tenant.clone(),
+                principal: caller.principal.clone(),
+                peer,
+                targets: named.targets,
+                more_targets: named.more,
+                ..Event::of(class, operation)
+            }
         };
         self.audit.begin(event).map_err(|_| Failure::Unrecorded)
     }
@@ -160,7 +166,7 @@ impl Services {
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             peer,
-            targets: subject().into_iter().map(about).collect(),
+            targets: subject().iter().map(|subject| about(subject)).collect(),
             ..Event::of(Class::Admin, operation)
         };
         self.audit.begin(event).map_err(|_| Failure::Unrecorded)
@@ -186,9 +192,9 @@ pub(crate) fn turned_away(
     });
 }
 
-fn about(subject: String) -> audit::Target {
+fn about(subject: &str) -> audit::Target {
     audit::Target {
-        subject: Some(subject),
+        subject: Some(cut(subject).to_owned()),
         ..audit::Target::default()
     }
 }
@@ -196,29 +202,76 @@ fn about(subject: String) -> audit::Target {
 fn whose(tenant: &str) -> String {
     match tenant {
         "" => "the operators".to_owned(),
-        tenant => format!("tenant {tenant}"),
+        tenant => format!("tenant {}", cut(tenant)),
     }
 }
 
-fn named(targets: &dyn Targets) -> Vec<audit::Target> {
-    let mut named = Vec::new();
-    targets.targets(&mut |target| named.push(owned(target)));
-    named
+/// The beginning of a text, which the caller may have made as long as a message.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(AUDIT_TEXT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// What an event says of a call's targets: the first of them by name, the others by their number.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Named {
+    targets: Vec<audit::Target>,
+    /// Of the names of `targets`.
+    bytes: usize,
+    more: u64,
+}
+
+impl Named {
+    fn of(targets: &dyn Targets) -> Self {
+        let mut named = Self::default();
+        targets.targets(&mut |target| named.add(target));
+        named
+    }
+
+    fn add(&mut self, target: Target<'_>) {
+        let bytes = self.bytes + name_bytes(target);
+        let fits = self.targets.len() < AUDIT_TARGETS_MAX && bytes <= AUDIT_TARGET_BYTES_MAX;
+        // Once one is only counted, all that follow are: else a reader could not tell which are named.
+        if self.more > 0 || !fits {
+            self.more += 1;
+            return;
+        }
+        self.bytes = bytes;
+        self.targets.push(owned(target));
+    }
+}
+
+/// Bytes of the names that an event would copy of a target.
+fn name_bytes(target: Target<'_>) -> usize {
+    let names = match target {
+        Target::Handle { store, owner, id } => [store, owner, id.unwrap_or("")],
+        Target::Store { store, owner } => [store, owner.unwrap_or(""), ""],
+        Target::Key { owner, key: name }
+        | Target::Keys {
+            owner,
+            prefix: name,
+        } => [owner, name, ""],
+        Target::Tenant(tenant) | Target::Token { tenant, .. } => [tenant, "", ""],
+    };
+    names.map(|name| cut(name).len()).iter().sum()
 }
 
 fn owned(target: Target<'_>) -> audit::Target {
-    let text = |text: &str| Some(text.to_owned());
+    let text = |text: &str| Some(cut(text).to_owned());
     let none = audit::Target::default();
     match target {
         Target::Handle { store, owner, id } => audit::Target {
             store: text(store),
             owner: text(owner),
-            id: id.map(str::to_owned),
+            id: id.and_then(text),
             ..none
         },
         Target::Store { store, owner } => audit::Target {
             store: text(store),
-            owner: owner.map(str::to_owned),
+            owner: owner.and_then(text),
             ..none
         },
         Target::Key { owner, key } => audit::Target {
@@ -231,11 +284,58 @@ fn owned(target: Target<'_>) -> audit::Target {
             prefix: text(prefix),
             ..none
         },
-        Target::Tenant(tenant) => about(whose(tenant)),
-        Target::Token { tenant, hash } => about(format!(
-            "token {} of {}",
-            HEXLOWER.encode(hash),
-            whose(tenant)
-        )),
+        Target::Tenant(tenant) => about(&whose(tenant)),
+        Target::Token { tenant, hash } => {
+            let hash = &hash[..hash.len().min(TOKEN_HASH_BYTES)];
+            about(&format!(
+                "token {} of {}",
+                HEXLOWER.encode(hash),
+                whose(tenant)
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_machine::limits::{KEY_BYTES_MAX, OWNER_BYTES_MAX};
+    use helve_proto::v1::BatchRetrieveRequest;
+
+    use super::*;
+
+    fn named(owner_bytes: usize, keys: usize, key_bytes: usize) -> Named {
+        Named::of(&BatchRetrieveRequest {
+            owner: "o".repeat(owner_bytes),
+            keys: vec!["k".repeat(key_bytes); keys],
+        })
+    }
+
+    #[test]
+    fn event_names_all_targets_of_the_largest_call() {
+        let all = named(OWNER_BYTES_MAX, AUDIT_TARGETS_MAX, KEY_BYTES_MAX);
+        assert_eq!((all.targets.len(), all.more), (AUDIT_TARGETS_MAX, 0));
+    }
+
+    #[test]
+    fn event_counts_targets_beyond_its_bounds() {
+        let many = named(16, 1_000_000, 0);
+        let kept = many.targets.len();
+        assert_eq!(
+            (kept, many.more),
+            (AUDIT_TARGETS_MAX, 1_000_000 - AUDIT_TARGETS_MAX as u64)
+        );
+        let large = named(2 << 20, 1_000, 1 << 10);
+        let kept = large.targets.len();
+        assert_eq!(kept, AUDIT_TARGET_BYTES_MAX / (2 * AUDIT_TEXT_BYTES_MAX));
+        assert_eq!(large.more, (1_000 - kept) as u64);
+        let owner = large.targets[0].owner.as_deref().unwrap_or("");
+        assert_eq!(owner.len(), AUDIT_TEXT_BYTES_MAX);
+    }
+
+    #[test]
+    fn name_is_cut_between_characters() {
+        let name = "\u{20ac}".repeat(AUDIT_TEXT_BYTES_MAX);
+        assert!(cut(&name).len() > AUDIT_TEXT_BYTES_MAX - 3);
+        assert!(name.starts_with(cut(&name)));
     }
 }

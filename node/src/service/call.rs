@@ -13,7 +13,11 @@ use helve_proto::{
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{
-    Call, Services, admit::Admitted, audited, caller::Caller, exchange, failure::Failure, headed,
+    Call, Services,
+    admit::{Admitted, Origin},
+    exchange,
+    failure::Failure,
+    headed,
     mutation::Mutation,
 };
 use crate::audit::Class;
@@ -36,7 +40,7 @@ impl CallService for Calls {
         &self,
         request: Request<Streaming<ExchangeRequest>>,
     ) -> Result<Response<Self::ExchangeStream>, Status> {
-        let from = (Caller::of(&request)?, audited::peer(&request));
+        let from = Origin::of(&request)?;
         Ok(Response::new(exchange::start(
             Arc::clone(&self.0),
             from,

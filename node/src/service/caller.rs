@@ -90,6 +90,11 @@ impl Caller {
         matches!(self.power, Power::Token { .. })
     }
 
+    /// Whether it has shown what the node asks for.
+    pub(crate) fn is_known(&self) -> bool {
+        self.power != Power::Nothing
+    }
+
     /// The role that the token grants; unspecified where no token is asked for, or given.
     pub(crate) fn role(&self) -> TokenRole {
         match &self.power {

@@ -8,6 +8,7 @@
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -22,6 +23,7 @@ use tonic::body::Body;
 
 use super::{
     audited,
+    budget::Budgets,
     caller::{Caller, Power},
     credential::Credential,
     failure::Failure,
@@ -30,6 +32,7 @@ use super::{
 };
 use crate::{
     audit::Audit,
+    bounds::{Bounds, What},
     config::{Auth, TokenHash},
     connections::Info,
     limits,
@@ -48,6 +51,7 @@ pub struct Door {
     is_shut: AtomicBool,
     reader: Arc<Reader>,
     audit: Audit,
+    budgets: Budgets,
     seen: Mutex<Seen>,
 }
 
@@ -70,12 +74,13 @@ pub(super) enum Look {
 impl Door {
     /// Asks for tokens as the configuration says, and looks them up in the applied rows.
     #[must_use]
-    pub fn new(auth: Auth, reader: Arc<Reader>, audit: Audit) -> Self {
+    pub fn new(auth: Auth, reader: Arc<Reader>, audit: Audit, bounds: Bounds) -> Self {
         Self {
             auth,
             is_shut: AtomicBool::new(false),
             reader,
             audit,
+            budgets: Budgets::new(bounds),
             seen: Mutex::default(),
         }
     }
@@ -98,6 +103,11 @@ impl Door {
     /// Where those who are turned away are recorded.
     pub(crate) fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// What callers may take up.
+    pub(crate) fn budgets(&self) -> &Budgets {
+        &self.budgets
     }
 
     /// Whether the caller may make the call with this path.
@@ -184,14 +194,20 @@ impl Door {
     pub(crate) async fn again(&self, caller: &Caller) -> Result<(), Failure> {
         match &caller.power {
             Power::Token { credential, .. } if self.seen(credential).is_some() => Ok(()),
-            Power::Token { credential, .. } => self.holder(credential.clone()).await.map(drop),
+            Power::Token { credential, .. } => {
+                self.holder(credential.clone(), None).await.map(drop)
+            }
             Power::All => self.anyone().map(drop),
             Power::Nothing => Err(Failure::Unauthenticated),
         }
     }
 
-    /// Who holds this credential.
-    pub(super) async fn holder(&self, credential: Credential) -> Result<Arc<Caller>, Failure> {
+    /// Who holds this credential, which came from there.
+    pub(super) async fn holder(
+        &self,
+        credential: Credential,
+        from: Option<IpAddr>,
+    ) -> Result<Arc<Caller>, Failure> {
         if let Auth::Tokens {
             operator: Some(operator),
         } = &self.auth
@@ -225,7 +241,9 @@ impl Door {
             self.remember(index, hash, &caller);
             return Ok(caller);
         }
-        // It may have been granted just now, at another node.
+        // It may have been granted just now, at another node. To ask that costs more than a look, and anyone can make up a token.
+        let stranger = self.budgets.stranger(from);
+        let _place = self.budgets.take(&stranger, What::Calls, 1)?;
         let made = reader.read(limits::TENANT, deadline, Place::Memory, look);
         granted_to(made.await?.ok_or(Failure::Unauthenticated)?)
     }

@@ -2,9 +2,9 @@
 //!
 //! One task a stream reads batches, carries their calls out side by side, and sends whatever answers are ready together. At the bound
 //! of calls under way it begins no more of them, and reads no further batch until those of the last one have begun, so that HTTP/2's
-//! flow control slows the caller down.
+//! flow control slows the caller down. A stream that nothing comes over for long, with nothing under way, ends.
 
-use std::{collections::VecDeque, future, sync::Arc};
+use std::{collections::VecDeque, future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, StreamExt,
@@ -18,35 +18,38 @@ use helve_proto::v1::{
 use prost::Message;
 use tokio::{
     sync::mpsc,
-    time::{Instant, timeout},
+    time::{Instant, Sleep, sleep_until, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use super::{
     Services,
-    admit::deadline_after,
-    audited::{self, Peer},
-    caller::Caller,
+    admit::{Origin, deadline_after},
+    audited,
+    budget::Charge,
     door::may_call,
     failure::{Failure, Lateness},
     status::Problem,
 };
 use crate::limits;
 
-/// Who calls, and from where.
-type Origin = (Arc<Caller>, Peer);
+/// An answer, and what it takes until it has left.
+type Answered = (ExchangeAnswer, Option<Charge>);
+
+/// A batch of answers, and what they take until they have left.
+type Replied = (ExchangeReply, Vec<Charge>);
 
 /// Why a stream ends: `Ok` when the caller ended it.
-type End = Result<(), Failure>;
+type End = Result<(), Status>;
 
 /// The calls of one stream, in the order of their arrival.
 #[derive(Default)]
 struct Calls {
-    under_way: FuturesUnordered<BoxFuture<'static, ExchangeAnswer>>,
+    under_way: FuturesUnordered<BoxFuture<'static, Answered>>,
     /// What came in the last batch and has not begun: a future that is not polled does nothing.
-    waiting: VecDeque<BoxFuture<'static, ExchangeAnswer>>,
+    waiting: VecDeque<BoxFuture<'static, Answered>>,
 }
 
 impl Calls {
@@ -57,8 +60,12 @@ impl Calls {
         self.under_way.extend(next);
     }
 
+    fn is_empty(&self) -> bool {
+        self.under_way.is_empty() && self.waiting.is_empty()
+    }
+
     /// The next that ends; `None` if there are none.
-    async fn next(&mut self) -> Option<ExchangeAnswer> {
+    async fn next(&mut self) -> Option<Answered> {
         self.begin();
         self.under_way.next().await
     }
@@ -71,13 +78,14 @@ pub(crate) fn start(
     calls: Streaming<ExchangeRequest>,
 ) -> BoxStream<'static, Result<ExchangeReply, Status>> {
     let (out, replies) = mpsc::channel(1);
+    let account = Arc::clone(&from.account);
     let end = stream::once(AbortOnDropHandle::new(tokio::spawn(serve(
         services, from, calls, out,
     ))));
     let end = end.filter_map(|joined| {
         future::ready(match joined {
             Ok(Ok(())) => None,
-            Ok(Err(failure)) => Some(Err(failure.into())),
+            Ok(Err(status)) => Some(Err(status)),
             // What it had begun may have been done.
             Err(error) => Some(Err(Failure::Ambiguous {
                 detail: format!("a stream broke: {error}"),
@@ -86,17 +94,24 @@ pub(crate) fn start(
             .into())),
         })
     });
-    ReceiverStream::new(replies).map(Ok).chain(end).boxed()
+    let replies = ReceiverStream::new(replies).map(move |(reply, charges): Replied| {
+        charges
+            .into_iter()
+            .for_each(|charge| account.keep_answer(charge));
+        Ok(reply)
+    });
+    replies.chain(end).boxed()
 }
 
 async fn serve(
     services: Arc<Services>,
     from: Origin,
     mut calls: Streaming<ExchangeRequest>,
-    out: mpsc::Sender<ExchangeReply>,
+    out: mpsc::Sender<Replied>,
 ) -> End {
     let _open = services.metrics.exchange();
     let mut pending = Calls::default();
+    let mut idle = Idle::new(from.account.budgets().bounds().exchange_idle);
     loop {
         pending.begin();
         let has_room = pending.under_way.len() < limits::EXCHANGE_CALLS_IN_FLIGHT_MAX;
@@ -105,13 +120,15 @@ async fn serve(
             biased;
             Some(first) = pending.next() => {
                 send(&out, gather(first, &mut pending)).await?;
+                idle.ends();
             }
             batch = calls.message(), if has_room => {
                 match batch {
                     Ok(Some(batch)) => {
-                        if let Err(shut_out) = services.door.again(&from.0).await {
+                        idle.ends();
+                        if let Err(shut_out) = services.door.again(&from.caller).await {
                             drain(&mut pending, &out).await?;
-                            return Err(shut_out);
+                            return Err(shut_out.into());
                         }
                         take(&services, &from, batch, &mut pending)?;
                     }
@@ -119,15 +136,54 @@ async fn serve(
                     // A caller that has gone reads no answers; one whose message was too large or garbage is owed those under way.
                     Err(status) => {
                         drain(&mut pending, &out).await?;
+                        if status.code() == Code::ResourceExhausted {
+                            return Err(status);
+                        }
                         let message = format!("a message could not be read: {}", status.message());
-                        return Err(Failure::Malformed(message));
+                        return Err(Failure::Malformed(message).into());
                     }
                 }
             }
+            () = idle.is_over(), if pending.is_empty() => {
+                return Err(Failure::Idle(idle.time).into());
+            }
             () = services.stopping.cancelled() => {
                 drain(&mut pending, &out).await?;
-                return Err(Failure::Stopping("it is shutting down".into()));
+                return Err(Failure::Stopping("it is shutting down".into()).into());
             }
+        }
+    }
+}
+
+/// How long nothing has come or gone over a stream.
+struct Idle {
+    time: Duration,
+    until: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Idle {
+    fn new(time: Duration) -> Self {
+        let until = Instant::now() + time;
+        Self {
+            time,
+            until,
+            timer: Box::pin(sleep_until(until)),
+        }
+    }
+
+    /// Something came or went. The timer is set again only when it fires.
+    fn ends(&mut self) {
+        self.until = Instant::now() + self.time;
+    }
+
+    async fn is_over(&mut self) {
+        loop {
+            self.timer.as_mut().await;
+            if Instant::now() >= self.until {
+                return;
+            }
+            self.timer.as_mut().reset(self.until);
         }
     }
 }
@@ -144,9 +200,14 @@ fn take(
             "a batch has at most {} calls",
             limits::EXCHANGE_BATCH_CALLS_MAX
         );
-        return Err(Failure::Malformed(message));
+        return Err(Failure::Malformed(message).into());
     }
     let now = Instant::now();
+    let from = Origin {
+        // One message carried all of them, so all of them hold what it takes.
+        request: from.account.take_request().map(Arc::new),
+        ..from.clone()
+    };
     let calls = batch.calls.into_iter();
     pending.waiting.extend(calls.map(|call| {
         let deadline = deadline_after(call.timeout_ms, now);
@@ -156,40 +217,40 @@ fn take(
 }
 
 /// Gathers this answer and all others that are ready now, up to the size of a batch.
-fn gather(first: ExchangeAnswer, pending: &mut Calls) -> ExchangeReply {
+fn gather((first, charge): Answered, pending: &mut Calls) -> Replied {
     let mut bytes = first.encoded_len();
     let mut answers = vec![first];
+    let mut charges: Vec<Charge> = charge.into_iter().collect();
     while answers.len() < limits::EXCHANGE_BATCH_ANSWERS_MAX
         && bytes < limits::EXCHANGE_BATCH_BYTES_MAX
     {
-        let Some(Some(next)) = pending.next().now_or_never() else {
+        let Some(Some((next, charge))) = pending.next().now_or_never() else {
             break;
         };
         bytes += next.encoded_len();
         answers.push(next);
+        charges.extend(charge);
     }
-    ExchangeReply { answers }
+    (ExchangeReply { answers }, charges)
 }
 
 /// Sends a batch of answers, and gives up on a caller that does not read.
-async fn send(out: &mpsc::Sender<ExchangeReply>, reply: ExchangeReply) -> End {
+async fn send(out: &mpsc::Sender<Replied>, reply: Replied) -> End {
     // That the stream is closed shows when the next batch is read.
     timeout(limits::EXCHANGE_STALL_MAX, out.send(reply))
         .await
         .map_or_else(
             |_| {
                 let detail = "answers were left unread for too long".to_owned();
-                Err(Failure::Ambiguous {
-                    detail,
-                    late: Lateness::InTime,
-                })
+                let late = Lateness::InTime;
+                Err(Failure::Ambiguous { detail, late }.into())
             },
             |_| Ok(()),
         )
 }
 
 /// Answers all that is under way. Each call has a deadline, so this ends.
-async fn drain(pending: &mut Calls, out: &mpsc::Sender<ExchangeReply>) -> End {
+async fn drain(pending: &mut Calls, out: &mpsc::Sender<Replied>) -> End {
     while let Some(first) = pending.next().await {
         send(out, gather(first, pending)).await?;
     }
@@ -202,19 +263,24 @@ fn answer(
     from: Origin,
     call: ExchangeCall,
     deadline: Instant,
-) -> BoxFuture<'static, ExchangeAnswer> {
+) -> BoxFuture<'static, Answered> {
     let correlation_id = call.correlation_id;
-    let answered = move |answer: Result<Answer, Problem>| ExchangeAnswer {
-        correlation_id,
-        answer: Some(answer.unwrap_or_else(|problem| Answer::Error(problem.into_reply()))),
+    let answered = move |answer: Result<(Answer, Option<Charge>), Problem>| {
+        let (answer, charge) =
+            answer.unwrap_or_else(|problem| (Answer::Error(problem.into_reply()), None));
+        let answer = ExchangeAnswer {
+            correlation_id,
+            answer: Some(answer),
+        };
+        (answer, charge)
     };
     let Some(call) = call.call else {
         let failure = Failure::Malformed("there is no call that this version knows".into());
         return future::ready(answered(Err(failure.into()))).boxed();
     };
-    if let Err(failure) = may_call(path(&call), &from.0) {
+    if let Err(failure) = may_call(path(&call), &from.caller) {
         let problem = Problem::from(failure);
-        let origin = (Some(&*from.0), from.1);
+        let origin = (Some(&*from.caller), from.peer);
         audited::turned_away(&services.audit, path(&call), origin, problem.reason());
         return future::ready(answered(Err(problem))).boxed();
     }
@@ -224,7 +290,7 @@ fn answer(
             match call {
                 $(Call::$name(call) => async move {
                     let answer = services.answer(call, from, Ok(deadline)).await;
-                    answered(answer.map(Answer::$name))
+                    answered(answer.map(|(reply, charge)| (Answer::$name(reply), charge)))
                 }
                 .boxed(),)*
             }

@@ -1,10 +1,13 @@
 //! Why a call of the public services was not answered with a reply. `status.rs` maps it to gRPC.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use helve_machine::{Fault, Violation};
 use helve_proto::command::v1::Refused;
 use tokio::time::Instant;
 
+use super::budget::Full;
 use crate::{
     digest::DigestError,
     propose::ProposeError,
@@ -58,6 +61,12 @@ pub(crate) enum Failure {
     /// Not executed: too much is under way.
     #[error("too much is under way")]
     Overloaded,
+    /// Not executed: a budget is used up.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// A stream ended that nothing came over for this long. Nothing of it was under way.
+    #[error("a stream was idle")]
+    Idle(Duration),
     /// Not executed: the call should be recorded, and cannot be.
     #[error("the audit log cannot be written")]
     Unrecorded,

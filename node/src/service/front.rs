@@ -8,8 +8,10 @@ use std::{
     convert::Infallible,
     future::{Future, ready},
     io,
+    net::IpAddr,
+    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use axum::http::{Request, Response};
@@ -28,17 +30,22 @@ use helve_proto::{
         transact_service_server::{self, TransactServiceServer},
     },
 };
-use tonic::{body::Body, codegen::Service, service::Routes};
+use tonic::{Status, body::Body, codegen::Service, service::Routes};
 use tonic_health::pb::health_server::HealthServer;
 
 use super::{
     Services,
     access::Access,
-    arriving::{Arriving, Harbour},
+    account::Account,
+    arriving::{Arriving, Intake, Kind},
+    budget::{Budgets, Full},
     call::Calls,
+    caller::Caller,
     cluster::Cluster,
     credential::Credential,
+    decoded_size,
     door::{Door, Look},
+    failure::Failure,
     handles::Handles,
     health::Health,
     serving,
@@ -46,7 +53,11 @@ use super::{
     too_large,
     transact::Transact,
 };
-use crate::{connections::Connection, limits};
+use crate::{
+    bounds::{Bounds, What},
+    connections::{Connection, Info},
+    limits,
+};
 
 /// The services of the client port, behind their door. Cheap to clone.
 #[derive(Clone)]
@@ -72,7 +83,86 @@ pub(super) const PUBLIC_SERVICES: [&str; 9] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
+/// The calls whose callers send messages for as long as they like: only a message that has begun must come to its end.
+const EXCHANGE: &str = "/helve.v1.CallService/Exchange";
+const REFLECTIONS: [&str; 2] = [
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+
 type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+/// An answer that is being made, and who is charged for it.
+pub struct Answering {
+    answer: Answer,
+    account: Option<Arc<Account>>,
+}
+
+impl Answering {
+    fn with(response: Response<Body>) -> Self {
+        Self {
+            answer: ready(Ok(response)).boxed(),
+            account: None,
+        }
+    }
+
+    fn refused(full: Full) -> Self {
+        Self::with(Status::from(Failure::from(full)).into_http())
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut answer = ready!(self.answer.as_mut().poll(context));
+        if let (Ok(response), Some(account)) = (&mut answer, self.account.take()) {
+            response.extensions_mut().insert(account);
+        }
+        Poll::Ready(answer)
+    }
+}
+
+/// Where a request comes from.
+fn from<B>(request: &Request<B>) -> Option<IpAddr> {
+    let info = request.extensions().get::<Info>();
+    info.map(|info| info.from.ip())
+}
+
+/// Opens the caller's account for the request's stream, and begins to read its messages.
+fn take_in(
+    budgets: &Budgets,
+    caller: &Caller,
+    request: &mut Request<Arriving>,
+) -> Result<Arc<Account>, Full> {
+    let path = request.uri().path();
+    let bounds = budgets.bounds();
+    let kind = match path {
+        EXCHANGE => Kind::Stream(None),
+        path if REFLECTIONS.contains(&path) => Kind::Stream(Some(bounds.exchange_idle)),
+        _ => Kind::Call,
+    };
+    let shape = decoded_size::request(path);
+    let owner = budgets.owner(caller, from(request));
+    let places: &[What] = match kind {
+        Kind::Call => &[What::Streams],
+        Kind::Stream(_) => &[What::Streams, What::Exchanges],
+    };
+    let account = Account::open(budgets.clone(), owner, places)?;
+    let time = if caller.is_known() {
+        bounds.message_time
+    } else {
+        bounds.stranger_message_time
+    };
+    request.body_mut().begin(Intake {
+        kind,
+        time,
+        account: Arc::clone(&account),
+        request: shape,
+    });
+    request.extensions_mut().insert(Arc::clone(&account));
+    Ok(account)
+}
 
 /// All services of the client port, behind their door, with the message limits set.
 #[must_use]
@@ -137,48 +227,99 @@ impl Front {
             _ => self.others.call(request).boxed(),
         }
     }
+
+    /// Has a caller served whose call this is, if there is room for it.
+    fn let_in(
+        &mut self,
+        mut request: Request<Arriving>,
+        who: Result<Arc<Caller>, Failure>,
+    ) -> Answering {
+        if let Some(answer) = self.door.turned_away(&mut request, who) {
+            return Answering::with(answer);
+        }
+        let caller = request.extensions().get::<Arc<Caller>>().cloned();
+        let caller = caller.unwrap_or_else(Caller::nobody);
+        match take_in(self.door.budgets(), &caller, &mut request) {
+            Ok(account) => Answering {
+                answer: self.carry(request),
+                account: Some(account),
+            },
+            Err(full) => Answering::refused(full),
+        }
+    }
 }
 
 impl Service<Request<Arriving>> for Front {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = Answering;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // No service of gRPC is ever too busy to be called: what is bounded is bounded in `admit.rs`.
+        // No service of gRPC is ever too busy to be called: what is bounded is bounded in `budget.rs`.
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Arriving>) -> Answer {
+    fn call(&mut self, request: Request<Arriving>) -> Answering {
         let shown = Credential::shown(request.headers(), request.extensions().get());
         let credential = match self.door.look(request.uri().path(), shown) {
-            Look::Seen(who) => {
-                return match self.door.turned_away(&mut request, who) {
-                    Some(answer) => ready(Ok(answer)).boxed(),
-                    None => self.carry(request),
-                };
-            }
+            Look::Seen(who) => return self.let_in(request, who),
             Look::Unseen(credential) => credential,
         };
         let mut front = self.clone();
-        async move {
-            let who = front.door.holder(credential).await;
-            match front.door.turned_away(&mut request, who) {
-                Some(answer) => Ok(answer),
-                None => front.carry(request).await,
-            }
+        let answer = async move {
+            let who = front.door.holder(credential, from(&request)).await;
+            front.let_in(request, who).await
+        };
+        Answering {
+            answer: answer.boxed(),
+            account: None,
         }
-        .boxed()
+    }
+}
+
+/// Requests that are charged to no caller but their address: all that come while the node is in no cluster.
+#[derive(Clone)]
+pub struct ToStrangers<S> {
+    budgets: Budgets,
+    inner: S,
+}
+
+/// Charges all requests to the addresses that they come from.
+pub fn to_strangers<S>(inner: S, bounds: Bounds) -> ToStrangers<S> {
+    ToStrangers {
+        budgets: Budgets::new(bounds),
+        inner,
+    }
+}
+
+impl<S> Service<Request<Arriving>> for ToStrangers<S>
+where
+    S: Service<Request<Arriving>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Arriving>) -> Answering {
+        match take_in(&self.budgets, &Caller::nobody(), &mut request) {
+            Ok(account) => Answering {
+                answer: self.inner.call(request).boxed(),
+                account: Some(account),
+            },
+            Err(full) => Answering::refused(full),
+        }
     }
 }
 
 /// What all requests of the port have in common, whatever serves them: their messages come in within bounds, and the transport's
 /// refusal of a message is explained.
 #[derive(Clone)]
-struct Watched<S> {
-    harbour: Harbour,
-    inner: S,
-}
+struct Watched<S>(S);
 
 impl<S> Service<Request<Body>> for Watched<S>
 where
@@ -189,11 +330,11 @@ where
     type Future = MapOk<S::Future, fn(Response<Body>) -> Response<Body>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+        self.0.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let answer = self.inner.call(self.harbour.watch(request));
+        let answer = self.0.call(request.map(Arriving::new));
         answer.map_ok(too_large::explain)
     }
 }
@@ -215,10 +356,6 @@ where
         + 'static,
     S::Future: Send,
 {
-    let watched = Watched {
-        harbour: Harbour::default(),
-        inner: services,
-    };
-    serving::serve(callers, watched, stop).await;
+    serving::serve(callers, Watched(services), stop).await;
     Ok(())
 }

@@ -20,7 +20,7 @@ use super::{
     mutation::mutations,
     query::queries,
 };
-use crate::{storage::state_view::StateView, vault::Asked};
+use crate::{limits, storage::state_view::StateView, vault::Asked};
 
 /// Serves handles.
 pub(crate) struct Handles(pub(crate) Arc<Services>);
@@ -73,13 +73,13 @@ headed!(ListReply);
 mutations! {
     Mint: MintRequest -> MintReply, minting |_| 1;
     Put: PutRequest -> PutReply;
-    Take: TakeRequest -> TakeReply;
+    Take: TakeRequest -> TakeReply, answering |_| limits::ANSWER_RECORD_BYTES_MAX;
     Renew: RenewRequest -> RenewReply;
     Delete: DeleteRequest -> DeleteReply;
 }
 
 queries! {
-    Get: GetRequest -> GetReply, by get;
+    Get: GetRequest -> GetReply, by get, answering |_| limits::ANSWER_RECORD_BYTES_MAX;
     Count: CountRequest -> CountReply, by count, from Disk;
 }
 

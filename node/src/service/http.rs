@@ -210,7 +210,11 @@ async fn metrics(
         Ok(usage) => usage,
         Err(error) => return broken(error.to_string()),
     };
-    match services.metrics.encode(&services.status(), &usage) {
+    let budgets = services.door.budgets().fullness();
+    match services
+        .metrics
+        .encode(&services.status(), &usage, &budgets)
+    {
         Ok(text) => {
             let text = Bytes::from(text);
             *newest = Some(MetricsPage {

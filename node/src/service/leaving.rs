@@ -25,6 +25,7 @@ use tokio::{
 };
 use tonic::{Status, body::Body};
 
+use super::account::Account;
 use crate::{
     complaint::Complaint,
     limits::{ANSWER_PIECE_BYTES, ANSWER_STALL_MAX, ANSWERS_WAITING_BYTES_MAX},
@@ -149,15 +150,18 @@ pub(super) struct Leaving {
     body: Body,
     rest: Bytes,
     answer: Arc<Answer>,
+    /// Who is charged for what has not left; ends with the stream.
+    account: Option<Arc<Account>>,
 }
 
 impl Leaving {
     /// This body, which the stream whose task this is sends.
-    pub(super) fn of(body: Body) -> Self {
+    pub(super) fn of(body: Body, account: Option<Arc<Account>>) -> Self {
         Self {
             body,
             rest: Bytes::new(),
             answer: ANSWER.try_with(Arc::clone).unwrap_or_default(),
+            account,
         }
     }
 }
@@ -173,6 +177,9 @@ impl HttpBody for Leaving {
         if self.rest.is_empty() {
             // The caller had room for all that came before.
             self.answer.bytes.store(0, Ordering::Relaxed);
+            if let Some(account) = &self.account {
+                account.answers_left();
+            }
             let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(message))) => self.rest = message,

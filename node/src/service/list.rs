@@ -18,7 +18,9 @@ use helve_machine::{
     Fault, Violation,
     query::{Page, Read, Scope},
 };
+use prost::Message as _;
 use tokio::{
+    runtime::Handle,
     sync::mpsc,
     task,
     time::{Instant, timeout_at},
@@ -29,8 +31,9 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Headed, Services,
-    admit::{self, StreamRoom},
-    audited,
+    account::Account,
+    admit::{self, ListRoom, Origin},
+    budget::{Charge, Full},
     caller::Caller,
     failure::Failure,
     query::{scope, stamped},
@@ -40,6 +43,7 @@ use super::{
 };
 use crate::{
     audit::{Class, Ended, Entry},
+    bounds::What,
     limits,
     read_index::{ReadView, Ticket},
     storage::state_view::StateView,
@@ -85,6 +89,12 @@ pub(crate) trait Listing: Targets + Clone + Send + Sync + 'static {
     fn token_after(part: &Self::Part) -> &Bytes;
 }
 
+/// A part, and what it takes until it has left.
+type Charged<P> = (P, Charge);
+
+/// What a part may take until it is read: a page, and a row over it.
+const PART_BYTES_MAX: usize = limits::LIST_PAGE_BYTES_MAX + limits::ANSWER_RECORD_BYTES_MAX;
+
 /// Why no more parts are sent.
 enum End {
     /// The list is complete, or its caller has gone.
@@ -98,11 +108,13 @@ impl Services {
         self: &Arc<Self>,
         request: Request<L>,
     ) -> Result<Response<Parts<L::Part>>, Status> {
-        let (caller, peer) = (Caller::of(&request)?, audited::peer(&request));
+        let origin = Origin::of(&request)?;
+        let account = Arc::clone(&origin.account);
         let deadline = admit::deadline(request.metadata(), Instant::now());
         let listing = request.into_inner();
-        let entry = self.begin_entry(Class::Read, L::RPC, (&caller, peer), &listing)?;
-        let (room, deadline) = match self.admit_list(&listing, caller, deadline) {
+        let entry =
+            self.begin_entry(Class::Read, L::RPC, (&origin.caller, origin.peer), &listing)?;
+        let (room, deadline) = match self.admit_list(&listing, origin, deadline) {
             Ok(admitted) => admitted,
             Err(failure) => {
                 let problem = Problem::from(failure);
@@ -121,22 +133,24 @@ impl Services {
                 )),
             })
         });
-        Ok(Response::new(
-            ReceiverStream::new(parts).map(Ok).chain(end).boxed(),
-        ))
+        let parts = ReceiverStream::new(parts).map(move |(part, charge)| {
+            account.keep_answer(charge);
+            Ok(part)
+        });
+        Ok(Response::new(parts.chain(end).boxed()))
     }
 
     fn admit_list<L: Listing>(
         &self,
         listing: &L,
-        caller: Arc<Caller>,
+        origin: Origin,
         deadline: Result<Instant, Failure>,
-    ) -> Result<(StreamRoom, Instant), Failure> {
+    ) -> Result<(ListRoom, Instant), Failure> {
         let deadline = deadline?;
         listing.check()?;
-        caller.may_touch_all(listing)?;
+        origin.caller.may_touch_all(listing)?;
         self.leadership.serves().map_err(Failure::Stopping)?;
-        Ok((self.gate.admit_list(caller)?, deadline))
+        Ok((origin.admit_list()?, deadline))
     }
 }
 
@@ -144,9 +158,9 @@ impl Services {
 async fn pump<L: Listing>(
     services: Arc<Services>,
     listing: L,
-    room: StreamRoom,
+    room: ListRoom,
     deadline: Instant,
-    out: mpsc::Sender<L::Part>,
+    out: mpsc::Sender<Charged<L::Part>>,
     entry: Entry,
 ) -> Option<Problem> {
     let mut timer = services.metrics.call(L::RPC);
@@ -167,9 +181,9 @@ async fn pump<L: Listing>(
 async fn run<L: Listing>(
     services: &Arc<Services>,
     listing: L,
-    room: &StreamRoom,
+    room: &ListRoom,
     deadline: Instant,
-    out: &mpsc::Sender<L::Part>,
+    out: &mpsc::Sender<Charged<L::Part>>,
 ) -> End {
     let lapse = Instant::now() + limits::LIST_TIME_MAX;
     let mut first: Option<Ticket> = None;
@@ -184,6 +198,7 @@ async fn run<L: Listing>(
             services: Arc::clone(services),
             listing: listing.clone(),
             caller: Arc::clone(&room.caller),
+            account: Arc::clone(&room.account),
         };
         let producing = task::spawn_blocking(move || producer.produce(ticket, &made));
         if let Err(end) = forward(services, (&listing, &room.caller), &mut pages, out, lapse).await
@@ -191,7 +206,8 @@ async fn run<L: Listing>(
             return end;
         }
         match producing.await {
-            Ok(Ok(Read::Answer(()))) => return End::Done,
+            Ok(Ok(Read::Answer(Ok(())))) => return End::Done,
+            Ok(Ok(Read::Answer(Err(full)))) => return End::Failed(full.into()),
             Ok(Ok(Read::Lapsed | Read::Renew(_))) => {}
             Ok(Ok(Read::Busy)) => return End::Failed(Failure::Overloaded),
             Ok(Ok(Read::TooLarge)) => return End::Failed(Failure::TooMuch),
@@ -208,14 +224,14 @@ async fn run<L: Listing>(
 async fn forward<L: Listing>(
     services: &Services,
     (listing, caller): (&L, &Caller),
-    pages: &mut mpsc::Receiver<L::Part>,
-    out: &mpsc::Sender<L::Part>,
+    pages: &mut mpsc::Receiver<Charged<L::Part>>,
+    out: &mpsc::Sender<Charged<L::Part>>,
     lapse: Instant,
 ) -> Result<(), End> {
     let stores = stores(listing);
     let mut resume = listing.resume_token().clone();
     loop {
-        let mut page = match timeout_at(lapse, pages.recv()).await {
+        let (mut page, charge) = match timeout_at(lapse, pages.recv()).await {
             Ok(Some(page)) => page,
             Ok(None) => return Ok(()),
             Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
@@ -226,7 +242,7 @@ async fn forward<L: Listing>(
         match timeout_at(stall, out.reserve()).await {
             Ok(Ok(room)) => {
                 resume = L::token_after(&page).clone();
-                room.send(page);
+                room.send((page, charge));
             }
             Ok(Err(_)) => return Err(End::Done),
             Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
@@ -239,10 +255,18 @@ struct Producer<L> {
     services: Arc<Services>,
     listing: L,
     caller: Arc<Caller>,
+    account: Arc<Account>,
 }
 
+/// What came of making the parts: all of them, or no room for the next.
+type Produced = Read<Result<(), Full>>;
+
 impl<L: Listing> Producer<L> {
-    fn produce(&self, ticket: Ticket, made: &mpsc::Sender<L::Part>) -> Result<Read<()>, Fault> {
+    fn produce(
+        &self,
+        ticket: Ticket,
+        made: &mpsc::Sender<Charged<L::Part>>,
+    ) -> Result<Produced, Fault> {
         self.services
             .reader
             .query(ticket, |view| self.produce_from(view, made))
@@ -251,11 +275,15 @@ impl<L: Listing> Producer<L> {
     fn produce_from(
         &self,
         view: &ReadView<'_>,
-        made: &mpsc::Sender<L::Part>,
-    ) -> Result<Read<()>, Fault> {
+        made: &mpsc::Sender<Charged<L::Part>>,
+    ) -> Result<Produced, Fault> {
         let scope = scope(view, &self.caller.tenant);
         let mut listing = self.listing.clone();
         loop {
+            let mut charge = match self.room() {
+                Ok(charge) => charge,
+                Err(full) => return Ok(Read::Answer(Err(full))),
+            };
             let mut part = match stamped(listing.part(view.view, &scope, PAGE)?, view.index) {
                 Read::Answer(part) => part,
                 Read::Lapsed => return Ok(Read::Lapsed),
@@ -264,13 +292,22 @@ impl<L: Listing> Producer<L> {
                 Read::TooLarge => return Ok(Read::TooLarge),
             };
             part.header_mut().leader_hint = self.services.leadership.hint();
+            charge.shrink_to(part.encoded_len());
             let rest = listing.rest(&part);
             // Nobody takes it: the list lapsed, or its caller has gone.
-            let taken = made.blocking_send(part).is_ok();
+            let taken = made.blocking_send((part, charge)).is_ok();
             match rest.filter(|_| taken) {
                 Some(rest) => listing = rest,
-                None => return Ok(Read::Answer(())),
+                None => return Ok(Read::Answer(Ok(()))),
             }
         }
+    }
+
+    /// Room for the next part, before it is read. Waits as long as for a caller who does not read.
+    fn room(&self) -> Result<Charge, Full> {
+        let bytes = self.account.answer_room(PART_BYTES_MAX);
+        let until = Instant::now() + limits::LIST_STALL_MAX;
+        let room = Arc::clone(&self.account).wait(What::AnswerBytes, bytes, until);
+        Handle::current().block_on(room)
     }
 }

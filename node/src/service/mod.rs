@@ -11,14 +11,17 @@
 //! A handler checks, calls and maps; every failure becomes gRPC in `status.rs` and nowhere else.
 
 mod access;
+mod account;
 mod admit;
 mod arriving;
 mod audited;
+mod budget;
 mod call;
 mod caller;
 mod cluster;
 mod credential;
 mod data_keys;
+mod decoded_size;
 mod door;
 mod excerpt;
 mod exchange;
@@ -48,13 +51,15 @@ pub mod waiting;
 
 use std::{future::Future, sync::Arc};
 
+use helve_machine::Violation;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use self::{
-    admit::{Admitted, Gate},
-    audited::{Peer, Witness},
+    admit::{Admitted, Gate, Origin},
+    audited::Witness,
+    budget::Charge,
     caller::Caller,
     failure::Failure,
     status::Problem,
@@ -63,7 +68,7 @@ use self::{
 pub use self::{
     arriving::Arriving,
     door::Door,
-    front::{Front, front, serve},
+    front::{Front, front, serve, to_strangers},
 };
 use crate::{
     audit::{Audit, Class, Entry},
@@ -143,36 +148,50 @@ impl Services {
 
     /// Answers a unary call.
     async fn unary<C: Call>(&self, request: Request<C>) -> Result<Response<C::Reply>, Status> {
-        let caller = Caller::of(&request)?;
+        let origin = Origin::of(&request)?;
         let deadline = admit::deadline(request.metadata(), Instant::now());
-        let from = (caller, audited::peer(&request));
-        let answer = self.answer(request.into_inner(), from, deadline).await;
-        answer.map(Response::new).map_err(Problem::into_status)
+        let account = Arc::clone(&origin.account);
+        let answer = self.answer(request.into_inner(), origin, deadline).await;
+        let (reply, charge) = answer.map_err(Problem::into_status)?;
+        if let Some(charge) = charge {
+            account.keep_answer(charge);
+        }
+        Ok(Response::new(reply))
     }
 
-    /// Answers a call, whichever way it came, counts it, and records it.
+    /// Answers a call, whichever way it came, counts it, and records it. The charge is for the answer until that has left.
     async fn answer<C: Call>(
         &self,
         call: C,
-        (caller, peer): (Arc<Caller>, Peer),
+        origin: Origin,
         deadline: Result<Instant, Failure>,
-    ) -> Result<C::Reply, Problem> {
+    ) -> Result<(C::Reply, Option<Charge>), Problem> {
+        let (caller, peer) = (Arc::clone(&origin.caller), origin.peer);
         let mut timer = self.metrics.call(C::RPC);
         let token_of = caller.holds_token().then(|| Arc::clone(&caller));
-        let allowed = caller.may_touch_all(&call);
+        // Before anything is made of what it names.
+        let allowed = caller.may_touch_all(&call).and_then(|()| Ok(call.check()?));
         // To name what a call touches costs a good part of a read.
-        let entry = if allowed.is_err() || self.audit.follows(C::CLASS) {
+        let is_denied = matches!(allowed, Err(Failure::Denied(_)));
+        let entry = if is_denied || self.audit.follows(C::CLASS) {
             self.begin_entry(C::CLASS, C::RPC, (&caller, peer), &call)
         } else {
             Ok(Entry::none())
         };
+        let mut charge = None;
         let answer = match entry {
             Ok(entry) => {
                 let answer = match allowed {
-                    Ok(()) => self.attempt(call, caller, deadline).await,
+                    Ok(()) => self.attempt(call, origin, deadline).await,
                     Err(denied) => Err(denied),
                 };
-                let mut answer = answer.map_err(Problem::from);
+                let mut answer = match answer {
+                    Ok((reply, charged)) => {
+                        charge = charged;
+                        Ok(reply)
+                    }
+                    Err(failure) => Err(Problem::from(failure)),
+                };
                 entry.ended(|| audited::ended(&mut answer));
                 answer
             }
@@ -185,18 +204,18 @@ impl Services {
         if let Some(caller) = token_of {
             self.metrics.tenant_answered(&caller.tenant, code);
         }
-        answer
+        answer.map(|reply| (reply, charge))
     }
 
     /// Carries out a call whose caller may touch what it names.
     async fn attempt<C: Call>(
         &self,
         call: C,
-        caller: Arc<Caller>,
+        origin: Origin,
         deadline: Result<Instant, Failure>,
-    ) -> Result<C::Reply, Failure> {
+    ) -> Result<(C::Reply, Option<Charge>), Failure> {
         self.leadership.serves().map_err(Failure::Stopping)?;
-        let admitted = self.gate.admit(caller, call.encoded_len(), deadline?)?;
+        let admitted = origin.admit(deadline?)?;
         let stores = if self.vault.has_keys() {
             stores(&call)
         } else {
@@ -210,7 +229,7 @@ impl Services {
         let mut reply = call.run(self, &admitted).await?;
         self.open(&mut reply, asked, &admitted.caller, &stores)?;
         reply.header_mut().leader_hint = self.leadership.hint();
-        Ok(reply)
+        Ok((reply, admitted.into_answer()))
     }
 
     /// Opens the values of a reply to this caller.
@@ -252,6 +271,11 @@ pub(crate) trait Call: prost::Message + Targets + Send + 'static {
     /// The numbers of those targets whose values the reply hands out; `None` if it says so by itself.
     fn handed_out(&self) -> Option<Vec<usize>> {
         None
+    }
+
+    /// Refuses what breaks a rule whatever the rows hold; what is left to check, `run` checks.
+    fn check(&self) -> Result<(), Violation> {
+        Ok(())
     }
 
     /// Carries the call out.

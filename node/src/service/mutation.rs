@@ -1,6 +1,6 @@
 //! The way of a mutation: its request becomes a command, the command an outcome, the outcome a reply.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use bytes::Bytes;
 use helve_machine::{
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::{Headed, Services, admit::Admitted, caller::Caller, failure::Failure, query::scope};
 use crate::{
+    bounds::What,
     limits,
     read_index::{Place, ReadError, ReadView},
     stamp,
@@ -39,6 +40,11 @@ pub(crate) trait Mutation: Sized + Send {
         0
     }
 
+    /// Bytes that the answer may take at most; 0 if that is little whatever the rows hold.
+    fn answer_bytes_max(&self) -> usize {
+        0
+    }
+
     /// The request as what a command does.
     fn into_operation(self) -> Operation;
 
@@ -48,7 +54,7 @@ pub(crate) trait Mutation: Sized + Send {
 
 /// Requests that bear their identity themselves and differ in their names only. The operation's name is the call's.
 macro_rules! mutations {
-    ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)? $(, handing out $handed_out:expr)?;)*) => {$(
+    ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)? $(, handing out $handed_out:expr)? $(, answering $bytes:expr)?;)*) => {$(
         crate::service::headed!($reply);
 
         impl crate::service::Call for $request {
@@ -82,6 +88,11 @@ macro_rules! mutations {
                 mints(self)
             })?
 
+            $(fn answer_bytes_max(&self) -> usize {
+                let bytes: fn(&Self) -> usize = $bytes;
+                bytes(self)
+            })?
+
             fn into_operation(self) -> helve_proto::command::v1::command::Operation {
                 helve_proto::command::v1::command::Operation::$name(self)
             }
@@ -105,15 +116,27 @@ impl Services {
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
         let cluster_level = self.leadership.consensus().feature_level();
+        let bytes_max = admitted.account.answer_room(request.answer_bytes_max());
         let plain = command(request, &admitted.caller, cluster_level)?;
-        let outcome = self.propose_sealed(plain, admitted).await?;
-        match outcome.outcome {
-            Some(Kind::Refused(refused)) => Err(Failure::Refused(refused)),
-            // The fingerprint covers the operation, so another operation's outcome comes only of a version that this one predates.
-            other => other
-                .and_then(M::reply)
-                .ok_or(Failure::Refused(Refused::default())),
+        let mut room = None;
+        if bytes_max > 0 {
+            // Before it is proposed: an outcome that is there cannot be refused.
+            let account = Arc::clone(&admitted.account);
+            let waited = account.wait(What::AnswerBytes, bytes_max, admitted.deadline);
+            room = Some(waited.await?);
         }
+        let outcome = self.propose_sealed(plain, admitted).await?;
+        let reply = match outcome.outcome {
+            Some(Kind::Refused(refused)) => return Err(Failure::Refused(refused)),
+            // The fingerprint covers the operation, so another operation's outcome comes only of a version that this one predates.
+            other => other.and_then(M::reply),
+        };
+        let reply = reply.ok_or(Failure::Refused(Refused::default()))?;
+        if let Some(room) = &mut room {
+            room.shrink_to(reply.encoded_len());
+        }
+        admitted.keep_answer(room);
+        Ok(reply)
     }
 
     /// Proposes a plain command, sealed as the cluster says: anew if it says otherwise by the time that the command is executed.

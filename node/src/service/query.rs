@@ -1,14 +1,19 @@
 //! The way of a read that one message answers: a linearizable view, and a pure query over it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_machine::{
     Fault, Violation,
     query::{Read, Scope},
 };
+use prost::Message as _;
 
-use super::{Headed, Services, admit::Admitted, failure::Failure};
+use super::{
+    Headed, Services, account::Account, admit::Admitted, budget::Charge, caller::Caller,
+    failure::Failure,
+};
 use crate::{
+    bounds::What,
     limits,
     read_index::{Place, ReadView},
     storage::state_view::StateView,
@@ -26,19 +31,28 @@ pub(crate) trait Query: Send + Sync + 'static {
     /// Refuses what no view could answer.
     fn check(&self) -> Result<(), Violation>;
 
+    /// Bytes that the answer may take at most; 0 if that is little whatever the rows hold.
+    fn answer_bytes_max(&self) -> usize {
+        0
+    }
+
     /// Answers from a view.
     fn answer(&self, view: &StateView<'_>, scope: &Scope<'_>) -> Result<Read<Self::Reply>, Fault>;
 }
 
 /// Requests that the machine's check and query of one name answer, `from` a place other than memory if that is named.
 macro_rules! queries {
-    ($($name:ident: $request:ident -> $reply:ident, by $query:ident $(, from $place:ident)?;)*) => {$(
+    ($($name:ident: $request:ident -> $reply:ident, by $query:ident $(, from $place:ident)? $(, answering $bytes:expr)?;)*) => {$(
         crate::service::headed!($reply);
 
         impl crate::service::Call for $request {
             const RPC: &'static str = stringify!($name);
             const CLASS: crate::audit::Class = crate::audit::Class::Read;
             type Reply = $reply;
+
+            fn check(&self) -> Result<(), helve_machine::Violation> {
+                helve_machine::check::$query(self)
+            }
 
             async fn run(
                 self,
@@ -57,6 +71,11 @@ macro_rules! queries {
             fn check(&self) -> Result<(), helve_machine::Violation> {
                 helve_machine::check::$query(self)
             }
+
+            $(fn answer_bytes_max(&self) -> usize {
+                let bytes: fn(&Self) -> usize = $bytes;
+                bytes(self)
+            })?
 
             fn answer(
                 &self,
@@ -78,17 +97,82 @@ impl Services {
         admitted: &Admitted,
     ) -> Result<Q::Reply, Failure> {
         query.check()?;
-        let caller = Arc::clone(&admitted.caller);
-        let answer = move |view: &ReadView<'_>| {
-            let read = query.answer(view.view, &scope(view, &caller.tenant))?;
-            Ok(stamped(read, view.index))
-        };
-        Ok(self
-            .reader
-            .read(&admitted.caller.tenant, admitted.deadline, Q::PLACE, answer)
-            .await?)
+        let bytes_max = admitted.account.answer_room(query.answer_bytes_max());
+        let query = Arc::new(query);
+        let mut room = None;
+        loop {
+            let asked = Asking {
+                query: Arc::clone(&query),
+                caller: Arc::clone(&admitted.caller),
+                account: Arc::clone(&admitted.account),
+                bytes_max,
+                room: Mutex::new(room.take()),
+            };
+            let answer = self.reader.read(
+                &admitted.caller.tenant,
+                admitted.deadline,
+                Q::PLACE,
+                move |view: &ReadView<'_>| asked.answer(view),
+            );
+            if let Some((reply, charge)) = answer.await? {
+                admitted.keep_answer(charge);
+                return Ok(reply);
+            }
+            let account = Arc::clone(&admitted.account);
+            let waited = account.wait(What::AnswerBytes, bytes_max, admitted.deadline);
+            room = Some(waited.await?);
+        }
     }
 }
+
+/// A query, and the room for its answer. That is taken where the rows are read, and given back at once but for what the answer has:
+/// so only as many largest answers are reserved as threads read.
+struct Asking<Q> {
+    query: Arc<Q>,
+    caller: Arc<Caller>,
+    account: Arc<Account>,
+    bytes_max: usize,
+    /// What was waited for.
+    room: Mutex<Option<Charge>>,
+}
+
+impl<Q: Query> Asking<Q> {
+    /// The answer and what it takes; `None` if there is no room, and nothing was read.
+    fn answer(&self, view: &ReadView<'_>) -> Result<Read<Answered<Q::Reply>>, Fault> {
+        let mut room = None;
+        if self.bytes_max > 0 {
+            let waited = self
+                .room
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            let taken =
+                waited.map_or_else(|| self.account.take(What::AnswerBytes, self.bytes_max), Ok);
+            match taken {
+                Ok(charge) => room = Some(charge),
+                Err(_) => return Ok(Read::Answer(None)),
+            }
+        }
+        let read = self
+            .query
+            .answer(view.view, &scope(view, &self.caller.tenant))?;
+        Ok(match stamped(read, view.index) {
+            Read::Answer(reply) => {
+                if let Some(room) = &mut room {
+                    room.shrink_to(reply.encoded_len());
+                }
+                Read::Answer(Some((reply, room)))
+            }
+            Read::Lapsed => Read::Lapsed,
+            Read::Renew(touches) => Read::Renew(touches),
+            Read::Busy => Read::Busy,
+            Read::TooLarge => Read::TooLarge,
+        })
+    }
+}
+
+/// A reply and what it takes, if there was room for it.
+type Answered<R> = Option<(R, Option<Charge>)>;
 
 /// What a query over this view may see.
 pub(crate) fn scope<'a>(view: &ReadView<'_>, tenant: &'a str) -> Scope<'a> {

@@ -1,6 +1,6 @@
 //! Serving the client port: HTTP/2 with the limits set, each connection and each stream in a task of its own.
 
-use std::{convert::Infallible, future::Future, io, pin::pin};
+use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc};
 
 use axum::http::{Request, Response};
 use futures::{Stream, StreamExt as _, TryFutureExt as _};
@@ -9,7 +9,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{body::Body, codegen::Service, transport::server::Connected};
 
-use super::leaving::{Leaving, Quay};
+use super::{
+    account::Account,
+    leaving::{Leaving, Quay},
+};
 use crate::{connections::Connection, limits};
 
 /// Serves those who are let in until `stop` ends, then waits for calls under way.
@@ -67,7 +70,10 @@ async fn serve_one<S>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(info.clone());
         let answer = services.clone().call(request.map(Body::new));
-        answer.map_ok(|response| response.map(Leaving::of))
+        answer.map_ok(|mut response| {
+            let account = response.extensions_mut().remove::<Arc<Account>>();
+            response.map(|body| Leaving::of(body, account))
+        })
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(connection), service));
     let ended = tokio::select! {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use helve_machine::{
     Fault, Violation, check,
+    limits::{TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX},
     query::{self, Page, Read, Scope},
 };
 use helve_proto::v1::{
@@ -20,7 +21,7 @@ use super::{
     mutation::mutations,
     query::queries,
 };
-use crate::{storage::state_view::StateView, vault::Asked};
+use crate::{limits, storage::state_view::StateView, vault::Asked};
 
 /// Serves keys.
 pub(crate) struct State(pub(crate) Arc<Services>);
@@ -81,13 +82,18 @@ headed!(ListKeysReply);
 mutations! {
     Store: StoreRequest -> StoreReply;
     DeleteKey: DeleteKeyRequest -> DeleteKeyReply;
-    BatchStore: BatchStoreRequest -> BatchStoreReply;
+    BatchStore: BatchStoreRequest -> BatchStoreReply, answering |batch| limits::ANSWER_NAMES_BYTES_MAX * batch.items.len();
 }
 
 queries! {
-    Retrieve: RetrieveRequest -> RetrieveReply, by retrieve;
+    Retrieve: RetrieveRequest -> RetrieveReply, by retrieve, answering |_| limits::ANSWER_RECORD_BYTES_MAX;
     Exists: ExistsRequest -> ExistsReply, by exists;
-    BatchRetrieve: BatchRetrieveRequest -> BatchRetrieveReply, by batch_retrieve;
+    BatchRetrieve: BatchRetrieveRequest -> BatchRetrieveReply, by batch_retrieve, answering retrieved_bytes_max;
+}
+
+fn retrieved_bytes_max(request: &BatchRetrieveRequest) -> usize {
+    let values = VALUE_BYTES_MAX * request.keys.len();
+    values.min(TRANSACTION_BYTES_MAX) + limits::ANSWER_NAMES_BYTES_MAX * request.keys.len()
 }
 
 impl Listing for ListKeysRequest {

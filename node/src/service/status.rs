@@ -1,6 +1,7 @@
 //! The one map from failures to gRPC: a code, a reason, metadata, and a message that says what to do. Unary calls and Exchange
 //! answer from the same [`Problem`].
 
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -108,6 +109,8 @@ impl From<Failure> for Problem {
             ),
             Failure::Lagging => overloaded(LAGGING, limits::OVERLOADED_RETRY_AFTER),
             Failure::Overloaded => overloaded(OVERLOADED, limits::OVERLOADED_RETRY_AFTER),
+            Failure::Full(full) => room::full(full),
+            Failure::Idle(time) => room::idle(time),
             Failure::Unrecorded => unrecorded(),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
@@ -191,12 +194,9 @@ fn switch_problem(error: &SwitchError) -> Problem {
 }
 
 const LAGGING: &str = "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`";
-
 const CLEARING: &str = "the tenant is at a bound, rows of its own that have expired are still being removed, and the call was not executed: retry";
 const OVERLOADED: &str = "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`";
-
 const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
-
 const UNAUTHENTICATED: &str = "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...` that has neither expired nor been revoked (--token-file); without one, show a client certificate whose name was granted a role";
 
 fn not_executed(why: &str) -> String {

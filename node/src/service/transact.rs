@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use helve_machine::limits::{TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
 use helve_proto::v1::{
     TransactReply, TransactRequest, operation, transact_service_server::TransactService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{Services, mutation::mutations};
+use crate::limits::ANSWER_NAMES_BYTES_MAX;
 
 /// Serves transactions.
 pub(crate) struct Transact(pub(crate) Arc<Services>);
@@ -23,7 +25,7 @@ impl TransactService for Transact {
 }
 
 mutations! {
-    Transact: TransactRequest -> TransactReply, minting mints, handing out takes;
+    Transact: TransactRequest -> TransactReply, minting mints, handing out takes, answering transacted_bytes_max;
 }
 
 fn mints(request: &TransactRequest) -> usize {
@@ -31,6 +33,11 @@ fn mints(request: &TransactRequest) -> usize {
     operations
         .filter(|part| matches!(part.operation, Some(operation::Operation::Mint(_))))
         .count()
+}
+
+fn transacted_bytes_max(request: &TransactRequest) -> usize {
+    let values = VALUE_BYTES_MAX * takes(request).len();
+    values.min(TRANSACTION_BYTES_MAX) + ANSWER_NAMES_BYTES_MAX * request.operations.len()
 }
 
 fn takes(request: &TransactRequest) -> Vec<usize> {

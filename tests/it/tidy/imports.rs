@@ -10,6 +10,7 @@ use super::{
 /// The node's modules from the ground up. A module names those on its own rung and below, never above.
 const RUNGS: [&[&str]; 7] = [
     &[
+        "bounds",
         "complaint",
         "shares",
         "connections",

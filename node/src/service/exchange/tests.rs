@@ -11,7 +11,7 @@ use crate::{
     config::TokenHash,
     node::Alone,
     properties::{bytes_like, check},
-    service::{credential::Credential, rules},
+    service::{account::Account, caller::Caller, credential::Credential, rules},
 };
 
 #[test]
@@ -61,10 +61,11 @@ async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
         let call = async move {
             begun.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
-            ExchangeAnswer {
+            let answer = ExchangeAnswer {
                 correlation_id: id as u64,
                 answer: None,
-            }
+            };
+            (answer, None)
         };
         calls.waiting.push_back(call.boxed());
     }
@@ -82,7 +83,7 @@ async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
 
 /// As many calls as there are answers in so many batches, each answered at once.
 fn answered(batches: usize) -> Calls {
-    let answer = || future::ready(ExchangeAnswer::default()).boxed();
+    let answer = || future::ready((ExchangeAnswer::default(), None)).boxed();
     let count = batches * limits::EXCHANGE_BATCH_ANSWERS_MAX;
     let waiting = std::iter::repeat_with(answer).take(count).collect();
     Calls {
@@ -96,7 +97,8 @@ async fn a_stream_ends_whose_answers_nobody_reads_and_goes_on_if_they_are_read_l
     let (out, _unread) = mpsc::channel(1);
     let began = Instant::now();
     let ended = drain(&mut answered(2), &out).await;
-    assert!(matches!(ended, Err(Failure::Ambiguous { .. })), "{ended:?}");
+    let ended = ended.expect_err("the answers were not read");
+    assert!(ended.message().contains("left unread"), "{ended}");
     let waited = began.elapsed().as_secs();
     assert_eq!(waited, limits::EXCHANGE_STALL_MAX.as_secs());
     let (out, mut replies) = mpsc::channel(1);
@@ -126,8 +128,27 @@ async fn a_call_of_a_stream_that_is_turned_away_has_a_line_that_says_who_and_why
         ..ExchangeCall::default()
     };
     let services = Arc::clone(&node.services);
-    let refused = answer(services, (reader, None), take, Instant::now()).await;
+    let budgets = services.door.budgets().clone();
+    let owner = budgets.owner(&reader, None);
+    let origin = Origin {
+        caller: reader,
+        peer: None,
+        account: Account::open(budgets, owner, &[]).unwrap(),
+        request: None,
+    };
+    let (refused, _) = answer(services, origin, take, Instant::now()).await;
     assert!(matches!(refused.answer, Some(Answer::Error(_))));
     let line = ["/helve.v1.HandleService/Take", "acme", "shop", "DENIED"];
     assert_eq!(node.recorded(), [line]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_idle_once_nothing_came_or_went_for_the_time() {
+    let time = Duration::from_secs(10);
+    let mut idle = Idle::new(time);
+    let began = Instant::now();
+    sleep(time / 2).await;
+    idle.ends();
+    idle.is_over().await;
+    assert_eq!(began.elapsed().as_secs(), 15);
 }

@@ -24,7 +24,7 @@ impl Stream {
         let whole = Arc::<AtomicBool>::default();
         let (permits, done) = (Arc::clone(&takes), Arc::clone(&whole));
         let task = tokio::spawn(quay.clone().send(async move {
-            let mut leaving = Leaving::of(body());
+            let mut leaving = Leaving::of(body(), None);
             while let Some(piece) =
                 poll_fn(|context| Pin::new(&mut leaving).poll_frame(context)).await
             {

@@ -160,6 +160,11 @@ pub(super) const DECODERS: &[Decoder] = &[
         "node/src/service/admit.rs",
         "a_timeout_that_a_client_makes_up_is_refused_or_bounded",
     ),
+    no_client(
+        "node/src/service/decoded_size.rs",
+        "of_contract",
+        "the descriptors of the contract, which the node is built with",
+    ),
     by(CODEC, "entry_from_proto", CODEC_TESTS, MADE_UP_APPEND),
     by(
         CODEC,
@@ -305,8 +310,8 @@ pub(super) const DECODERS: &[Decoder] = &[
 ];
 
 /// Messages of the contract are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as
-/// other arguments are; where messages end is counted by hand. Nothing in the rooms names that.
-pub(super) const ELSEWHERE: [(&str, &str); 12] = [
+/// other arguments are; where messages end and what they hold is counted by hand. Nothing in the rooms names that.
+pub(super) const ELSEWHERE: [(&str, &str); 13] = [
     (
         "node/machine/tests/it/bad_input.rs",
         "a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version",
@@ -352,7 +357,11 @@ pub(super) const ELSEWHERE: [(&str, &str); 12] = [
         "batches_that_a_client_makes_up_are_refused_or_taken_at_their_word",
     ),
     (
-        "node/src/service/arriving.rs",
-        "the_ends_of_messages_that_a_client_makes_up_are_found_however_they_are_cut",
+        "node/src/service/arriving/tests.rs",
+        "messages_that_a_client_makes_up_come_whole_however_they_are_cut",
+    ),
+    (
+        "node/src/service/decoded_size/tests.rs",
+        "bytes_that_a_client_makes_up_have_a_size_if_they_decode_and_never_panic",
     ),
 ];

@@ -1,0 +1,318 @@
+//! What each owner may take up on one node: the one table of budgets, their defaults and their names.
+//!
+//! A bound is named after its owner and what it counts: `principal-answer-bytes`. `helve serve --bound` sets it, and the metrics
+//! `helve_budget_used` and `helve_budget_limit` show it. `docs/operations/bounds.md` says what a caller hears at each. The defaults fit
+//! a node of 1 GiB of memory: all bytes together are less than half of that.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+/// Who takes up what is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OwnerKind {
+    /// All tenants' callers together.
+    Node,
+    /// All callers of one tenant.
+    Tenant,
+    /// One caller of a tenant, by the name in its token.
+    Principal,
+    /// One address, on a node that asks for no credentials.
+    Address,
+    /// All operators together, beside the tenants.
+    Operators,
+    /// All requests of which no credential is known, beside the tenants.
+    Strangers,
+    /// Of these, the requests of one address.
+    Stranger,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum What {
+    /// Bytes of messages from their first byte until their calls are answered, by the larger of wire size and decoded size.
+    RequestBytes,
+    /// Bytes of values in answers, from before they are read until they have left the node.
+    AnswerBytes,
+    /// Calls that are carried out, unary and exchanged.
+    Calls,
+    /// HTTP/2 streams from their headers until their answer has left the node.
+    Streams,
+    /// Of these, streams that carry many messages: Exchange and reflection.
+    Exchanges,
+    /// Lists.
+    Lists,
+}
+
+/// Every owner.
+pub const OWNERS: [OwnerKind; 7] = [
+    OwnerKind::Node,
+    OwnerKind::Tenant,
+    OwnerKind::Principal,
+    OwnerKind::Address,
+    OwnerKind::Operators,
+    OwnerKind::Strangers,
+    OwnerKind::Stranger,
+];
+
+/// Everything that is counted.
+pub const WHATS: [What; 6] = [
+    What::RequestBytes,
+    What::AnswerBytes,
+    What::Calls,
+    What::Streams,
+    What::Exchanges,
+    What::Lists,
+];
+
+impl OwnerKind {
+    /// Its name in bounds and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Tenant => "tenant",
+            Self::Principal => "principal",
+            Self::Operators => "operators",
+            Self::Address => "address",
+            Self::Strangers => "strangers",
+            Self::Stranger => "stranger",
+        }
+    }
+}
+
+impl What {
+    /// Its name in bounds and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RequestBytes => "request-bytes",
+            Self::AnswerBytes => "answer-bytes",
+            Self::Calls => "calls",
+            Self::Streams => "streams",
+            Self::Exchanges => "exchanges",
+            Self::Lists => "lists",
+        }
+    }
+}
+
+/// The bounds of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// By owner and by what is counted, in the order of [`OWNERS`] and [`WHATS`].
+    budgets: [[usize; WHATS.len()]; OWNERS.len()],
+    /// How long a stream of Exchange or reflection may go without a message while nothing of it is under way; then it ends.
+    pub exchange_idle: Duration,
+    /// How long a message may take to arrive whole; see [`crate::limits::MESSAGE_TIME_MAX`].
+    pub message_time: Duration,
+    /// The same, of a caller of whom no credential is known.
+    pub stranger_message_time: Duration,
+    /// Bytes that one message may take up once it is decoded.
+    pub decoded_bytes: usize,
+}
+
+const MIB: usize = 1 << 20;
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            // In the order of WHATS: request bytes, answer bytes, calls, streams, exchanges, lists.
+            budgets: [
+                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64],
+                [48 * MIB, 48 * MIB, 2_048, 4_096, 1_024, 32],
+                [24 * MIB, 24 * MIB, 1_024, 2_048, 512, 16],
+                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64],
+                [24 * MIB, 24 * MIB, 256, 512, 64, 16],
+                [4 * MIB, 4 * MIB, 256, 1_024, 1, 1],
+                [MIB / 4, MIB / 4, 32, 128, 1, 1],
+            ],
+            exchange_idle: Duration::from_secs(300),
+            message_time: crate::limits::MESSAGE_TIME_MAX,
+            stranger_message_time: Duration::from_secs(5),
+            decoded_bytes: 16 * MIB,
+        }
+    }
+}
+
+impl Bounds {
+    /// How much of this an owner may take up.
+    #[must_use]
+    pub fn of(&self, owner: OwnerKind, what: What) -> usize {
+        self.budgets[owner as usize][what as usize]
+    }
+
+    /// Sets one bound.
+    pub fn set(&mut self, setting: Setting) {
+        let milliseconds = Duration::from_millis(setting.value as u64);
+        match setting.bound {
+            Bound::Budget(owner, what) => {
+                self.budgets[owner as usize][what as usize] = setting.value;
+            }
+            Bound::ExchangeIdle => self.exchange_idle = milliseconds,
+            Bound::MessageTime => self.message_time = milliseconds,
+            Bound::StrangerMessageTime => self.stranger_message_time = milliseconds,
+            Bound::DecodedBytes => self.decoded_bytes = setting.value,
+        }
+    }
+
+    /// The names of all bounds, and what they are set to.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, usize)> {
+        let budgets = OWNERS
+            .into_iter()
+            .flat_map(|owner| WHATS.map(|what| (name(owner, what), self.of(owner, what))));
+        let ms = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
+        let others = [
+            (EXCHANGE_IDLE, ms(self.exchange_idle)),
+            (MESSAGE_TIME, ms(self.message_time)),
+            (STRANGER_MESSAGE_TIME, ms(self.stranger_message_time)),
+            (DECODED_BYTES, self.decoded_bytes),
+        ];
+        let others = others.map(|(name, value)| (name.to_owned(), value));
+        budgets.chain(others).collect()
+    }
+}
+
+/// How full a budget is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fullness {
+    /// Whose it is: of tenants, principals and addresses the one that has most of it.
+    pub owner: OwnerKind,
+    /// What is counted.
+    pub what: What,
+    /// How much is taken.
+    pub used: usize,
+    /// How much there is.
+    pub limit: usize,
+    /// How often something was refused for it.
+    pub refused: u64,
+}
+
+const EXCHANGE_IDLE: &str = "exchange-idle-ms";
+const MESSAGE_TIME: &str = "message-ms";
+const STRANGER_MESSAGE_TIME: &str = "strangers-message-ms";
+const DECODED_BYTES: &str = "message-decoded-bytes";
+
+/// The name of a budget.
+#[must_use]
+pub fn name(owner: OwnerKind, what: What) -> String {
+    format!("{}-{}", owner.name(), what.name())
+}
+
+/// What a setting is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Budget(OwnerKind, What),
+    ExchangeIdle,
+    MessageTime,
+    StrangerMessageTime,
+    DecodedBytes,
+}
+
+/// One bound as an operator sets it: `NAME=NUMBER`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    bound: Bound,
+    value: usize,
+}
+
+/// A setting that names no bound, or no number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadSetting {
+    /// There is no such bound.
+    NoBound(String),
+    /// It is not `NAME=NUMBER`, or the number is 0.
+    NoNumber(String),
+}
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoBound(name) => {
+                let known = Bounds::default().all();
+                let known: Vec<_> = known.into_iter().map(|(name, _)| name).collect();
+                write!(
+                    formatter,
+                    "there is no bound `{name}`; the bounds are {}",
+                    known.join(", ")
+                )
+            }
+            Self::NoNumber(text) => write!(
+                formatter,
+                "`{text}` is not NAME=NUMBER with a number of at least 1"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BadSetting {}
+
+impl FromStr for Setting {
+    type Err = BadSetting;
+
+    fn from_str(text: &str) -> Result<Self, BadSetting> {
+        let bad = || BadSetting::NoNumber(text.to_owned());
+        let (named, number) = text.split_once('=').ok_or_else(bad)?;
+        let value = number.parse().ok().filter(|value| *value > 0);
+        let budgets = OWNERS
+            .into_iter()
+            .flat_map(|owner| WHATS.map(|what| (owner, what)));
+        let bound = match named {
+            EXCHANGE_IDLE => Some(Bound::ExchangeIdle),
+            MESSAGE_TIME => Some(Bound::MessageTime),
+            STRANGER_MESSAGE_TIME => Some(Bound::StrangerMessageTime),
+            DECODED_BYTES => Some(Bound::DecodedBytes),
+            _ => budgets
+                .into_iter()
+                .find(|(owner, what)| name(*owner, *what) == named)
+                .map(|(owner, what)| Bound::Budget(owner, what)),
+        };
+        Ok(Self {
+            bound: bound.ok_or_else(|| BadSetting::NoBound(named.to_owned()))?,
+            value: value.ok_or_else(bad)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_set_by_its_name() {
+        let defaults = Bounds::default();
+        for (at, (name, value)) in defaults.all().into_iter().enumerate() {
+            let setting: Setting = format!("{name}={}", value + 1).parse().unwrap();
+            let mut bounds = defaults.clone();
+            bounds.set(setting);
+            let mut expected = defaults.all();
+            expected[at].1 += 1;
+            assert_eq!(bounds.all(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn setting_that_names_no_bound_or_no_number_is_refused() {
+        for (text, is_no_bound) in [
+            ("principal-streams", false),
+            ("principal-streams=", false),
+            ("principal-streams=0", false),
+            ("principal-streams=-1", false),
+            ("principal-stream=1", true),
+            ("=1", true),
+        ] {
+            let refused = text.parse::<Setting>().unwrap_err();
+            let was_no_bound = matches!(refused, BadSetting::NoBound(_));
+            assert_eq!(was_no_bound, is_no_bound, "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn default_bytes_fit_half_a_node_of_one_gibibyte() {
+        let bounds = Bounds::default();
+        let roots = [OwnerKind::Node, OwnerKind::Operators, OwnerKind::Strangers];
+        let bytes = [What::RequestBytes, What::AnswerBytes];
+        let all = roots
+            .into_iter()
+            .flat_map(|root| bytes.map(|what| bounds.of(root, what)));
+        assert!(all.sum::<usize>() < 512 * MIB);
+    }
+}

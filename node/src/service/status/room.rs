@@ -1,0 +1,23 @@
+//! What a caller hears at a bound of its own, of its tenant or of the node.
+
+use std::time::Duration;
+
+use super::{Problem, overloaded};
+use crate::{limits::OVERLOADED_RETRY_AFTER, service::budget::Full};
+
+/// A budget is used up: whose, of what, and what to do.
+pub(super) fn full(full: Full) -> Problem {
+    let message = format!(
+        "{full}, and the call was not executed: end or read what is open, or retry after the pause in `retry_after_ms`"
+    );
+    overloaded(&message, OVERLOADED_RETRY_AFTER).with("bound", full.bound())
+}
+
+/// A stream was ended that nothing came over.
+pub(super) fn idle(time: Duration) -> Problem {
+    let message = format!(
+        "no message came over the stream for {} ms and nothing was under way, so it was ended: open another when there is something to send",
+        time.as_millis()
+    );
+    overloaded(&message, OVERLOADED_RETRY_AFTER).with("bound", "exchange-idle-ms".to_owned())
+}

@@ -1,0 +1,161 @@
+//! Attacks on what callers may take up: streams, messages and answers.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use futures::future::join_all;
+use helve_client::{Bearer, Line};
+use helve_tests::{
+    address::Listeners,
+    attack::{
+        answers::{store_all, unread},
+        messages::{long_owner, raw, tiny_elements, unfinished},
+        streams::Silent,
+    },
+    caller::{Caller, reason},
+};
+use tonic::Status;
+
+use crate::attacks::Target;
+
+const EXCHANGE: &str = "/helve.v1.CallService/Exchange";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const TRANSACT: &str = "/helve.v1.TransactService/Transact";
+const BATCH_RETRIEVE: &str = "/helve.v1.StateService/BatchRetrieve";
+
+/// Connections to each node, and streams on each of them.
+const CONNECTIONS: usize = 20;
+const STREAMS: u32 = 1_000;
+
+fn line(node: &Listeners, bearer: &Bearer) -> Line {
+    Caller::new(node.client).bearing(bearer).line()
+}
+
+/// Opens streams on which nothing comes, and holds them to the end.
+async fn silent(
+    target: Target,
+    time: Duration,
+    path: &'static str,
+    token: Option<String>,
+) -> Result<String> {
+    let begun = Instant::now();
+    let mut held = Vec::new();
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            let token = token.as_deref();
+            held.push(Silent::open(node.client, path, token, CONNECTIONS, STREAMS).await?);
+        }
+        // The newest are enough to fill the budgets.
+        held.drain(..held.len().saturating_sub(2 * target.nodes.len()));
+    }
+    let ended: usize = held.iter().map(Silent::ended).sum();
+    let opened = held.len() * CONNECTIONS * STREAMS as usize;
+    Ok(format!("of the last {opened} streams {ended} were ended"))
+}
+
+/// Streams of strangers on which nothing comes.
+pub(crate) async fn silent_streams(target: Target, time: Duration) -> Result<String> {
+    silent(target, time, HEALTH, None).await
+}
+
+/// Exchange streams of one reader on which nothing comes.
+pub(crate) async fn idle_exchanges(target: Target, time: Duration) -> Result<String> {
+    let token = target.reader_text.clone();
+    silent(target, time, EXCHANGE, Some(token)).await
+}
+
+/// Makes calls to each node, some at a time, and counts how they were refused.
+async fn again<C, F>(target: &Target, time: Duration, together: usize, call: C) -> Result<String>
+where
+    C: Fn(&Listeners) -> F,
+    F: Future<Output = Result<Status>>,
+{
+    let begun = Instant::now();
+    let mut heard = std::collections::BTreeMap::<String, usize>::new();
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            for status in join_all((0..together).map(|_| call(node))).await {
+                let why = match status {
+                    Ok(status) => reason(&status).map_or_else(
+                        || format!("{:?}", status.code()),
+                        |reason| reason.to_string(),
+                    ),
+                    Err(_) => "a broken connection".to_owned(),
+                };
+                *heard.entry(why).or_default() += 1;
+            }
+        }
+    }
+    let heard = heard.iter().map(|(why, count)| format!("{count} {why}"));
+    Ok(heard.collect::<Vec<_>>().join(", "))
+}
+
+fn answered<T>(answer: Result<T, Status>) -> Status {
+    answer
+        .err()
+        .unwrap_or_else(|| Status::ok("it was carried out"))
+}
+
+/// Messages of elements of two bytes each.
+pub(crate) async fn tiny(target: Target, time: Duration) -> Result<String> {
+    let message = tiny_elements(2, 8_000_000);
+    again(&target, time, 4, |node| {
+        let call = raw(line(node, &target.writer), TRANSACT, message.clone());
+        async { Ok(answered(call.await)) }
+    })
+    .await
+}
+
+/// Reads that name a long owner once, and many keys.
+pub(crate) async fn owners(target: Target, time: Duration) -> Result<String> {
+    again(&target, time, 4, |node| {
+        let caller = Caller::new(node.client).bearing(&target.reader);
+        async move {
+            Ok(answered(
+                caller.batch_retrieve(long_owner(2 << 20, 1_000)).await,
+            ))
+        }
+    })
+    .await
+}
+
+/// Messages of which all but the last byte comes.
+pub(crate) async fn begun(target: Target, time: Duration) -> Result<String> {
+    let all = again(&target, time, 40, |node| {
+        unfinished(line(node, &target.reader), BATCH_RETRIEVE, 8 << 20)
+    });
+    // Those that have room are refused only after their time.
+    match tokio::time::timeout(time, all).await {
+        Ok(heard) => heard,
+        Err(_) => Ok("messages were held to the end".to_owned()),
+    }
+}
+
+/// Large answers that are asked for in one message and not read.
+pub(crate) async fn answers(target: Target, time: Duration) -> Result<String> {
+    const KEYS: usize = 3;
+    let begun = Instant::now();
+    let writer = Caller::new(target.nodes[0].client).bearing(&target.writer);
+    // Other attacks of the same tenant may have all of its room.
+    let stored = store_all(&writer, KEYS, 1 << 20).await;
+    let mut held = Vec::new();
+    let mut refused = 0;
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            match unread(node.client, &target.writer, 1_000, KEYS).await {
+                Ok(answers) => held.push(answers),
+                Err(_) => refused += 1,
+            }
+        }
+        held.drain(..held.len().saturating_sub(8 * target.nodes.len()));
+        tokio::task::yield_now().await;
+    }
+    let stored = if stored.is_ok() { "stored" } else { "refused" };
+    Ok(format!(
+        "{} streams unread, {refused} refused, values {stored}",
+        held.len()
+    ))
+}
