@@ -78,8 +78,10 @@ pub enum Exposure {
 pub enum Bootstrap {
     /// Once every listed peer answered that it has never been in a cluster.
     WhenAllPristine,
-    /// At once. For an operator who knows that no cluster of these peers lives anywhere.
+    /// As above, and the start is refused where a listed peer does not answer or has data of a cluster.
     Forced,
+    /// Without peers that do not answer: the operator says that what they held is lost. Refused where a listed peer has data.
+    EverythingIsLost,
 }
 
 /// The checked configuration of a node.

@@ -76,6 +76,14 @@ failpoints! {
     PurgeBeforeWrite => "purge-before-write",
     /// The log's purge is written, and the files of purged entries are still there.
     PurgeAfterWrite => "purge-after-write",
+    /// The recovery of a survivor is under way by its identity, and nothing else is changed.
+    RecoveryBegun => "recovery-begun",
+    /// The recovery has applied the whole log, and its rows may not be durable.
+    RecoveryApplied => "recovery-applied",
+    /// The rows name the new cluster, durably, and the log is still the former one's.
+    RecoveryNamed => "recovery-named",
+    /// The log ends behind the rows of the new cluster, and the node's identity is still the former one.
+    RecoveryPurged => "recovery-purged",
 }
 
 impl Failpoint {

@@ -1,5 +1,9 @@
 //! A cluster that has lost its majority, and goes on from the one node that is left.
 
+#[cfg(feature = "planted")]
+pub(super) mod cut_short;
+mod forced;
+
 use std::process::Output;
 
 use anyhow::{Result, ensure};
@@ -17,7 +21,7 @@ use crate::{membership, probes::get};
 
 const MINTS: usize = 20;
 
-async fn recover(cluster: &Cluster, seat: u64, flags: &[&str]) -> Result<Output> {
+pub(super) async fn recover(cluster: &Cluster, seat: u64, flags: &[&str]) -> Result<Output> {
     let command = Command::new(binary())
         .args(["recover", "--output", "json", "--data-dir"])
         .arg(cluster.data_directory(seat))
@@ -32,7 +36,7 @@ fn refusal(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn report(output: &Output) -> Result<Value> {
+pub(super) fn report(output: &Output) -> Result<Value> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {said}", output.status);
     Ok(serde_json::from_slice(&output.stdout)?)
@@ -47,7 +51,7 @@ async fn mint(ledger: &Ledger, cluster: &Cluster, seats: &[u64]) -> Result<()> {
 }
 
 /// Waits until the page that probes see of a node contains this.
-async fn page_says(cluster: &Cluster, seat: u64, words: &str) -> Result<()> {
+pub(super) async fn page_says(cluster: &Cluster, seat: u64, words: &str) -> Result<()> {
     let http = cluster.listeners(seat).http;
     until(
         &format!("node {seat} to say {words:?}"),

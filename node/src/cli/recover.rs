@@ -92,6 +92,13 @@ fn text(report: &Report) -> String {
     let mut line = |text: String| {
         let _written = writeln!(page, "{text}");
     };
+    if report.resumed {
+        line(
+            "an earlier recovery of this node was cut short, and is taken up again; all other nodes are left behind: empty their data \
+             directories before they are started again"
+                .to_owned(),
+        );
+    }
     for lost in &report.may_be_lost {
         line(format!("may be lost: {lost}"));
     }

@@ -124,10 +124,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     tls: TlsArgs,
 
-    /// Found a new, empty cluster at once, without waiting for every peer. Only if no data of a cluster is left on any of them: else start
-    /// the nodes that have it, or see `helve recover`
-    #[arg(long, env = "HELVE_FORCE_BOOTSTRAP")]
-    force_bootstrap: bool,
+    /// Found a new, empty cluster although listed peers do not answer. Refused where a listed peer has data: see `helve recover`. Beside
+    /// silent peers the value must say that the data of all of them is lost
+    #[arg(
+        long,
+        env = "HELVE_FORCE_BOOTSTRAP",
+        num_args = 0..=1,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true,
+        value_name = "everything-is-lost"
+    )]
+    force_bootstrap: ForceBootstrap,
 
     #[command(flatten)]
     data_keys: DataKeyArgs,
@@ -200,6 +208,19 @@ enum AuthMode {
     Tokens,
 }
 
+/// What the operator vouches for.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ForceBootstrap {
+    /// A variable that is set to nothing counts as not set
+    #[value(name = "false", alias = "", hide = true)]
+    No,
+    /// The flag without a value
+    #[value(name = "true", hide = true)]
+    Asked,
+    /// No data of a cluster is left on any listed node
+    EverythingIsLost,
+}
+
 impl Args {
     fn bounds(&self) -> Bounds {
         let mut bounds = Bounds::default();
@@ -228,10 +249,10 @@ impl Args {
                 (false, false) => Exposure::Loopback,
             },
             tls: self.tls.settings(),
-            bootstrap: if self.force_bootstrap {
-                Bootstrap::Forced
-            } else {
-                Bootstrap::WhenAllPristine
+            bootstrap: match self.force_bootstrap {
+                ForceBootstrap::No => Bootstrap::WhenAllPristine,
+                ForceBootstrap::Asked => Bootstrap::Forced,
+                ForceBootstrap::EverythingIsLost => Bootstrap::EverythingIsLost,
             },
             audit: self.audit.settings(),
             data_keys: self.data_keys.files(),

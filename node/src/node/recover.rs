@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     digest::{DigestError, Digester},
+    failpoint::{self, Failpoint},
     limits::{GROUP_ID, LOG_TAIL_BYTES},
     peer_channel::Dialler,
     raft::{
@@ -54,6 +55,8 @@ pub struct Request {
 pub struct Report {
     /// It was done.
     pub done: bool,
+    /// An earlier recovery of this node was cut short, and is taken up again. What it left behind may be listed no more.
+    pub resumed: bool,
     /// The node's seat and id, which it keeps.
     pub seat: u64,
     /// See `seat`.
@@ -219,7 +222,8 @@ impl Stopped {
     fn others(&self) -> impl Iterator<Item = (u64, &NodeRecord, bool)> {
         let members = self.holding.members.iter();
         members
-            .filter(|(_, (node, _))| node.uuid != self.known.uuid)
+            // A recovery that was cut short may have left this node alone there, under another uuid.
+            .filter(|(id, (node, _))| **id != self.known.node_id && node.uuid != self.known.uuid)
             .map(|(id, (node, votes))| (*id, node, *votes))
     }
 
@@ -257,6 +261,7 @@ impl Stopped {
         }
         Report {
             done: false,
+            resumed: self.known.recovering,
             seat: self.known.seat,
             node_id: self.known.node_id,
             former_cluster_id: self.known.cluster_id.clone(),
@@ -285,6 +290,7 @@ impl Stopped {
         };
         let member = (self.known.node_id, node);
         self.data_dir.begin_recovery()?;
+        failpoint::pass(Failpoint::RecoveryBegun);
         // What was sent as a snapshot before belongs to the former cluster.
         Snapshots::remove_all(&self.data_dir.snapshots_path())?;
         refound::refound(&mut self.log, &self.gate, &self.state, &cluster_id, member).await?;

@@ -10,7 +10,7 @@ use super::background::Broken;
 use crate::{
     audit::OpenError,
     config::Refusal,
-    raft::{Stopped, strangers::Misplaced, unapplied::Unapplied},
+    raft::{Stopped, forced::NotForced, strangers::Misplaced, unapplied::Unapplied},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
 };
@@ -63,6 +63,9 @@ pub enum StartError {
         /// The newest that this version supports.
         supported: u32,
     },
+    /// `--force-bootstrap` must not make an empty cluster here.
+    #[error(transparent)]
+    NotForced(#[from] NotForced),
     /// What the flags ask for does not fit what the rows hold: keys that do not open them, or no tokens although there are some.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -38,7 +38,8 @@ use crate::{
     propose::Proposer,
     raft::{
         Consensus, Stopped,
-        bootstrap::{self, Beginning, Force},
+        bootstrap::{self, Beginning, NotBegun},
+        forced::Force,
         identity::{Identity, REMOVED},
         state_machine::StateMachine,
         strangers,
@@ -185,7 +186,8 @@ async fn begin(
     }
     let force = match config.bootstrap {
         Bootstrap::WhenAllPristine => Force::No,
-        Bootstrap::Forced => Force::Bootstrap,
+        Bootstrap::Forced => Force::Asked,
+        Bootstrap::EverythingIsLost => Force::EverythingIsLost,
     };
     let mut room = waiting()?;
     let beginning = tokio::select! {
@@ -193,7 +195,10 @@ async fn begin(
         broken = room.broken() => return Err(broken.into()),
     };
     room.close().await;
-    let beginning = beginning.map_err(misplaced)?;
+    let beginning = beginning.map_err(|why| match why {
+        NotBegun::Misplaced(why) => misplaced(why),
+        NotBegun::NotForced(why) => why.into(),
+    })?;
     if let Beginning::Joined {
         node_id,
         cluster_id,

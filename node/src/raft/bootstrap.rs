@@ -7,9 +7,12 @@
 //! - somebody is initialised and knows this node's uuid: it will be contacted, and starts under its seat;
 //! - somebody is initialised and does not know it: it joins under a new id and takes its seat over, once the seat's former node is
 //!   silent. So a wiped node never answers for the votes that it has forgotten;
-//! - anything else: it waits, and says for whom.
+//! - anything else: it waits, and says for whom. With `--force-bootstrap` it refuses instead: see [`forced`](super::forced).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use helve_proto::peer::v1::{
     HelloReply, HelloRequest, JoinRequest, NodeRecord, UpdateRecordRequest, join_reply,
@@ -17,6 +20,7 @@ use helve_proto::peer::v1::{
 use tokio::time::timeout;
 
 use super::{
+    forced::{Force, Forced, Held, NotForced, refuse},
     identity::Identity,
     strangers::{self, Misplaced},
 };
@@ -43,38 +47,52 @@ pub enum Beginning {
     },
 }
 
-/// Whether the operator vouches that unreachable peers hold nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Force {
-    /// Every listed peer must answer.
-    No,
-    /// Those that answer are the cluster.
-    Bootstrap,
+/// Why a pristine node does not begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotBegun {
+    /// It must not be here.
+    Misplaced(Misplaced),
+    /// It was to make a cluster, and must not.
+    NotForced(NotForced),
 }
 
 /// Asks until it is clear how this pristine node begins. `peers` are the listed seats and their peer addresses.
 ///
 /// # Errors
-/// If the peers' cluster is beyond this version.
+/// If the peers' cluster is beyond this version, or a cluster is to be forced and must not be.
 pub async fn begin(
     identity: &Identity,
     peers: &BTreeMap<u64, String>,
     force: Force,
-) -> Result<Beginning, Misplaced> {
+) -> Result<Beginning, NotBegun> {
+    let mut held = Held::default();
     loop {
         let replies = hello_all(identity, peers).await;
-        strangers::check_level(identity.record(), replies.values())?;
+        let level = strangers::check_level(identity.record(), replies.values());
+        level.map_err(NotBegun::Misplaced)?;
+        let decision = decide(identity.record(), peers, &replies, force);
+        let forced = match &decision {
+            Decision::Forced(forced) => Some(forced.clone()),
+            _ => None,
+        };
+        if let Some(forced) = held.settle(forced, Instant::now()) {
+            return forced.map_err(NotBegun::NotForced);
+        }
         // It was a member, and its disk does not know.
         if let Some(why) = identity.put_back() {
             identity.set_waits_for(&why);
             tokio::time::sleep(PAUSE).await;
             continue;
         }
-        let waiting = match decide(identity.record(), peers, &replies, force) {
+        let waiting = match decision {
             Decision::Begin(beginning) => {
                 identity.set_waits_for("");
                 return Ok(beginning);
             }
+            Decision::Forced(Ok(_)) => {
+                "it is about to make a new, empty cluster, as --force-bootstrap says".to_owned()
+            }
+            Decision::Forced(Err(why)) => why.to_string(),
             Decision::Join(address) => match join(identity, 0, &address).await {
                 Ok((node_id, cluster_id)) => {
                     return Ok(Beginning::Joined {
@@ -93,6 +111,7 @@ pub async fn begin(
 
 enum Decision {
     Begin(Beginning),
+    Forced(Forced),
     Join(String),
     Wait(String),
 }
@@ -103,14 +122,19 @@ fn decide(
     replies: &BTreeMap<u64, HelloReply>,
     force: Force,
 ) -> Decision {
+    if replies.values().any(|r| r.knows_you) {
+        return Decision::Begin(Beginning::Await);
+    }
+    let answered = replies.iter().map(|(seat, reply)| (*seat, reply));
+    let mut refusals = answered.filter_map(|of| refuse(force, of, peers.get(&of.0)));
+    if let Some(refusal) = refusals.next() {
+        return Decision::Forced(Err(refusal));
+    }
     let mut members = replies
         .values()
         .filter(|r| !r.pristine || !r.cluster_id.is_empty())
         .peekable();
     if members.peek().is_some() {
-        if replies.values().any(|r| r.knows_you) {
-            return Decision::Begin(Beginning::Await);
-        }
         // One that lags, or was removed, may not know who leads.
         let mut leaders = members.map(|r| &r.leader_peer_address);
         return match leaders.find(|address| !address.is_empty()) {
@@ -127,15 +151,11 @@ fn decide(
         return Decision::Wait(format!(
             "no answer from seats {silent:?}; a new cluster is made once every listed peer has answered \
              (if the data of one of them is left: start it, or make a new cluster of it with `helve recover`; only if nothing is left \
-             anywhere: --force-bootstrap, which begins with an empty cluster)"
+             anywhere: --force-bootstrap=everything-is-lost, which begins with an empty cluster)"
         ));
     }
-    if !silent.is_empty() {
-        tracing::warn!(
-            ?silent,
-            "--force-bootstrap begins with an EMPTY cluster, and these seats do not answer: if the data of one of them is left, stop this \
-             node, empty its --data-dir, and run `helve recover` on that data instead"
-        );
+    if !silent.is_empty() && force == Force::Asked {
+        return Decision::Forced(Err(NotForced::Silent { silent }));
     }
     let lowest = replies
         .keys()
@@ -151,7 +171,12 @@ fn decide(
         .filter_map(|(seat, reply)| Some((*seat, record(reply, peers.get(seat)?))))
         .collect();
     members.insert(own.seat, own.clone());
-    Decision::Begin(Beginning::Initialise(members))
+    let beginning = Beginning::Initialise(members);
+    if silent.is_empty() {
+        Decision::Begin(beginning)
+    } else {
+        Decision::Forced(Ok(beginning))
+    }
 }
 
 fn record(reply: &HelloReply, peer_address: &str) -> NodeRecord {
@@ -305,93 +330,4 @@ pub async fn find_leader(identity: &Identity, peers: &BTreeMap<u64, String>) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node(seat: u64) -> NodeRecord {
-        NodeRecord {
-            uuid: format!("u-{seat}"),
-            seat,
-            ..NodeRecord::default()
-        }
-    }
-
-    fn pristine(seat: u64) -> (u64, HelloReply) {
-        let reply = HelloReply {
-            seat,
-            uuid: format!("u-{seat}"),
-            pristine: true,
-            ..HelloReply::default()
-        };
-        (seat, reply)
-    }
-
-    fn peers() -> BTreeMap<u64, String> {
-        (1..=3).map(|seat| (seat, format!("h:{seat}"))).collect()
-    }
-
-    #[test]
-    fn the_lowest_seat_makes_the_cluster_once_every_listed_peer_answered_pristine() {
-        let all = [pristine(2), pristine(3)].into();
-        let Decision::Begin(Beginning::Initialise(members)) =
-            decide(&node(1), &peers(), &all, Force::No)
-        else {
-            panic!("must initialise");
-        };
-        assert_eq!(members.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!(members[&3].peer_address, "h:3");
-        let some = [pristine(2)].into();
-        assert!(matches!(
-            decide(&node(1), &peers(), &some, Force::No),
-            Decision::Wait(_)
-        ));
-        let others = [pristine(1), pristine(3)].into();
-        assert!(matches!(
-            decide(&node(2), &peers(), &others, Force::No),
-            Decision::Wait(_)
-        ));
-    }
-
-    #[test]
-    fn the_operator_may_vouch_for_peers_that_are_lost() {
-        let some = [pristine(2)].into();
-        let decision = decide(&node(1), &peers(), &some, Force::Bootstrap);
-        let Decision::Begin(Beginning::Initialise(members)) = decision else {
-            panic!("must initialise");
-        };
-        assert_eq!(members.len(), 2);
-    }
-
-    #[test]
-    fn a_pristine_node_never_makes_a_second_cluster() {
-        let member = HelloReply {
-            seat: 2,
-            leader_peer_address: "h:2".to_owned(),
-            ..HelloReply::default()
-        };
-        let replies = BTreeMap::from([(2, member.clone()), pristine(3)]);
-        for force in [Force::No, Force::Bootstrap] {
-            let decision = decide(&node(1), &peers(), &replies, force);
-            assert!(matches!(decision, Decision::Join(address) if address == "h:2"));
-        }
-        let known = [(
-            2,
-            HelloReply {
-                knows_you: true,
-                ..member
-            },
-        )]
-        .into();
-        let decision = decide(&node(1), &peers(), &known, Force::No);
-        assert!(matches!(decision, Decision::Begin(Beginning::Await)));
-    }
-
-    #[test]
-    fn a_peer_that_was_given_an_id_elsewhere_is_no_founder() {
-        let (seat, mut joined) = pristine(2);
-        joined.cluster_id = "c".to_owned();
-        let replies = BTreeMap::from([(seat, joined), pristine(3)]);
-        let decision = decide(&node(1), &peers(), &replies, Force::No);
-        assert!(matches!(decision, Decision::Wait(_)));
-    }
-}
+mod tests;

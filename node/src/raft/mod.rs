@@ -12,6 +12,7 @@ pub mod bootstrap;
 pub mod change;
 pub mod codec;
 mod compaction;
+pub mod forced;
 pub mod foresight;
 pub mod identity;
 pub mod log_store;

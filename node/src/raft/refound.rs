@@ -16,6 +16,7 @@ use super::{
     types::Payload,
 };
 use crate::{
+    failpoint::{self, Failpoint},
     limits::GROUP_ID,
     storage::{error::StorageError, state_db::StateDb},
 };
@@ -99,6 +100,7 @@ pub async fn refound(
     member: (u64, NodeRecord),
 ) -> Result<(), Unforeseen> {
     let last = apply_all(log, state)?;
+    failpoint::pass(Failpoint::RecoveryApplied);
     let (id, node) = member;
     let membership = StoredMembership {
         log_id: Some(last),
@@ -110,6 +112,7 @@ pub async fn refound(
     let (key, row) = cluster_row(GROUP_ID, cluster_id);
     state.write([(key, Some(row))], &last, Some(&membership))?;
     state.sync()?;
+    failpoint::pass(Failpoint::RecoveryNamed);
     gate.advance(last.index);
     let purged = log.purge(codec::log_id_from_proto(&last)).await;
     purged.map_err(|source| StorageError::Io {
@@ -117,7 +120,9 @@ pub async fn refound(
         path: "the log".into(),
         source,
     })?;
-    Ok(log.barrier().await?)
+    log.barrier().await?;
+    failpoint::pass(Failpoint::RecoveryPurged);
+    Ok(())
 }
 
 /// Applies what of the log is not applied yet, and returns the last entry.
