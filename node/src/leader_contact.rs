@@ -17,6 +17,8 @@ struct Answers {
     last: Option<Answer>,
     /// One up to whose index this node had not applied the log when it was last looked at.
     owed: Option<Answer>,
+    /// What the last leader said, and what this node had applied before it asked, if that is more.
+    lacking: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +36,20 @@ impl LeaderContact {
         };
         let mut answers = self.answers();
         answers.last = Some(answer);
+        answers.lacking = None;
         answers.owed.get_or_insert(answer);
+    }
+
+    /// A leader has answered that the log is committed up to an index, and this node had applied it further before it asked. So the leader
+    /// lacks what was committed: until one answers otherwise, its answers are none.
+    pub fn note_lacking(&self, committed: u64, applied: u64) {
+        self.answers().lacking = Some((committed, applied));
+    }
+
+    /// What the last leader that answered lacks: up to where it said that the log is committed, and up to where this node has applied it.
+    #[must_use]
+    pub fn lacking(&self) -> Option<(u64, u64)> {
+        self.answers().lacking
     }
 
     /// How long ago a leader said that the log is committed beyond what this node has applied, which is up to `applied`; `None` if it
@@ -74,6 +89,16 @@ mod tests {
         while contact.committed_within(Duration::from_millis(1)).is_some() {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_leader_lacks_something_until_one_answers_that_does_not() {
+        let contact = LeaderContact::default();
+        contact.note_lacking(7, 9);
+        assert_eq!(contact.lacking(), Some((7, 9)));
+        assert_eq!(contact.committed_within(Duration::MAX), None);
+        contact.note(9);
+        assert_eq!(contact.lacking(), None);
     }
 
     #[test]

@@ -152,6 +152,13 @@ impl Leadership {
         {
             return Err("a majority of the nodes does not answer this leader".to_owned());
         }
+        if let Some((committed, applied)) = self.contact.lacking() {
+            return Err(format!(
+                "the leader has nothing committed after entry {committed}, and this node has applied entry {applied}: it was elected by \
+                 nodes whose disks were put back to an older state or lost; stop the others, and make a new cluster of this node with \
+                 `helve recover`"
+            ));
+        }
         let committed = match self.contact.committed_within(LEADER_SILENCE_MAX) {
             Some(committed) => committed.max(overview.committed),
             None if overview.role == Role::Leader => overview.committed,

@@ -1,5 +1,7 @@
 //! Nodes whose disks are put back to an older state: nothing on the disk shows it, and only the others can tell.
 
+mod diverged;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -13,7 +15,10 @@ use helve_tests::{
     wait::{Look, until},
 };
 
-use super::nodes;
+use super::{
+    nodes,
+    snapshot::{node_status, purge_beyond},
+};
 use crate::probes::get;
 
 /// Mints between an image of a disk and the moment when it is put back.
@@ -265,4 +270,59 @@ async fn a_survivor_keeps_what_two_nodes_on_older_disks_have_lost() -> Result<()
         "{kept:?}, and the others had {before:?}"
     );
     Ok(())
+}
+
+/// Three nodes that keep little of their logs.
+async fn forgetful() -> Result<Cluster> {
+    let setup = nodes(3).with("HELVE_SNAPSHOT_ENTRIES", "50");
+    setup.with("HELVE_LOG_KEEP_ENTRIES", "10").start().await
+}
+
+/// What a node does while the leader purges its log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Runs,
+    IsAway,
+}
+
+/// The leader has no entries for such a node any more, only a snapshot: that must not hide that its disk is an older one.
+async fn is_found_out_beside_a_purged_log(meanwhile: Meanwhile) -> Result<()> {
+    let mut cluster = forgetful().await?;
+    let ledger = Ledger::new("carts");
+    let leader = cluster.leader().await?.seat;
+    let seat = cluster.others(leader)[0];
+    mint(&ledger, &cluster, &[leader]).await?;
+    let image = image(&mut cluster, seat).await?;
+    let imaged = node_status(&cluster, seat).await?.last_log_index;
+    mint(&ledger, &cluster, &cluster.others(seat)).await?;
+    if meanwhile == Meanwhile::IsAway {
+        cluster.kill(seat)?;
+    }
+    purge_beyond(&cluster, &ledger, imaged + 1).await?;
+    put_back(&mut cluster, seat, &image)?;
+    says_so(&mut cluster, seat).await?;
+    let status = node_status(&cluster, seat).await?;
+    let leader = cluster.leader_of(cluster.others(seat)).await?;
+    let purged = node_status(&cluster, leader).await?.purged_index;
+    promise!(
+        status.snapshot_index <= imaged && status.last_log_index < purged,
+        "it was caught up, and its votes were forgotten: {status:?}"
+    );
+    // Also after a restart.
+    cluster.kill(seat)?;
+    cluster.start(seat)?;
+    says_so(&mut cluster, seat).await?;
+    mint(&ledger, &cluster, &cluster.others(seat)).await?;
+    replace(&mut cluster, seat).await?;
+    ledger.check(&cluster).await
+}
+
+#[tokio::test]
+async fn a_disk_from_before_the_purge_is_found_out_and_gets_no_snapshot() -> Result<()> {
+    is_found_out_beside_a_purged_log(Meanwhile::Runs).await
+}
+
+#[tokio::test]
+async fn a_disk_from_before_the_purge_is_found_out_though_its_node_was_away() -> Result<()> {
+    is_found_out_beside_a_purged_log(Meanwhile::IsAway).await
 }

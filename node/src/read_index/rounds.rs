@@ -208,9 +208,17 @@ impl Asker {
     async fn round(&self, round: Vec<Waiting>) -> Option<(Ticket, Vec<Waiting>)> {
         let mut pause = Duration::from_millis(2);
         loop {
-            if let Some(ticket) = self.ask_leader().await {
-                self.contact.note(ticket.index);
-                return Some((ticket, round));
+            let applied = self.consensus.applied_index();
+            match self.ask_leader().await {
+                // No leader that holds all that was committed says so: nothing is read in its name.
+                Some(ticket) if ticket.index < applied => {
+                    self.contact.note_lacking(ticket.index, applied);
+                }
+                Some(ticket) => {
+                    self.contact.note(ticket.index);
+                    return Some((ticket, round));
+                }
+                None => {}
             }
             if round.iter().all(|waiter| waiter.is_gone()) {
                 return None;

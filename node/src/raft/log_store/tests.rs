@@ -266,6 +266,33 @@ fn nothing_is_purged_that_the_durable_state_lacks() {
 }
 
 #[test]
+fn what_is_known_to_be_committed_is_never_truncated() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = open(&directory, TAIL_BYTES);
+        append(&mut log, (0..10).map(|index| command(1, index, 10))).await;
+        log.save_committed(Some(log_id(1, 4))).await.unwrap();
+        let refused = |error: io::Error| error.to_string();
+        let lacking = log.truncate_after(Some(log_id(1, 3))).await;
+        let why = lacking.map_err(refused).unwrap_err();
+        assert!(
+            why.contains("from 4 to 4") && why.contains("`helve recover`"),
+            "{why}"
+        );
+        log.truncate_after(Some(log_id(1, 7))).await.unwrap();
+        // What the durable state has applied was committed, whether the log was told or not.
+        log.0.gate.advance(6);
+        let lacking = log.truncate_after(Some(log_id(1, 5))).await;
+        let why = lacking.map_err(refused).unwrap_err();
+        assert!(why.contains("from 6 to 6"), "{why}");
+        log.truncate_after(Some(log_id(1, 6))).await.unwrap();
+        drop(log);
+        let mut log = open(&directory, TAIL_BYTES);
+        assert_eq!(log.try_get_log_entries(..).await.unwrap().len(), 7);
+    });
+}
+
+#[test]
 fn a_gap_is_not_appended() {
     run(async {
         let directory = tempfile::tempdir().unwrap();
