@@ -4,18 +4,23 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     net::SocketAddr,
+    path::Path,
     process::{Child, ChildStderr, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use helve_tests::{
     cluster::Equipment,
     wait::{Look, until},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::{binary, command_json::free_ports, nodes, probes::get};
 
@@ -90,6 +95,8 @@ async fn hangup_makes_a_node_read_its_files_again() -> Result<()> {
 /// A process whose standard error is read all the time.
 struct Watched {
     child: Child,
+    /// The line in which it says where it serves.
+    line: String,
     said: Arc<Mutex<String>>,
 }
 
@@ -110,8 +117,16 @@ impl Watched {
             let said = Arc::clone(&said);
             move || gather(err, &said)
         });
-        BufReader::new(out).read_line(&mut String::new())?;
-        Ok(Self { child, said })
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        Ok(Self { child, line, said })
+    }
+
+    /// Where it serves MCP.
+    fn mcp(&self) -> Result<String> {
+        let line: Value = serde_json::from_str(&self.line).with_context(|| self.line.clone())?;
+        let url = line["mcp"].as_str().context("no URL")?;
+        Ok(url.to_owned())
     }
 
     fn said(&self) -> String {
@@ -162,6 +177,84 @@ async fn hangup_ends_no_server_and_sets_its_log_level() -> Result<()> {
         send(server.child.id(), Signal::TERM)?;
         let ended = server.child.wait()?;
         assert_eq!(ended.code(), Some(0), "{}", server.said());
+    }
+    Ok(())
+}
+
+/// Secrets of token keys, and HS256 over [`CLAIMS`] under each.
+const SECRETS: [(&str, &str); 2] = [
+    (
+        "the first secret of a test, and no secret",
+        "kXWhItXMmsyO7056r8yaXYHyMZ7FVLOrGLWV_N-yaMI",
+    ),
+    (
+        "the second secret of a test, and no secret",
+        "Z4YQdcnfDdJG_JPGBInZbu0Im7usYU6riyUnfK5vtkY",
+    ),
+];
+/// Header and claims: `{"alg":"HS256"}`, and `{"sub":"ann","aud":"test","exp":4102444800}`, which is the year 2100.
+const CLAIMS: &str =
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4iLCJhdWQiOiJ0ZXN0IiwiZXhwIjo0MTAyNDQ0ODAwfQ";
+
+fn put_secret(path: &Path, secret: &str) -> Result<()> {
+    if path.exists() {
+        fs::remove_file(path)?;
+    }
+    helve_tests::token::write_secret(path, secret.as_bytes())
+}
+
+/// Whether a server lets a token with this signature in. The request itself is no message, and is refused with another status than a
+/// token that does not hold.
+async fn is_let_in(mcp: &str, signature: &str) -> Result<bool> {
+    let address = mcp.strip_prefix("http://").context("a URL of HTTP")?;
+    let (address, path) = address.split_once('/').context("a path")?;
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Authorization: Bearer {CLAIMS}.{signature}\r\nContent-Length: 2\r\n\r\n{{}}"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    match answer.split(' ').nth(1) {
+        Some("401") => Ok(false),
+        Some(status) if status.starts_with('4') => Ok(true),
+        _ => bail!("{answer}"),
+    }
+}
+
+/// A server looks at its key files once it has had a request: here none comes before the signal, so that the signal alone tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn hangup_puts_new_token_keys_in_force_and_old_ones_out() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let secret = files.path().join("secret");
+    let path = secret.display().to_string();
+    let [(first, by_first), (second, by_second)] = SECRETS;
+    let flags = [
+        "--token-secret-file",
+        &path,
+        "--token-audience",
+        "test",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let servers: [&[&str]; 2] = [&["mcp", "--memory"], &["cart"]];
+    for server in servers {
+        put_secret(&secret, first)?;
+        let server = Watched::start(&[server, &flags[..]].concat())?;
+        put_secret(&secret, second)?;
+        send(server.child.id(), Signal::HUP)?;
+        let words = ["what=token keys now=", &path];
+        says("the keys to be read again", &words, || server.said()).await?;
+        let mcp = server.mcp()?;
+        assert!(is_let_in(&mcp, by_second).await?, "{}", server.said());
+        assert!(!is_let_in(&mcp, by_first).await?, "{}", server.said());
+        // What cannot be used is named, and what was read before is in force.
+        put_secret(&secret, "short")?;
+        send(server.child.id(), Signal::HUP)?;
+        let words = ["stays in use what=token keys error="];
+        says("the bad key to be named", &words, || server.said()).await?;
+        assert!(is_let_in(&mcp, by_second).await?, "{}", server.said());
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use super::{
     output::OutputArgs,
     serving::{LegacyArgs, ListenArgs, serve_mcp},
     signals::Signals,
-    token::TokenArgs,
+    token::{self, TokenArgs},
 };
 
 /// Run a replica of the example MCP server: shopping carts under handles
@@ -74,7 +74,7 @@ pub(crate) struct Args {
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
     let logging = logging::start(&args.log).map_err(Ending::Refused)?;
-    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
+    let mut signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     if args.idle_ttl.is_zero() {
         return Err(Ending::Refused(anyhow!(
             "--idle-ttl: a cart must live for a while"
@@ -83,7 +83,8 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     args.legacy.check().map_err(Ending::Refused)?;
     let access = args.access.access().map_err(Ending::Refused)?;
     let guard = args.token.guard(READING_TOOLS).await;
-    let guard = guard.map_err(Ending::Refused)?;
+    let guard = guard.map_err(Ending::Refused)?.map(Arc::new);
+    token::read_again_on_hangup(guard.as_ref(), &mut signals);
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
     let client = cluster::client(&args.cluster)?;
     let mut settings = Settings {
@@ -98,10 +99,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     } else {
         Callers::One(Owner::shared())
     };
-    let access = Access {
-        guard: guard.map(Arc::new),
-        ..access
-    };
+    let access = Access { guard, ..access };
     let bounds = args.edge.bounds().map_err(Ending::Refused)?;
     let serve = |listener, shutdown| {
         let server = CartServer::new(client.clone(), settings);

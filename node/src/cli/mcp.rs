@@ -31,6 +31,7 @@ use super::{
     logging,
     serving::serve_mcp,
     signals::Signals,
+    token,
 };
 
 /// How often a store in memory removes what has expired.
@@ -42,19 +43,21 @@ const GC_INTERVAL: Duration = Duration::from_secs(60);
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
     let logging = logging::start(&args.log).map_err(Ending::Refused)?;
-    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
+    let mut signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     let access = args.callers.access.access().map_err(Ending::Refused)?;
     let addresses = listen_addresses(args).await.map_err(Ending::Refused)?;
     let guard = args
         .token
         .guard(READING_TOOLS)
         .await
-        .map_err(Ending::Refused)?;
+        .map_err(Ending::Refused)?
+        .map(Arc::new);
+    token::read_again_on_hangup(guard.as_ref(), &mut signals);
     if args.stdio && guard.is_some() {
         let message = "--token-key-file with --stdio: no request bears a token there; name the one client's keys with --owner";
         return Err(Ending::Refused(anyhow!(message)));
     }
-    let asked = args.asked(transport(args, &addresses), guard.as_ref());
+    let asked = args.asked(transport(args, &addresses), guard.as_deref());
     let gate = settle(args, &asked).map_err(Ending::Refused)?;
     let client = client(args)?;
     let callers = match (&guard, args.callers.owner.as_deref()) {
@@ -78,10 +81,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     if args.stdio {
         return serve_stdio(server, signals).await.map_err(Ending::Fatal);
     }
-    let access = Access {
-        guard: guard.map(Arc::new),
-        ..access
-    };
+    let access = Access { guard, ..access };
     let listener = TcpListener::bind(&*addresses)
         .await
         .with_context(|| format!("--listen {}", args.listen))

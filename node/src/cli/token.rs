@@ -1,9 +1,17 @@
 //! The flags of everything that checks who calls by bearer token.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context as _, anyhow, bail};
-use helve_mcp::bearer::{Guard, JwksUrl, KeySource, Owners, Resource, Scopes, Trusted, Verifier};
+use helve_mcp::bearer::{
+    Guard, JwksUrl, KeySource, KeysRead, Owners, Resource, Scopes, Trusted, Verifier,
+};
+use tokio::runtime::Handle;
+
+use super::signals::Signals;
 
 /// What says for `--token-plain-issuer` that all owners name their issuer.
 const NO_PLAIN_ISSUER: &str = "none";
@@ -321,4 +329,27 @@ fn each(several: &[String], plain: &str, sources: &[(Option<&str>, KeySource)]) 
         },
     });
     trusted.collect()
+}
+
+/// Has SIGHUP read the keys again that tokens are checked with.
+pub(super) fn read_again_on_hangup(guard: Option<&Arc<Guard>>, signals: &mut Signals) {
+    let Some(guard) = guard.map(Arc::clone) else {
+        return;
+    };
+    let runtime = Handle::current();
+    signals.on_hangup("token keys", move || {
+        let read = runtime.block_on(guard.read_keys_again());
+        let said: Vec<String> = read
+            .iter()
+            .map(|KeysRead { from, outcome }| match outcome {
+                Ok(keys) => format!("{from}: {keys} in use"),
+                Err(trouble) => trouble.clone(),
+            })
+            .collect();
+        let said = said.join("; ");
+        if read.iter().any(|read| read.outcome.is_err()) {
+            bail!(said);
+        }
+        Ok(said)
+    });
 }

@@ -32,7 +32,7 @@ pub use self::{
     key_file::KeyFileError,
     resource::{Resource, ResourceError},
     scopes::{NoScope, Scopes},
-    source::{KEYS_KEPT_MAX, KeySource, KeysError},
+    source::{KEYS_KEPT_MAX, KeySource, KeysError, KeysRead},
     verifier::{Principal, Rejected, Verifier},
 };
 use crate::wire::http::read_message;
@@ -76,6 +76,11 @@ impl Guard {
             resource: Some(resource),
             ..self
         }
+    }
+
+    /// Reads all keys again at once, as an operator asks for with SIGHUP. They are read again now and then without that.
+    pub async fn read_keys_again(&self) -> Vec<KeysRead> {
+        self.verifier.read_keys_again().await
     }
 
     /// The same routes only for callers with a token, but for `/livez` and `/readyz`; and the resource's metadata, for anybody,

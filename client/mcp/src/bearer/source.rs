@@ -1,6 +1,7 @@
 //! Where one issuer's keys come from, and how they are kept up to date while the server runs.
 
 mod pace;
+mod read_now;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use tokio::{
 
 pub use self::pace::KEYS_KEPT_MAX;
 use self::pace::{LOOK_EVERY, Pace};
+pub use self::read_now::KeysRead;
 use super::{
     jwks_url::{FetchError, Fetched, JwksUrl},
     key::Key,

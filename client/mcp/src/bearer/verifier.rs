@@ -20,6 +20,7 @@ use super::{
     key::Key,
     key_file::KeyFileError,
     provider, scopes,
+    source::KeysRead,
 };
 
 /// How far the issuer's clock may be off, in seconds.
@@ -139,6 +140,15 @@ struct Unverified {
 }
 
 impl Verifier {
+    /// Reads all keys again at once.
+    pub(super) async fn read_keys_again(&self) -> Vec<KeysRead> {
+        let mut read = Vec::new();
+        for source in self.issuers.iter().flat_map(|issuer| &issuer.sources) {
+            read.extend(source.read_now().await);
+        }
+        read
+    }
+
     /// Checks with the keys of one file: a JWK set, public keys in PEM, or a secret as random
     /// generators write it. A token must name `audience` among its audiences, have a subject and an
     /// end, and come from `issuer` if one is given. Within a runtime the file is read again when it
