@@ -341,7 +341,7 @@ fn signal() -> (Done, oneshot::Receiver<()>) {
 fn decode(entry: helve_proto::peer::v1::LogEntry) -> Result<Entry, StorageError> {
     let index = entry.log_id.map_or(0, |log_id| log_id.index);
     codec::entry_from_proto(entry)
-        .map_err(|e| StorageError::damaged(format!("log entry {index}"), e.to_string()))
+        .map_err(|error| StorageError::unreadable(format!("log entry {index}"), &error))
 }
 
 #[cfg(test)]

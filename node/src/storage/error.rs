@@ -25,7 +25,9 @@ pub enum StorageError {
     },
     /// A record is damaged.
     #[error(
-        "{what} is damaged: {detail}; replace this node: remove its data directory and let it join again"
+        "{what} is damaged: {detail}; while a majority of the cluster is whole without this node, replace it: stop it, and start it with \
+         an empty --data-dir; if other nodes say the same, or no majority is left, keep the data directory of every node, replace none, \
+         and see `helve recover --help`; please report it"
     )]
     Damaged {
         /// Which record.
@@ -46,7 +48,9 @@ pub enum StorageError {
     },
     /// The log or the vote lost something that was acknowledged as durable.
     #[error(
-        "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; replace this node: remove its data directory and let it join again"
+        "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; while a majority of the cluster is whole \
+         without this node, replace it: stop it, and start it with an empty --data-dir; if no majority is left, keep the data directory of \
+         every node, and see `helve recover --help`"
     )]
     BelowSynced {
         /// What the mark says.
@@ -58,7 +62,7 @@ pub enum StorageError {
     #[error(
         "the leader lacks committed entries of this node, from {end} to {kept}: it was elected by nodes whose disks were put back to an \
          older state or lost. This node keeps its data and stops: stop the others, and make a new cluster of this node with \
-         `helve recover`; only if what they hold is to be kept instead, remove this node's data directory and let it join again"
+         `helve recover`; only if what they hold is to be kept instead, start this node with an empty --data-dir"
     )]
     Diverged {
         /// The first entry that the leader would have removed.
@@ -112,9 +116,14 @@ impl StorageError {
 
 impl StorageError {
     pub(crate) fn unreadable(what: impl Into<String>, error: &dyn std::error::Error) -> Self {
+        Self::not_understood(what, chain(error))
+    }
+
+    /// What passes its checksum, and makes no sense.
+    pub(crate) fn not_understood(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::Unreadable {
             what: what.into(),
-            detail: chain(error),
+            detail: detail.into(),
         }
     }
 }
@@ -129,5 +138,42 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl From<StorageError> for io::Error {
     fn from(error: StorageError) -> Self {
         Self::other(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fault that all replicas share must not make operators empty one directory after the other.
+    #[test]
+    fn a_directory_is_emptied_only_under_a_condition_that_is_said() {
+        let below = StorageError::BelowSynced {
+            synced: "entry 9".to_owned(),
+            found: "entry 7".to_owned(),
+        };
+        let unreadable = StorageError::not_understood("entry 3", "it carries nothing");
+        let diverged = StorageError::Diverged { end: 3, kept: 5 };
+        for error in [
+            StorageError::damaged("entry 3", "missing"),
+            below,
+            unreadable,
+            diverged,
+        ] {
+            let said = error.to_string();
+            let condition = [
+                "while a majority of the cluster is whole",
+                "if this node alone",
+                "only if",
+            ];
+            let advice = ["empty --data-dir", "replace this node", "replace it"];
+            let first = |words: &[&str]| words.iter().filter_map(|words| said.find(words)).min();
+            let is_conditional = match (first(&condition), first(&advice)) {
+                (Some(condition), Some(advice)) => condition < advice,
+                _ => false,
+            };
+            assert!(is_conditional, "{said}");
+            assert!(!said.contains("remove"), "{said}");
+        }
     }
 }

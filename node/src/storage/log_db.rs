@@ -252,8 +252,9 @@ fn index_of(key: &[u8]) -> Result<u64, StorageError> {
 }
 
 fn decode_entry(index: u64, value: &[u8]) -> Result<LogEntry, StorageError> {
-    let damaged = |detail: String| StorageError::damaged(entry_name(index), detail);
-    let entry = LogEntry::decode(value).map_err(|e| damaged(e.to_string()))?;
+    // The engine has checked its checksum: what is wrong with it was written so, on every node.
+    let unreadable = |detail: String| StorageError::not_understood(entry_name(index), detail);
+    let entry = LogEntry::decode(value).map_err(|e| unreadable(e.to_string()))?;
     if entry.format > ENTRY_FORMAT {
         let (found, known) = (entry.format, ENTRY_FORMAT);
         return Err(StorageError::NewerFormat {
@@ -263,11 +264,11 @@ fn decode_entry(index: u64, value: &[u8]) -> Result<LogEntry, StorageError> {
         });
     }
     if entry.payload.is_none() {
-        return Err(damaged("it carries nothing".to_owned()));
+        return Err(unreadable("it carries nothing".to_owned()));
     }
     match entry.log_id {
         Some(log_id) if log_id.index == index => Ok(entry),
-        other => Err(damaged(format!("it says to be {other:?}"))),
+        other => Err(unreadable(format!("it says to be {other:?}"))),
     }
 }
 
