@@ -1,5 +1,6 @@
 //! Values sealed at rest: what the disks hold, what a node without its key does, and rotation while callers go on.
 
+mod changed;
 mod counted;
 mod edited;
 mod keys;
