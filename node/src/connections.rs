@@ -16,6 +16,7 @@ use std::{
 
 use futures::{Stream, stream};
 use helve_http::Address;
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -40,20 +41,32 @@ use crate::{
 /// Between two tries to accept a connection when the operating system gives none.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
+/// How many connections a port has, may have, and has refused. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct PortUse {
+    /// Open connections that were let in.
+    pub held: Gauge,
+    /// How many there may be.
+    pub limit: Gauge,
+    /// Connections that were closed at once, or while they said nothing.
+    pub refused: Counter,
+}
+
 /// What a port bears.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Bounds {
     port: &'static str,
     connections: usize,
     address_connections: usize,
     handshakes: usize,
     greeting: Duration,
+    port_use: PortUse,
 }
 
 impl Bounds {
     /// Those of the client port, as far as the process may open files; it is asked to be allowed as many as it can get.
     #[must_use]
-    pub fn of_clients() -> Self {
+    pub fn of_clients(port_use: &PortUse) -> Self {
         let files = raise_files();
         let spare = files.saturating_sub(FILES_RESERVED).max(files / 2);
         let connections = usize::try_from(spare).map_or(CLIENT_CONNECTIONS_MAX, |spare| {
@@ -66,22 +79,25 @@ impl Bounds {
                 "client connections are bounded by the limit of open files: raise it (`ulimit -n`) if more are to come"
             );
         }
-        Self::of("client port", connections)
+        Self::of("client port", connections, port_use)
     }
 
     /// Those of the peer port.
     #[must_use]
-    pub fn of_peers() -> Self {
-        Self::of("peer port", PEER_CONNECTIONS_MAX)
+    pub fn of_peers(port_use: &PortUse) -> Self {
+        Self::of("peer port", PEER_CONNECTIONS_MAX, port_use)
     }
 
-    fn of(port: &'static str, connections: usize) -> Self {
+    fn of(port: &'static str, connections: usize, port_use: &PortUse) -> Self {
+        let limit = i64::try_from(connections).unwrap_or(i64::MAX);
+        port_use.limit.set(limit);
         Self {
             port,
             connections,
             address_connections: address_share(connections),
             handshakes: HANDSHAKES_MAX,
             greeting: GREETING_TIME_MAX,
+            port_use: port_use.clone(),
         }
     }
 }
@@ -117,9 +133,9 @@ pub fn let_in(
     let door = Door {
         listener,
         tls,
-        bounds,
         places: Arc::new(Semaphore::new(bounds.connections)),
         shares: Shares::new(bounds.address_connections),
+        bounds,
         handshakes: JoinSet::new(),
         begun: VecDeque::new(),
         complaint: Complaint::default(),
@@ -218,6 +234,7 @@ impl Door {
             && let Some((_, oldest)) = self.begun.remove(at)
         {
             oldest.abort();
+            self.bounds.port_use.refused.inc();
         }
     }
 
@@ -227,9 +244,12 @@ impl Door {
             return None;
         };
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            let held = self.bounds.port_use.held.clone();
+            held.inc();
             let place = Place {
                 _all: place,
                 _address: share,
+                held,
             };
             return Some(Connection::new(stream, from, place, self.bounds.greeting));
         }
@@ -239,6 +259,7 @@ impl Door {
 
     fn complain(&self, from: SocketAddr, why: &dyn Display) {
         let port = self.bounds.port;
+        self.bounds.port_use.refused.inc();
         match self.complaint.count(Instant::now()) {
             Some(refused) => {
                 tracing::warn!(port, %from, refused, "connections were refused, the last one: {why}");
@@ -252,6 +273,13 @@ impl Door {
 pub(crate) struct Place {
     _all: OwnedSemaphorePermit,
     _address: Share<Address>,
+    held: Gauge,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.held.dec();
+    }
 }
 
 /// Why a connection is refused.

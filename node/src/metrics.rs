@@ -23,7 +23,7 @@ use std::{
 
 pub use audit::AuditCounters;
 use helve_proto::v1::{NodeStatus, StatusReply, TenantInfo};
-pub use observed::{Observed, Times};
+pub use observed::{Observed, Ports, Times};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{

@@ -29,6 +29,7 @@ fn bounds(connections: usize, handshakes: usize, greeting: Duration) -> Bounds {
         address_connections: connections,
         handshakes,
         greeting,
+        port_use: PortUse::default(),
     }
 }
 
@@ -164,6 +165,7 @@ async fn one_address_leaves_places_to_others() {
         address_connections: 3,
         ..bounds(4, 1, PATIENCE)
     };
+    let port_use = bounds.port_use.clone();
     let (address, mut port) = port(None, bounds).await;
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -179,7 +181,9 @@ async fn one_address_leaves_places_to_others() {
     }
     let _other = connect_from(1, address).await;
     let _let_in = port.next().await.unwrap().unwrap();
+    assert_eq!((port_use.held.get(), port_use.refused.get()), (4, 1));
     held.pop();
+    assert_eq!(port_use.held.get(), 3);
     let _again = connect_from(2, address).await;
     assert!(port.next().await.unwrap().is_ok());
 }

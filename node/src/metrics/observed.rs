@@ -11,10 +11,13 @@ use prometheus_client::{
     metrics::{
         counter::Counter,
         family::Family,
+        gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
     registry::Registry,
 };
+
+use crate::connections::PortUse;
 
 /// Buckets of the times of disks and peers: 0.1 ms, doubling, up to 3.3 s.
 const BUCKETS: (f64, f64, u16) = (0.000_1, 2.0, 16);
@@ -48,6 +51,7 @@ pub struct Observed {
     leader_changes: Counter,
     round_trips: Family<Peer, Histogram>,
     peers: Arc<Mutex<BTreeSet<u64>>>,
+    ports: Ports,
 }
 
 impl Default for Observed {
@@ -56,11 +60,81 @@ impl Default for Observed {
             leader_changes: Counter::default(),
             round_trips: Family::new_with_constructor(|| Times::default().0),
             peers: Arc::default(),
+            ports: Ports::default(),
         }
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Port {
+    port: &'static str,
+}
+
+/// How full the ports for gRPC are.
+#[derive(Debug, Clone)]
+pub struct Ports {
+    held: Family<Port, Gauge>,
+    limit: Family<Port, Gauge>,
+    refused: Family<Port, Counter>,
+    /// The port for clients.
+    pub client: PortUse,
+    /// The port for nodes.
+    pub peer: PortUse,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        let (held, limit) = (Family::default(), Family::default());
+        let refused = Family::default();
+        let of = |port| {
+            let port = Port { port };
+            PortUse {
+                held: held.get_or_create_owned(&port),
+                limit: limit.get_or_create_owned(&port),
+                refused: refused.get_or_create_owned(&port),
+            }
+        };
+        let (client, peer) = (of("client"), of("peer"));
+        Self {
+            held,
+            limit,
+            refused,
+            client,
+            peer,
+        }
+    }
+}
+
+impl Ports {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "connections",
+            "Open connections to a port",
+            self.held.clone(),
+        );
+        registry.register(
+            "connections_limit",
+            "Connections that a port may have",
+            self.limit.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections that a port refused, or closed for others while they said nothing",
+            self.refused.clone(),
+        );
+    }
+}
+
 impl Observed {
+    /// With these ports.
+    #[must_use]
+    pub fn at(ports: Ports) -> Self {
+        Self {
+            ports,
+            ..Self::default()
+        }
+    }
+
     /// Another node leads than before, or the same one in another term.
     pub fn leader_changed(&self) {
         self.leader_changes.inc();
@@ -98,6 +172,7 @@ impl Observed {
         registry.register("peer_round_trip_seconds", help, self.round_trips.clone());
         let help = "Time that the log writer waited for one write with its sync";
         registry.register("log_sync_seconds", help, syncs.0.clone());
+        self.ports.register(registry);
     }
 }
 

@@ -16,8 +16,9 @@ use tonic::transport::Server;
 use super::{Addresses, StartError, background::Background, exposure};
 use crate::{
     config::Config,
-    connections::{self, Bounds, Connection},
+    connections::{self, Bounds, Connection, PortUse},
     limits::{HEADER_LIST_BYTES_MAX, PEER_MESSAGE_BYTES_MAX},
+    metrics::Ports,
     service::{
         self, Services,
         http::{self, HttpPort},
@@ -31,6 +32,7 @@ pub(super) struct Listeners {
     pub(super) client: TcpListener,
     pub(super) peer: TcpListener,
     pub(super) http: TcpListener,
+    pub(super) ports: Ports,
 }
 
 fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -51,6 +53,7 @@ impl Listeners {
             client: bind("--listen", config.listen)?,
             peer: bind("--peer-listen", config.peer_listen)?,
             http: bind("--http-listen", config.http_listen)?,
+            ports: Ports::default(),
         })
     }
 
@@ -66,7 +69,7 @@ impl Listeners {
 /// Serves the peer port until `stop` is cancelled.
 pub(super) async fn serve_peers(
     listener: TcpListener,
-    tls: Option<Arc<PortTls>>,
+    (tls, port_use): (Option<Arc<PortTls>>, PortUse),
     server: PeerServer,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -82,7 +85,7 @@ pub(super) async fn serve_peers(
         .http2_keepalive_timeout(Some(Duration::from_secs(2)))
         .add_service(service)
         .serve_with_incoming_shutdown(
-            connections::let_in(listener, tls, Bounds::of_peers()),
+            connections::let_in(listener, tls, Bounds::of_peers(&port_use)),
             stop.cancelled(),
         )
         .await
@@ -94,6 +97,7 @@ pub(super) struct ClientPorts<'a> {
     pub(super) client: &'a TcpListener,
     pub(super) http: &'a TcpListener,
     pub(super) tls: Option<Arc<PortTls>>,
+    pub(super) port_use: &'a PortUse,
 }
 
 /// What comes in at them.
@@ -112,7 +116,11 @@ impl ClientPorts<'_> {
         // Within the machine probes need no certificates; CockroachDB and others have it so, too.
         let beyond = !http.local_addr()?.ip().to_canonical().is_loopback();
         Ok(Opened {
-            callers: connections::let_in(client, self.tls.clone(), Bounds::of_clients()),
+            callers: connections::let_in(
+                client,
+                self.tls.clone(),
+                Bounds::of_clients(self.port_use),
+            ),
             http: HttpPort {
                 listener: tokio::net::TcpListener::from_std(http)?,
                 tls: self.tls.clone().filter(|_| beyond),

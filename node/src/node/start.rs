@@ -65,6 +65,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         client: &listeners.client,
         http: &listeners.http,
         tls: config.tls.client.clone(),
+        port_use: &listeners.ports.client,
     };
     let waiting = || WaitingRoom::open(&ports, &identity, &config.tuning.bounds, &service_runtime);
     if !identity.may_take_part() {
@@ -75,7 +76,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let peers_stop = CancellationToken::new();
     let (running, running_now) = watch::channel(None);
     let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
-    let peer_tls = config.tls.peer.clone();
+    let peer_tls = (config.tls.peer.clone(), listeners.ports.peer.clone());
     let serving = serve_peers(listeners.peer, peer_tls, peer_server, peers_stop.clone());
     let mut peer_port = Background::on(raft_runtime.handle());
     peer_port.serve("peer port", serving);
@@ -89,7 +90,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         identity,
         audit,
         stamper: Arc::default(),
-        observed: Observed::default(),
+        observed: Observed::at(listeners.ports.clone()),
     };
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let runtime = service_runtime.handle();
