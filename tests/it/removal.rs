@@ -1,10 +1,21 @@
 //! The removal of what has expired, beside callers.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, ensure};
 use futures::future::{try_join, try_join_all};
-use helve_tests::{caller::lifetime_of, ledger::Ledger};
+use helve_proto::v1::{
+    BatchStoreRequest, Quotas, SetTenantRequest, StatusReply, StoreItem, StoreRequest,
+};
+use helve_tests::{
+    caller::{lifetime_of, new_identity},
+    cluster::Cluster,
+    ledger::Ledger,
+    promise,
+};
 
 use super::{lifetimes::mint, nodes, upgrade::every_node_says};
 
@@ -37,21 +48,9 @@ async fn many_handles_that_expire_together_are_removed_while_callers_write() -> 
         anyhow::Ok(())
     });
     let watched = async {
-        every_node_says(&cluster, "all to be due", |reply| {
-            reply
-                .node
-                .as_ref()
-                .is_some_and(|node| node.clock_ms >= deadline_ms)
-        })
-        .await?;
+        every_node_says(&cluster, "all to be due", is_at(deadline_ms)).await?;
         let before = ledger.len();
-        every_node_says(&cluster, "what is due to be removed", |reply| {
-            reply
-                .node
-                .as_ref()
-                .is_some_and(|node| node.removal_lag_ms == 0)
-        })
-        .await?;
+        every_node_says(&cluster, "what is due to be removed", has_removed_all).await?;
         is_over.set(true);
         let minted = ledger.len() - before;
         ensure!(
@@ -62,4 +61,114 @@ async fn many_handles_that_expire_together_are_removed_while_callers_write() -> 
     };
     try_join(watched, try_join_all(writers)).await?;
     ledger.check(&cluster).await
+}
+
+/// Whether a node's clock has come to a time.
+fn is_at(clock_ms: u64) -> impl Fn(&StatusReply) -> bool {
+    move |reply| {
+        let node = reply.node.as_ref();
+        node.is_some_and(|node| node.clock_ms >= clock_ms)
+    }
+}
+
+/// Whether nothing that a node has is due.
+fn has_removed_all(reply: &StatusReply) -> bool {
+    let node = reply.node.as_ref();
+    node.is_some_and(|node| node.removal_lag_ms == 0)
+}
+
+/// Keys that expire together, in a storm beside many writers.
+const KEYS: usize = 20_000;
+const KEYS_AT_ONCE: usize = 128;
+/// How long they live: so long that all are stored before the first is due.
+const STORED_WITHIN: Duration = Duration::from_secs(20);
+const MANY_WRITERS: usize = 64;
+/// With a quota that is never reached, callers write at least this share of what they write without one while a storm is removed: a
+/// hundredth was left of it when each write removed what was due first.
+const SHARE: f64 = 0.5;
+
+async fn set_quota(cluster: &Cluster, rows: u64) -> Result<()> {
+    let request = SetTenantRequest {
+        tenant: "default".to_owned(),
+        quotas: Some(Quotas {
+            rows,
+            ..Quotas::default()
+        }),
+        identity: Some(new_identity()),
+    };
+    cluster.caller(1).set_tenant(request).await?;
+    Ok(())
+}
+
+/// Stores keys that expire together, and says when all of them have expired.
+async fn store_keys(cluster: &Cluster) -> Result<u64> {
+    let caller = cluster.caller(1);
+    let mut deadline_ms = 0;
+    for first in (0..KEYS).step_by(KEYS_AT_ONCE) {
+        let item = |number| StoreItem {
+            key: format!("storm/{number:06}"),
+            value: "a value".into(),
+            lifetime: Some(lifetime_of(STORED_WITHIN)),
+            ..StoreItem::default()
+        };
+        let request = BatchStoreRequest {
+            identity: Some(new_identity()),
+            items: (first..first + KEYS_AT_ONCE).map(item).collect(),
+            ..BatchStoreRequest::default()
+        };
+        let stored = caller.batch_store(request).await?.infos;
+        let deadlines = stored.into_iter().filter_map(|info| info.expires_at_ms);
+        deadline_ms = deadlines.fold(deadline_ms, u64::max);
+    }
+    Ok(deadline_ms)
+}
+
+/// How many writes callers made while a storm was removed, and for how long that took.
+async fn writes_in_a_storm(cluster: &Cluster, quota_rows: u64) -> Result<(u64, f64)> {
+    set_quota(cluster, quota_rows).await?;
+    let deadline_ms = store_keys(cluster).await?;
+    let (written, is_over) = (Cell::new(0), Cell::new(false));
+    let callers: Vec<_> = cluster.seats().iter().map(|&s| cluster.caller(s)).collect();
+    let writers = (0..MANY_WRITERS).map(async |writer| {
+        let caller = &callers[writer % callers.len()];
+        while !is_over.get() {
+            let request = StoreRequest {
+                identity: Some(new_identity()),
+                key: format!("written/{writer}"),
+                value: "a value".into(),
+                ..StoreRequest::default()
+            };
+            caller.store(request).await?;
+            written.set(written.get() + 1);
+        }
+        anyhow::Ok(())
+    });
+    let watched = async {
+        every_node_says(cluster, "all keys to be due", is_at(deadline_ms)).await?;
+        let (before, began) = (written.get(), Instant::now());
+        every_node_says(cluster, "all keys to be removed", has_removed_all).await?;
+        is_over.set(true);
+        anyhow::Ok((written.get() - before, began.elapsed().as_secs_f64()))
+    };
+    let (in_storm, _) = try_join(watched, try_join_all(writers)).await?;
+    Ok(in_storm)
+}
+
+/// A quota must not make callers remove what has expired before they are served.
+#[tokio::test]
+async fn a_quota_that_is_never_reached_costs_writers_nothing_in_a_storm() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    let (without, seconds_without) = writes_in_a_storm(&cluster, 0).await?;
+    let (with, seconds_with) = writes_in_a_storm(&cluster, 1_000_000_000).await?;
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    let share = with as f64 / without as f64;
+    println!(
+        "{KEYS} keys expired beside {MANY_WRITERS} writers; without a quota {without} writes in {seconds_without:.1} s, with one {with} \
+         in {seconds_with:.1} s: {share:.2}"
+    );
+    promise!(
+        share >= SHARE,
+        "{with} writes with a quota, {without} without"
+    );
+    Ok(())
 }
