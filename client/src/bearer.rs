@@ -138,14 +138,15 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
     Ok((text, metadata.modified().ok()))
 }
 
+/// Whether every user of the machine can read the file, or change it.
 #[cfg(unix)]
-fn open_to_all(metadata: &fs::Metadata) -> bool {
+pub(crate) fn open_to_all(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     metadata.mode() & 0o007 != 0
 }
 
 #[cfg(not(unix))]
-fn open_to_all(_: &fs::Metadata) -> bool {
+pub(crate) fn open_to_all(_: &fs::Metadata) -> bool {
     false
 }
 

@@ -3,7 +3,11 @@
 mod create;
 mod helve;
 
-use std::{fmt, fs, path::Path, path::PathBuf};
+use std::{
+    fmt, fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
 
 use helve_proto::Reason;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -12,7 +16,10 @@ use serde_json::{Map, Value};
 pub use create::create_state_tool;
 use helve::Helve;
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    bearer::open_to_all,
+    error::{Error, ErrorKind},
+};
 
 /// The types of state tools that there are, whether or not this build has them.
 pub(crate) const KINDS: [&str; 6] = ["helve", "memory", "file", "redis", "postgres", "s3"];
@@ -156,6 +163,21 @@ struct S3 {
     allow_http: bool,
 }
 
+impl Kind {
+    /// Whether a URL in the document itself has a password.
+    fn has_password(&self) -> bool {
+        let url = match self {
+            Self::Redis(redis) => &redis.url,
+            Self::Postgres(postgres) => &postgres.url,
+            Self::Helve(_) | Self::Memory(_) | Self::File(_) | Self::S3(_) => &None,
+        };
+        let Some(Secret(url)) = url else { return false };
+        let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        let user = rest.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| user.contains(':')) || rest.contains("password=")
+    }
+}
+
 /// A text that no log shows.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(
@@ -228,9 +250,17 @@ impl StateToolConfig {
     /// Of a document in a file.
     ///
     /// # Errors
-    /// [`Unavailable`](ErrorKind::Unavailable) if the file cannot be read; else as [`from_yaml`](Self::from_yaml).
+    /// [`Unavailable`](ErrorKind::Unavailable) if the file cannot be read;
+    /// [`Invalid`](ErrorKind::Invalid) if it holds a `url` with a password, and every user of the machine can read it;
+    /// else as [`from_yaml`](Self::from_yaml).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::from_yaml(&read(path.as_ref())?)
+        let path = path.as_ref();
+        let config = Self::from_yaml(&read(path, Secrecy::Public)?)?;
+        if config.kind.has_password() {
+            // It is a secret's file, then, and is refused as one.
+            read(path, Secrecy::Secret)?;
+        }
+        Ok(config)
     }
 
     /// The type, as the document names it.
@@ -252,20 +282,37 @@ fn typed<C: DeserializeOwned>(kind: &str, config: Map<String, Value>) -> Result<
         .map_err(|error| refused(format!("state_tool: config of {kind}: {error}")))
 }
 
-fn read(path: &Path) -> Result<String, Error> {
-    let unreadable = |error: std::io::Error| {
+/// Whether what a file holds may be known to every user of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrecy {
+    Public,
+    Secret,
+}
+
+fn read(path: &Path, secrecy: Secrecy) -> Result<String, Error> {
+    let unreadable = |error: io::Error| {
         let message = format!("{}: {error}", path.display());
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     };
-    let bytes = fs::metadata(path).map_err(unreadable)?.len();
-    if bytes > DOCUMENT_BYTES_MAX {
-        let message = format!(
-            "{} has {bytes} bytes, and {DOCUMENT_BYTES_MAX} are allowed",
+    let file = fs::File::open(path).map_err(unreadable)?;
+    // Of the open file: its name may lead elsewhere by now.
+    let metadata = file.metadata().map_err(unreadable)?;
+    if secrecy == Secrecy::Secret && open_to_all(&metadata) {
+        return Err(refused(format!(
+            "{} holds a secret, and every user of this machine can read it: chmod 600 it, and change the secret if others may have read it",
             path.display()
-        );
-        return Err(refused(message));
+        )));
     }
-    fs::read_to_string(path).map_err(unreadable)
+    let mut text = String::new();
+    let mut file = file.take(DOCUMENT_BYTES_MAX + 1);
+    let bytes = file.read_to_string(&mut text).map_err(unreadable)?;
+    if bytes as u64 > DOCUMENT_BYTES_MAX {
+        return Err(refused(format!(
+            "{} has more than {DOCUMENT_BYTES_MAX} bytes",
+            path.display()
+        )));
+    }
+    Ok(text)
 }
 
 fn refused(message: impl Into<String>) -> Error {

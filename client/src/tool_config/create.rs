@@ -14,7 +14,7 @@ use crate::{
 /// # Errors
 /// [`Unsupported`](crate::ErrorKind::Unsupported) if this build lacks the type, or TLS; the message names the feature.
 /// [`Invalid`](crate::ErrorKind::Invalid) if an address, a name, a time, a certificate, a key or a token is none, or if everyone can read
-/// the token's file.
+/// a file that holds a token, a key, a password or a URL with one.
 /// [`Unavailable`](crate::ErrorKind::Unavailable) if a file cannot be read or a directory cannot be made.
 pub fn create_state_tool(config: &StateToolConfig) -> Result<Arc<dyn StateTool>, Error> {
     let shared = &config.shared;
@@ -132,14 +132,16 @@ mod redis {
     use super::{Arc, Error, Shared, StateTool, url};
     use crate::{
         RedisTool,
-        tool_config::{Redis, read},
+        tool_config::{Redis, Secrecy, read},
     };
 
     pub(super) fn create(config: &Redis, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
         let options = shared.tool_options()?;
         let url = url(config.url.as_ref(), config.url_file.as_deref())?;
         let tool = match &config.ca_file {
-            Some(file) => RedisTool::with_ca(&url, read(file)?.as_bytes(), options)?,
+            Some(file) => {
+                RedisTool::with_ca(&url, read(file, Secrecy::Public)?.as_bytes(), options)?
+            }
             None => RedisTool::new(&url, options)?,
         };
         Ok(Arc::new(tool))
@@ -153,7 +155,7 @@ mod postgres {
     use super::{Arc, Error, Shared, StateTool, url};
     use crate::{
         PostgresTool,
-        tool_config::{Postgres, read},
+        tool_config::{Postgres, Secrecy, read},
     };
 
     pub(super) fn create(config: &Postgres, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
@@ -161,7 +163,12 @@ mod postgres {
         let url = url(config.url.as_ref(), config.url_file.as_deref())?;
         let table = &config.table;
         let tool = match &config.ca_file {
-            Some(file) => PostgresTool::with_ca(&url, table, read(file)?.as_bytes(), options)?,
+            Some(file) => PostgresTool::with_ca(
+                &url,
+                table,
+                read(file, Secrecy::Public)?.as_bytes(),
+                options,
+            )?,
             None => PostgresTool::new(&url, table, options)?,
         };
         Ok(Arc::new(tool))
@@ -175,7 +182,7 @@ mod s3 {
     use super::{Arc, Error, Shared, StateTool, refused};
     use crate::{
         S3Options, S3Tool,
-        tool_config::{S3, read},
+        tool_config::{S3, Secrecy, read},
     };
 
     pub(super) fn create(config: &S3, shared: &Shared) -> Result<Arc<dyn StateTool>, Error> {
@@ -187,7 +194,7 @@ mod s3 {
             s3 = s3.endpoint(endpoint);
         }
         match (&config.access_key_id, &config.secret_access_key_file) {
-            (Some(id), Some(file)) => s3 = s3.credentials(id, read(file)?.trim()),
+            (Some(id), Some(file)) => s3 = s3.credentials(id, read(file, Secrecy::Secret)?.trim()),
             (None, None) => {}
             _ => {
                 return Err(refused(
@@ -251,7 +258,7 @@ mod missing {
 fn url(url: Option<&super::Secret>, file: Option<&std::path::Path>) -> Result<String, Error> {
     match (url, file) {
         (Some(url), None) => Ok(url.0.clone()),
-        (None, Some(file)) => Ok(super::read(file)?.trim().to_owned()),
+        (None, Some(file)) => Ok(super::read(file, super::Secrecy::Secret)?.trim().to_owned()),
         _ => Err(refused(
             "state_tool: config: give `url` or `url_file`, and not both",
         )),

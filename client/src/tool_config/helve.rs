@@ -48,12 +48,15 @@ impl Helve {
 #[cfg(feature = "tls")]
 impl TlsFiles {
     fn secure(&self, builder: ClusterBuilder) -> Result<ClusterBuilder, Error> {
-        use super::{read, refused};
+        use super::{Secrecy, read, refused};
 
-        let mut tls = crate::Tls::new(read(&self.ca_file)?);
+        let mut tls = crate::Tls::new(read(&self.ca_file, Secrecy::Public)?);
         match (&self.certificate_file, &self.key_file) {
             (Some(certificate), Some(key)) => {
-                tls = tls.identity(read(certificate)?, zeroize::Zeroizing::new(read(key)?));
+                tls = tls.identity(
+                    read(certificate, Secrecy::Public)?,
+                    zeroize::Zeroizing::new(read(key, Secrecy::Secret)?),
+                );
             }
             (None, None) => {}
             _ => {

@@ -203,6 +203,50 @@ async fn helve_memory_and_file_are_made_from_documents() {
     assert_eq!(absent.kind(), ErrorKind::Unavailable);
 }
 
+#[cfg(all(unix, feature = "redis", feature = "postgres", feature = "s3"))]
+#[test]
+fn files_with_secrets_that_every_user_can_read_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: &str, mode: u32| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    };
+    let documents = |file: &str| {
+        [
+            format!("state_tool: {{type: redis, config: {{url_file: {file:?}}}}}"),
+            format!("state_tool: {{type: postgres, config: {{url_file: {file:?}}}}}"),
+            format!(
+                "state_tool: {{type: s3, config: {{bucket: b, region: r, access_key_id: a, secret_access_key_file: {file:?}}}}}"
+            ),
+        ]
+    };
+    let created = |document: &str| {
+        let config = StateToolConfig::from_yaml(document).unwrap();
+        create_state_tool(&config).map(drop)
+    };
+    let open = put("open", "postgres://a:b@localhost/c", 0o644);
+    for document in documents(&open) {
+        let refused = created(&document).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.message().contains("chmod 600"), "{refused}");
+        assert!(!refused.message().contains("a:b"), "{refused}");
+    }
+    let from_file = |name: &str, url: &str, mode| {
+        let document = format!("state_tool: {{type: redis, config: {{url: {url:?}}}}}");
+        StateToolConfig::from_file(put(name, &document, mode)).map(drop)
+    };
+    let refused = from_file("password.yaml", "redis://:secret@localhost:6379", 0o644);
+    let refused = refused.unwrap_err();
+    assert!(refused.message().contains("chmod 600"), "{refused}");
+    assert!(!refused.message().contains(":secret@"), "{refused}");
+    from_file("closed.yaml", "redis://:secret@localhost:6379", 0o640).unwrap();
+    from_file("none.yaml", "redis://localhost:6379", 0o644).unwrap();
+}
+
 /// A certificate is any that can be read: nobody is connected to.
 #[cfg(feature = "tls")]
 #[test]

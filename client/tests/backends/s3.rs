@@ -67,6 +67,8 @@ async fn s3_passes() {
     let directory = tempfile::tempdir().expect("the machine has room");
     let secret = directory.path().join("secret");
     std::fs::write(&secret, "secret\n").expect("it is ours");
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&secret, private).expect("it is ours");
     let config = format!(
         "    bucket: \"caxton-agent-states\"\n    region: \"us-east-1\"\n    endpoint: \"http://127.0.0.1:{}\"\n    allow_http: true\n    access_key_id: \"id\"\n    secret_access_key_file: {secret:?}\n",
         server.port
