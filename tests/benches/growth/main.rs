@@ -67,7 +67,9 @@ async fn run(plan: &Plan, report: &mut Report) -> Result<()> {
     report.newcomer = Some(newcomer::measure(&mut grown, plan).await?);
     let when = "one wiped and back";
     report.memory.extend(Memory::of(&grown, when)?);
-    report.storm = Some(storm::measure(&grown, plan).await?);
-    report.memory.extend(Memory::of(&grown, "after the storm")?);
+    storm::measure(&grown, plan, &mut report.storms).await?;
+    report
+        .memory
+        .extend(Memory::of(&grown, "after the storms")?);
     grown.stop().await
 }

@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     /// Handles that live in the small cluster beside it
     #[arg(long, default_value_t = 10_000)]
     pub(crate) small: u64,
-    /// Handles of the grown cluster that expire within one second
+    /// Handles of the grown cluster that expire within one second, twice: without a quota, and with one that is never reached
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) storm: u64,
     /// Callers at a time
@@ -59,8 +59,8 @@ impl Plan {
         ensure!(self.fillers > 0, "at least one filler: --fillers");
         ensure!(self.small > 0, "at least one handle: --small");
         ensure!(
-            (1..=self.live / 2).contains(&self.storm),
-            "at least one handle, and at most half of --live: --storm"
+            (1..=self.live / 4).contains(&self.storm),
+            "at least one handle, and at most a quarter of --live: --storm"
         );
         ensure!(self.value_bytes >= 32, "at least 32 bytes: --value-bytes");
         Ok(())

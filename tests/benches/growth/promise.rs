@@ -105,12 +105,18 @@ pub(crate) fn promises(report: &Report) -> Vec<Promise> {
         let what = "W1 mint, p99 while a new node gets a snapshot / before";
         promises.push(Promise::new(what, (newcomer.p99_ratio(), ""), bound));
     }
-    if let Some(storm) = &report.storm {
+    for storm in &report.storms {
         let what = format!(
-            "W1 mint, p99 while {} handles expire / before",
-            storm.handles
+            "W1 mint, p99 while {} handles expire, {} / before",
+            storm.handles,
+            storm.quota()
         );
         promises.push(Promise::new(what, (storm.p99_ratio(), ""), bound));
+    }
+    if let Some(cost) = report.quota_cost() {
+        let what = "W1 mint in the storm, operations a second, with a quota / without";
+        let bound = (Bound::AtLeast, SPEED_LEAST);
+        promises.push(Promise::new(what, (cost.operations_ratio, ""), bound));
     }
     promises
 }

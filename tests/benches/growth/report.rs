@@ -19,7 +19,7 @@ use crate::{
     plan::Plan,
     promise::{Promise, mib, promises},
     restart::Restart,
-    storm::Storm,
+    storm::{QuotaCost, Storm},
 };
 
 /// Nodes of each cluster.
@@ -35,13 +35,15 @@ pub(crate) struct Report {
     pub(crate) disk: Vec<Disk>,
     pub(crate) restarts: Vec<Restart>,
     pub(crate) newcomer: Option<Newcomer>,
-    pub(crate) storm: Option<Storm>,
+    pub(crate) storms: Vec<Storm>,
 }
 
 /// The same, and what follows from it.
 #[derive(Serialize)]
 struct Judged<'a> {
     promises: Vec<Promise>,
+    /// What a quota that is never reached costs in a storm.
+    quota_cost: Option<QuotaCost>,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -56,16 +58,21 @@ impl Report {
             disk: Vec::new(),
             restarts: Vec::new(),
             newcomer: None,
-            storm: None,
+            storms: Vec::new(),
         }
     }
 
     pub(crate) fn write_json(&self, path: &Path) -> Result<()> {
         let judged = Judged {
             promises: promises(self),
+            quota_cost: self.quota_cost(),
             report: self,
         };
         Ok(fs::write(path, serde_json::to_string_pretty(&judged)?)?)
+    }
+
+    pub(crate) fn quota_cost(&self) -> Option<QuotaCost> {
+        QuotaCost::of(&self.storms)
     }
 
     /// In Markdown.
@@ -158,14 +165,15 @@ impl Report {
         }
         let mint = Operation::Mint.title();
         let mut grown =
-            |when, figures| row(&mut table, &format!("{mint}, {when}"), Size::Grown, figures);
+            |when: &str, figures| row(&mut table, &format!("{mint}, {when}"), Size::Grown, figures);
         if let Some(newcomer) = &self.newcomer {
             grown("before a node is wiped", &newcomer.before.median);
             grown("while it gets a snapshot", &newcomer.during);
         }
-        if let Some(storm) = &self.storm {
-            grown("before the storm", &storm.before.median);
-            grown("in the storm", &storm.during);
+        for storm in &self.storms {
+            let quota = storm.quota();
+            grown(&format!("before the storm, {quota}"), &storm.before.median);
+            grown(&format!("in the storm, {quota}"), &storm.during);
         }
         aligned(table, 2)
     }
@@ -231,10 +239,21 @@ impl Report {
             );
             row("snapshot that it got", snapshot);
         }
-        if let Some(storm) = &self.storm {
-            row("handles that expired together", storm.handles.to_string());
+        for storm in &self.storms {
+            let what = format!("handles that expired together, {}", storm.quota());
+            row(&what, storm.handles.to_string());
             row("within", format!("{} ms", storm.spread_ms));
             row("until they were removed", seconds(&storm.swept_seconds));
+        }
+        if let Some(cost) = self.quota_cost() {
+            row(
+                "operations a second in the storm, with a quota / without",
+                format!("{:.2}", cost.operations_ratio),
+            );
+            row(
+                "p99 in the storm, with a quota / without",
+                format!("{:.2}", cost.p99_ratio),
+            );
         }
         let mut table = table(&["what", "figure"]);
         for (what, figure) in rows {

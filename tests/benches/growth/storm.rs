@@ -1,14 +1,20 @@
-//! Many handles that expire within one second: what callers notice while they are removed.
+//! Many handles that expire within one second: what callers notice while they are removed. Once without a quota, and once with a quota
+//! of rows that is never reached: it must cost callers nothing.
 
 use std::{
     cell::Cell,
+    ops::Range,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join;
 use helve_client::Ttl;
-use helve_tests::wait::{Look, hold, until_within};
+use helve_proto::v1::{Quotas, SetTenantRequest};
+use helve_tests::{
+    caller::new_identity,
+    wait::{Look, hold, until_within},
+};
 use serde::Serialize;
 
 use crate::{
@@ -29,10 +35,14 @@ const SLACK: f64 = 1.5;
 const CALM: Duration = Duration::from_secs(3);
 /// How often rows are counted meanwhile.
 const COUNTED: Duration = Duration::from_millis(100);
+/// Far more rows than any run makes.
+const NEVER_REACHED: u64 = 1_000_000_000_000;
 
 /// A storm, and what callers noticed of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Storm {
+    /// The tenant's quota of rows meanwhile; 0: none.
+    pub(crate) quota_rows: u64,
     /// Handles that expired.
     pub(crate) handles: u64,
     /// From the first to the last of their deadlines.
@@ -44,21 +54,75 @@ pub(crate) struct Storm {
 }
 
 impl Storm {
+    /// In words.
+    pub(crate) fn quota(&self) -> &'static str {
+        match self.quota_rows {
+            0 => "no quota",
+            _ => "a quota of rows",
+        }
+    }
+
     pub(crate) fn p99_ratio(&self) -> f64 {
         self.during.p99_ms / self.before.median.p99_ms
     }
 }
 
-/// Lets the first handles of a cluster expire.
-pub(crate) async fn measure(nodes: &Nodes, plan: &Plan) -> Result<Storm> {
+/// What a quota that is never reached costs callers in a storm.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct QuotaCost {
+    /// Operations a second with it, as a multiple of those without.
+    pub(crate) operations_ratio: f64,
+    /// The 99th percentile with it, as a multiple of that without.
+    pub(crate) p99_ratio: f64,
+}
+
+impl QuotaCost {
+    /// Of a storm without a quota, and one with it.
+    pub(crate) fn of(storms: &[Storm]) -> Option<Self> {
+        let without = storms.iter().find(|storm| storm.quota_rows == 0)?;
+        let with = storms.iter().find(|storm| storm.quota_rows > 0)?;
+        let operations = |storm: &Storm| storm.during.operations_per_second;
+        Some(Self {
+            operations_ratio: operations(with) / operations(without),
+            p99_ratio: with.during.p99_ms / without.during.p99_ms,
+        })
+    }
+}
+
+/// Lets the first handles of a cluster expire without a quota, and as many behind them with one.
+pub(crate) async fn measure(nodes: &Nodes, plan: &Plan, storms: &mut Vec<Storm>) -> Result<()> {
+    for (turn, quota_rows) in [(0, 0), (1, NEVER_REACHED)] {
+        let first = turn * plan.storm;
+        set_quota(nodes, quota_rows).await?;
+        storms.push(storm(nodes, plan, first..first + plan.storm, quota_rows).await?);
+    }
+    set_quota(nodes, 0).await
+}
+
+async fn set_quota(nodes: &Nodes, rows: u64) -> Result<()> {
+    let leader = nodes.cluster.leader().await?.seat;
+    let request = SetTenantRequest {
+        tenant: "default".to_owned(),
+        quotas: Some(Quotas {
+            rows,
+            ..Quotas::default()
+        }),
+        identity: Some(new_identity()),
+    };
+    nodes.cluster.caller(leader).set_tenant(request).await?;
+    Ok(())
+}
+
+/// Lets handles of these numbers expire. All before them have expired.
+async fn storm(nodes: &Nodes, plan: &Plan, numbers: Range<u64>, quota_rows: u64) -> Result<Storm> {
     let leader = nodes.cluster.leader().await?.seat;
     // What came before would slow down what the storm is compared with.
     rest(nodes).await?;
     let mut load = Load::new(nodes, &nodes.cluster.seats(), plan)?;
     let before = load.rounds(Operation::Mint, &nodes.pids(), plan).await?;
-    let end = Instant::now() + gathering(nodes, plan).await?;
+    let end = Instant::now() + gathering(nodes, plan, &numbers).await?;
     let tally = Tally::default();
-    gather(nodes, plan, &tally, end).await?;
+    gather(nodes, plan, numbers.clone(), &tally, end).await?;
     let handles = tally.handles.get();
     let (first_ms, last_ms) = tally.expire_ms.get().context("some have a lifetime")?;
     let spread_ms = last_ms - first_ms;
@@ -94,12 +158,13 @@ pub(crate) async fn measure(nodes: &Nodes, plan: &Plan) -> Result<Storm> {
     let (during, swept_seconds) = try_join(during, swept).await?;
     eprintln!("removed within {swept_seconds:.2} s");
     let live = nodes.count(leader).await?;
+    let left = nodes.live - numbers.start - handles;
     ensure!(
-        live == nodes.live - handles,
-        "{live} of {} handles live after {handles} have expired",
-        nodes.live
+        live == left,
+        "{live} handles live after {handles} have expired, and not {left}"
     );
     Ok(Storm {
+        quota_rows,
         handles,
         spread_ms,
         before,
@@ -109,11 +174,11 @@ pub(crate) async fn measure(nodes: &Nodes, plan: &Plan) -> Result<Storm> {
 }
 
 /// How long it takes to give all handles of the storm their lifetimes.
-async fn gathering(nodes: &Nodes, plan: &Plan) -> Result<Duration> {
+async fn gathering(nodes: &Nodes, plan: &Plan, storm: &Range<u64>) -> Result<Duration> {
     let tally = Tally::default();
     let probe = (plan.storm / PROBE).max(BATCH * plan.fillers as u64);
     let begun = Instant::now();
-    let numbers = 0..probe.min(plan.storm);
+    let numbers = storm.start..storm.start + probe.min(plan.storm);
     transact(
         nodes,
         numbers,
@@ -135,8 +200,13 @@ async fn gathering(nodes: &Nodes, plan: &Plan) -> Result<Duration> {
 }
 
 /// Gives the storm's handles what is left until `end`, as long as there is enough of it.
-async fn gather(nodes: &Nodes, plan: &Plan, tally: &Tally, end: Instant) -> Result<()> {
-    let numbers = 0..plan.storm;
+async fn gather(
+    nodes: &Nodes,
+    plan: &Plan,
+    numbers: Range<u64>,
+    tally: &Tally,
+    end: Instant,
+) -> Result<()> {
     transact(
         nodes,
         numbers,
