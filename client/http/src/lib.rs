@@ -29,6 +29,7 @@ mod refusal;
 mod service;
 mod shutdown;
 mod site;
+mod stall;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -41,4 +42,5 @@ pub use self::{
     refusal::Style,
     shutdown::{EndOnDrop, Shutdown},
     site::Port,
+    stall::Stall,
 };

@@ -7,25 +7,17 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{bounds::Progress, line::Line};
+use crate::{bounds::Progress, line::Line, stall::Stall};
 
 /// A connection's stream.
 pub(crate) struct Wire<S> {
     stream: S,
     line: Arc<Line>,
-    least: Progress,
-    /// Present while something waits to be written.
-    waiting: Option<Waiting>,
-}
-
-struct Waiting {
-    late: Pin<Box<Sleep>>,
-    written: usize,
+    stall: Stall,
+    /// What it said when it was noted last.
+    noted: u64,
 }
 
 impl<S> Wire<S> {
@@ -33,8 +25,8 @@ impl<S> Wire<S> {
         Self {
             stream,
             line,
-            least,
-            waiting: None,
+            stall: Stall::new(least),
+            noted: 0,
         }
     }
 
@@ -42,41 +34,12 @@ impl<S> Wire<S> {
         self.stream
     }
 
-    /// What came of a write that is pending: an error if the caller has taken too little for too long.
-    fn waits<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        let within = self.least.within;
-        let waiting = self.waiting.get_or_insert_with(|| {
+    /// Notes when something begins to wait, and when a part of it is taken: what has waited longest is given up first.
+    fn note(&mut self) {
+        let turns = self.stall.turns();
+        if turns != self.noted {
+            self.noted = turns;
             self.line.stalled();
-            Waiting {
-                late: Box::pin(sleep(within)),
-                written: 0,
-            }
-        });
-        loop {
-            ready!(waiting.late.as_mut().poll(context));
-            if waiting.written < self.least.bytes {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            waiting.written = 0;
-            waiting.late.set(sleep(within));
-        }
-    }
-
-    fn written(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        match written {
-            Poll::Pending => self.waits(context),
-            Poll::Ready(Ok(bytes)) => {
-                if let Some(waiting) = &mut self.waiting {
-                    waiting.written += bytes;
-                    self.line.stalled();
-                }
-                Poll::Ready(Ok(bytes))
-            }
-            failed @ Poll::Ready(Err(_)) => failed,
         }
     }
 }
@@ -103,7 +66,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.written(context, written)
+        let written = self.stall.written(context, written);
+        self.note();
+        written
     }
 
     fn poll_write_vectored(
@@ -112,24 +77,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.written(context, written)
+        let written = self.stall.written(context, written);
+        self.note();
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    /// The transport flushes when it has handed over all that it had.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.stream).poll_flush(context) {
-            Poll::Pending => self.waits(context),
-            Poll::Ready(Ok(())) => {
-                self.waiting = None;
-                self.line.flushed();
-                Poll::Ready(Ok(()))
-            }
-            failed @ Poll::Ready(Err(_)) => failed,
-        }
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        let flushed = self.stall.flushed(context, flushed);
+        self.note();
+        ready!(flushed)?;
+        self.line.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

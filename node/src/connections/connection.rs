@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use helve_http::{Progress, Stall};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -24,6 +25,12 @@ use crate::{limits::CONNECTION_STALL_MAX, tls::certificate::Certificate};
 /// What a caller of HTTP/2 sends first: its preface, and the head of its settings (RFC 9113, 3.4).
 const GREETING_BYTES: usize = 24 + 9;
 
+/// The least that a caller must take of what waits to be written: anything.
+const LEAST_TAKEN: Progress = Progress {
+    bytes: 1,
+    within: CONNECTION_STALL_MAX,
+};
+
 /// In plain text, or over TLS.
 pub(super) type Bytes = Either<TcpStream, TlsStream<TcpStream>>;
 
@@ -32,8 +39,7 @@ pub struct Connection {
     stream: Bytes,
     info: Info,
     greeting: Option<Greeting>,
-    /// When the caller has taken nothing for too long; absent while it takes.
-    stalled: Option<Pin<Box<Sleep>>>,
+    stall: Stall,
     _place: Place,
 }
 
@@ -65,26 +71,9 @@ impl Connection {
                 missing: GREETING_BYTES,
                 late: Box::pin(sleep(greeting)),
             }),
-            stalled: None,
+            stall: Stall::new(LEAST_TAKEN),
             _place: place,
         }
-    }
-
-    /// What came of a write: an error if the caller has taken nothing for too long, for what waits to be written holds memory.
-    fn written<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
-        }
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(sleep(CONNECTION_STALL_MAX)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -139,12 +128,12 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.written(context, written)
+        self.stall.written(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.written(context, flushed)
+        self.stall.flushed(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -157,7 +146,7 @@ impl AsyncWrite for Connection {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.written(context, written)
+        self.stall.written(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
