@@ -108,6 +108,7 @@ attack-short: tools ## A short form of each attack, on nodes with 1 GiB of memor
 
 attack: tools ## Each attack for 20 seconds, then all at once, with a table of what they cost (ARGS="--only long-names --output json")
 	@$(STEP) "attacks" $(ATTACK) $(ARGS)
+	@$(STEP) "attacks on MCP servers" $(TESTS) --test it -- http_abuse::
 
 chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or what is asked for (ARGS="--seed 7 --fault kill-leader")
 	@$(STEP) "chaos" $(CHAOS) $(or $(ARGS),--minutes 16 --rounds 1 --at-most 19)

@@ -1,29 +1,30 @@
-//! MCP servers that are restarted one after the other behind haproxy while callers write: no call fails.
+//! MCP servers that are stopped while callers write, behind haproxy one after the other: no call fails, and each leaves its audit line.
 
 use std::{
     net::{IpAddr, SocketAddr},
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use helve_tests::{
     address,
     fault::left_out,
-    process::{Process, Start},
+    process::Process,
     wait::{Look, until},
 };
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, task::JoinSet};
 
-use super::{binary, nodes, probes::get};
+use super::{
+    mcp_process::{Caller, answer, ask, ready, server},
+    nodes,
+    probes::get,
+};
 
 const HAPROXY: &str = "haproxy";
 /// Restarts of each server.
@@ -56,6 +57,7 @@ fn balancer(directory: &Path, front: SocketAddr, servers: &[SocketAddr]) -> Resu
         "defaults
     mode http
     timeout connect 1s
+    timeout check 10s
     timeout client 60s
     timeout server 60s
     retries 3
@@ -100,79 +102,64 @@ async fn is_up(front: SocketAddr, number: usize) -> Result<()> {
     .await
 }
 
-/// Stores a value under a key. Returns the status and the answer.
-async fn store(front: SocketAddr, key: &str) -> Result<(u16, Value)> {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params = json!({"name": "store", "arguments": {"key": key, "value": 1}, "_meta": meta});
-    let body =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: store\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let mut connected = TcpStream::connect(front).await?;
-    connected.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    connected.read_to_string(&mut answer).await?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .context("no end of the head")?;
-    let status = head.split(' ').nth(1).context("no status")?.parse()?;
-    Ok((status, serde_json::from_str(body).unwrap_or(json!(body))))
-}
-
-/// Servers of the state tool that write without asking, so that each call takes one request.
+/// Servers that write without asking, so that each call takes one request.
 fn started(directory: &Path, servers: &[SocketAddr], endpoints: &str) -> Result<Vec<Process>> {
+    let more = [
+        "--endpoints",
+        endpoints,
+        "--assume-yes",
+        "--drain-delay",
+        "1s",
+    ];
     let mut processes = Vec::new();
-    for server in servers {
-        let listen = server.to_string();
-        let arguments = [
-            "mcp",
-            "--endpoints",
-            endpoints,
-            "--listen",
-            &listen,
-            "--enable-writes",
-            "--assume-yes",
-            "--drain-delay",
-            "1s",
-        ];
-        let start = Start {
-            binary: binary(),
-            arguments: arguments.iter().map(Into::into).collect(),
-            environment: Vec::new(),
-        };
-        let mut process = Process::new(start, directory.join(format!("{}.log", server.port())));
+    for listen in servers {
+        let mut process = server(directory, *listen, &more, None);
         process.start()?;
         processes.push(process);
     }
     Ok(processes)
 }
 
-/// Writes until it is over, and fails with the first call that does.
-async fn write(
-    front: SocketAddr,
-    caller: usize,
-    is_over: Arc<AtomicBool>,
-    done: Arc<AtomicU64>,
-) -> Result<()> {
-    for call in 0.. {
-        if is_over.load(Ordering::Relaxed) {
-            break;
-        }
-        let key = format!("{caller}/{call}");
-        let (status, answer) = store(front, &key).await?;
-        ensure!(status == 200, "{key}: {status}: {answer}");
-        ensure!(
-            answer["result"]["isError"] == json!(false),
-            "{key}: {answer}"
-        );
-        done.fetch_add(1, Ordering::Relaxed);
+/// Calls that were made, and what went wrong with those that failed.
+#[derive(Default)]
+struct Calls {
+    done: AtomicU64,
+    failed: Mutex<Vec<String>>,
+    is_over: AtomicBool,
+}
+
+impl Calls {
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
     }
+
+    /// Writes until it is over.
+    async fn make(&self, front: SocketAddr, caller: usize) {
+        for call in 0.. {
+            if self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            match store(front, &format!("{caller}/{call}")).await {
+                Ok(()) => {}
+                Err(error) => self.failed().push(format!("{caller}/{call}: {error:#}")),
+            }
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Vec<String>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn store(front: SocketAddr, key: &str) -> Result<()> {
+    let connected = TcpStream::connect(front).await?;
+    is_stored(ask(connected, &Caller::default().store(key)).await?)
+}
+
+fn is_stored((status, answer): (u16, Value)) -> Result<()> {
+    ensure!(status == 200, "{status}: {answer}");
+    ensure!(answer["result"]["isError"] == json!(false), "{answer}");
     Ok(())
 }
 
@@ -191,22 +178,15 @@ async fn servers_rolled_behind_haproxy_fail_no_call() -> Result<()> {
     for number in 0..servers.len() {
         is_up(front, number).await?;
     }
-    let (is_over, done) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-    );
-    let mut callers = Vec::new();
+    let calls = Arc::<Calls>::default();
+    let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
-        callers.push(tokio::spawn(write(
-            front,
-            caller,
-            Arc::clone(&is_over),
-            Arc::clone(&done),
-        )));
+        let calls = Arc::clone(&calls);
+        callers.spawn(async move { calls.make(front, caller).await });
     }
     for roll in 0..ROLLS * servers.len() {
         let number = roll % servers.len();
-        let before = done.load(Ordering::Relaxed);
+        let before = calls.done();
         processes[number].terminate()?;
         let status = processes[number].stopped().await?;
         ensure!(
@@ -216,14 +196,66 @@ async fn servers_rolled_behind_haproxy_fail_no_call() -> Result<()> {
         );
         processes[number].start()?;
         is_up(front, number).await?;
-        ensure!(
-            done.load(Ordering::Relaxed) > before,
-            "no call was made meanwhile"
-        );
+        ensure!(calls.done() > before, "no call was made meanwhile");
     }
-    is_over.store(true, Ordering::Relaxed);
-    for caller in callers {
-        caller.await??;
-    }
+    calls.is_over.store(true, Ordering::Relaxed);
+    callers.join_all().await;
+    let (failed, done) = (calls.failed(), calls.done());
+    let first = failed.first();
+    ensure!(
+        failed.is_empty(),
+        "{} of {done} calls failed; the first: {first:?}",
+        failed.len()
+    );
+    Ok(())
+}
+
+/// Waits until nothing listens at an address any more.
+async fn closed(address: SocketAddr) -> Result<()> {
+    until(
+        "the listener to close",
+        async || match TcpStream::connect(address).await {
+            Ok(_) => Look::NotYet("it accepts connections".to_owned()),
+            Err(_refused) => Look::Done(()),
+        },
+    )
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_under_way_at_sigterm_is_answered_and_leaves_its_audit_line() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let cluster = nodes(1).start().await?;
+    let endpoints = cluster.endpoints().join(",");
+    let address = SocketAddr::new(address::next_loopback(), 8_080);
+    let more = [
+        "--endpoints",
+        &endpoints,
+        "--assume-yes",
+        "--timeout",
+        "1m",
+        "--drain-timeout",
+        "1m",
+    ];
+    let mut process = server(directory.path(), address, &more, None);
+    process.start()?;
+    ready(address).await?;
+    store(address, "before").await?;
+    // What is stored now is under way until the node runs on.
+    cluster.node(1).freeze()?;
+    let mut connected = TcpStream::connect(address).await?;
+    let request = Caller::default().store("under-way");
+    connected.write_all(request.as_bytes()).await?;
+    process.terminate()?;
+    closed(address).await?;
+    cluster.node(1).thaw()?;
+    is_stored(answer(connected).await?)?;
+    let status = process.stopped().await?;
+    ensure!(status.success(), "{status}: {}", process.log_tail());
+    let log = process.log_tail();
+    let audited = log
+        .lines()
+        .any(|line| line.contains("helve::audit") && line.contains("under-way"));
+    ensure!(audited, "no line about the call:\n{log}");
     Ok(())
 }
