@@ -63,6 +63,8 @@ pub struct LegacySessions {
     client: Client,
     idle_ttl: Duration,
     callers: Callers,
+    /// Of one owner.
+    max: u64,
 }
 
 impl LegacySessions {
@@ -70,11 +72,24 @@ impl LegacySessions {
     /// began it: where callers authenticate, a request that bears no principal is answered with 500, for the server lacks its guard.
     #[must_use]
     pub fn new(client: &Client, idle_ttl: Duration, callers: Callers) -> Self {
+        let max = match callers {
+            Callers::One(_) => SESSIONS_OF_ALL_MAX,
+            Callers::Authenticated => SESSIONS_OF_PRINCIPAL_MAX,
+        };
         Self {
             client: client.clone(),
             idle_ttl,
             callers,
+            max,
         }
+    }
+
+    /// As many sessions as one owner may have in the cluster: 1,000 by default, or 10,000 where callers do not authenticate and so are
+    /// one owner. Whoever begins one more loses the idlest tenth.
+    #[must_use]
+    pub fn max(mut self, max: u64) -> Self {
+        self.max = max;
+        self
     }
 
     fn of(&self, owner: &Owner) -> Sessions {
@@ -84,10 +99,7 @@ impl LegacySessions {
 
     /// Ends the idlest sessions of an owner who has too many. Without the cluster none is begun there, either.
     async fn make_room(&self, owner: &Owner) {
-        let max = match self.callers {
-            Callers::One(_) => SESSIONS_OF_ALL_MAX,
-            Callers::Authenticated => SESSIONS_OF_PRINCIPAL_MAX,
-        };
+        let max = self.max;
         match self.of(owner).keep(max).await {
             Ok(0) => {}
             Ok(ended) => tracing::warn!(

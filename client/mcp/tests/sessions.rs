@@ -173,6 +173,32 @@ async fn an_idle_session_lapses_and_is_not_brought_back() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn owner_keeps_nine_tenths_of_its_bound_and_loses_the_idlest() {
+    let client = memory();
+    let options = || SessionOptions::shared().idle_ttl(Duration::from_secs(100));
+    let sessions = Sessions::new(&client, options().owner("ann"));
+    let other = Sessions::new(&client, options().owner("bob"));
+    other.store("other", &state("c")).await.unwrap();
+    for number in 0..20 {
+        sessions
+            .store(&format!("{number}"), &state("c"))
+            .await
+            .unwrap();
+        advance(Duration::from_secs(4)).await;
+    }
+    assert_eq!(sessions.keep(21).await.unwrap(), 0, "one is still free");
+    // It was used just now.
+    assert!(sessions.load("0").await.unwrap().is_some());
+    assert_eq!(sessions.keep(20).await.unwrap(), 2);
+    assert_eq!(sessions.keep(20).await.unwrap(), 0);
+    for (id, is_kept) in [("0", true), ("1", false), ("2", false), ("3", true)] {
+        let loaded = sessions.load(id).await.unwrap();
+        assert_eq!(loaded.is_some(), is_kept, "{id}");
+    }
+    assert!(other.load("other").await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn a_store_that_cannot_answer_does_not_call_a_session_unknown() {
     let client = memory();

@@ -20,6 +20,9 @@ use crate::{
     wire::{Answer, Post, request},
 };
 
+/// Sessions that one principal may have in the cluster, where a test is about that.
+const FEW: u64 = 5;
+
 /// Two replicas that speak to all clients.
 async fn house(client: &Client, callers: Callers) -> House {
     match callers {
@@ -42,6 +45,10 @@ async fn house_behind(
         settings.callers = callers.clone();
         let server = server(client, settings);
         let sessions = LegacySessions::new(client, Duration::from_secs(3600), callers.clone());
+        let sessions = match callers {
+            Callers::Authenticated => sessions.max(FEW),
+            Callers::One(_) => sessions,
+        };
         guard(router(server, &Access::default(), Some(sessions), shutdown))
     };
     House::of(client, replica).await
@@ -175,6 +182,32 @@ async fn a_session_begun_on_one_replica_goes_on_on_the_other_until_it_is_ended_e
         .client
         .handles::<Value>(HandleOptions::shared(SESSIONS));
     assert_eq!(sessions.len().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn principal_over_its_bound_in_the_cluster_loses_its_idlest_session() {
+    let client = memory();
+    let house = house(&client, Callers::Authenticated).await;
+    let bob = Session::begin(house.replicas[0], Some(token("bob"))).await;
+    let mut sessions = Vec::new();
+    for number in 0..2 * FEW {
+        // Each through another replica than the one before: the bound is the cluster's.
+        let replica = house.replicas[usize::from(number % 2 == 0)];
+        sessions.push(Session::begin(replica, Some(token("alice"))).await);
+        let stored = client.handles::<Value>(HandleOptions::new(SESSIONS, "alice"));
+        assert!(stored.len().await.unwrap() <= FEW, "{number}");
+    }
+    let mut alive = Vec::new();
+    for session in &sessions {
+        let read = session.call(house.replicas[1], "exists", json!({"key": "k"}));
+        alive.push(read.await.status == StatusCode::OK);
+    }
+    let kept = alive.iter().filter(|is_alive| **is_alive).count();
+    assert_eq!(kept, usize::try_from(FEW).unwrap(), "{alive:?}");
+    let ends = (alive.first(), alive.last());
+    assert_eq!(ends, (Some(&false), Some(&true)), "the idlest have ended");
+    let read = bob.call(house.replicas[1], "exists", json!({"key": "k"}));
+    assert_eq!(read.await.status, StatusCode::OK, "another caller's stay");
 }
 
 #[tokio::test]
