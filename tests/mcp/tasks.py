@@ -212,6 +212,7 @@ async def status_notifications(service: Service) -> str:
         "MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen",
     }
     heard: list[str] = []
+    acknowledged_ids: list[object] = []
     async with httpx2.AsyncClient(timeout=PATIENCE_S, trust_env=False) as http:
         async with http.stream("POST", service.direct(1), headers=sent, content=json.dumps(body)) as stream:
             equal(stream.status_code, 200, "the stream")
@@ -219,6 +220,8 @@ async def status_notifications(service: Service) -> str:
                 if not line.startswith("data:") or not (text := line.removeprefix("data:").strip()):
                     continue
                 message = json.loads(text)
+                if message.get("method") == "notifications/subscriptions/acknowledged":
+                    acknowledged_ids.append(message["params"]["notifications"].get("taskIds"))
                 if message.get("method") != "notifications/tasks":
                     continue
                 params = message["params"]
@@ -230,6 +233,7 @@ async def status_notifications(service: Service) -> str:
                 if params["status"] in ENDED:
                     expect(bool(params["result"]["content"]), params)
                     break
+    equal(acknowledged_ids, [[task, "task-of-nobody"]], "which tasks are acknowledged")
     equal(heard[-1], "completed", "the last status")
     expect("input_required" in heard, heard)
     return " ".join(heard)

@@ -22,7 +22,7 @@ mod tools;
 
 use std::{env, io, sync::Arc};
 
-use axum::{Router, middleware::from_fn};
+use axum::{Router, middleware::from_fn_with_state};
 use helve_client::{
     Client, ClusterBuilder, Error, MemoryBuilder,
     state_codec::{ClusterKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec},
@@ -30,7 +30,7 @@ use helve_client::{
 use helve_mcp::{
     boundary::Boundary,
     serve::{MCP_PATH, Shutdown, serve},
-    tasks::task_filter,
+    tasks::{Tasks, task_filter},
 };
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         codec(&client).await?,
         AUDIENCE,
     );
-    let router = router(server, &shutdown);
+    let router = router(server, tasks.clone(), &shutdown);
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("MCP on http://{}{MCP_PATH}", listener.local_addr()?);
     let serving = serve(listener, router, shutdown.clone());
@@ -102,7 +102,7 @@ async fn codec(client: &Client) -> Result<Arc<dyn StateCodec>, Error> {
     Ok(Arc::new(HardenedCodec::new(ClusterKeys::open(ring).await?)))
 }
 
-fn router(server: Boundary<ConformanceServer>, shutdown: &Shutdown) -> Router {
+fn router(server: Boundary<ConformanceServer>, tasks: Tasks, shutdown: &Shutdown) -> Router {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -117,7 +117,7 @@ fn router(server: Boundary<ConformanceServer>, shutdown: &Shutdown) -> Router {
     );
     Router::new()
         .nest_service(MCP_PATH, service)
-        .layer(from_fn(task_filter))
+        .layer(from_fn_with_state(tasks, task_filter))
 }
 
 async fn stopped() -> io::Result<()> {

@@ -1,17 +1,18 @@
 //! `notifications/tasks` on `subscriptions/listen`, until the cluster has a watch: the replica that a
-//! subscriber listens to looks at the tasks that it named.
+//! subscriber listens to looks at the tasks that it named, each once for all of its subscribers.
 //!
-//! rmcp's filter knows no `taskIds`, so [`task_filter`] reads them from the request's body. For the same
-//! reason the acknowledgement does not repeat them.
+//! rmcp's filter knows no `taskIds`, so [`task_filter`] reads them from the request's body, and adds them to
+//! the acknowledgement.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use axum::{
     body::{Body, to_bytes},
-    extract::Request,
+    extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use futures::{StreamExt as _, stream::select_all};
 use http::{StatusCode, request::Parts};
 use rmcp::{
     model::{
@@ -20,9 +21,12 @@ use rmcp::{
     service::{ServiceError, SubscriptionContext},
 };
 use serde::Deserialize;
-use tokio::time::{MissedTickBehavior, interval};
 
-use super::Tasks;
+use super::{Tasks, acknowledged::with_task_ids};
+use crate::{
+    bearer::Principal,
+    wire::{envelope::Envelope, http::is_type},
+};
 
 /// Tasks that one subscription may name; those after are not reported.
 pub const TASK_IDS_MAX: usize = 64;
@@ -52,9 +56,11 @@ struct Filter {
     task_ids: Vec<String>,
 }
 
-/// An axum middleware: remembers which tasks a `subscriptions/listen` request names, for [`Tasks::tell`]. Put
-/// it behind authentication. Other requests pass untouched.
-pub async fn task_filter(request: Request, next: Next) -> Response {
+/// An axum middleware with the server's [`Tasks`] as its state. For [`Tasks::tell`] it remembers which tasks a
+/// `subscriptions/listen` request names; it says in the acknowledgement which those are; and it refuses a caller who holds as many
+/// subscriptions as one may (429), or whose request is one too many for the replica (503). Put it behind authentication, for
+/// subscriptions are counted for each [`Principal`]. Other requests pass untouched.
+pub async fn task_filter(State(tasks): State<Tasks>, request: Request, next: Next) -> Response {
     let method = request.headers().get("mcp-method");
     if method.is_none_or(|method| method != "subscriptions/listen") {
         return next.run(request).await;
@@ -64,8 +70,20 @@ pub async fn task_filter(request: Request, next: Next) -> Response {
         let message = format!("a listen request of more than {LISTEN_BYTES_MAX} bytes");
         return (StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
     };
-    parts.extensions.insert(task_ids(&body));
-    next.run(Request::from_parts(parts, Body::from(body))).await
+    let principal = parts.extensions.get::<Principal>();
+    let listen = match tasks.listens.enter(principal.map_or("", Principal::owner)) {
+        Ok(listen) => listen,
+        Err(full) => return full.response(&Envelope::of(&body).id),
+    };
+    let ids = task_ids(&body);
+    parts.extensions.insert(ids.clone());
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    // Anything else is a refusal.
+    if response.status() != StatusCode::OK || !is_type(response.headers(), "text/event-stream") {
+        return response;
+    }
+    let TaskIds(ids) = ids;
+    with_task_ids(response, ids, listen)
 }
 
 /// What is no listen request names no task: rmcp refuses it with the reason.
@@ -94,34 +112,17 @@ impl Tasks {
     }
 
     async fn report(&self, subscriber: &SubscriptionContext, owner: &str, ids: Vec<String>) {
-        // The revision that the subscriber was told of; 0: none.
-        let mut told: BTreeMap<String, u64> = ids.into_iter().map(|id| (id, 0)).collect();
-        let mut looks = interval(self.runs.look());
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !told.is_empty() {
-            looks.tick().await;
-            let mut over = Vec::new();
-            for (id, revision) in &mut told {
-                match self.store.get(owner, id).await {
-                    Ok(Some(task)) if task.revision() != *revision => {
-                        *revision = task.revision();
-                        let detailed = task.value.detailed(id);
-                        if detailed.status().is_terminal() {
-                            over.push(id.clone());
-                        }
-                        let params = TaskStatusNotificationParams::new(detailed);
-                        if let Err(error) = notify(subscriber, params).await {
-                            tracing::debug!(%error, "a subscriber to tasks went away");
-                            return;
-                        }
-                    }
-                    Ok(Some(_)) => {}
-                    Ok(None) => over.push(id.clone()),
-                    Err(error) => tracing::debug!(%error, "a subscriber's task cannot be read now"),
-                }
-            }
-            for id in over {
-                told.remove(&id);
+        let ids: BTreeSet<String> = ids.into_iter().collect();
+        let states = ids.into_iter().map(|id| {
+            let states = self.watches.states(owner, &id);
+            Box::pin(states.map(move |task| (id.clone(), task)))
+        });
+        let mut states = select_all(states);
+        while let Some((id, task)) = states.next().await {
+            let params = TaskStatusNotificationParams::new(task.value.detailed(&id));
+            if let Err(error) = notify(subscriber, params).await {
+                tracing::debug!(%error, "a subscriber to tasks went away");
+                return;
             }
         }
     }

@@ -24,13 +24,16 @@
 //! A task lives for its `ttlMs`, counted by the cluster's clock from its creation. After that it is
 //! unknown to `tasks/get`, and its run is stopped.
 
+mod acknowledged;
 mod context;
 mod listen;
+mod listens;
 mod record;
 mod runs;
 mod store;
 #[cfg(test)]
 mod tests;
+mod watches;
 
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::Duration};
 
@@ -49,11 +52,14 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     context::TaskContext,
     listen::{TASK_IDS_MAX, task_filter},
+    listens::{LISTENS_MAX, LISTENS_OF_PRINCIPAL_MAX},
 };
 use self::{
+    listens::Listens,
     record::{INPUT_KEYS_MAX, TaskRecord},
     runs::Runs,
     store::{Change, TaskStore},
+    watches::Watches,
 };
 
 /// Tasks that one replica runs at once, unless the builder says otherwise.
@@ -93,6 +99,7 @@ pub struct TasksBuilder {
     look: Duration,
     running_max: usize,
     per_owner_max: u64,
+    listens: (usize, usize),
 }
 
 impl TasksBuilder {
@@ -135,6 +142,13 @@ impl TasksBuilder {
         self
     }
 
+    /// Subscriptions that one principal may hold at this replica, [`LISTENS_OF_PRINCIPAL_MAX`] by default, and all
+    /// together, [`LISTENS_MAX`] by default. [`task_filter`] refuses those over it.
+    pub fn listens_max(mut self, of_principal: usize, all: usize) -> Self {
+        self.listens = (of_principal, all);
+        self
+    }
+
     /// Starts looking for tasks whose replica died, until `shutdown` is cancelled. Then this replica's runs
     /// are stopped and their leases are given up, so that others take over at once.
     #[must_use]
@@ -149,7 +163,10 @@ impl TasksBuilder {
             shutdown,
         );
         runs.watch_leases();
+        let (of_principal, all) = self.listens;
         Tasks {
+            watches: Watches::new(store.clone(), self.look),
+            listens: Listens::new(of_principal, all),
             store,
             runs,
             per_owner_max: self.per_owner_max,
@@ -171,6 +188,8 @@ impl fmt::Debug for TasksBuilder {
 pub struct Tasks {
     store: TaskStore,
     runs: Runs,
+    watches: Watches,
+    listens: Listens,
     per_owner_max: u64,
 }
 
@@ -186,6 +205,7 @@ impl Tasks {
             look: LOOK,
             running_max: RUNNING_MAX,
             per_owner_max: PER_OWNER_MAX,
+            listens: (LISTENS_OF_PRINCIPAL_MAX, LISTENS_MAX),
         }
     }
 

@@ -81,10 +81,6 @@ impl Runs {
         self.0.operations.contains_key(operation)
     }
 
-    pub(super) fn look(&self) -> Duration {
-        self.0.look
-    }
-
     pub(super) fn reserve(&self) -> Option<Place> {
         Arc::clone(&self.0.places).try_acquire_owned().ok()
     }

@@ -92,7 +92,7 @@ fn refused(status: StatusCode, refusal: &Refusal) -> Response {
 }
 
 /// Whether the body is of this media type.
-pub(super) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
+pub(crate) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
     let value = headers.get(header::CONTENT_TYPE);
     let value = value.and_then(|value| value.to_str().ok());
     value.is_some_and(|value| {

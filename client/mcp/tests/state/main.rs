@@ -15,5 +15,6 @@ mod outages;
 mod properties;
 mod requests;
 mod scopes;
+mod task_listens;
 mod tools;
 mod wire;

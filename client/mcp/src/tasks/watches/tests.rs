@@ -1,0 +1,73 @@
+//! How often tasks are looked at, and for how long.
+
+use futures::StreamExt as _;
+use helve_client::MemoryBuilder;
+use rmcp::{model::JsonObject, task_manager::TaskOptions};
+use tokio::{task::yield_now, time::advance};
+
+use super::*;
+use crate::tasks::{record::Ended, store::Held};
+
+const OWNER: &str = "alice";
+const LOOK: Duration = Duration::from_millis(250);
+const SUBSCRIBERS: usize = 20;
+
+async fn task() -> (Watches, TaskStore, Held) {
+    let client = MemoryBuilder::new().build().unwrap();
+    let store = TaskStore::new(&client, "jobs");
+    let record = TaskRecord::new("work", JsonObject::new(), TaskOptions::default());
+    let held = store.create(OWNER, record).await.unwrap();
+    (Watches::new(store.clone(), LOOK), store, held)
+}
+
+async fn until_unwatched(watches: &Watches) {
+    while watches.count() > 0 {
+        advance(LOOK).await;
+        yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscribers_of_one_task_share_each_look_at_it() {
+    let (watches, store, mut held) = task().await;
+    let subscribe = |_| Box::pin(watches.states(OWNER, held.id()));
+    let mut subscribers: Vec<_> = (0..SUBSCRIBERS).map(subscribe).collect();
+    for subscriber in &mut subscribers {
+        assert!(subscriber.next().await.unwrap().value.is_open());
+    }
+    store
+        .end(&mut held, |record| record.end(Ended::Cancelled))
+        .await;
+    for subscriber in &mut subscribers {
+        assert!(!subscriber.next().await.unwrap().value.is_open());
+        assert!(subscriber.next().await.is_none(), "nothing comes after");
+    }
+    let looks = watches.looks();
+    assert!(looks < SUBSCRIBERS, "{looks} looks");
+    assert_eq!(watches.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_is_looked_at_only_while_somebody_waits_for_it() {
+    let (watches, _store, held) = task().await;
+    let mut first = Box::pin(watches.states(OWNER, held.id()));
+    let second = Box::pin(watches.states(OWNER, held.id()));
+    first.next().await.unwrap();
+    drop(first);
+    advance(LOOK * 2).await;
+    assert_eq!(watches.count(), 1, "one still waits");
+    drop(second);
+    until_unwatched(&watches).await;
+    let mut again = Box::pin(watches.states(OWNER, held.id()));
+    assert!(again.next().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_of_another_owner_has_no_state() {
+    let (watches, _store, held) = task().await;
+    for (owner, id) in [("mallory", held.id()), (OWNER, "task-unknown")] {
+        let mut states = Box::pin(watches.states(owner, id));
+        assert!(states.next().await.is_none(), "{owner} {id}");
+    }
+    until_unwatched(&watches).await;
+}
