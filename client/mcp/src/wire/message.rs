@@ -1,7 +1,7 @@
 //! Reading one message.
 
 use helve_client::exact::{self, Inexact};
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode};
 use serde_json::{Value, json};
 
 use super::{MESSAGE_BYTES_MAX, envelope::Envelope};
@@ -71,10 +71,43 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
             format!("Invalid params: {error}"),
         )
     })?;
-    serde_json::from_slice(text).map_err(|_| {
+    let message = serde_json::from_slice(text).map_err(|_| {
         let message = "Invalid Request: no message of JSON-RPC 2.0".to_owned();
         refuse(ErrorCode::INVALID_REQUEST, message)
-    })
+    })?;
+    if lists(&message) && !is_page(text) {
+        let message = "Invalid params: they are an object, and its `cursor` is a string".to_owned();
+        return Err(refuse(ErrorCode::INVALID_PARAMS, message));
+    }
+    Ok(message)
+}
+
+/// Whether the parameters are of a page alone. rmcp takes such that it cannot read for none.
+fn lists(message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Request(request) = message else {
+        return false;
+    };
+    matches!(
+        request.request,
+        ClientRequest::ListToolsRequest(_)
+            | ClientRequest::ListPromptsRequest(_)
+            | ClientRequest::ListResourcesRequest(_)
+            | ClientRequest::ListResourceTemplatesRequest(_)
+    )
+}
+
+/// Whether the parameters of a list are none, or name a page.
+fn is_page(text: &[u8]) -> bool {
+    let Ok(sent) = serde_json::from_slice::<Value>(text) else {
+        return false;
+    };
+    match sent.get("params") {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(params)) => params
+            .get("cursor")
+            .is_none_or(|cursor| cursor.is_string() || cursor.is_null()),
+        Some(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -116,9 +149,39 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_a_list_that_name_no_page_are_refused() {
+        let list = |method: &str, params: &str| {
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#);
+            read(text.as_bytes())
+                .map(drop)
+                .map_err(|refused| refused.code.0)
+        };
+        for method in [
+            "tools/list",
+            "prompts/list",
+            "resources/list",
+            "resources/templates/list",
+        ] {
+            for params in ["{}", r#"{"cursor":"a"}"#, r#"{"_meta":{"a":1}}"#] {
+                assert_eq!(list(method, params), Ok(()), "{method} {params}");
+            }
+            for params in [
+                r#"{"cursor":1}"#,
+                r#"{"cursor":{}}"#,
+                r#"{"_meta":{},"cursor":[]}"#,
+            ] {
+                assert_eq!(list(method, params), Err(-32602), "{method} {params}");
+            }
+        }
+    }
+
+    #[test]
     fn a_message_that_a_client_makes_up_is_read_or_refused_in_few_words() {
         let part = prop_oneof![
             Just(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_owned()),
+            Just(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":"#.to_owned()),
+            Just(r#"{"cursor":1}}"#.to_owned()),
             "\\PC{0,20}",
             "[{}\\[\\]:,\"0-9a-z.]{0,20}",
         ];

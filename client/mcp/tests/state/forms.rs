@@ -159,18 +159,20 @@ async fn undeclared_methods_and_malformed_parameters_are_told_apart() {
         );
         assert_eq!(answer.content_type.as_deref(), Some("application/json"));
     }
-    for params in [
-        json!({"name": 1}),
-        json!({}),
-        json!({"name": "store", "arguments": [1]}),
+    for (method, params) in [
+        ("tools/call", json!({"name": 1})),
+        ("tools/call", json!({})),
+        ("tools/call", json!({"name": "store", "arguments": [1]})),
+        ("tools/call", json!({"name": "store", "arguments": "k"})),
+        ("tools/list", json!({"cursor": 1})),
+        ("tools/list", json!({"cursor": {}})),
+        ("subscriptions/listen", json!({"notifications": 1})),
     ] {
-        let post = Post::method("tools/call", params.clone());
+        let post = Post::method(method, params.clone());
         let name = params["name"].as_str().unwrap_or("n").to_owned();
         let answer = post.with("mcp-name", &name).send(house.replicas[0]).await;
-        assert!(
-            matches!(answer.code(), -32602 | -32020),
-            "{params}: {answer:?}"
-        );
+        assert_eq!(answer.code(), -32602, "{method} {params}: {answer:?}");
+        assert_eq!(answer.content_type.as_deref(), Some("application/json"));
     }
 }
 
