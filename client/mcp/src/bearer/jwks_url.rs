@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use axum::body::Bytes;
 use helve_seal::Looks;
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -35,6 +35,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub struct JwksUrl {
     url: Box<Url>,
     client: Arc<HttpClient>,
+    fetch_timeout: Duration,
 }
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
@@ -59,10 +60,12 @@ pub enum FetchError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It took too long.
-    #[error("{url} did not answer within {} s", FETCH_TIMEOUT.as_secs())]
+    #[error("{url} did not answer within {} s", within.as_secs())]
     Slow {
         /// The URL.
         url: String,
+        /// How long it was given.
+        within: Duration,
     },
     /// It answered with a redirect. None is followed: it could lead to somebody else's keys.
     #[error("{url} redirects to {to}: if that is the issuer's, name it instead")]
@@ -79,6 +82,16 @@ pub enum FetchError {
         url: String,
         /// The status.
         status: StatusCode,
+    },
+    /// It says that its body is no JSON, such as a page that asks to log in.
+    #[error(
+        "{url} answered with {found}, not with JSON: serve the set as application/jwk-set+json"
+    )]
+    NotJson {
+        /// The URL.
+        url: String,
+        /// Its `Content-Type`, shortened.
+        found: String,
     },
     /// Its body is too large.
     #[error("{url} answered with over {SET_BYTES_MAX} bytes")]
@@ -127,26 +140,31 @@ impl JwksUrl {
     /// If it is no URL, holds a user name, a password or a fragment, or is an `http` URL of another
     /// machine: an intermediary could put keys of its own in its place.
     pub fn parse(text: &str) -> Result<Self, JwksUrlError> {
-        let refused = |problem: String| JwksUrlError { problem };
-        let url = Url::parse(text).map_err(|error| refused(format!("it is no URL: {error}")))?;
-        if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-            let problem = "leave out the user name, the password and the fragment";
-            return Err(refused(problem.to_owned()));
-        }
-        match (url.scheme(), is_loopback(&url)) {
-            ("https", _) | ("http", true) => {}
-            ("http", false) => {
-                let problem = "http is for this machine alone (127.0.0.1, ::1, localhost): whoever \
-                     is on the way could replace the keys; name an https URL";
-                return Err(refused(problem.to_owned()));
-            }
-            (scheme, _) => return Err(refused(format!("`{scheme}` is not https"))),
-        }
-        let client = client(&url).map_err(refused)?;
+        let url = checked(text)?;
+        let roots = match url.scheme() {
+            "https" => machines_roots()?,
+            _ => RootCertStore::empty(),
+        };
+        Self::trusting(url, roots)
+    }
+
+    fn trusting(url: Url, roots: RootCertStore) -> Result<Self, JwksUrlError> {
+        let client = client(&url, roots).map_err(|problem| JwksUrlError { problem })?;
         Ok(Self {
             url: Box::new(url),
             client: Arc::new(client),
+            fetch_timeout: FETCH_TIMEOUT,
         })
+    }
+
+    /// The same, which trusts the certificates that these authorities signed, and gives a fetch this long.
+    #[cfg(test)]
+    pub(super) fn of_test(text: &str, roots: RootCertStore, fetch_timeout: Duration) -> Self {
+        let url = checked(text).unwrap();
+        Self {
+            fetch_timeout,
+            ..Self::trusting(url, roots).unwrap()
+        }
     }
 
     fn shown(&self) -> String {
@@ -155,9 +173,13 @@ impl JwksUrl {
 
     /// Fetches the set, following no redirect and through no proxy.
     pub(super) async fn fetch(&self) -> Result<Fetched, FetchError> {
-        match timeout(FETCH_TIMEOUT, self.exchange()).await {
+        let within = self.fetch_timeout;
+        match timeout(within, self.exchange()).await {
             Ok(fetched) => fetched,
-            Err(_) => Err(FetchError::Slow { url: self.shown() }),
+            Err(_) => Err(FetchError::Slow {
+                url: self.shown(),
+                within,
+            }),
         }
     }
 
@@ -179,13 +201,16 @@ impl JwksUrl {
         let response = response.map_err(|error| unreachable(deepest(&error)))?;
         let status = response.status();
         if status.is_redirection() {
-            let to = response.headers().get(header::LOCATION);
-            let to = String::from_utf8_lossy(to.map_or(&[], |to| to.as_bytes()));
-            let to = to.chars().take(SHOWN_CHARS_MAX).collect();
+            let to = shortened(response.headers().get(header::LOCATION));
             return Err(FetchError::Redirect { url, to });
         }
         if status != StatusCode::OK {
             return Err(FetchError::Status { url, status });
+        }
+        let content_type = response.headers().get(header::CONTENT_TYPE);
+        if !content_type.is_none_or(is_json) {
+            let found = shortened(content_type);
+            return Err(FetchError::NotJson { url, found });
         }
         let fresh = fresh(response.headers());
         let body = Limited::new(response.into_body(), SET_BYTES_MAX).collect();
@@ -237,18 +262,55 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// A client that trusts the machine's certificate authorities, or none if it speaks plain HTTP.
-fn client(url: &Url) -> Result<HttpClient, String> {
-    let tls = url.scheme() == "https";
-    let mut roots = RootCertStore::empty();
-    if tls {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if roots.is_empty() {
-            let problem = "this machine has no certificate authorities: install ca-certificates, \
-                 or name a file of them in SSL_CERT_FILE";
-            return Err(problem.to_owned());
-        }
+/// The URL, if keys may be fetched from it.
+fn checked(text: &str) -> Result<Url, JwksUrlError> {
+    let refused = |problem: String| JwksUrlError { problem };
+    let url = Url::parse(text).map_err(|error| refused(format!("it is no URL: {error}")))?;
+    if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
+        let problem = "leave out the user name, the password and the fragment";
+        return Err(refused(problem.to_owned()));
     }
+    match (url.scheme(), is_loopback(&url)) {
+        ("https", _) | ("http", true) => Ok(url),
+        ("http", false) => {
+            let problem = "http is for this machine alone (127.0.0.1, ::1, localhost): whoever \
+                 is on the way could replace the keys; name an https URL";
+            Err(refused(problem.to_owned()))
+        }
+        (scheme, _) => Err(refused(format!("`{scheme}` is not https"))),
+    }
+}
+
+/// The beginning of what a server sent.
+fn shortened(value: Option<&HeaderValue>) -> String {
+    let text = String::from_utf8_lossy(value.map_or(&[], HeaderValue::as_bytes));
+    text.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Whether a body of this type is JSON (RFC 6839, section 3.1).
+fn is_json(content_type: &HeaderValue) -> bool {
+    let text = content_type.to_str().unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let essence = essence.to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// The machine's certificate authorities.
+fn machines_roots() -> Result<RootCertStore, JwksUrlError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        let problem = "this machine has no certificate authorities: install ca-certificates, \
+             or name a file of them in SSL_CERT_FILE";
+        let problem = problem.to_owned();
+        return Err(JwksUrlError { problem });
+    }
+    Ok(roots)
+}
+
+/// A client that trusts these certificate authorities, if it speaks TLS.
+fn client(url: &Url, roots: RootCertStore) -> Result<HttpClient, String> {
+    let tls = url.scheme() == "https";
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
@@ -291,109 +353,4 @@ fn fresh(headers: &HeaderMap) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-    use jsonwebtoken::Algorithm;
-    use proptest::prelude::*;
-    use serde_json::{Map, Value, json};
-
-    use super::*;
-    use crate::properties::check;
-
-    /// A JWK of members that keys have, each with a value that fits or not.
-    fn made_up_key() -> impl Strategy<Value = Value> {
-        let names = [
-            "kty", "crv", "alg", "kid", "use", "key_ops", "x", "y", "n", "e", "k", "d",
-        ];
-        let text = "EC|OKP|RSA|oct|P-256|Ed25519|HS256|ES256|sig|AQAB|[A-Za-z0-9_-]{43}|\\PC{0,9}";
-        let value = prop_oneof![
-            4 => text.prop_map(Value::from),
-            1 => any::<u64>().prop_map(Value::from),
-            1 => Just(json!(["verify"])),
-            1 => Just(Value::Null),
-        ];
-        let member = (prop::sample::select(names.to_vec()), value);
-        prop::collection::vec(member, 0..9).prop_map(|members| {
-            let members = members.into_iter();
-            let members: Map<_, _> = members.map(|(name, of)| (name.to_owned(), of)).collect();
-            Value::Object(members)
-        })
-    }
-
-    #[test]
-    fn no_set_that_an_issuer_makes_up_gives_a_secret_or_panics() {
-        let set = prop::collection::vec(made_up_key(), 0..4);
-        let body = prop_oneof![
-            3 => set.prop_map(|keys| json!({ "keys": keys }).to_string().into_bytes()),
-            1 => prop::collection::vec(any::<u8>(), 0..60),
-        ];
-        let case = (body, "[a-z=,0-9 -]{0,30}|max-age=\\PC{0,25}");
-        check(&case, |(body, said)| {
-            if let Ok(found) = jwks::parse(&body, Origin::Url) {
-                let mut algorithms = found.keys.iter().map(|key| key.algorithm);
-                prop_assert!(algorithms.all(|algorithm| algorithm != Algorithm::HS256));
-            }
-            let mut headers = HeaderMap::new();
-            if let Ok(said) = HeaderValue::from_str(&said) {
-                headers.insert(header::CACHE_CONTROL, said);
-            }
-            let _any_duration = fresh(&headers);
-            Ok(())
-        });
-    }
-
-    #[test]
-    fn only_https_and_this_machine_are_asked_for_keys() {
-        let good = [
-            "http://127.0.0.1:8080/jwks",
-            "http://[::1]/jwks",
-            "http://localhost:1/a?b=c",
-        ];
-        for url in good {
-            assert_eq!(JwksUrl::parse(url).unwrap().to_string(), url);
-        }
-        let bad = [
-            "",
-            "jwks.json",
-            "/etc/jwks.json",
-            "file:///etc/jwks.json",
-            "ftp://127.0.0.1/jwks",
-            "http://id.example/jwks",
-            "http://10.0.0.1/jwks",
-            "http://127.0.0.1.id.example/jwks",
-            "http://localhost.id.example/jwks",
-            "http://127.0.0.1@id.example/jwks",
-            "http://alice:secret@127.0.0.1/jwks",
-            "http://127.0.0.1/jwks#1",
-        ];
-        for url in bad {
-            let refused = JwksUrl::parse(url).unwrap_err();
-            assert!(!refused.to_string().is_empty(), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_set_is_fresh_as_long_as_its_headers_say() {
-        let table = [
-            (None, FRESH_DEFAULT),
-            (Some("max-age=120"), Duration::from_secs(120)),
-            (
-                Some("public, MAX-AGE=600, must-revalidate"),
-                Duration::from_secs(600),
-            ),
-            (Some("max-age=0"), Duration::ZERO),
-            (Some("max-age=99999999999999999999"), Duration::ZERO),
-            (Some("max-age=86400"), Duration::from_secs(86_400)),
-            (Some("max-age=600, no-cache"), Duration::ZERO),
-            (Some("no-store"), Duration::ZERO),
-            (Some("private"), FRESH_DEFAULT),
-        ];
-        for (said, expected) in table {
-            let mut headers = HeaderMap::new();
-            if let Some(said) = said {
-                headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(said));
-            }
-            assert_eq!(fresh(&headers), expected, "{said:?}");
-        }
-    }
-}
+mod tests;

@@ -18,7 +18,8 @@ pub(super) struct Decoder {
 pub(super) const STATE_CODEC: &str = "client/src/state_codec/tests.rs";
 const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
-const SETS: &str = "client/mcp/src/bearer/jwks_url.rs";
+const SET_URL: &str = "client/mcp/src/bearer/jwks_url.rs";
+const SETS: &str = "client/mcp/src/bearer/jwks_url/tests.rs";
 const MADE_UP_SET: &str = "no_set_that_an_issuer_makes_up_gives_a_secret_or_panics";
 const ALLOWED: &str = "client/mcp/src/allowed.rs";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
@@ -119,8 +120,8 @@ pub(super) const DECODERS: &[Decoder] = &[
     ),
     by("client/mcp/src/bearer/jwks.rs", "parse", SETS, MADE_UP_SET),
     by("client/mcp/src/bearer/key.rs", "of_jwk", SETS, MADE_UP_SET),
-    by(SETS, "exchange", SETS, MADE_UP_SET),
-    by(SETS, "fresh", SETS, MADE_UP_SET),
+    by(SET_URL, "exchange", SETS, MADE_UP_SET),
+    by(SET_URL, "fresh", SETS, MADE_UP_SET),
     by(CREDENTIAL, "bearer", CREDENTIAL, MADE_UP_HEADER),
     by(
         "client/mcp/src/tasks/listen.rs",
@@ -133,6 +134,12 @@ pub(super) const DECODERS: &[Decoder] = &[
     by(
         MESSAGE,
         "read",
+        MESSAGE,
+        "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words",
+    ),
+    by(
+        MESSAGE,
+        "is_page",
         MESSAGE,
         "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words",
     ),
@@ -240,7 +247,12 @@ pub(super) const DECODERS: &[Decoder] = &[
         "parse",
         "the operator's command line",
     ),
-    no_client(SETS, "parse", "the operator's command line"),
+    no_client(SET_URL, "checked", "the operator's command line"),
+    no_client(
+        "client/mcp/src/tasks/acknowledged.rs",
+        "named",
+        "the server's own",
+    ),
     no_client(
         "client/mcp/src/bearer/key_file.rs",
         "keys",

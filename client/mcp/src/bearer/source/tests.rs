@@ -1,5 +1,7 @@
 //! Keys that change while a server runs.
 
+mod secured;
+
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -186,6 +188,7 @@ impl Issuing {
             let there = [
                 (header::LOCATION, "/there"),
                 (header::CACHE_CONTROL, "max-age=0"),
+                (header::CONTENT_TYPE, "application/json"),
             ];
             (status, there, body)
         }
