@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tonic::transport::Endpoint;
 
 use crate::{
-    bearer::Bearer,
     dial::Dial,
     error::Error,
     exchange::{ExchangeStream, Streams},
@@ -49,7 +48,7 @@ pub(crate) struct Node {
     /// `host:port`, as the node advertises it.
     authority: String,
     endpoint: Endpoint,
-    bearer: Bearer,
+    dial: Dial,
     /// For lists and calls that go alone. Made by the first, because it needs a runtime; connected, and connected again, when
     /// needed.
     channel: OnceLock<Line>,
@@ -165,7 +164,7 @@ impl Node {
             index,
             authority,
             endpoint,
-            bearer: dial.bearer.clone(),
+            dial: dial.clone(),
             channel: OnceLock::new(),
             streams: Streams::default(),
             suspect_until: Mutex::new(None),
@@ -189,8 +188,8 @@ impl Node {
     }
 
     fn connect(&self) -> Line {
-        let channel = self.endpoint.connect_lazy();
-        Line::new(self.authority.as_str(), channel, &self.bearer)
+        let channel = self.dial.connect(&self.endpoint);
+        Line::new(self.authority.as_str(), channel, &self.dial.bearer)
     }
 
     pub(crate) fn index(&self) -> usize {

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use helve_proto::Reason;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
-use crate::{address::Address, bearer::Bearer, error::Error, limits::KEEP_ALIVE};
+use crate::{
+    address::Address, bearer::Bearer, error::Error, greeted::Greeting, limits::KEEP_ALIVE,
+};
 
 /// What all connections of a client have in common.
 #[derive(Debug, Clone)]
@@ -62,6 +64,15 @@ impl Dial {
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
         Ok((authority, endpoint))
+    }
+
+    /// A connection to this endpoint, made when it is needed. In plain text it bears no call until a server of HTTP/2 is at its other
+    /// end; over TLS the handshake sees to that. Needs a tokio runtime around it.
+    pub(crate) fn connect(&self, endpoint: &Endpoint) -> Channel {
+        match self.scheme() {
+            "http" => endpoint.connect_with_connector_lazy(Greeting::new(self.connect_timeout)),
+            _ => endpoint.connect_lazy(),
+        }
     }
 
     #[cfg(feature = "tls")]

@@ -73,6 +73,8 @@ mod event_log;
 pub mod exact;
 #[cfg(feature = "cluster")]
 mod exchange;
+#[cfg(feature = "cluster")]
+mod greeted;
 mod guard;
 mod handle_store;
 mod handles;

@@ -16,6 +16,8 @@ use tonic::{
     transport,
 };
 
+use crate::greeted::Silent;
+
 /// Characters of a content type that an error repeats.
 const SHOWN_CHARS_MAX: usize = 60;
 
@@ -35,6 +37,8 @@ pub(crate) enum Fault {
     Unconnected,
     /// Nor will there be one as long as both sides are set up as they are.
     Mismatched,
+    /// It ended, or its other end refused the call, before anything was done for the call.
+    Untaken,
     /// It broke while the call was under way.
     Broken,
     /// A proxy, or another server, answered with HTTP alone.
@@ -50,6 +54,8 @@ impl LineError {
         let chain: Vec<&(dyn Error + 'static)> = chain(&error).collect();
         let (fault, message) = if chain.iter().any(|error| error.is::<ConnectError>()) {
             unconnected(address, &chain)
+        } else if let Some(found) = chain.iter().find_map(|error| untaken(address, *error)) {
+            found
         } else {
             let cause = innermost(&chain);
             let message = format!(
@@ -163,6 +169,47 @@ fn unconnected(address: &str, chain: &[&(dyn Error + 'static)]) -> (Fault, Strin
     };
     let message = format!("cannot connect to {address}: {why}");
     (Fault::Unconnected, message)
+}
+
+/// What says that nothing was done for a call: it was not sent, or was sent over a stream that its server says it did not take (RFC
+/// 9113, section 8.7).
+fn untaken(address: &str, error: &(dyn Error + 'static)) -> Option<(Fault, String)> {
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        let message = format!("the connection to {address} ended before the call was sent");
+        return error.is_canceled().then_some((Fault::Untaken, message));
+    }
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        let silent = Silent::behind(error)?;
+        return Some(silent_of(address, silent));
+    }
+    let error = error.downcast_ref::<h2::Error>()?;
+    let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    // Of streams that a GOAWAY leaves to their end, it is not the error.
+    let why = match error.is_remote() {
+        true if is_refused => "it refuses more calls at once",
+        true if error.is_go_away() => "it is ending the connection",
+        _ => return None,
+    };
+    let message = format!("{address} did not take the call: {why}. Try again later");
+    Some((Fault::Untaken, message))
+}
+
+fn silent_of(address: &str, silent: Silent) -> (Fault, String) {
+    let (fault, why) = match silent {
+        Silent::Tls => (
+            Fault::Mismatched,
+            "what listens there speaks TLS. Give the CA that signed its certificate",
+        ),
+        Silent::Other => (
+            Fault::Mismatched,
+            "what listens there does not speak HTTP/2. Give the port on which a node serves clients",
+        ),
+        Silent::Closed => (
+            Fault::Untaken,
+            "it closes the connection at once. If it always does, another service, or one with TLS, listens there",
+        ),
+    };
+    (fault, format!("cannot call {address}: {why}"))
 }
 
 /// What of a failed handshake is for the one or the other side's settings to mend.

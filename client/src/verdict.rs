@@ -187,6 +187,11 @@ impl Verdict {
         match *fault {
             Fault::Unconnected => not_done(Health::Suspect),
             Fault::Mismatched => not_done(Health::Useless),
+            Fault::Untaken => Self::NotDone {
+                error: unavailable(),
+                pause: None,
+                node: Health::Suspect,
+            },
             Fault::Broken => Self::Unknown {
                 error: unavailable(),
                 node: Health::Suspect,
