@@ -44,9 +44,11 @@ def headers(subject: str | None) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, subject: str | None = None, mode: str = MODERN, **options: Any) -> AsyncIterator[Client]:
-    """A client of the SDK."""
-    async with httpx2.AsyncClient(headers=headers(subject), timeout=30.0, trust_env=False) as http:
+async def connected(
+    url: str, subject: str | None = None, mode: str = MODERN, timeout_s: float = 30.0, **options: Any
+) -> AsyncIterator[Client]:
+    """A client of the SDK. After `timeout_s` it gives up by itself."""
+    async with httpx2.AsyncClient(headers=headers(subject), timeout=timeout_s, trust_env=False) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=mode, cache=None, **options) as client:
             yield client

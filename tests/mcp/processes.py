@@ -85,6 +85,16 @@ class Process:
         self.running.wait()
         self.running = None
 
+    def freeze(self) -> None:
+        """SIGSTOP: its connections stay open, and nothing answers on them."""
+        assert self.running is not None, f"{self.name} does not run"
+        self.running.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets a frozen process run on."""
+        assert self.running is not None, f"{self.name} does not run"
+        self.running.send_signal(signal.SIGCONT)
+
     def stop(self) -> int:
         """SIGTERM, as a rolling update does. Answers the exit status."""
         assert self.running is not None, f"{self.name} does not run"

@@ -6,13 +6,15 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types as types
 from anyio.to_thread import run_sync
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from checks import Report, equal, expect
 from faults import working
-from peer import AUDIENCE, INVALID_PARAMS, ISSUER, SECRET, accept, call, call_tool, connected, flat, structured
+from peer import AUDIENCE, INVALID_PARAMS, ISSUER, PATIENCE_S, SECRET, accept, call, call_tool, connected, flat, structured
 from processes import Cluster, Service, running
 
 SECTION = "helve mcp"
@@ -22,6 +24,10 @@ TOOLS = {"store", "retrieve", "delete", "list", "exists", "batch_store", "batch_
 REFUSED = (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
 # The ring whose keys confirmations are sealed under.
 RING = "confirmations"
+# Longer than a run: a client that waits for it would fail the run by its patience.
+HOUR_S = 3600.0
+# How long a call is given to reach the replica that answers it.
+UNDER_WAY_S = 1.0
 YES = {"confirm": accept(confirm=True)}
 
 
@@ -217,6 +223,42 @@ async def legacy(service: Service) -> str:
     return version
 
 
+async def cut_off(cluster: Cluster, service: Service, url: str) -> str:
+    """Replicas are killed while a client with a session waits for an answer. It hears of it long before it would give up by itself."""
+    heard: list[MCPError] = []
+    answered: list[types.CallToolResult] = []
+
+    async def wait(client: Client) -> None:
+        try:
+            answered.append(await client.call_tool("store", {"key": fresh(), "value": 1}))
+        except MCPError as error:
+            heard.append(error)
+
+    # The SDK's own limits are an hour, so that an error that comes sooner is not one of those.
+    async with connected(url, "alice", mode="legacy", timeout_s=HOUR_S, read_timeout_seconds=HOUR_S) as client:
+        await client.list_tools()
+        for node in cluster.nodes:
+            node.freeze()
+        try:
+            with anyio.fail_after(PATIENCE_S):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(wait, client)
+                    # The cluster does not answer, so the replica keeps the call.
+                    await anyio.sleep(UNDER_WAY_S)
+                    equal((heard, answered), ([], []), "before the replicas are killed")
+                    for replica in service.replicas:
+                        await run_sync(replica.kill)
+        finally:
+            for node in cluster.nodes:
+                node.thaw()
+            for replica in service.replicas:
+                if replica.running is None:
+                    await run_sync(replica.start)
+            await run_sync(cluster.wait_ready)
+        equal((len(heard), answered), (1, []), "what the client hears")
+    return str(heard[0])
+
+
 async def unknown_tool(service: Service) -> None:
     async with connected(service.url, "alice") as client:
         try:
@@ -257,6 +299,9 @@ async def run(cluster: Cluster, directory: Path, report: Report, plant: str | No
         await report.check(SECTION, "a state that does not hold is refused, in one way", lambda: refuses_states(service))
         await report.check(SECTION, "a client stays connected while replicas roll", lambda: stays_connected(service))
         await report.check(SECTION, "a client of an older protocol keeps its session", lambda: legacy(service))
+        for way, url in (("", service.direct(0)), (" through the balancer", service.url)):
+            fact = f"a client of an older protocol that is cut off{way} hears of it"
+            await report.check(SECTION, fact, lambda url=url: cut_off(cluster, service, url))
         await report.check(
             SECTION, "nothing is lost while replicas and the leader are killed",
             lambda: survives(cluster, service, report, plant),
