@@ -1,6 +1,8 @@
 //! What the cluster client makes of calls that a server of HTTP/2 says it did not take, and of servers that speak something else:
 //! nothing was done, so a write is made again elsewhere, and is never ambiguous.
 
+#![expect(clippy::unwrap_used, reason = "these are tests")]
+
 mod scripted;
 
 use std::time::Duration;

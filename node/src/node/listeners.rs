@@ -94,8 +94,8 @@ pub(super) async fn serve_peers(
 
 /// The ports that are not for nodes, as they are served for a while: first by who waits, then by the services.
 pub(super) struct ClientPorts<'a> {
-    pub(super) client: &'a TcpListener,
-    pub(super) http: &'a TcpListener,
+    client: &'a TcpListener,
+    http: &'a TcpListener,
     pub(super) tls: Option<Arc<PortTls>>,
     pub(super) port_use: &'a PortUse,
 }
@@ -106,7 +106,17 @@ pub(super) struct Opened<S> {
     pub(super) http: HttpPort,
 }
 
-impl ClientPorts<'_> {
+impl<'a> ClientPorts<'a> {
+    /// Those of the listeners.
+    pub(super) fn of(listeners: &'a Listeners, tls: Option<Arc<PortTls>>) -> Self {
+        Self {
+            client: &listeners.client,
+            http: &listeners.http,
+            tls,
+            port_use: &listeners.ports.client,
+        }
+    }
+
     /// Opens them on the runtime that this is called in. The listeners stay open for who comes after.
     pub(super) fn open(
         &self,

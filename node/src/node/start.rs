@@ -61,12 +61,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
     let service_runtime = OwnRuntime::start("helve-service", config.tuning.service_threads)?;
     let identity = Arc::new(identify(&config, &storage, &addresses));
-    let ports = ClientPorts {
-        client: &listeners.client,
-        http: &listeners.http,
-        tls: config.tls.client.clone(),
-        port_use: &listeners.ports.client,
-    };
+    let ports = ClientPorts::of(&listeners, config.tls.client.clone());
     let waiting = || WaitingRoom::open(&ports, &identity, &config.tuning.bounds, &service_runtime);
     if !identity.may_take_part() {
         let why = identity.put_back().unwrap_or_else(|| REMOVED.to_owned());
@@ -77,7 +72,8 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
     let (running, running_now) = watch::channel(None);
     let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
     let peer_tls = (config.tls.peer.clone(), listeners.ports.peer.clone());
-    let serving = serve_peers(listeners.peer, peer_tls, peer_server, peers_stop.clone());
+    let peer = listeners.peer.try_clone()?;
+    let serving = serve_peers(peer, peer_tls, peer_server, peers_stop.clone());
     let mut peer_port = Background::on(raft_runtime.handle());
     peer_port.serve("peer port", serving);
     let beginning = tokio::select! {
