@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use helve_client::Bearer;
 use helve_tests::{
     address::Listeners,
-    attack::{names, pages, silence},
+    attack::{denied, names, pages, replay, silence},
     caller::Caller,
 };
 
@@ -88,6 +88,21 @@ const ALL: &[Attack] = &[
         row: "9",
         run: |target, time| Box::pin(budgets::begun(target, time)),
     },
+    Attack {
+        name: "denied-calls",
+        row: "6",
+        run: |target, time| Box::pin(denied_calls(target, time)),
+    },
+    Attack {
+        name: "open-sessions",
+        row: "13",
+        run: |target, time| Box::pin(open_sessions(target, time)),
+    },
+    Attack {
+        name: "deletes-of-nothing",
+        row: "14",
+        run: |target, time| Box::pin(deletes_of_nothing(target, time)),
+    },
 ];
 
 /// The attacks of these names; all if none is named.
@@ -159,4 +174,44 @@ async fn silent_connections(target: Target, time: Duration) -> Result<String> {
         }
     }
     Ok(format!("{opened} connections that said nothing"))
+}
+
+async fn denied_calls(target: Target, time: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let mut calls = 0;
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            let caller = Caller::new(node.client).bearing(&target.reader);
+            calls += denied::mints(&caller, 4 << 10, 500).await.total();
+        }
+    }
+    Ok(format!("{calls} calls turned away"))
+}
+
+async fn open_sessions(target: Target, time: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let (mut calls, mut opened) = (0, 0);
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            let caller = Caller::new(node.client).bearing(&target.writer);
+            let ends = replay::open_sessions(&caller, 2_000).await;
+            (calls, opened) = (calls + ends.total(), opened + ends.done);
+        }
+    }
+    Ok(format!("{opened} sessions opened of {calls}"))
+}
+
+/// Under request ids that are as far ahead of the clock as any may be, nearly.
+async fn deletes_of_nothing(target: Target, time: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let (mut calls, mut done) = (0, 0);
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            let caller = Caller::new(node.client).bearing(&target.writer);
+            let sent_ms = replay::now_ms() + 58_000;
+            let ends = replay::deletes_of_nothing(&caller, sent_ms, 2_000).await;
+            (calls, done) = (calls + ends.total(), done + ends.done);
+        }
+    }
+    Ok(format!("{done} deletes carried out of {calls}"))
 }

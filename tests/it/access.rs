@@ -6,6 +6,7 @@ mod life;
 mod matrix;
 mod recorded;
 mod scopes;
+mod shares;
 mod tenants;
 mod unguarded;
 

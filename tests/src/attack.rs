@@ -4,10 +4,13 @@
 //! cost the node, and honest callers beside it, is for the test to look at, with [`memory`].
 
 pub mod answers;
+pub mod denied;
+pub mod ends;
 pub mod limit;
 pub mod memory;
 pub mod messages;
 pub mod names;
 pub mod pages;
+pub mod replay;
 pub mod silence;
 pub mod streams;

@@ -12,11 +12,11 @@ use crate::{
     access::tokens,
     batch::View,
     fault::Fault,
-    layout::{Due, Group, Kind, Place, Shelf, Space, Target},
+    layout::{Due, Group, Kind, Place, Shelf, Space, Target, principal_path},
     lifetime,
-    limits::{SCAN_ROWS, TOMBSTONE_TTL_MS},
-    replay::{measured, noted, requests},
-    row,
+    limits::{SCAN_ROWS, SESSION_BYTES, TOMBSTONE_TTL_MS},
+    replay::{ids::Ids, measured, noted, requests},
+    row, tombstone,
 };
 
 /// Reads all rows of a group, and works out its deadline index, its usage rows and its summaries anew. For tests and for operators
@@ -56,6 +56,8 @@ struct Audit {
     /// Bytes of sessions' outcomes, as noted and as they are.
     measured: u64,
     measured_due: u64,
+    session_orders: BTreeSet<Bytes>,
+    session_orders_due: BTreeSet<Bytes>,
     orders: BTreeSet<Bytes>,
     orders_due: BTreeSet<Bytes>,
     tokens: BTreeSet<Bytes>,
@@ -113,40 +115,31 @@ impl Audit {
                 let row = row::decode("bounds of a tenant's deadlines", value)?;
                 self.tenant_deadlines.insert(tenant.to_owned(), row);
             }
-            Place::Tombstone(path) => {
-                let row: TombstoneRow = row::decode("tombstones", value)?;
-                self.orders_due
-                    .insert(space.tombstone_order(row.at_ms, &path));
-                let due_ms = row.at_ms.saturating_add(TOMBSTONE_TTL_MS);
-                self.summaries_due
-                    .entry(space.tombstone_summary())
-                    .or_default()
-                    .add(due_ms);
-            }
-            Place::TombstoneOrder => {
+            Place::Tombstone(path) => self.tombstone(space, &path, value)?,
+            Place::TombstoneOrder(path) => {
                 self.orders.insert(key.clone());
+                let bytes = tombstone::delta(&path, value).bytes;
+                self.charge(space, bytes.unsigned_abs());
             }
-            Place::TombstoneSummary => {
-                let TombstonesRow { rows, due_ms } = row::decode("tombstone summaries", value)?;
-                self.summary(space, key, &Due::Tombstones, Summary { rows, due_ms });
-            }
+            Place::TombstoneSummary => self.tombstones(space, key, value)?,
             Place::Session(session_id) => self.session(space, &session_id, value)?,
             Place::SessionOutcome => {
                 self.session_outcome(key, value)?;
                 self.count(space.usage_tenant(), 0, key.len() + value.len());
             }
-            Place::RequestOutcome(request_id) => {
-                self.count(space.usage_tenant(), 0, key.len() + value.len());
-                let sent_ms = requests::sent_at(&request_id)
-                    .ok_or(Fault::Corrupt("a request id is malformed"))?;
-                self.summaries_due
-                    .entry(space.request_summary())
-                    .or_default()
-                    .add(requests::due(sent_ms));
+            Place::SessionOrder => {
+                self.session_orders.insert(key.clone());
             }
-            Place::RequestSummary => {
-                let RequestsRow { rows, due_ms, .. } = row::decode("request summaries", value)?;
-                self.summary(space, key, &Due::Requests, Summary { rows, due_ms });
+            Place::RequestOutcome(request_id) => {
+                self.request_outcome(&Ids::of_tenant(space), &request_id, key, value)?;
+            }
+            Place::RequestSummary => self.requests(&Ids::of_tenant(space), key, value)?,
+            Place::PrincipalRequestOutcome(principal, request_id) => {
+                let ids = Ids::of_principal(space, principal);
+                self.request_outcome(&ids, &request_id, key, value)?;
+            }
+            Place::PrincipalRequestSummary(principal) => {
+                self.requests(&Ids::of_principal(space, principal), key, value)?;
             }
             Place::Usage => {
                 self.usage.insert(key.clone(), row::decode("usage", value)?);
@@ -160,6 +153,23 @@ impl Audit {
         Ok(())
     }
 
+    fn tombstone(&mut self, space: Space<'_>, path: &[u8], value: &Bytes) -> Result<(), Fault> {
+        let row: TombstoneRow = row::decode("tombstones", value)?;
+        let order = space.tombstone_order(row.at_ms, path);
+        self.orders_due.insert(order);
+        let summary = self.summaries_due.entry(space.tombstone_summary());
+        let due_ms = row.at_ms.saturating_add(TOMBSTONE_TTL_MS);
+        summary.or_default().add(due_ms);
+        Ok(())
+    }
+
+    fn tombstones(&mut self, space: Space<'_>, key: &Bytes, value: &Bytes) -> Result<(), Fault> {
+        let summary: TombstonesRow = row::decode("tombstone summaries", value)?;
+        let TombstonesRow { rows, due_ms } = summary;
+        self.summary(space, key, &Due::Tombstones, Summary { rows, due_ms });
+        Ok(())
+    }
+
     fn session(
         &mut self,
         space: Space<'_>,
@@ -168,6 +178,14 @@ impl Audit {
     ) -> Result<(), Fault> {
         let row: SessionRow = row::decode("sessions", value)?;
         self.deadline(space, row.deadline_ms, &Due::Session(session_id.clone()));
+        if row.listed {
+            let principal = principal_path(&row.principal)
+                .map_err(|_| Fault::Corrupt("a listed session's principal fits no key"))?;
+            let order = space.session_order(&principal, row.deadline_ms, session_id);
+            self.session_orders_due.insert(order);
+            self.count(space.usage_principal(&principal), 1, 0);
+            self.charge(space, SESSION_BYTES);
+        }
         let bytes = row.outcome_bytes.iter().copied().map(u64::from);
         self.measured += bytes.sum::<u64>();
         self.sessions
@@ -196,6 +214,27 @@ impl Audit {
             }
             self.measured_due += u64::from(bytes);
         }
+        Ok(())
+    }
+
+    fn request_outcome(
+        &mut self,
+        ids: &Ids<'_>,
+        request_id: &[u8],
+        key: &Bytes,
+        value: &Bytes,
+    ) -> Result<(), Fault> {
+        self.count(ids.space().usage_tenant(), 0, key.len() + value.len());
+        let sent_ms =
+            requests::sent_at(request_id).ok_or(Fault::Corrupt("a request id is malformed"))?;
+        let summary = self.summaries_due.entry(ids.summary_key()).or_default();
+        summary.add(requests::due(sent_ms));
+        Ok(())
+    }
+
+    fn requests(&mut self, ids: &Ids<'_>, key: &Bytes, value: &Bytes) -> Result<(), Fault> {
+        let RequestsRow { rows, due_ms, .. } = row::decode("request summaries", value)?;
+        self.summary(ids.space(), key, &ids.due(), Summary { rows, due_ms });
         Ok(())
     }
 
@@ -246,6 +285,14 @@ impl Audit {
         sum.bytes += bytes as u64;
     }
 
+    /// Counts bytes that no row of their own takes.
+    fn charge(&mut self, space: Space<'_>, bytes: u64) {
+        if bytes > 0 {
+            let sum = self.usage_due.entry(space.usage_tenant()).or_default();
+            sum.bytes += bytes;
+        }
+    }
+
     fn tenants_deadlines(&self) -> Result<(), Fault> {
         let group = Group(self.group_id);
         for key in &self.deadlines {
@@ -254,6 +301,7 @@ impl Audit {
             let from_ms = match (Shelf::of(&row.due), from) {
                 (Some(Shelf::Records), Some(from)) => from.records_from_ms,
                 (Some(Shelf::Sessions), Some(from)) => from.sessions_from_ms,
+                (Some(Shelf::Requests), Some(from)) => from.requests_from_ms,
                 _ => 0,
             };
             if row.at_ms < from_ms {
@@ -287,6 +335,9 @@ impl Audit {
         }
         if self.usage != self.usage_due {
             return Err(Fault::Corrupt("the usage rows differ from what is in use"));
+        }
+        if self.session_orders != self.session_orders_due {
+            return Err(Fault::Corrupt("the sessions' order differs from them"));
         }
         if self.orders != self.orders_due {
             return Err(Fault::Corrupt(

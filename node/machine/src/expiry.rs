@@ -18,7 +18,11 @@ use crate::{
     planted::{self, Plant},
     record::{self, Stored},
     repair::Repair,
-    replay, row, tombstone, usage,
+    replay::{
+        self,
+        ids::{self, Ids},
+    },
+    row, tombstone, usage,
 };
 
 /// Due rows that are looked up at once.
@@ -220,11 +224,12 @@ fn remove_named<V: View>(
             call.batch.delete_deadline(space, row.at_ms, &row.due);
             return Ok(u32::try_from(read).unwrap_or(rows_max).clamp(1, rows_max));
         }
-        Due::Recount(name) if name == replay::requests::RECOUNT => {
-            return replay::requests::step(call.batch, space, (row.at_ms, call.clock_ms));
-        }
         Due::Recount(name) => {
-            return usage::step(call.batch, space, (row.at_ms, call.clock_ms), name);
+            let times = (row.at_ms, call.clock_ms);
+            return match Ids::recounted_as(space, name) {
+                Some(ids) => ids::step(call.batch, &ids, times),
+                None => usage::step(call.batch, space, times, name),
+            };
         }
         _ => {}
     }
@@ -247,10 +252,20 @@ fn remove_named<V: View>(
             tokens::sweep(call, hash)?;
             Ok(1)
         }
-        Due::Requests => {
-            Ok(replay::requests::sweep(call.batch, space, call.clock_ms, rows_max)?.max(1))
+        Due::Requests => sweep_requests(call, &Ids::of_tenant(space), rows_max),
+        Due::PrincipalRequests(principal) => {
+            let ids = Ids::of_principal(space, principal.clone());
+            sweep_requests(call, &ids, rows_max)
         }
     }
+}
+
+fn sweep_requests<V: View>(
+    call: &mut Call<'_, V>,
+    ids: &Ids<'_>,
+    rows_max: u32,
+) -> Result<u32, Fault> {
+    Ok(replay::requests::sweep(call.batch, ids, call.clock_ms, rows_max)?.max(1))
 }
 
 /// When what a row of the index names is due, as its own row says; `None`: never, or it is not there.
@@ -271,7 +286,10 @@ fn deadline_of<V: View>(
         }
         Due::Recount(_) => None,
         Due::Tombstones => tombstone::due_ms(batch, space)?,
-        Due::Requests => replay::requests::due_ms(batch, space)?,
+        Due::Requests => ids::due_ms(batch, &Ids::of_tenant(space))?,
+        Due::PrincipalRequests(principal) => {
+            ids::due_ms(batch, &Ids::of_principal(space, principal.clone()))?
+        }
         Due::Token(hash) => {
             let token = tokens::stored(batch, space.group(), hash)?;
             token.as_ref().and_then(tokens::gone_at)

@@ -15,12 +15,16 @@
 //! | deadlines | time u64, kind u8, tenant (length u8), target | empty |
 //! | handles, tombstones | store (length u8), owner (length u16), id | `RecordRow`, `TombstoneRow` |
 //! | keys | owner (length u16), key | `RecordRow` |
-//! | tombstone order | time u64, then as in tombstones | empty |
+//! | tombstone order | time u64, then as in tombstones | empty, or 1: it counts among the tenant's bytes |
 //! | tombstone summary, request summary | - | `TombstonesRow`, `RequestsRow` |
 //! | sessions | session id (16) | `SessionRow` |
+//! | session order | principal (length u16), deadline u64, session id (16) | empty |
 //! | session outcomes | session id (16), number u64 | `OutcomeRow` |
 //! | request outcomes | request id (16) | `OutcomeRow` |
+//! | principal's request outcomes | principal (length u16), request id (16) | `OutcomeRow` |
+//! | principal's request summary | principal (length u16) | `RequestsRow` |
 //! | usage of tenant, sessions | - | `UsageRow` |
+//! | usage of principal: its sessions | principal (length u16) | `UsageRow` |
 //! | tokens of tenant | hash (32) | empty |
 //! | tenant's deadlines from | - | `TenantDeadlinesRow` |
 //! | usage of store, of owner | store (length u8); and owner (length u16) | `UsageRow` |
@@ -30,10 +34,13 @@ use bytes::Bytes;
 use crate::fault::Fault;
 
 mod due;
+mod replay;
 mod target;
 
 pub(crate) use due::{Due, DueRow, Place, Shelf};
-pub(crate) use target::{Kind, Target, Unfit, owner_path, push_owner, split_owner, store_path};
+pub(crate) use target::{
+    Kind, Target, Unfit, owner_path, principal_path, push_owner, split_owner, store_path,
+};
 
 const CLOCK: u8 = 1;
 const DEADLINES: u8 = 2;
@@ -54,12 +61,16 @@ const SESSIONS: u8 = 24;
 const SESSION_OUTCOMES: u8 = 25;
 const REQUEST_OUTCOMES: u8 = 26;
 const REQUEST_SUMMARY: u8 = 27;
+const SESSION_ORDER: u8 = 28;
+const PRINCIPAL_REQUEST_OUTCOMES: u8 = 29;
+const PRINCIPAL_REQUEST_SUMMARY: u8 = 30;
 const USAGE_TENANT: u8 = 32;
 const USAGE_STORE: u8 = 33;
 const USAGE_OWNER: u8 = 34;
 const USAGE_SESSIONS: u8 = 35;
 const TOKENS_OF_TENANT: u8 = 36;
 const TENANT_DEADLINES: u8 = 37;
+const USAGE_PRINCIPAL: u8 = 38;
 
 /// Whether no row under this key ever replaces another: it is put where none stands, and deleted before the next one is put. A host
 /// whose engine deletes such rows more cheaply may do so.
@@ -67,7 +78,10 @@ const TENANT_DEADLINES: u8 = 37;
 pub fn is_never_replaced(key: &[u8]) -> bool {
     let tenant_bytes = key.get(4).copied().unwrap_or_default();
     let table = key.get(4 + 1 + usize::from(tenant_bytes));
-    matches!(table, Some(&(SESSION_OUTCOMES | REQUEST_OUTCOMES)))
+    matches!(
+        table,
+        Some(&(SESSION_OUTCOMES | REQUEST_OUTCOMES | PRINCIPAL_REQUEST_OUTCOMES))
+    )
 }
 
 /// The rows of a group itself.
@@ -200,13 +214,22 @@ impl Group {
                 path,
             }),
             TOMBSTONES => Place::Tombstone(path),
-            TOMBSTONE_ORDER => Place::TombstoneOrder,
+            TOMBSTONE_ORDER => Place::TombstoneOrder(path.slice(8.min(path.len())..)),
             TOMBSTONE_SUMMARY => Place::TombstoneSummary,
             SESSIONS => Place::Session(path),
+            SESSION_ORDER => Place::SessionOrder,
             SESSION_OUTCOMES => Place::SessionOutcome,
             REQUEST_OUTCOMES => Place::RequestOutcome(path),
             REQUEST_SUMMARY => Place::RequestSummary,
-            USAGE_TENANT | USAGE_STORE | USAGE_OWNER | USAGE_SESSIONS => Place::Usage,
+            PRINCIPAL_REQUEST_OUTCOMES => {
+                let (principal, _) = split_owner(&path)?;
+                let (principal, id) = path.split_at_checked(2 + principal.len())?;
+                Place::PrincipalRequestOutcome(path.slice_ref(principal), path.slice_ref(id))
+            }
+            PRINCIPAL_REQUEST_SUMMARY => Place::PrincipalRequestSummary(path),
+            USAGE_TENANT | USAGE_STORE | USAGE_OWNER | USAGE_SESSIONS | USAGE_PRINCIPAL => {
+                Place::Usage
+            }
             _ => return None,
         };
         Some((std::str::from_utf8(tenant).ok()?, place))
@@ -303,37 +326,6 @@ impl Space<'_> {
         self.table(TOMBSTONE_SUMMARY).into()
     }
 
-    pub(crate) fn session(self, session_id: &[u8]) -> Bytes {
-        self.row(SESSIONS, session_id)
-    }
-
-    pub(crate) fn sessions(self) -> Span {
-        Span::of_prefix(self.table(SESSIONS))
-    }
-
-    pub(crate) fn session_outcome(self, session_id: &[u8], seq: u64) -> Bytes {
-        let mut key = self.begin(SESSION_OUTCOMES, session_id.len() + 8);
-        key.extend_from_slice(session_id);
-        key.extend_from_slice(&seq.to_be_bytes());
-        key.into()
-    }
-
-    pub(crate) fn session_outcomes(self, session_id: &[u8]) -> Span {
-        Span::of_prefix(self.row(SESSION_OUTCOMES, session_id).into())
-    }
-
-    pub(crate) fn request_outcome(self, request_id: &[u8]) -> Bytes {
-        self.row(REQUEST_OUTCOMES, request_id)
-    }
-
-    pub(crate) fn request_outcomes(self) -> Span {
-        Span::of_prefix(self.table(REQUEST_OUTCOMES))
-    }
-
-    pub(crate) fn request_summary(self) -> Bytes {
-        self.table(REQUEST_SUMMARY).into()
-    }
-
     /// The row that lists a token as the tenant's.
     pub(crate) fn token(self, hash: &[u8]) -> Bytes {
         self.row(TOKENS_OF_TENANT, hash)
@@ -354,6 +346,10 @@ impl Space<'_> {
 
     pub(crate) fn usage_sessions(self) -> Bytes {
         self.table(USAGE_SESSIONS).into()
+    }
+
+    pub(crate) fn usage_principal(self, principal: &[u8]) -> Bytes {
+        self.row(USAGE_PRINCIPAL, principal)
     }
 
     pub(crate) fn usage_store(self, store_path: &[u8]) -> Bytes {

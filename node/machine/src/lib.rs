@@ -43,7 +43,7 @@ use helve_proto::command::v1::{
 
 use crate::{
     access::room::Room,
-    context::{Call, Stop},
+    context::{Call, Lack, Stop},
     layout::{Group, Space},
     replay::{Admission, Slot},
 };
@@ -112,6 +112,10 @@ fn apply_as<V: View>(
         access::quota::make_room_before(&mut call)?;
     }
     let admitted = level::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
+    let admitted = match admitted {
+        Err(Stop::Short(lack)) => admit_with_room(&mut call, command, lack)?,
+        admitted => admitted,
+    };
     let (slot, outcome) = match admitted {
         Ok(Admission::Execute(slot)) => {
             // Not kept: sealed anew, the call is the same, and was not executed yet.
@@ -132,7 +136,9 @@ fn apply_as<V: View>(
     {
         expiry::sweep(&mut call, by_ms, limits::SWEEP_ROWS)?;
     }
-    replay::keep(&mut call, &slot, &command.fingerprint, outcome)
+    let outcome = replay::keep(&mut call, &slot, &command.fingerprint, outcome)?;
+    access::room::keep_within(&mut call, &slot)?;
+    Ok(outcome)
 }
 
 fn or_refused<V>(call: &Call<'_, V>, executed: Result<Outcome, Stop>) -> Result<Outcome, Fault> {
@@ -148,6 +154,22 @@ fn or_refused<V>(call: &Call<'_, V>, executed: Result<Outcome, Stop>) -> Result<
     }
 }
 
+/// Admits a call of a tenant over its quota, which may leave no further outcome: once what has expired and the oldest outcomes of the
+/// same session and principal are gone.
+fn admit_with_room<V: View>(
+    call: &mut Call<'_, V>,
+    command: &Command,
+    lack: Lack,
+) -> Result<Result<Admission, Stop>, Fault> {
+    Ok(
+        match access::room::make_for_outcome(call, &replay::newest_slot(command), lack)? {
+            // Only as few are left as must be, or this one is refused again.
+            Room::Made | Room::None => replay::admit(call, command),
+            Room::More => Err(Stop::refused(Refusal::Clearing)),
+        },
+    )
+}
+
 /// Executes a command. If its tenant lacks room, what has expired makes some, and the command is planned anew over what is left.
 /// Nothing of the first try was written.
 fn execute_with_room<V: View>(
@@ -159,7 +181,7 @@ fn execute_with_room<V: View>(
     let Err(Stop::Short(lack)) = executed else {
         return Ok((slot, executed));
     };
-    Ok(match access::room::make(call, lack)? {
+    Ok(match access::room::make(call, &slot, lack)? {
         Room::Made => (slot, execute(call, command)),
         Room::None => (slot, executed),
         // Not kept: the same call has room later.

@@ -41,6 +41,11 @@ pub const FINGERPRINT_BYTES: usize = 16;
 pub const TOMBSTONE_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 /// Tombstones of a tenant; beyond it the oldest goes first.
 pub const TOMBSTONES_MAX: u64 = 1_000_000;
+/// What a tombstone counts among its tenant's bytes beside its path: never more than the record counted that it is left of, so that a
+/// take or a sweep takes no tenant over its quota.
+pub const TOMBSTONE_BYTES: i64 = 24;
+/// Tombstones that are left to a tenant over its quota of bytes.
+pub const TOMBSTONES_MIN: u64 = 64;
 
 /// How long a replay session may lie idle, in milliseconds of replicated time.
 pub const SESSION_IDLE_TTL_MS: u64 = 60 * 60 * 1000;
@@ -50,13 +55,27 @@ pub const SESSION_SLACK_MS: u64 = 6 * 60 * 1000;
 pub const SESSION_WINDOW_CALLS_MAX: u64 = 4096;
 /// Replay sessions of a tenant; a further one is refused with QUOTA.
 pub const SESSIONS_MAX: u64 = 100_000;
+/// Replay sessions of a principal; beyond it the principal's idlest goes first, or else a further one is refused with QUOTA.
+pub const PRINCIPAL_SESSIONS_MAX: u64 = 25_000;
+/// Replay sessions that a principal may open where others of its tenant left no room.
+pub const PRINCIPAL_SESSIONS_MIN: u64 = 16;
+/// How long a session must have been idle to make room for another one of its principal, in milliseconds of replicated time.
+pub const SESSION_EVICTED_IDLE_MS: u64 = 10 * 60 * 1000;
+/// What a session counts among its tenant's bytes, beside its outcomes.
+pub const SESSION_BYTES: u64 = 2048;
+/// Outcomes that are left to each session of a tenant over its quota of bytes: retries of its last calls are still answered.
+pub const SESSION_OUTCOMES_MIN: usize = 16;
 
 /// How long the outcome of a request id is kept, in milliseconds of replicated time.
 pub const REQUEST_TTL_MS: u64 = 10 * 60 * 1000;
 /// How far a request id's time may run ahead of the replicated clock, in milliseconds.
 pub const REQUEST_AHEAD_MS_MAX: u64 = 60 * 1000;
-/// Outcomes of request ids of a tenant; beyond it the floor rises.
+/// Outcomes of request ids of a tenant, below feature level 5; beyond it the floor rises.
 pub const REQUESTS_MAX: u64 = 100_000;
+/// Outcomes of request ids of a principal; beyond it its own floor rises, and never above the clock.
+pub const PRINCIPAL_REQUESTS_MAX: u64 = 50_000;
+/// Outcomes of request ids that are left to each principal of a tenant over its quota of bytes.
+pub const PRINCIPAL_REQUESTS_MIN: u64 = 64;
 
 /// The tenant that every cluster has.
 pub const DEFAULT_TENANT: &str = "default";
@@ -111,12 +130,24 @@ pub(crate) const SCAN_INDEX_ROWS: usize = 256;
 pub struct Bounds {
     /// See [`TOMBSTONES_MAX`].
     pub tombstones_max: u64,
+    /// See [`TOMBSTONES_MIN`].
+    pub tombstones_min: u64,
     /// See [`SESSIONS_MAX`].
     pub sessions_max: u64,
+    /// See [`PRINCIPAL_SESSIONS_MAX`].
+    pub principal_sessions_max: u64,
+    /// See [`PRINCIPAL_SESSIONS_MIN`].
+    pub principal_sessions_min: u64,
+    /// See [`SESSION_OUTCOMES_MIN`].
+    pub session_outcomes_min: usize,
     /// See [`SESSION_WINDOW_CALLS_MAX`].
     pub session_window_calls_max: u64,
     /// See [`REQUESTS_MAX`].
     pub requests_max: u64,
+    /// See [`PRINCIPAL_REQUESTS_MAX`].
+    pub principal_requests_max: u64,
+    /// See [`PRINCIPAL_REQUESTS_MIN`].
+    pub principal_requests_min: u64,
     /// See [`TENANTS_MAX`].
     pub tenants_max: usize,
     /// See [`TOKENS_MAX`].
@@ -143,9 +174,15 @@ impl Bounds {
     /// What every replica uses.
     pub const REPLICATED: Self = Self {
         tombstones_max: TOMBSTONES_MAX,
+        tombstones_min: TOMBSTONES_MIN,
         sessions_max: SESSIONS_MAX,
+        principal_sessions_max: PRINCIPAL_SESSIONS_MAX,
+        principal_sessions_min: PRINCIPAL_SESSIONS_MIN,
+        session_outcomes_min: SESSION_OUTCOMES_MIN,
         session_window_calls_max: SESSION_WINDOW_CALLS_MAX,
         requests_max: REQUESTS_MAX,
+        principal_requests_max: PRINCIPAL_REQUESTS_MAX,
+        principal_requests_min: PRINCIPAL_REQUESTS_MIN,
         tenants_max: TENANTS_MAX,
         tokens_max: TOKENS_MAX,
         taken_bytes_max: TRANSACTION_BYTES_MAX,

@@ -19,6 +19,8 @@ use crate::{
     usage::{Counter, Delta},
 };
 
+pub(crate) mod ids;
+pub(crate) mod listed;
 pub(crate) mod measured;
 pub(crate) mod noted;
 pub(crate) mod requests;
@@ -65,6 +67,18 @@ pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, command: &Command) -> Resul
             requests::admit(call, request_id, &command.fingerprint)
         }
         None => Err(Stop::refused(Refusal::Malformed)),
+    }
+}
+
+/// Where the outcome of a call newer than all others of the same session would be kept: all of those may be forgotten for it.
+pub(crate) fn newest_slot(command: &Command) -> Slot {
+    let identity = command.identity.as_ref();
+    match identity.and_then(|identity| identity.identity.as_ref()) {
+        Some(Identity::Session(session_call)) => Slot::Session {
+            session_id: session_call.session_id.clone(),
+            seq: u64::MAX,
+        },
+        _ => Slot::Nowhere,
     }
 }
 

@@ -10,13 +10,24 @@ use crate::{
     fault::Fault,
     layout::{Due, Space},
     level,
-    limits::{SCAN_INDEX_ROWS, TOMBSTONE_TTL_MS},
+    limits::{SCAN_INDEX_ROWS, TOMBSTONE_BYTES, TOMBSTONE_TTL_MS},
     repair::Repair,
-    row, usage,
+    row,
+    usage::{self, Counter, Delta},
 };
 
 const TABLE: &str = "tombstones";
 const SUMMARY: &str = "tombstone summaries";
+
+/// What a row of the order holds whose tombstone counts among the tenant's bytes: not one that was left below [`level::MENDED`].
+pub(crate) const CHARGED: Bytes = Bytes::from_static(&[1]);
+
+/// A tombstone as it stands in the order.
+struct Ordered {
+    at_ms: u64,
+    path: Bytes,
+    mark: Bytes,
+}
 
 pub(crate) fn read(
     view: &impl View,
@@ -36,20 +47,27 @@ pub(crate) fn add<V: View>(
     let old = summary(batch, space)?;
     let mut new = old;
     if new.rows >= batch.bounds().tombstones_max
-        && let Some((at_ms, path)) = oldest(batch, space, new.due_ms)?
+        && let Some(oldest) = oldest(batch, space, new.due_ms)?
     {
-        delete(batch, space, at_ms, &path);
+        delete(batch, space, &oldest)?;
         count_down(batch, space, &mut new)?;
-        new.due_ms = Some(due(at_ms));
+        new.due_ms = Some(due(oldest.at_ms));
     }
     new.rows += 1;
+    let mark = if level::feature_level(batch, space.group_id)? >= level::MENDED {
+        CHARGED
+    } else {
+        Bytes::new()
+    };
     let due_ms = due(tombstone.at_ms);
     new.due_ms = Some(
         new.due_ms
             .map_or(due_ms, |earlier_ms| earlier_ms.min(due_ms)),
     );
     batch.put(space.tombstone(path), row::encode(tombstone));
-    batch.put(space.tombstone_order(tombstone.at_ms, path), Bytes::new());
+    let order = space.tombstone_order(tombstone.at_ms, path);
+    count(batch, space, delta(path, &mark), &order)?;
+    batch.put(order, mark);
     set_summary(batch, space, old, new)
 }
 
@@ -71,7 +89,13 @@ pub(crate) fn remove<V: View>(
     let Some(there) = there else { return Ok(()) };
     let old = summary(batch, space)?;
     let mut new = old;
-    delete(batch, space, there.at_ms, path);
+    let order = batch.get(&space.tombstone_order(there.at_ms, path))?;
+    let there = Ordered {
+        at_ms: there.at_ms,
+        path: Bytes::copy_from_slice(path),
+        mark: order.unwrap_or_default(),
+    };
+    delete(batch, space, &there)?;
     count_down(batch, space, &mut new)?;
     if new.rows == 0 && is_mended {
         expect_none(batch, space, &mut new)?;
@@ -91,14 +115,14 @@ pub(crate) fn sweep<V: View>(
     let mut new = old;
     let mut removed = 0;
     new.due_ms = loop {
-        let Some((at_ms, path)) = oldest(batch, space, new.due_ms)? else {
+        let Some(oldest) = oldest(batch, space, new.due_ms)? else {
             break None;
         };
-        let due_ms = due(at_ms);
+        let due_ms = due(oldest.at_ms);
         if due_ms > clock_ms || removed == rows_max {
             break Some(due_ms);
         }
-        delete(batch, space, at_ms, &path);
+        delete(batch, space, &oldest)?;
         count_down(batch, space, &mut new)?;
         new.due_ms = Some(due_ms);
         removed += 1;
@@ -109,6 +133,24 @@ pub(crate) fn sweep<V: View>(
         recount(batch, space, &mut new)?;
     }
     set_summary(batch, space, old, new)?;
+    Ok(removed)
+}
+
+/// The same, if the summary says that any may be due.
+pub(crate) fn sweep_if_due<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    clock_ms: u64,
+    rows_max: u32,
+) -> Result<u32, Fault> {
+    if summary(batch, space)?
+        .due_ms
+        .is_none_or(|at_ms| at_ms > clock_ms)
+    {
+        return Ok(0);
+    }
+    let removed = sweep(batch, space, clock_ms, rows_max)?;
+    batch.note_removed(removed);
     Ok(removed)
 }
 
@@ -148,8 +190,8 @@ fn recount<V: View>(
     summary: &mut TombstonesRow,
 ) -> Result<(), Fault> {
     let was = summary.rows;
-    let (rows, due_ms) = counted(batch, space)?;
-    *summary = TombstonesRow { rows, due_ms };
+    *summary = counted(batch, space)?;
+    let rows = summary.rows;
     batch.note_repair(Repair {
         what: SUMMARY,
         tenant: space.tenant.to_owned(),
@@ -162,30 +204,56 @@ fn recount<V: View>(
 /// Looks whether the summary agrees with the tombstones, and works it out again if it does not. Says how many there are.
 pub(crate) fn verify<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<u64, Fault> {
     let old = summary(batch, space)?;
-    let (rows, due_ms) = counted(batch, space)?;
+    let there = counted(batch, space)?;
     // The summary may say an earlier time, but none only if there is none.
-    let is_due_right = match (old.due_ms, due_ms) {
+    let is_due_right = match (old.due_ms, there.due_ms) {
         (Some(said_ms), Some(due_ms)) => said_ms <= due_ms,
         (said_ms, due_ms) => said_ms == due_ms,
     };
-    if old.rows == rows && is_due_right {
-        return Ok(rows);
+    if old.rows == there.rows && is_due_right {
+        return Ok(there.rows);
     }
     let mut new = old;
     recount(batch, space, &mut new)?;
     set_summary(batch, space, old, new)?;
-    Ok(rows)
+    Ok(there.rows)
 }
 
-/// How many tombstones there are, and when the oldest is due.
-fn counted<V: View>(batch: &Batch<V>, space: Space<'_>) -> Result<(u64, Option<u64>), Fault> {
+/// The summary of the tombstones that are there.
+fn counted<V: View>(batch: &Batch<V>, space: Space<'_>) -> Result<TombstonesRow, Fault> {
     let mut rows = 0;
     usage::each(batch, &space.tombstone_orders(), SCAN_INDEX_ROWS, |_, _| {
         rows += 1;
         Ok(())
     })?;
     let oldest = oldest(batch, space, None)?;
-    Ok((rows, oldest.map(|(at_ms, _)| due(at_ms))))
+    Ok(TombstonesRow {
+        rows,
+        due_ms: oldest.map(|oldest| due(oldest.at_ms)),
+    })
+}
+
+/// Removes the oldest tombstone of a tenant, if it has more than must be left. True if it did.
+pub(crate) fn forget_oldest<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+) -> Result<bool, Fault> {
+    let old = summary(batch, space)?;
+    if old.rows <= batch.bounds().tombstones_min {
+        return Ok(false);
+    }
+    let mut new = old;
+    match oldest(batch, space, new.due_ms)? {
+        Some(oldest) => {
+            delete(batch, space, &oldest)?;
+            count_down(batch, space, &mut new)?;
+            new.due_ms = (new.rows > 0).then(|| due(oldest.at_ms));
+            batch.note_removed(1);
+        }
+        None => recount(batch, space, &mut new)?,
+    }
+    set_summary(batch, space, old, new)?;
+    Ok(true)
 }
 
 fn due(at_ms: u64) -> u64 {
@@ -220,22 +288,61 @@ fn oldest(
     view: &impl View,
     space: Space<'_>,
     due_ms: Option<u64>,
-) -> Result<Option<(u64, Bytes)>, Fault> {
+) -> Result<Option<Ordered>, Fault> {
     let span = space.tombstone_orders();
     let from_ms = due_ms.map_or(0, |due_ms| due_ms.saturating_sub(TOMBSTONE_TTL_MS));
     let from = space.tombstone_order(from_ms, &[]);
-    let Some((key, _)) = view.range(&from, &span.end, 1)?.pop() else {
+    let Some((key, mark)) = view.range(&from, &span.end, 1)?.pop() else {
         return Ok(None);
     };
     let (at_ms, path) = key[span.prefix.len()..]
         .split_first_chunk::<8>()
         .ok_or(Fault::Corrupt("a row of the tombstone order is malformed"))?;
-    Ok(Some((u64::from_be_bytes(*at_ms), key.slice_ref(path))))
+    Ok(Some(Ordered {
+        at_ms: u64::from_be_bytes(*at_ms),
+        path: key.slice_ref(path),
+        mark,
+    }))
 }
 
-fn delete<V: View>(batch: &mut Batch<V>, space: Space<'_>, at_ms: u64, path: &[u8]) {
+fn delete<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    tombstone: &Ordered,
+) -> Result<(), Fault> {
+    let Ordered { at_ms, path, mark } = tombstone;
+    let order = space.tombstone_order(*at_ms, path);
+    count(
+        batch,
+        space,
+        Delta::default().minus(delta(path, mark)),
+        &order,
+    )?;
     batch.delete(space.tombstone(path));
-    batch.delete(space.tombstone_order(at_ms, path));
+    batch.delete(order);
+    Ok(())
+}
+
+/// What the tombstone of a path adds to its tenant's usage, if its row of the order holds this.
+pub(crate) fn delta(path: &[u8], mark: &Bytes) -> Delta {
+    let bytes = if *mark == CHARGED {
+        i64::try_from(path.len()).expect("a path fits memory") + TOMBSTONE_BYTES
+    } else {
+        0
+    };
+    Delta { rows: 0, bytes }
+}
+
+fn count<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    delta: Delta,
+    order: &Bytes,
+) -> Result<(), Fault> {
+    if delta == Delta::default() {
+        return Ok(());
+    }
+    batch.count(space, Counter::Tenant, delta, || order.clone())
 }
 
 #[cfg(test)]

@@ -39,6 +39,14 @@ impl Delta {
         Self { rows: 0, ..self }
     }
 
+    /// Without another change.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            rows: self.rows - other.rows,
+            bytes: self.bytes - other.bytes,
+        }
+    }
+
     /// What a sum comes to that changes so.
     pub(crate) fn on(self, sum: UsageRow) -> UsageRow {
         UsageRow {
@@ -60,6 +68,8 @@ impl Delta {
 pub(crate) enum Counter<'a> {
     Tenant,
     Sessions,
+    /// A principal's sessions, by its part of a key.
+    Principal(&'a [u8]),
     Store(&'a [u8]),
     Owner(&'a [u8]),
 }
@@ -69,6 +79,7 @@ impl Counter<'_> {
         match self {
             Self::Tenant => space.usage_tenant(),
             Self::Sessions => space.usage_sessions(),
+            Self::Principal(path) => space.usage_principal(path),
             Self::Store(path) => space.usage_store(path),
             Self::Owner(path) => space.usage_owner(path),
         }
@@ -81,6 +92,7 @@ impl Counter<'_> {
             Self::Sessions => (2, &[]),
             Self::Store(path) => (3, path),
             Self::Owner(path) => (4, path),
+            Self::Principal(path) => (7, path),
         };
         [&[number], path].concat().into()
     }
@@ -94,6 +106,7 @@ impl<'a> Counter<'a> {
             Some((2, [])) => Ok(Self::Sessions),
             Some((3, path)) => Ok(Self::Store(path)),
             Some((4, path)) => Ok(Self::Owner(path)),
+            Some((7, path)) => Ok(Self::Principal(path)),
             _ => Err(Fault::Corrupt("a recount names no counter")),
         }
     }

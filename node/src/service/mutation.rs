@@ -186,9 +186,9 @@ impl Services {
         let Some(identity) = identity.and_then(|identity| identity.identity) else {
             return Ok(None);
         };
-        let tenant = plain.tenant.clone();
+        let (tenant, principal) = (plain.tenant.clone(), plain.principal.clone());
         let kept = move |view: &ReadView<'_>| {
-            let kept = kept_outcome(view.view, &scope(view, &tenant), &identity)?;
+            let kept = kept_outcome(view.view, &scope(view, &tenant), &principal, &identity)?;
             let sealing = sealing(view.view, limits::GROUP_ID)?;
             Ok(Read::Answer((kept, sealing.unwrap_or_default())))
         };

@@ -10,8 +10,14 @@ use crate::{
     expiry,
     fault::Fault,
     layout::{Due, DueRow, Shelf},
+    level,
     planted::{self, Plant},
-    replay,
+    replay::{
+        Slot,
+        ids::{self, Ids},
+        listed, requests, sessions,
+    },
+    tombstone,
     usage::Counter,
 };
 
@@ -30,10 +36,41 @@ pub(crate) enum Room {
 struct Budget {
     rows: u32,
     looks: u32,
+    sessions: Sessions,
 }
 
-/// Removes rows of the call's tenant that have expired until it lacks nothing.
-pub(crate) fn make<V: View>(call: &mut Call<'_, V>, lack: Lack) -> Result<Room, Fault> {
+/// What may become of idle sessions that are still open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sessions {
+    Stay,
+    MayEnd,
+}
+
+/// Removes rows of the call's tenant that have expired until it lacks nothing. Once none is left, what is kept for retries of the call's
+/// principal goes, down to what must be left, then the tenant's tombstones, and then sessions of the principal that have been idle.
+pub(crate) fn make<V: View>(
+    call: &mut Call<'_, V>,
+    slot: &Slot,
+    lack: Lack,
+) -> Result<Room, Fault> {
+    make_by(call, slot, lack, Sessions::MayEnd)
+}
+
+/// The same for one more outcome: no session that is open goes for it.
+pub(crate) fn make_for_outcome<V: View>(
+    call: &mut Call<'_, V>,
+    slot: &Slot,
+    lack: Lack,
+) -> Result<Room, Fault> {
+    make_by(call, slot, lack, Sessions::Stay)
+}
+
+fn make_by<V: View>(
+    call: &mut Call<'_, V>,
+    slot: &Slot,
+    lack: Lack,
+    sessions: Sessions,
+) -> Result<Room, Fault> {
     if planted::is(Plant::ServeExpired) {
         return Ok(Room::None);
     }
@@ -41,6 +78,7 @@ pub(crate) fn make<V: View>(call: &mut Call<'_, V>, lack: Lack) -> Result<Room, 
     let mut budget = Budget {
         rows: bounds.room_rows_max,
         looks: bounds.room_looks_max,
+        sessions,
     };
     let wanted = Wanted::new(call, lack)?;
     let mut is_all = true;
@@ -52,6 +90,10 @@ pub(crate) fn make<V: View>(call: &mut Call<'_, V>, lack: Lack) -> Result<Room, 
     }
     if wanted.wants_bytes() {
         is_all &= clear_requests(call, &mut budget)?;
+        is_all &= clear_tombstones(call, &mut budget)?;
+    }
+    if is_all && level::is_mended(call)? {
+        is_all &= shrink(call, slot, &wanted, &mut budget)?;
     }
     Ok(if wanted.is_met(call)? {
         Room::Made
@@ -90,10 +132,7 @@ impl Wanted {
                 let used = call.batch.usage(call.space, Counter::Tenant)?;
                 used.rows <= left.rows && used.bytes <= left.bytes
             }
-            Self::Session => {
-                let open = call.batch.usage(call.space, Counter::Sessions)?.rows;
-                open < call.batch.bounds().sessions_max
-            }
+            Self::Session => listed::has_place(call)?,
         })
     }
 
@@ -101,7 +140,9 @@ impl Wanted {
     fn shelves(&self) -> &'static [Shelf] {
         match self {
             Self::Session => &[Shelf::Sessions],
-            Self::Usage(_) if self.wants_bytes() => &[Shelf::Records, Shelf::Sessions],
+            Self::Usage(_) if self.wants_bytes() => {
+                &[Shelf::Records, Shelf::Sessions, Shelf::Requests]
+            }
             Self::Usage(_) => &[Shelf::Records],
         }
     }
@@ -168,10 +209,11 @@ fn next<V: View>(call: &Call<'_, V>, shelf: Shelf, row: &DueRow, key: &[u8]) -> 
 /// Removes the tenant's due outcomes of request ids. True if none is left.
 fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Result<bool, Fault> {
     let (space, clock_ms) = (call.space, call.clock_ms);
+    let ids = Ids::of_tenant(space);
     let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|at_ms| at_ms <= clock_ms);
     if budget.rows > 0
         && !call.batch.has_read_enough(space.group_id)?
-        && let Some(at_ms) = replay::requests::due_ms(call.batch, space)?
+        && let Some(at_ms) = ids::due_ms(call.batch, &ids)?
         && at_ms <= clock_ms
     {
         let row = DueRow {
@@ -182,5 +224,90 @@ fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Resul
         let removed = expiry::remove(call, &row, budget.rows)?;
         budget.rows = budget.rows.saturating_sub(removed);
     }
-    Ok(!is_due(replay::requests::due_ms(call.batch, space)?))
+    Ok(!is_due(ids::due_ms(call.batch, &ids)?))
+}
+
+/// Removes tombstones of the tenant that are told no more. True if none is left.
+fn clear_tombstones<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Result<bool, Fault> {
+    let (space, clock_ms) = (call.space, call.clock_ms);
+    if !level::is_mended(call)? {
+        return Ok(true);
+    }
+    if budget.rows > 0 {
+        let removed = tombstone::sweep_if_due(call.batch, space, clock_ms, budget.rows)?;
+        budget.rows = budget.rows.saturating_sub(removed);
+    }
+    let due_ms = tombstone::due_ms(call.batch, space)?;
+    Ok(due_ms.is_none_or(|at_ms| at_ms > clock_ms))
+}
+
+/// Takes a tenant back within its quota of bytes after an outcome was kept: what adds nothing is never refused, but leaves one.
+pub(crate) fn keep_within<V: View>(call: &mut Call<'_, V>, slot: &Slot) -> Result<(), Fault> {
+    if matches!(slot, Slot::Nowhere) {
+        return Ok(());
+    }
+    if let Some(lack) = excess(call)? {
+        make_for_outcome(call, slot, lack)?;
+    }
+    Ok(())
+}
+
+/// What the call's tenant lacks to be within its quota of bytes; `None` if it is, or below the level that sees to that.
+pub(crate) fn excess<V: View>(call: &mut Call<'_, V>) -> Result<Option<Lack>, Fault> {
+    if !level::is_mended(call)? {
+        return Ok(None);
+    }
+    let quota = call.batch.quotas(call.space)?.bytes;
+    let used = call.batch.usage(call.space, Counter::Tenant)?.bytes;
+    let is_over = quota > 0 && used > quota;
+    Ok(is_over.then(|| {
+        Lack::Usage(UsageRow {
+            rows: 0,
+            bytes: used - quota,
+        })
+    }))
+}
+
+/// Removes what is left of calls and records that ended. True if nothing that could help is left.
+fn shrink<V: View>(
+    call: &mut Call<'_, V>,
+    slot: &Slot,
+    wanted: &Wanted,
+    budget: &mut Budget,
+) -> Result<bool, Fault> {
+    // Nothing is forgotten for what would not fit a tenant that has nothing.
+    if matches!(wanted, Wanted::Usage(left) if left.bytes == 0) {
+        return Ok(true);
+    }
+    let sent_ms = match slot {
+        Slot::Request { request_id } => requests::sent_at(request_id).unwrap_or_default(),
+        Slot::Nowhere | Slot::Session { .. } => u64::MAX,
+    };
+    while wanted.wants_bytes() && !wanted.is_met(call)? {
+        if budget.rows == 0 {
+            return Ok(false);
+        }
+        let is_forgotten = match slot {
+            Slot::Session { session_id, seq } => sessions::forget_oldest(call, session_id, *seq)?,
+            Slot::Nowhere | Slot::Request { .. } => false,
+        };
+        let is_forgotten = is_forgotten
+            || requests::forget_oldest(call, sent_ms)?
+            || tombstone::forget_oldest(call.batch, call.space)?;
+        if !is_forgotten {
+            break;
+        }
+        budget.rows -= 1;
+    }
+    let would_help = wanted.wants_bytes() || matches!(wanted, Wanted::Session);
+    while budget.sessions == Sessions::MayEnd && would_help && !wanted.is_met(call)? {
+        if budget.rows == 0 {
+            return Ok(false);
+        }
+        let Some(row) = listed::expire_idlest(call)? else {
+            break;
+        };
+        budget.rows -= expiry::remove(call, &row, budget.rows)?.min(budget.rows);
+    }
+    Ok(true)
 }

@@ -48,6 +48,7 @@ impl<V: View> Batch<V> {
         Ok(match shelf {
             Shelf::Records => row.records_from_ms,
             Shelf::Sessions => row.sessions_from_ms,
+            Shelf::Requests => row.requests_from_ms,
         })
     }
 
@@ -64,6 +65,7 @@ impl<V: View> Batch<V> {
         match shelf {
             Shelf::Records => row.records_from_ms = from_ms,
             Shelf::Sessions => row.sessions_from_ms = from_ms,
+            Shelf::Requests => row.requests_from_ms = from_ms,
         }
         self.tenant_deadlines = Some((space.tenant.to_owned(), row));
         self.put(space.tenant_deadlines(), row::encode(&row));

@@ -18,6 +18,8 @@ pub(crate) enum Due {
     /// A count of the tenant's that is, or may be, wrong: what it counts by its name, or without one its tombstones, which older
     /// levels may have miscounted.
     Recount(Bytes),
+    /// The oldest request outcome of a principal.
+    PrincipalRequests(Bytes),
 }
 
 impl Due {
@@ -36,6 +38,7 @@ impl Due {
             Self::Requests => (5, &[]),
             Self::Token(hash) => (6, hash),
             Self::Recount(name) => (7, name),
+            Self::PrincipalRequests(principal) => (8, principal),
         }
     }
 
@@ -54,6 +57,7 @@ impl Due {
             5 => Self::Requests,
             6 => Self::Token(path),
             7 => Self::Recount(path),
+            8 => Self::PrincipalRequests(path),
             _ => return None,
         })
     }
@@ -66,6 +70,8 @@ pub(crate) enum Shelf {
     Records,
     /// Replay sessions.
     Sessions,
+    /// Request ids of principals.
+    Requests,
 }
 
 impl Shelf {
@@ -74,6 +80,7 @@ impl Shelf {
         match self {
             Self::Records => 1..=2,
             Self::Sessions => 3..=3,
+            Self::Requests => 8..=8,
         }
     }
 
@@ -87,7 +94,7 @@ impl Shelf {
 
     /// Of what a row is about; `None`: of none.
     pub(crate) fn of(due: &Due) -> Option<Self> {
-        let mut all = [Self::Records, Self::Sessions].into_iter();
+        let mut all = [Self::Records, Self::Sessions, Self::Requests].into_iter();
         all.find(|shelf| shelf.holds(due))
     }
 }
@@ -100,12 +107,17 @@ pub(crate) enum Place {
     DeadlinesFrom,
     TenantDeadlines,
     Tombstone(Bytes),
-    TombstoneOrder,
+    /// Its tombstone's path.
+    TombstoneOrder(Bytes),
     TombstoneSummary,
     Session(Bytes),
+    SessionOrder,
     SessionOutcome,
     RequestOutcome(Bytes),
     RequestSummary,
+    /// Of a principal: its part of the key, and the request id.
+    PrincipalRequestOutcome(Bytes, Bytes),
+    PrincipalRequestSummary(Bytes),
     Usage,
     Token(Bytes),
     TokenOfTenant,

@@ -75,6 +75,14 @@ pub(crate) fn owner_path(owner: &str) -> Result<Vec<u8>, Unfit> {
     Ok(path)
 }
 
+/// A principal's part of a key.
+pub(crate) fn principal_path(principal: &str) -> Result<Bytes, Unfit> {
+    let length = u16::try_from(principal.len()).map_err(|_| Unfit)?;
+    Ok([&length.to_be_bytes(), principal.as_bytes()]
+        .concat()
+        .into())
+}
+
 pub(crate) fn push_owner(path: &mut Vec<u8>, owner: &str) -> Result<(), Unfit> {
     let is_left_out = !owner.is_empty() && planted::is(Plant::OwnerNotInKey);
     let owner = if is_left_out { "" } else { owner };

@@ -6,12 +6,13 @@ use helve_proto::{
     v1::{OpenSessionReply, OpenSessionRequest, SessionCall},
 };
 
-use super::{Admission, Slot, delete_outcome, kept, measured, noted};
+use super::{Admission, Slot, delete_outcome, kept, listed, measured, noted};
 use crate::{
+    access::room,
     batch::{Batch, View},
-    context::{Call, Lack, Stop},
+    context::{Call, Stop},
     fault::Fault,
-    layout::{Due, Space},
+    layout::Space,
     level,
     limits::{IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS},
     usage::{Counter, Delta},
@@ -37,7 +38,7 @@ pub(crate) fn open<V: View>(
             }
             let old_deadline = row.deadline_ms;
             extend(&mut row, call.clock_ms)?;
-            move_deadline(call, session_id, Some(old_deadline), row.deadline_ms)?;
+            listed::move_deadline(call, session_id, &mut row, Some(old_deadline))?;
             call.batch.set_session(key, Some(row));
         }
         stale => {
@@ -49,14 +50,7 @@ pub(crate) fn open<V: View>(
                     return Err(Stop::refused(Refusal::Clearing));
                 }
             }
-            let open = call.batch.usage(call.space, Counter::Sessions)?.rows;
-            if open >= call.batch.bounds().sessions_max {
-                return Err(if level::is_mended(call)? {
-                    Stop::Short(Lack::Session)
-                } else {
-                    Stop::refused(Refusal::Quota)
-                });
-            }
+            listed::expect_place(call)?;
             let mut row = SessionRow {
                 principal: call.principal.to_owned(),
                 floor: 1,
@@ -65,7 +59,7 @@ pub(crate) fn open<V: View>(
                 ..SessionRow::default()
             };
             extend(&mut row, call.clock_ms)?;
-            move_deadline(call, session_id, None, row.deadline_ms)?;
+            listed::move_deadline(call, session_id, &mut row, None)?;
             let delta = Delta { rows: 1, bytes: 0 };
             call.batch
                 .count(call.space, Counter::Sessions, delta, || key.clone())?;
@@ -110,16 +104,34 @@ pub(super) fn admit<V: View>(
         noted::note(&mut row, seq);
     }
     if is_noted || (floor, row.deadline_ms) != (old_floor, old_deadline) {
-        move_deadline(call, session_id, Some(old_deadline), row.deadline_ms)?;
+        listed::move_deadline(call, session_id, &mut row, Some(old_deadline))?;
         call.batch.set_session(key, Some(row));
     }
-    Ok(match answer? {
-        Some(outcome) => Admission::Answer(outcome),
-        None => Admission::Execute(Slot::Session {
-            session_id: session_id.clone(),
-            seq,
-        }),
-    })
+    if let Some(outcome) = answer? {
+        return Ok(Admission::Answer(outcome));
+    }
+    expect_room(call, session_id)?;
+    Ok(Admission::Execute(Slot::Session {
+        session_id: session_id.clone(),
+        seq,
+    }))
+}
+
+/// Where the tenant is over its quota of bytes, older outcomes of the session go before a new one comes. Calls whose numbers fall
+/// could not be forgotten after it.
+fn expect_room<V: View>(call: &mut Call<'_, V>, session_id: &Bytes) -> Result<(), Stop> {
+    let Some(lack) = room::excess(call)? else {
+        return Ok(());
+    };
+    let row = call.batch.session(&call.space.session(session_id))?;
+    let kept_min = call.batch.bounds().session_outcomes_min;
+    let is_spare = row.is_some_and(|row| {
+        measured::is_whole(&row) && measured::kept(&row).nth(kept_min).is_some()
+    });
+    if is_spare {
+        return Err(Stop::Short(lack));
+    }
+    Ok(())
 }
 
 /// What a call came to that was executed before; nothing if it is new.
@@ -164,8 +176,8 @@ pub(crate) fn sweep<V: View>(
     let delta = Delta { rows: -1, bytes: 0 };
     let key = space.session(session_id);
     batch.count(space, Counter::Sessions, delta, || key.clone())?;
+    listed::drop(batch, space, session_id, deadline_ms)?;
     batch.set_session(key, None);
-    batch.delete_deadline(space, deadline_ms, &Due::Session(session_id.clone()));
     Ok(removed + 1)
 }
 
@@ -248,6 +260,32 @@ fn forget<V: View>(
     Ok(floor)
 }
 
+/// Forgets the oldest outcome of a session, if it is of a call before this one and more are kept than must be. True if it did.
+pub(crate) fn forget_oldest<V: View>(
+    call: &mut Call<'_, V>,
+    session_id: &Bytes,
+    before_seq: u64,
+) -> Result<bool, Fault> {
+    let key = call.space.session(session_id);
+    let stored = call.batch.session(&key)?;
+    let Some(mut row) = stored.filter(measured::is_whole) else {
+        return Ok(false);
+    };
+    let kept_min = call.batch.bounds().session_outcomes_min;
+    let first = measured::kept(&row).next();
+    let is_spare = measured::kept(&row).nth(kept_min).is_some();
+    let Some((seq, bytes)) = first.filter(|(seq, _)| is_spare && *seq < before_seq) else {
+        return Ok(false);
+    };
+    let outcome = call.space.session_outcome(session_id, seq);
+    delete_outcome(call.batch, call.space, outcome, bytes as usize)?;
+    call.batch.note_removed(1);
+    measured::drop_below(&mut row, seq + 1);
+    noted::raise_floor(&mut row, seq + 1);
+    call.batch.set_session(key, Some(row));
+    Ok(true)
+}
+
 /// Whether every version that may write this group's sessions notes their calls.
 fn notes_calls<V: View>(call: &Call<'_, V>) -> Result<bool, Fault> {
     Ok(level::feature_level(call.batch, call.space.group_id)? >= level::NOTED_CALLS)
@@ -262,17 +300,4 @@ fn extend(row: &mut SessionRow, clock_ms: u64) -> Result<(), Stop> {
         row.deadline_ms = deadline_ms;
     }
     Ok(())
-}
-
-fn move_deadline<V: View>(
-    call: &mut Call<'_, V>,
-    session_id: &Bytes,
-    old: Option<u64>,
-    new: u64,
-) -> Result<(), Fault> {
-    if old == Some(new) {
-        return Ok(());
-    }
-    let due = Due::Session(session_id.clone());
-    call.batch.move_deadline(call.space, &due, old, Some(new))
 }

@@ -102,7 +102,9 @@ pub fn tally(
                 let row: RecordRow = row::decode("records", value)?;
                 *records.entry(row.sealed_under).or_default() += 1;
             }
-            Place::SessionOutcome | Place::RequestOutcome(_) => {
+            Place::SessionOutcome
+            | Place::RequestOutcome(_)
+            | Place::PrincipalRequestOutcome(..) => {
                 let row: OutcomeRow = row::decode("outcomes", value)?;
                 for info in kept_values(row) {
                     *outcomes.entry(info.sealed_under).or_default() += 1;

@@ -12,6 +12,8 @@ use crate::{
     fault::Fault,
     layout::{Due, Kind, Space, Span},
     repair::Repair,
+    replay::listed,
+    tombstone,
 };
 
 /// Rows that are read at once: they may hold megabytes.
@@ -59,31 +61,72 @@ impl Recount {
 /// Rows that a counter counts.
 struct Counts {
     span: Span,
-    /// Each counts as a row, and not by its bytes alone.
-    as_rows: bool,
-    /// Bytes at the beginning of each key that do not count.
-    key_from: usize,
+    each: Each,
+}
+
+/// What a row adds to a counter.
+#[derive(Clone, Copy)]
+enum Each {
+    /// A row, and its bytes without so many at the beginning of its key.
+    Row { key_from: usize },
+    /// Its bytes alone.
+    Bytes,
+    /// A session's row of the order of sessions, counted by a tenant.
+    Session,
+    /// The same, counted by its principal.
+    OwnSession,
+    /// A tombstone's row of their order, whose path begins so far in the key.
+    Tombstone { path_from: usize },
+}
+
+impl Each {
+    fn adds(self, key: &[u8], value: &Bytes) -> Delta {
+        let all = key.len() + value.len();
+        match self {
+            Self::Row { key_from } => Delta::between(None, Some(all - key_from)),
+            Self::Bytes => Delta::between(None, Some(all)).bytes_only(),
+            Self::Session => listed::TENANTS,
+            Self::OwnSession => listed::OWN,
+            Self::Tombstone { path_from } => {
+                tombstone::delta(key.get(path_from..).unwrap_or_default(), value)
+            }
+        }
+    }
 }
 
 /// What a counter counts, in the order of the keys.
 fn counted_by(space: Space<'_>, counter: Counter<'_>) -> Vec<Counts> {
     let records = |kind, path: &[u8]| Counts {
         span: space.records(kind, path),
-        as_rows: true,
-        key_from: space.records(kind, &[]).prefix.len(),
+        each: Each::Row {
+            key_from: space.records(kind, &[]).prefix.len(),
+        },
     };
     let bytes_of = |span| Counts {
         span,
-        as_rows: false,
-        key_from: 0,
+        each: Each::Bytes,
     };
+    let sessions = |principal: &[u8], each| Counts {
+        span: space.session_orders(principal),
+        each,
+    };
+    let tombstones = space.tombstone_orders();
     match counter {
         Counter::Tenant => vec![
             records(Kind::Handle, &[]),
             records(Kind::Key, &[]),
+            Counts {
+                each: Each::Tombstone {
+                    path_from: tombstones.prefix.len() + 8,
+                },
+                span: tombstones,
+            },
             bytes_of(space.session_outcomes(&[])),
             bytes_of(space.request_outcomes()),
+            sessions(&[], Each::Session),
+            bytes_of(space.principal_request_outcomes(&[])),
         ],
+        Counter::Principal(path) => vec![sessions(path, Each::OwnSession)],
         Counter::Store(path) | Counter::Owner(path) => vec![records(Kind::Handle, path)],
         Counter::Sessions => Vec::new(),
     }
@@ -152,8 +195,7 @@ fn records<V: View>(
                     return Ok((read, false));
                 }
                 batch.note_read(value.len());
-                recount.sum.rows += u64::from(counts.as_rows);
-                recount.sum.bytes += (key.len() - counts.key_from + value.len()) as u64;
+                recount.sum = counts.each.adds(&key, &value).on(recount.sum);
                 recount.next = after(&key).into();
                 read += 1;
             }

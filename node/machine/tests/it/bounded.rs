@@ -21,9 +21,15 @@ pub(crate) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Bounds that a few commands reach.
 const LOW: Bounds = Bounds {
     tombstones_max: 2,
-    sessions_max: 2,
+    tombstones_min: 1,
+    sessions_max: 3,
+    principal_sessions_max: 2,
+    principal_sessions_min: 1,
+    session_outcomes_min: 1,
     session_window_calls_max: 3,
     requests_max: 3,
+    principal_requests_max: 3,
+    principal_requests_min: 1,
     tenants_max: 2,
     tokens_max: 2,
     taken_bytes_max: 40,
@@ -230,7 +236,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         6 => vec(part(), 1..5).prop_map(transact),
         6 => (id(), id()).prop_map(|(taken, written)| transact([take(&taken), put(&written)])),
         5 => crate::properties::operation(),
-        1 => (0_u8..4, 0_u64..4, 0_u64..900).prop_map(move |(number, rows, bytes)| tenant(number, rows, bytes)),
+        1 => (0_u8..4, 0_u64..4, prop_oneof![0_u64..900, 0_u64..5_000]).prop_map(move |(number, rows, bytes)| tenant(number, rows, bytes)),
         1 => (1_u32..9).prop_map(|rows_max| Operation::Tick(Tick { rows_max })),
     ]
 }

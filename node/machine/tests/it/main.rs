@@ -37,6 +37,8 @@ mod replayed;
 #[cfg(not(feature = "planted"))]
 mod room;
 #[cfg(not(feature = "planted"))]
+mod shares;
+#[cfg(not(feature = "planted"))]
 mod steps;
 #[cfg(not(feature = "planted"))]
 mod stories;

@@ -142,12 +142,14 @@ pub(crate) fn commands_of(
     operation: impl Strategy<Value = Operation>,
     step: impl Strategy<Value = u64>,
 ) -> impl Strategy<Value = Vec<Command>> {
-    vec((operation, caller(), step), 1..60).prop_map(|calls| {
+    let principal = prop_oneof![3 => Just("anonymous"), 1 => Just("bob")];
+    vec((operation, caller(), step, principal), 1..60).prop_map(|calls| {
         let mut stamp_ms = START_MS;
         let mut commands = Vec::new();
-        for (index, (operation, caller, step_ms)) in calls.into_iter().enumerate() {
+        for (index, (operation, caller, step_ms, principal)) in calls.into_iter().enumerate() {
             stamp_ms += step_ms;
             let mut command = command(stamp_ms, operation);
+            principal.clone_into(&mut command.principal);
             command.fingerprint = Bytes::from_static(&[1; limits::FINGERPRINT_BYTES]);
             command.identity = Some(match caller {
                 Caller::Session {

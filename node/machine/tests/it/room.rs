@@ -248,6 +248,7 @@ fn open(number: u8) -> Operation {
 fn sessions_that_have_expired_make_room_for_others() {
     let bounds = Bounds {
         sessions_max: 2,
+        principal_sessions_min: 0,
         room_rows_max: 2,
         ..Bounds::REPLICATED
     };
