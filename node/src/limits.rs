@@ -368,3 +368,31 @@ pub const AUDIT_SYNC_SPACING: Duration = Duration::from_millis(100);
 
 /// How long after a failure the audit log is tried again.
 pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
+
+/// How many times what is left free for all others a tenant may take of the audit log's queue, and of what its files may take within
+/// the time for which they are kept.
+pub const AUDIT_SHARE: u64 = 3;
+
+/// Bytes of a name in a line of the audit log; what is longer is cut.
+pub const AUDIT_NAME_BYTES_MAX: usize = 1_024;
+
+/// Targets of a line of the audit log, and bytes of them as they are written; the line says how many were left out.
+pub const AUDIT_LINE_TARGETS_MAX: usize = 256;
+/// See [`AUDIT_LINE_TARGETS_MAX`].
+pub const AUDIT_LINE_TARGETS_BYTES_MAX: usize = 256 << 10;
+
+/// How often calls that have no line of their own are told of in one line of each kind.
+pub const AUDIT_PERIOD: Duration = Duration::from_secs(60);
+
+/// Calls that were turned away, of one address, caller and reason, that have a line of their own in a period; the others are counted.
+pub const AUDIT_DENIED_LINES_MAX: u64 = 16;
+/// The same, of a node.
+pub const AUDIT_DENIED_LINES_NODE_MAX: u64 = 256;
+/// Kinds of calls that are counted by themselves in a period; all others are counted as one kind.
+pub const AUDIT_KINDS_MAX: usize = 256;
+/// Targets of the line of a call that was turned away.
+pub const AUDIT_DENIED_TARGETS_MAX: usize = 4;
+/// Size at which the file of calls that were turned away is put aside.
+pub const AUDIT_DENIED_SIZE_BYTES: u64 = 16 << 20;
+/// How many of those files are kept at least.
+pub const AUDIT_DENIED_KEEP: usize = 16;

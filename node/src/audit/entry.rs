@@ -1,10 +1,10 @@
 //! A call on its way, whose line is written however it ends.
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::{
     Audit,
+    bound::bound,
     event::{CANCELLED, Event, Target},
+    room::Place,
 };
 
 /// A call on its way. Dropping it records that its caller went away before the answer.
@@ -17,7 +17,7 @@ struct Begun {
     audit: Audit,
     event: Event,
     /// Absent for a call that is recorded only if it is denied, or for which there was no room.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<Place>,
 }
 
 /// How a call ended.
@@ -54,7 +54,7 @@ impl Entry {
         Self(None)
     }
 
-    pub(super) fn of(audit: Audit, event: Event, room: Option<OwnedSemaphorePermit>) -> Self {
+    pub(super) fn of(audit: Audit, event: Event, room: Option<Place>) -> Self {
         Self(Some(Begun { audit, event, room }))
     }
 
@@ -79,7 +79,7 @@ impl Begun {
         let Self {
             audit,
             mut event,
-            room,
+            mut room,
         } = self;
         event.outcome = ended.outcome;
         event.status = ended.status;
@@ -91,9 +91,12 @@ impl Begun {
             ..Target::default()
         });
         event.targets.extend(minted);
+        if let Some(room) = &mut room {
+            room.resize(bound(&mut event));
+        }
         match (room, &audit.0) {
-            (Some(room), Some(desk)) => desk.send(event, room),
             _ if event.is_denied() => audit.record(event),
+            (Some(room), Some(desk)) => desk.send(event, room),
             _ => {}
         }
     }

@@ -42,7 +42,9 @@ pub struct Target {
 /// One call, as it ended. It never holds a value or a token.
 #[derive(Debug, Clone, Serialize)]
 pub struct Event {
-    /// The wall clock of this node when the call ended, in milliseconds since the Unix epoch; set by [`Audit`](super::Audit).
+    /// The wall clock of this node when the call ended, in milliseconds since the Unix epoch; set by [`Audit`](super::Audit). The line
+    /// says it in front of all else.
+    #[serde(skip)]
     pub wall_ms: u64,
     /// What kind of call it is.
     pub class: Class,

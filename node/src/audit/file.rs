@@ -78,6 +78,11 @@ impl LogFile {
         self.synced + self.tail.len() as u64
     }
 
+    /// Bytes that are not durable yet.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.tail.len()
+    }
+
     /// Whether all is durable.
     pub(super) fn is_synced(&self) -> bool {
         self.tail.is_empty()

@@ -12,8 +12,10 @@ use std::{
 
 use super::chain::Head;
 
-/// Its name in the data directory.
-const NAME: &str = "audit-head";
+/// Its name in the data directory, of the chain of calls and of the chain of calls that were turned away.
+pub(super) const CALLS: &str = "audit-head";
+/// See [`CALLS`].
+pub(super) const DENIED: &str = "audit-denied-head";
 
 /// The file that holds the head, as text that `helve audit verify --head` takes.
 #[derive(Debug)]
@@ -24,8 +26,8 @@ pub(super) struct HeadFile {
 
 impl HeadFile {
     /// Opens the file in a data directory, and reads it; `None` if there is nothing to read in it.
-    pub(super) fn open(data_dir: &Path) -> io::Result<(Self, Option<Head>)> {
-        let path = data_dir.join(NAME);
+    pub(super) fn open(data_dir: &Path, name: &str) -> io::Result<(Self, Option<Head>)> {
+        let path = data_dir.join(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.mode(0o600).open(&path)?;
@@ -53,12 +55,12 @@ mod tests {
     #[test]
     fn the_head_that_was_kept_last_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, none) = HeadFile::open(dir.path()).unwrap();
+        let (file, none) = HeadFile::open(dir.path(), CALLS).unwrap();
         assert_eq!(none, None);
         for seq in [u64::MAX, 7] {
             let head = Head { seq, hash: [9; 32] };
             file.keep(&head).unwrap();
-            assert_eq!(HeadFile::open(dir.path()).unwrap().1, Some(head));
+            assert_eq!(HeadFile::open(dir.path(), CALLS).unwrap().1, Some(head));
         }
     }
 }

@@ -2,14 +2,10 @@
 
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use tokio::sync::Semaphore;
-
+use super::room::Room;
 use crate::{limits::AUDIT_QUEUE_BYTES_MAX, metrics::AuditCounters};
 
 /// Whether lines can be written.
@@ -18,8 +14,8 @@ pub(super) struct Health {
     is_failing: AtomicBool,
     /// Calls that have no line, since that was said last.
     lost: AtomicU64,
-    /// Bytes that may still wait to become durable.
-    room: Arc<Semaphore>,
+    /// Of bytes that wait to become durable.
+    room: Room,
     counters: AuditCounters,
 }
 
@@ -28,12 +24,12 @@ impl Health {
         Self {
             is_failing: AtomicBool::new(false),
             lost: AtomicU64::new(0),
-            room: Arc::new(Semaphore::new(AUDIT_QUEUE_BYTES_MAX)),
+            room: Room::new(AUDIT_QUEUE_BYTES_MAX),
             counters: AuditCounters::default(),
         }
     }
 
-    pub(super) fn room(&self) -> &Arc<Semaphore> {
+    pub(super) fn room(&self) -> &Room {
         &self.room
     }
 
@@ -76,8 +72,7 @@ impl Health {
             Ok(()) => {}
         }
         self.counters.failing.set(u64::from(self.is_failing()));
-        let queued = AUDIT_QUEUE_BYTES_MAX - self.room.available_permits();
-        self.counters.queued_bytes.set(queued as u64);
+        self.counters.queued_bytes.set(self.room.taken() as u64);
     }
 
     /// Nothing will be written any more.

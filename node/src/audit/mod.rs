@@ -11,6 +11,9 @@
 //!
 //! [`AUDIT_SYNC_SPACING`]: crate::limits::AUDIT_SYNC_SPACING
 
+mod apart;
+mod bound;
+mod budget;
 mod chain;
 mod entry;
 mod event;
@@ -18,9 +21,11 @@ mod file;
 mod head_file;
 mod health;
 mod key;
+mod kinds;
 mod names;
 mod open;
 mod record;
+mod room;
 mod settings;
 mod sink;
 #[cfg(test)]
@@ -33,8 +38,6 @@ use std::{
     thread::JoinHandle,
 };
 
-use tokio::sync::OwnedSemaphorePermit;
-
 pub use self::{
     chain::Head,
     entry::{Ended, Entry},
@@ -44,15 +47,8 @@ pub use self::{
     open::OpenError,
     settings::{Destination, OnFailure, Settings},
 };
-use self::{health::Health, writer::Message};
-use crate::{limits::AUDIT_QUEUE_BYTES_MAX, metrics::AuditCounters, stamp};
-
-/// About what a line takes besides the names in it, and each target besides its own, in bytes.
-const LINE_BYTES: usize = 512;
-const TARGET_BYTES: usize = 128;
-
-/// Who was turned away may fill this part of the queue, and no more: strangers must not keep others from being served.
-const DENIED_PART: usize = AUDIT_QUEUE_BYTES_MAX / 4;
+use self::{health::Health, kinds::Kinds, room::Place, writer::Message};
+use crate::{limits::AUDIT_DENIED_TARGETS_MAX, metrics::AuditCounters, stamp};
 
 /// The audit log of a node; or none, which records nothing and costs nothing. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +62,8 @@ struct Desk {
     has_file: bool,
     queue: mpsc::Sender<Message>,
     health: Arc<Health>,
+    /// Calls that were turned away, in this period.
+    denied: Arc<Mutex<Kinds>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -91,9 +89,10 @@ impl Audit {
         let Some(desk) = &self.0 else {
             return Ok(Entry::none());
         };
-        let event = event();
+        let mut event = event();
+        let bytes = bound::bound(&mut event);
         let is_chosen = desk.classes.contains(&event.class);
-        let room = match is_chosen.then(|| desk.room(&event)) {
+        let room = match is_chosen.then(|| desk.room(&event, bytes)) {
             Some(Some(room)) => Some(room),
             None => None,
             Some(None) if desk.on_failure == OnFailure::Refuse => return Err(Unrecorded),
@@ -107,14 +106,20 @@ impl Audit {
 
     /// Records a call that has ended and that [`Audit::begin`] was not told of, such as one that was turned away at the door. If there
     /// is no room for a line, it is counted as lost.
-    pub fn record(&self, event: Event) {
+    ///
+    /// Calls that were turned away go to a file of their own, take no room of others, and are counted in one line a period for each
+    /// address, caller and reason once some have had a line.
+    pub fn record(&self, mut event: Event) {
         let Some(desk) = &self.0 else { return };
-        if !event.is_denied() && !desk.classes.contains(&event.class) {
+        if event.is_denied() {
+            desk.deny(event);
             return;
         }
-        let is_crowded = desk.health.room().available_permits() < DENIED_PART;
-        let is_barred = event.is_denied() && is_crowded;
-        match desk.room(&event).filter(|_| !is_barred) {
+        if !desk.classes.contains(&event.class) {
+            return;
+        }
+        let bytes = bound::bound(&mut event);
+        match desk.room(&event, bytes) {
             Some(room) => desk.send(event, room),
             None => desk.health.lose(),
         }
@@ -157,38 +162,38 @@ impl Audit {
 
 impl Desk {
     /// Room in the queue; `None` if lines cannot be written now.
-    fn room(&self, event: &Event) -> Option<OwnedSemaphorePermit> {
+    fn room(&self, event: &Event, bytes: usize) -> Option<Place> {
         if self.health.is_failing() {
             return None;
         }
-        let bytes = u32::try_from(bytes_of(event)).ok()?;
-        let room = Arc::clone(self.health.room());
-        room.try_acquire_many_owned(bytes).ok()
+        self.health.room().take(&event.tenant, bytes)
     }
 
-    fn send(&self, mut event: Event, room: OwnedSemaphorePermit) {
+    /// Counts a call that was turned away, and hands in the few that have a line of their own.
+    fn deny(&self, mut event: Event) {
+        self.health.counters().denied.inc();
+        let kinds = self.denied.lock();
+        let has_line = kinds
+            .unwrap_or_else(PoisonError::into_inner)
+            .count_denied(&event);
+        if !has_line {
+            return;
+        }
+        let named = event.targets.len();
+        event.targets.truncate(AUDIT_DENIED_TARGETS_MAX);
+        event.more_targets += (named - event.targets.len()) as u64;
+        bound::bound(&mut event);
+        event.wall_ms = stamp::wall_ms();
+        if self.queue.send(Message::Denied(Box::new(event))).is_err() {
+            self.health.lose();
+        }
+    }
+
+    fn send(&self, mut event: Event, room: Place) {
         event.wall_ms = stamp::wall_ms();
         let message = Message::Call(Box::new(event), room);
         if self.queue.send(message).is_err() {
             self.health.lose();
         }
     }
-}
-
-/// About how many bytes the line of a call takes.
-fn bytes_of(event: &Event) -> usize {
-    let names = |target: &Target| {
-        let Target {
-            store,
-            owner,
-            id,
-            key,
-            prefix,
-            subject,
-        } = target;
-        let names = [store, owner, id, key, prefix, subject];
-        names.into_iter().flatten().map(String::len).sum::<usize>()
-    };
-    let targets = event.targets.iter();
-    LINE_BYTES + targets.map(|t| TARGET_BYTES + names(t)).sum::<usize>()
 }

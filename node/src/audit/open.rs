@@ -6,22 +6,29 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
     thread,
+    time::{Duration, Instant},
 };
 
 use super::{
     Audit, Desk,
+    apart::{Apart, Counted},
+    budget::Budget,
     chain::{Head, Seal, hex},
     file::{self, Found, LogFile},
-    head_file::HeadFile,
+    head_file::{self, HeadFile},
     health::Health,
     key::{AuditKey, KeyError},
+    kinds::Kinds,
     names::Names,
-    record::Record,
+    record::{self, Record},
     settings::{Destination, Settings},
     sink::{Files, Place, Sink},
     writer::Writer,
 };
-use crate::stamp::{self, EntropyError};
+use crate::{
+    limits::{AUDIT_DENIED_KEEP, AUDIT_DENIED_SIZE_BYTES},
+    stamp::{self, EntropyError},
+};
 
 /// Others may write.
 const WORLD_WRITABLE: u32 = 0o002;
@@ -81,23 +88,56 @@ impl Audit {
     pub fn open(settings: &Settings, data_dir: &Path, node: &str) -> Result<Self, OpenError> {
         let key = settings.key_file.as_deref().map(read_key).transpose()?;
         let salt = stamp::random_bytes()?;
-        let (kept, kept_head) = HeadFile::open(data_dir).map_err(OpenError::Head)?;
+        let head_file = |name| HeadFile::open(data_dir, name).map_err(OpenError::Head);
+        let (kept, kept_head) = head_file(head_file::CALLS)?;
         let beginning = Beginning {
-            settings,
+            settings: settings.clone(),
             seal: Seal::new(key.as_ref()),
             node,
             salt: hex(&salt),
             kept: kept_head.unwrap_or_default(),
+            log: None,
         };
+        let sink = beginning.sink()?;
+        let apart = match &settings.destination {
+            Destination::Tracing => None,
+            Destination::File(path) => {
+                let (kept, kept_head) = head_file(head_file::DENIED)?;
+                let beginning = Beginning {
+                    settings: Settings {
+                        destination: Destination::File(denied_path(path)),
+                        size_bytes: AUDIT_DENIED_SIZE_BYTES,
+                        keep: AUDIT_DENIED_KEEP,
+                        ..beginning.settings
+                    },
+                    kept: kept_head.unwrap_or_default(),
+                    log: Some(record::DENIED),
+                    ..beginning
+                };
+                Some(Apart {
+                    sink: beginning.sink()?,
+                    kept,
+                    is_failing: false,
+                })
+            }
+        };
+        let denied = Arc::new(Mutex::new(Kinds::default()));
         let health = Arc::new(Health::new());
         let (queue, received) = mpsc::channel();
         let writer = Writer {
             queue: received,
-            sink: beginning.sink()?,
+            budget: budget(settings, &sink)?,
+            sink,
             names: Names::new(settings.ids, key.as_ref(), &salt),
             kept,
             health: Arc::clone(&health),
             undurable: Vec::new(),
+            apart,
+            counted: Counted {
+                denied: Arc::clone(&denied),
+                over: Kinds::default(),
+                tell_at: None,
+            },
             look: false,
         };
         let thread = thread::Builder::new().name("helve-audit".into());
@@ -108,9 +148,29 @@ impl Audit {
             has_file: matches!(settings.destination, Destination::File(_)),
             queue,
             health,
+            denied,
             thread: Mutex::new(Some(thread)),
         }))))
     }
+}
+
+/// The file of calls that were turned away, beside that of all others.
+pub(super) fn denied_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".denied");
+    name.into()
+}
+
+/// What the files may take within the time for which they are kept. Nothing is bounded where the node's own log takes the lines.
+fn budget(settings: &Settings, sink: &Sink) -> Result<Budget, OpenError> {
+    let now = Instant::now();
+    let Place::File(files) = &sink.place else {
+        return Ok(Budget::new(0, Duration::ZERO, 0, now));
+    };
+    let young = files.young_bytes();
+    let young = young.map_err(|error| refusal(&files.path, error))?;
+    let all = settings.size_bytes.saturating_mul(settings.keep as u64 + 1);
+    Ok(Budget::new(all, settings.keep_for, young, now))
 }
 
 fn read_key(path: &Path) -> Result<AuditKey, OpenError> {
@@ -122,16 +182,18 @@ fn read_key(path: &Path) -> Result<AuditKey, OpenError> {
 
 /// What a log begins with.
 struct Beginning<'a> {
-    settings: &'a Settings,
+    settings: Settings,
     seal: Seal,
     node: &'a str,
     salt: String,
     kept: Head,
+    /// What the chain is of; `None`: of calls.
+    log: Option<&'static str>,
 }
 
 impl Beginning<'_> {
-    fn sink(self) -> Result<Sink, OpenError> {
-        let Self { settings, kept, .. } = &self;
+    fn sink(&self) -> Result<Sink, OpenError> {
+        let Self { settings, kept, .. } = self;
         let mut sink = Sink {
             seal: self.seal.clone(),
             head: *kept,
@@ -139,6 +201,7 @@ impl Beginning<'_> {
             node: self.node.to_owned(),
             ids: settings.ids,
             salt: self.salt.clone(),
+            log: self.log,
         };
         match &settings.destination {
             Destination::Tracing => sink.open(None),
@@ -162,6 +225,7 @@ impl Beginning<'_> {
             path: path.to_owned(),
             size_bytes: self.settings.size_bytes,
             keep: self.settings.keep,
+            keep_for: self.settings.keep_for,
         });
         Ok(found)
     }

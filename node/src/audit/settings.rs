@@ -1,6 +1,6 @@
 //! What an operator asks of the audit log.
 
-use std::{convert::Infallible, path::PathBuf, str::FromStr};
+use std::{convert::Infallible, path::PathBuf, str::FromStr, time::Duration};
 
 use super::{event::Class, names::Ids};
 
@@ -17,8 +17,10 @@ pub struct Settings {
     pub key_file: Option<PathBuf>,
     /// `--audit-size`, in bytes: a file that has reached it is put aside.
     pub size_bytes: u64,
-    /// `--audit-keep`: how many files that were put aside are kept.
+    /// `--audit-keep`: how many files that were put aside are kept at least.
     pub keep: usize,
+    /// `--audit-keep-for`: how long lines are kept at least; zero: as many files as are kept, however young.
+    pub keep_for: Duration,
     /// `--audit-on-failure`.
     pub on_failure: OnFailure,
 }

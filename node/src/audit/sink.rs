@@ -1,12 +1,16 @@
 //! Where finished lines go: to a file that is put aside when it is large, or to the node's own log.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
 
 use super::{
     chain::{Head, Seal, hex},
     file::{self, LogFile},
     names::Ids,
-    record::{FORMAT, Record, Torn, line},
+    record::{FORMAT, Record, Torn, content, line},
 };
 use crate::stamp;
 
@@ -20,6 +24,8 @@ pub(super) struct Sink {
     pub(super) node: String,
     pub(super) ids: Ids,
     pub(super) salt: String,
+    /// What the chain is of; `None`: of calls.
+    pub(super) log: Option<&'static str>,
 }
 
 /// Where lines go.
@@ -35,13 +41,21 @@ pub(super) struct Files {
     pub(super) current: LogFile,
     pub(super) path: PathBuf,
     pub(super) size_bytes: u64,
+    /// How many that were put aside are kept at least.
     pub(super) keep: usize,
+    /// How long each is kept at least.
+    pub(super) keep_for: Duration,
 }
 
 impl Sink {
     /// Adds a line. It is written by [`Sink::write`].
     pub(super) fn append(&mut self, wall_ms: u64, record: &Record<'_>) {
-        let line = line(&self.seal, &mut self.head, wall_ms, record);
+        self.append_content(wall_ms, &content(record));
+    }
+
+    /// Adds a line of a record's part.
+    pub(super) fn append_content(&mut self, wall_ms: u64, content: &[u8]) {
+        let line = line(&self.seal, &mut self.head, wall_ms, content);
         match &mut self.place {
             Place::File(files) => {
                 if files.current.first_seq == 0 {
@@ -65,6 +79,7 @@ impl Sink {
             seal: self.seal.name(),
             ids: self.ids,
             salt: &salt,
+            log: self.log,
             prev: hex(&self.head.hash),
             torn,
         };
@@ -122,6 +137,14 @@ impl Sink {
         files.current.sync()
     }
 
+    /// Bytes that were added and are not durable yet.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        match &self.place {
+            Place::File(files) => files.current.waiting_bytes(),
+            Place::Tracing => 0,
+        }
+    }
+
     /// Whether all that was added is durable, as far as that is this node's to see to.
     pub(super) fn is_synced(&self) -> bool {
         match &self.place {
@@ -132,13 +155,37 @@ impl Sink {
 }
 
 impl Files {
-    /// Removes the oldest of the files that were put aside, down to as many as are kept.
+    /// Removes the oldest of the files that were put aside, down to as many as are kept, but none that was written lately.
     fn prune(&self) -> io::Result<Vec<PathBuf>> {
         let mut old = file::put_aside(&self.path)?;
         old.truncate(old.len().saturating_sub(self.keep));
-        for file in &old {
-            fs::remove_file(file)?;
+        let mut removed = Vec::new();
+        for file in old {
+            if !self.is_old(&file)? {
+                break;
+            }
+            fs::remove_file(&file)?;
+            removed.push(file);
         }
-        Ok(old)
+        Ok(removed)
+    }
+
+    /// Whether the last line of a file is older than files are kept for. A time to come is not.
+    fn is_old(&self, file: &Path) -> io::Result<bool> {
+        let modified = fs::metadata(file)?.modified()?;
+        let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Duration::from_millis(stamp::wall_ms());
+        Ok(now.saturating_sub(modified) >= self.keep_for)
+    }
+
+    /// Bytes of the files that are not old yet.
+    pub(super) fn young_bytes(&self) -> io::Result<u64> {
+        let mut bytes = self.current.len();
+        for file in file::put_aside(&self.path)? {
+            if !self.is_old(&file)? {
+                bytes += fs::metadata(&file)?.len();
+            }
+        }
+        Ok(bytes)
     }
 }

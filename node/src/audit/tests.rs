@@ -1,6 +1,7 @@
 //! A log as operators and intruders meet it: written, cut, changed, restarted, and where it cannot be written.
 
 mod failing;
+mod floods;
 mod restarts;
 mod tampering;
 
@@ -37,6 +38,7 @@ impl Log {
             key_file: None,
             size_bytes: u64::MAX,
             keep: 100,
+            keep_for: Duration::ZERO,
             on_failure: OnFailure::Refuse,
         };
         Self { dir, settings }
@@ -82,6 +84,15 @@ impl Log {
 
     fn text(&self) -> String {
         fs::read_to_string(self.path()).unwrap()
+    }
+
+    /// The file of calls that were turned away.
+    fn denied_path(&self) -> PathBuf {
+        self.dir.path().join("log/audit.denied")
+    }
+
+    fn denied_text(&self) -> String {
+        fs::read_to_string(self.denied_path()).unwrap()
     }
 }
 
@@ -177,7 +188,7 @@ fn only_chosen_classes_have_lines_and_who_is_turned_away_always_has() {
     audit.record(event("UNAUTHENTICATED", "Retrieve"));
     audit.record(event("OK", "List"));
     audit.close();
-    let text = log.text();
+    let text = log.text() + &log.denied_text();
     for (operation, is_there) in [
         ("Get", false),
         ("Exists", true),

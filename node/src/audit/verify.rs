@@ -12,7 +12,7 @@ use super::{
     chain::{Head, Seal, SealedLine},
     file,
     key::AuditKey,
-    record::{FORMAT, Facts, Torn},
+    record::{self, FORMAT, Facts, Torn},
 };
 
 /// What the files of one log hold.
@@ -23,6 +23,12 @@ pub struct Report {
     /// The last line: note it, and a log that ends before it was cut.
     #[serde(serialize_with = "as_text")]
     pub head: Head,
+    /// The last line of the chain of calls that were turned away, if files of both chains were given.
+    #[serde(
+        serialize_with = "as_text_if_there",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub denied_head: Option<Head>,
     /// Calls that the log itself says have no line.
     pub lost_calls: u64,
     /// Bytes behind the last whole line: a node is writing it, or was killed in the middle and has not started again.
@@ -59,12 +65,52 @@ fn as_text<S: Serializer>(head: &Head, serializer: S) -> Result<S::Ok, S::Error>
     serializer.collect_str(head)
 }
 
+fn as_text_if_there<S: Serializer>(head: &Option<Head>, serializer: S) -> Result<S::Ok, S::Error> {
+    match head {
+        Some(head) => serializer.collect_str(head),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Follows the chain of calls, and that of calls that were turned away. A noted head is of the first of them that has files.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn verify(
+    files: &[PathBuf],
+    key: Option<&AuditKey>,
+    noted: Option<Head>,
+) -> io::Result<Report> {
+    let (mut calls, mut denied) = (Vec::new(), Vec::new());
+    for file in files {
+        let first = first_line(file)?;
+        let log = first.as_ref().and_then(|facts| facts.log.as_deref());
+        match log {
+            Some(record::DENIED) => denied.push(file.clone()),
+            _ => calls.push(file.clone()),
+        }
+    }
+    if calls.is_empty() {
+        return verify_chain(&denied, key, noted);
+    }
+    let mut report = verify_chain(&calls, key, noted)?;
+    if !denied.is_empty() {
+        let other = verify_chain(&denied, key, None)?;
+        report.files.extend(other.files);
+        report.lost_calls += other.lost_calls;
+        report.torn_bytes += other.torn_bytes;
+        report.denied_head = Some(other.head);
+        report.broken = report.broken.or(other.broken);
+    }
+    Ok(report)
+}
+
 /// Follows the chain through the files, given in any order, up to the first line that does not hold; and, if a head was noted, that it
 /// is there.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn verify(
+fn verify_chain(
     files: &[PathBuf],
     key: Option<&AuditKey>,
     noted: Option<Head>,
@@ -98,13 +144,18 @@ pub fn verify(
 fn in_order(files: &[PathBuf]) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut all = Vec::new();
     for file in files {
-        let mut line = Vec::new();
-        BufReader::new(open(file)?).read_until(b'\n', &mut line)?;
-        let seq = Facts::of(line.trim_ascii_end()).map_or(u64::MAX, |facts| facts.seq);
+        let seq = first_line(file)?.map_or(u64::MAX, |facts| facts.seq);
         all.push((seq, file.clone()));
     }
     all.sort();
     Ok(all)
+}
+
+/// What the first line of a file says; `None` if it is none of ours.
+fn first_line(file: &Path) -> io::Result<Option<Facts>> {
+    let mut line = Vec::new();
+    BufReader::new(open(file)?).read_until(b'\n', &mut line)?;
+    Ok(Facts::of(line.trim_ascii_end()))
 }
 
 fn open(file: &Path) -> io::Result<File> {

@@ -11,10 +11,17 @@ use std::{
     time::Instant,
 };
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::{
-    event::Event, head_file::HeadFile, health::Health, names::Names, record::Record, sink::Sink,
+    apart::{Apart, Counted, Sync},
+    budget::Budget,
+    event::Event,
+    head_file::HeadFile,
+    health::Health,
+    kinds::Kind,
+    names::Names,
+    record::{Record, content},
+    room::Place,
+    sink::Sink,
 };
 use crate::{
     limits::{AUDIT_BATCH_LINES_MAX, AUDIT_GATHER, AUDIT_RETRY, AUDIT_SYNC_SPACING},
@@ -24,12 +31,17 @@ use crate::{
 /// What the thread is sent.
 pub(super) enum Message {
     /// A call ended. Its room in the queue is given back once its line is durable.
-    Call(Box<Event>, OwnedSemaphorePermit),
+    Call(Box<Event>, Place),
+    /// A call was turned away.
+    Denied(Box<Event>),
     /// Whether the file is still where its name leads is to be looked at now.
     Look,
     /// The node stops: nothing comes after this.
     Close,
 }
+
+/// Bytes of a line besides what is said of the call.
+const LINE_ENDS_BYTES: u64 = 128;
 
 /// The thread's belongings.
 pub(super) struct Writer {
@@ -39,7 +51,12 @@ pub(super) struct Writer {
     pub(super) kept: HeadFile,
     pub(super) health: Arc<Health>,
     /// Room of lines that are not durable yet.
-    pub(super) undurable: Vec<OwnedSemaphorePermit>,
+    pub(super) undurable: Vec<Place>,
+    /// What lines may take within the time for which they are kept.
+    pub(super) budget: Budget,
+    /// Where calls that were turned away go; `None`: where all others go.
+    pub(super) apart: Option<Apart>,
+    pub(super) counted: Counted,
     /// A look was asked for: a sync includes one.
     pub(super) look: bool,
 }
@@ -57,13 +74,19 @@ impl Writer {
         let mut sync_at = None;
         loop {
             let more = self.receive(sync_at);
+            let now = Instant::now();
             if !self.health.is_failing() {
                 self.tell_lost();
+                if more == More::Never || self.counted.tell_at.is_some_and(|at| at <= now) {
+                    self.tell_counted(now);
+                }
             }
             if more == More::Never {
                 self.sink.append(stamp::wall_ms(), &Record::Closed);
+                if let Some(apart) = &mut self.apart {
+                    apart.append(stamp::wall_ms(), &Record::Closed, &self.health);
+                }
             }
-            let now = Instant::now();
             let look = std::mem::take(&mut self.look);
             let is_due = more == More::Never || look || sync_at.is_some_and(|at| at <= now);
             // What needs no sync is done with at once.
@@ -77,6 +100,13 @@ impl Writer {
                 Ok(()) if self.sink.is_synced() => None,
                 Ok(()) => sync_at.or(Some(now + AUDIT_SYNC_SPACING)),
             };
+            if let Some(apart) = &mut self.apart {
+                let sync = if is_due { Sync::Due } else { Sync::Later };
+                apart.write(sync, &self.health);
+                if !apart.sink.is_synced() {
+                    sync_at = sync_at.or(Some(now + AUDIT_SYNC_SPACING));
+                }
+            }
             self.health.note(done);
             if !self.health.is_failing() && self.health.has_lost() {
                 // It could not be told while nothing could be written.
@@ -88,9 +118,10 @@ impl Writer {
         }
     }
 
-    /// Takes what calls have ended, and waits for the first of them until `until`; for ever if there is nothing to sync. Then it gathers
+    /// Takes what calls have ended, and waits for the first of them until something is to be synced or told of. Then it gathers
     /// others for a moment: who ends a call wakes a thread that waits, which would cost more than the line.
-    fn receive(&mut self, until: Option<Instant>) -> More {
+    fn receive(&mut self, sync_at: Option<Instant>) -> More {
+        let until = sync_at.into_iter().chain(self.counted.tell_at).min();
         let first = match until {
             None => self.queue.recv().map_err(RecvTimeoutError::from),
             Some(until) => {
@@ -122,18 +153,57 @@ impl Writer {
     fn take(&mut self, message: Message) -> More {
         let (mut event, room) = match message {
             Message::Call(event, room) => (event, room),
+            Message::Denied(mut event) => {
+                self.rewrite(&mut event);
+                match &mut self.apart {
+                    Some(apart) => {
+                        apart.append(event.wall_ms, &Record::Call(&event), &self.health);
+                    }
+                    None => self.sink.append(event.wall_ms, &Record::Call(&event)),
+                }
+                self.counted.begin();
+                return More::Perhaps;
+            }
             Message::Look => {
                 self.look = true;
                 return More::Perhaps;
             }
             Message::Close => return More::Never,
         };
+        self.rewrite(&mut event);
+        let content = content(&Record::Call(&event));
+        // The number, the time and the hash of a line are some bytes more.
+        let bytes = content.len() as u64 + LINE_ENDS_BYTES;
+        if self.budget.admits(&event.tenant, bytes, Instant::now()) {
+            self.sink.append_content(event.wall_ms, &content);
+            self.undurable.push(room);
+            self.health.counters().lines.inc();
+        } else {
+            self.counted.over.count(Kind::over(&event));
+            self.counted.begin();
+        }
+        More::Perhaps
+    }
+
+    fn rewrite(&self, event: &mut Event) {
         let targets = event.targets.iter_mut();
         targets.for_each(|target| self.names.rewrite(target));
-        self.sink.append(event.wall_ms, &Record::Call(&event));
-        self.undurable.push(room);
-        self.health.counters().lines.inc();
-        More::Perhaps
+    }
+
+    /// Says in the log how many calls have no line of their own.
+    fn tell_counted(&mut self, now: Instant) {
+        let before = self.sink.waiting_bytes();
+        let Self {
+            counted,
+            sink,
+            apart,
+            health,
+            ..
+        } = self;
+        counted.tell(sink, apart.as_mut(), health);
+        let told = self.sink.waiting_bytes().saturating_sub(before);
+        self.budget.add(told as u64);
+        self.budget.forget(now);
     }
 
     /// Says in the log how many calls have no line.

@@ -2,9 +2,9 @@
 
 mod verify;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use super::{ending::Outcome, size};
+use super::{duration, ending::Outcome, size};
 use crate::audit::{Class, Destination, Ids, OnFailure, Settings};
 
 /// Check audit logs
@@ -77,7 +77,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, help_heading = "Audit log", default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_AUDIT_SIZE", value_name = "SIZE")]
     audit_size: u64,
 
-    /// How many files that were put aside are kept; the oldest are removed, which the log says
+    /// How many files that were put aside are kept at least; older ones are removed, which the log says, once --audit-keep-for is over
     #[arg(
         long,
         help_heading = "Audit log",
@@ -87,6 +87,11 @@ pub(crate) struct AuditArgs {
         value_name = "N"
     )]
     audit_keep: usize,
+
+    /// How long lines are kept at least. A tenant for whose lines --audit-size and --audit-keep leave no room that long has its further
+    /// calls counted, in one line a minute of each kind; `0s` keeps as many files as --audit-keep says, however young
+    #[arg(long, help_heading = "Audit log", default_value = "24h", value_parser = duration::parse, hide_short_help = true, env = "HELVE_AUDIT_KEEP_FOR", value_name = "DURATION")]
+    audit_keep_for: Duration,
 
     /// What becomes of calls when no line can be written: `refuse` carries none of them out, deletes included, until it can; `warn` goes
     /// on, and says how many have no line
@@ -150,6 +155,7 @@ impl AuditArgs {
             key_file: self.audit_key_file.clone(),
             size_bytes: self.audit_size,
             keep: self.audit_keep,
+            keep_for: self.audit_keep_for,
             on_failure: match self.audit_on_failure {
                 Failing::Refuse => OnFailure::Refuse,
                 Failing::Warn => OnFailure::Warn,

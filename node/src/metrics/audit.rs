@@ -14,6 +14,10 @@ pub struct AuditCounters {
     pub lines: Counter,
     /// Calls that have none, for want of room or of a disk.
     pub lost: Counter,
+    /// Calls that were turned away.
+    pub denied: Counter,
+    /// Calls that are told of in a line about several.
+    pub counted: Counter,
     /// Attempts to write that failed.
     pub failures: Counter,
     /// 1 while lines cannot be written.
@@ -27,6 +31,12 @@ impl AuditCounters {
         let registry = registry.sub_registry_with_prefix("audit");
         registry.register("lines", "Calls recorded", self.lines.clone());
         registry.register("lost", "Calls without a line", self.lost.clone());
+        registry.register("denied", "Calls turned away", self.denied.clone());
+        registry.register(
+            "counted",
+            "Calls told of in a line about several",
+            self.counted.clone(),
+        );
         registry.register(
             "failures",
             "Failed attempts to write",

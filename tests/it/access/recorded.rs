@@ -52,6 +52,11 @@ impl Guarded {
         self.directory.path().join(format!("audit-{seat}"))
     }
 
+    /// Where the node records calls that it turns away.
+    fn denied_log(&self, seat: u64) -> PathBuf {
+        self.directory.path().join(format!("audit-{seat}.denied"))
+    }
+
     /// A token of `acme` for one store alone.
     async fn confined(&self, role: TokenRole, principal: &str, store: &str) -> Result<Token> {
         let scoped = TokenGrant {
@@ -138,7 +143,11 @@ async fn no_token_and_no_value_stands_in_any_log_however_talkative() -> Result<(
         guarded.cluster.node(seat).terminate()?;
         guarded.cluster.node_mut(seat).stopped().await?;
         let logs = [
-            (guarded.audit_log(seat), ["\"DENIED\"", "\"OK\""]),
+            (guarded.audit_log(seat), ["\"OK\"", "\"BAD_NAME\""]),
+            (
+                guarded.denied_log(seat),
+                ["\"DENIED\"", "\"UNAUTHENTICATED\""],
+            ),
             (guarded.cluster.log_file(seat), [" TRACE ", " INFO "]),
         ];
         for (log, words) in logs {
@@ -192,7 +201,8 @@ async fn a_line_names_whose_token_it_was_and_whoever_is_turned_away_has_one_wher
     reader.get(get("carts")).await?;
     turned_away(&guarded, &reader).await?;
     let said = until("the line of the last call", async || {
-        let text = fs::read_to_string(guarded.audit_log(1)).unwrap_or_default();
+        let read = |log: PathBuf| fs::read_to_string(log).unwrap_or_default();
+        let text = read(guarded.audit_log(1)) + &read(guarded.denied_log(1));
         let lines = text
             .lines()
             .map_while(|line| serde_json::from_str(line).ok());
@@ -207,6 +217,7 @@ async fn a_line_names_whose_token_it_was_and_whoever_is_turned_away_has_one_wher
     let line = |line: &Value| Value::from(names.map(|name| line[name].clone()).to_vec());
     // Before that, the cluster came to know the tokens.
     let said = said.iter().skip_while(|line| line["operation"] != "Put");
+    let said = said.filter(|line| line["event"] == "call");
     let said: Vec<_> = said.map(line).collect();
     let record = |store: &str| json!([{"store": store, "owner": "", "id": "7"}]);
     let orders = json!([{"store": "orders"}]);

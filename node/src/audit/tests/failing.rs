@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::*;
-use crate::{audit::OpenError, limits::AUDIT_QUEUE_BYTES_MAX};
+use crate::audit::OpenError;
 
 fn refusal(log: &Log) -> OpenError {
     Audit::open(&log.settings, &log.data_dir(), "node-1").unwrap_err()
@@ -82,29 +82,4 @@ fn calls_without_a_line_are_counted_in_the_log_where_the_operator_goes_on() {
     });
     audit.close();
     assert_eq!(log.verify().lost_calls, lost + 1);
-}
-
-#[test]
-fn strangers_cannot_fill_the_queue() {
-    let log = Log::new();
-    let audit = log.open();
-    // Each takes a part of the room that no line gives back before it ends.
-    let large = "x".repeat(AUDIT_QUEUE_BYTES_MAX / 8);
-    let held: Vec<_> = (0..6)
-        .map(|_| audit.begin(|| write_of(&large)).unwrap())
-        .collect();
-    let denied = || Event {
-        outcome: "DENIED",
-        ..Event::of(Class::Read, "Get")
-    };
-    audit.record(denied());
-    assert_eq!(audit.counters().unwrap().lost.get(), 1, "it has no room");
-    put(&audit, "a caller");
-    drop(held);
-    until("room", || {
-        let lost = audit.counters().unwrap().lost.get();
-        audit.record(denied());
-        audit.counters().unwrap().lost.get() == lost
-    });
-    audit.close();
 }

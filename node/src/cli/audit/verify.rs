@@ -89,5 +89,8 @@ fn text(report: &Report) -> String {
     } else {
         "broken; the last line that holds is"
     };
+    if let Some(denied) = report.denied_head {
+        let _written = writeln!(page, "calls that were turned away: head {denied}");
+    }
     page + &format!("{whole} {}\n", report.head)
 }

@@ -93,6 +93,7 @@ fn config(directory: &Path, log: &Path) -> Config {
         key_file: None,
         size_bytes: u64::MAX,
         keep: 1,
+        keep_for: std::time::Duration::ZERO,
         on_failure: OnFailure::Refuse,
     };
     Config {
