@@ -23,7 +23,7 @@ use crate::{
     fault::Fault,
     layout::{Due, Group, Space},
     limits::{DEFAULT_TENANT, FEATURE_LEVEL, TENANTS_MAX},
-    planted, row,
+    planted, row, sealing,
 };
 
 /// The level that every version knows, and that a group has before it is raised.
@@ -168,6 +168,7 @@ pub(crate) fn raise<V: View>(
     call.batch.put(call.space.group().feature_level(), value);
     if level < MENDED && command.level >= MENDED {
         schedule_recounts(call)?;
+        sealing::raised(call)?;
     }
     Ok(FeatureLevelRaised {
         level: command.level,

@@ -14,6 +14,7 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::{Group, Target},
+    level,
     limits::RESEAL_RECORDS_MAX,
     record, row,
 };
@@ -89,6 +90,12 @@ pub(crate) fn set<V: View>(
         secret_key_id,
         index: call.index,
         done: false,
+        // Once values may be plain again, some will be.
+        complete_index: if request.key_id.is_empty() {
+            0
+        } else {
+            before.complete_index
+        },
     };
     let key = call.space.group().sealing();
     call.batch.put(key, row::encode(&row));
@@ -105,9 +112,32 @@ pub(crate) fn end<V: View>(
         return Err(refused(Refusal::Conflict, &row));
     }
     row.done = true;
+    if level::is_mended(call)? {
+        note_complete(call, &mut row);
+    }
     let key = call.space.group().sealing();
     call.batch.put(key, row::encode(&row));
     Ok(row)
+}
+
+/// From here on every record is sealed, if the walk that followed the last change has come to its end.
+fn note_complete<V: View>(call: &Call<'_, V>, row: &mut SealingRow) {
+    if row.done && !row.key_id.is_empty() && row.complete_index == 0 {
+        row.complete_index = call.index;
+    }
+}
+
+/// The level is raised to one that knows from where on every record is sealed.
+pub(crate) fn raised<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
+    if let Some(old) = sealing(call.batch, call.space.group_id)? {
+        let mut row = old.clone();
+        note_complete(call, &mut row);
+        if row != old {
+            let key = call.space.group().sealing();
+            call.batch.put(key, row::encode(&row));
+        }
+    }
+    Ok(())
 }
 
 /// Replaces the bytes of records that have not changed since they were read.

@@ -226,10 +226,9 @@ fn counted<V: View>(batch: &Batch<V>, space: Space<'_>) -> Result<TombstonesRow,
         rows += 1;
         Ok(())
     })?;
-    let oldest = oldest(batch, space, None)?;
     Ok(TombstonesRow {
         rows,
-        due_ms: oldest.map(|oldest| due(oldest.at_ms)),
+        due_ms: oldest(batch, space, None)?.map(|oldest| due(oldest.at_ms)),
     })
 }
 

@@ -236,6 +236,10 @@ async fn forward<L: Listing>(
             Ok(None) => return Ok(()),
             Err(_) => return Err(End::Failed(Failure::Lapsed { resume })),
         };
+        let refused = services
+            .vault
+            .refuse_plain(&mut page, |_| listing.asked(), u64::MAX);
+        refused.map_err(|error| End::Failed(error.into()))?;
         let opened = services.open(&mut page, |_| listing.asked(), caller, &stores);
         opened.map_err(End::Failed)?;
         let stall = lapse.min(Instant::now() + limits::LIST_STALL_MAX);

@@ -227,6 +227,8 @@ impl Services {
             _ => Asked::Values,
         };
         let mut reply = call.run(self, &admitted).await?;
+        let index = reply.header_mut().index;
+        self.vault.refuse_plain(&mut reply, asked, index)?;
         self.open(&mut reply, asked, &admitted.caller, &stores)?;
         reply.header_mut().leader_hint = self.leadership.hint();
         Ok((reply, admitted.into_answer()))

@@ -165,7 +165,7 @@ fn open_problem(error: &OpenError) -> Problem {
                 "{error}: try another node, a mutation under the same identity, and give this one the key"
             ),
         ),
-        OpenError::Damaged { .. } => Problem::new(
+        OpenError::Damaged { .. } | OpenError::Plain { .. } => Problem::new(
             Reason::Damaged,
             format!(
                 "{error}: put the value back from elsewhere, and look for what changes this cluster's disks"

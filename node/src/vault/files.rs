@@ -238,6 +238,7 @@ mod tests {
             secret_key_id: key_id,
             index: 1,
             done: true,
+            ..SealingRow::default()
         };
         (files, vault, row)
     }

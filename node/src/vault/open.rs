@@ -25,6 +25,14 @@ pub enum OpenError {
         /// The key.
         key_id: String,
     },
+    /// It is not sealed, where every value is.
+    #[error(
+        "the value of `{name}` is not sealed, and every value of this cluster is: it was put on this node's disk by something else"
+    )]
+    Plain {
+        /// Whose value it is.
+        name: String,
+    },
     /// It is not what was sealed for this record.
     #[error(
         "the value of `{name}` does not open under key {key_id}: it was damaged, changed, or moved here from another record"
@@ -157,6 +165,46 @@ impl Values for TransactReply {
 }
 
 impl Vault {
+    /// Refuses values of a reply that are not sealed, once all are. `index` is where in the log the reply was made: what was taken before
+    /// that, and is kept for a retry, may be plain.
+    ///
+    /// # Errors
+    /// [`OpenError::Plain`].
+    pub fn refuse_plain(
+        &self,
+        reply: &mut impl Values,
+        asked: impl Fn(usize) -> Asked,
+        index: u64,
+    ) -> Result<(), OpenError> {
+        if !self.expects_sealed(index) {
+            return Ok(());
+        }
+        reply.values(&mut |at, info, value| match value {
+            Some(_) if info.sealed_under.is_empty() && asked(at) == Asked::Values => {
+                Err(self.plain(&info.name))
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Whether every record is sealed at this index of the log, as far as this node knows.
+    fn expects_sealed(&self, index: u64) -> bool {
+        let known = self.known.load();
+        let row = known.row.as_ref();
+        row.is_some_and(|row| row.complete_index > 0 && index >= row.complete_index)
+    }
+
+    /// A value that is plain where none may be.
+    pub(super) fn plain(&self, name: &str) -> OpenError {
+        tracing::error!(
+            name,
+            "a value on this node's disk is not sealed, and all values are: replace the node's disk"
+        );
+        OpenError::Plain {
+            name: name.to_owned(),
+        }
+    }
+
     /// Opens every value of a reply. Of each of the request's targets, `asked` says whether its value is handed out, and `store` in
     /// which store it lies; `None`: it is a key.
     ///

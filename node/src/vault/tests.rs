@@ -14,6 +14,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod plain;
+
 fn ring(bytes: &[u8]) -> Keyring {
     let secrets: Vec<Secret> = bytes
         .iter()
@@ -32,6 +34,7 @@ fn row(ring: &Keyring, key: usize) -> SealingRow {
         secret_key_id: key_id,
         index: 3,
         done: true,
+        ..SealingRow::default()
     }
 }
 

@@ -164,6 +164,14 @@ impl Walker {
     fn anew(&self, row: &SealingRow, found: &Found) -> Result<ResealedRecord, Trouble> {
         let tenant = found.tenant.as_str();
         let mut value = if found.sealed_under.is_empty() {
+            // Sealed, it would look like a value of the cluster's, and go to all nodes.
+            if row.complete_index > 0 {
+                let name = match &found.name {
+                    Name::Handle(handle) => &handle.id,
+                    Name::Key(key) => &key.key,
+                };
+                return Err(self.vault.plain(name).into());
+            }
             found.value.clone()
         } else {
             let open = |kind, parts: &[&str]| {

@@ -10,14 +10,18 @@ use helve_proto::{
     command::v1::RecordRow,
     v1::{
         GetRequest, ListRequest, Operation, RetrieveRequest, StoreRequest, TakeOperation,
-        TakeRequest, TransactRequest, operation::Operation as Part,
+        TakeRequest, TransactRequest, Unit, operation::Operation as Part,
+        set_data_key_request::Target,
     },
 };
-use helve_tests::caller::{Caller, reason};
+use helve_tests::{
+    caller::{Caller, reason},
+    wait::{Look, until},
+};
 use prost::Message as _;
 use tonic::Status;
 
-use super::keys::Keys;
+use super::{key_status, keys::Keys, set_key};
 use crate::replay::mint_of;
 
 /// As long as each other, so that a swap changes no length.
@@ -176,5 +180,75 @@ async fn a_sealed_value_that_was_moved_or_changed_on_disk_is_damaged_and_never_a
         };
         assert_damaged(taken, VALUES[at]);
     }
+    Ok(())
+}
+
+/// The key that the cluster seals under, once every value is sealed under it.
+async fn sealed_under(caller: &Caller) -> Result<String> {
+    until("every value to be sealed", async || {
+        match key_status(caller).await {
+            Ok(status) if !status.key_id.is_empty() && !status.under_way => {
+                Look::Done(status.key_id)
+            }
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_plain_value_put_on_a_sealed_disk_is_damaged_and_never_sealed() -> Result<()> {
+    const FORGED: &[u8] = b"a value of somebody who writes the disk";
+    let keys = Keys::new()?;
+    let mut cluster = keys.setup_of(1).start().await?;
+    let caller = cluster.caller(1);
+    let mut ids = Vec::new();
+    for value in &VALUES[..2] {
+        let mut mint = mint_of("carts");
+        mint.value = (*value).into();
+        ids.push(caller.mint(mint).await?.info.context("an info")?.name);
+    }
+    let first_key = sealed_under(&caller).await?;
+    cluster.node(1).terminate()?;
+    cluster.node_mut(1).stopped().await?;
+    edit(&cluster.data_directory(1), &ids[..1], |rows| {
+        rows[0].value = FORGED.into();
+        rows[0].sealed_under.clear();
+    })?;
+    cluster.start(1)?;
+    cluster.ready(1).await?;
+
+    let caller = cluster.caller(1);
+    let damaged = async || -> Result<()> {
+        assert_damaged(get(&caller, &ids[0]).await, "a plain value");
+        let list = ListRequest {
+            store: "carts".to_owned(),
+            with_values: true,
+            ..ListRequest::default()
+        };
+        assert_damaged(caller.list(list).await, "a list with a plain value");
+        ensure!(get(&caller, &ids[1]).await? == VALUES[1], "left alone");
+        Ok(())
+    };
+    damaged().await?;
+    // A rotation seals what is there under another key: not this one.
+    keys.add("2.key", 2)?;
+    until("the new key", async || {
+        match set_key(&caller, Target::Newest(Unit {})).await {
+            Ok(reply) if reply.key_id != first_key => Look::Done(()),
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    })
+    .await?;
+    until(
+        "the other value to be sealed under the new key",
+        async || match key_status(&caller).await {
+            Ok(status) if status.resealed > 0 => Look::Done(()),
+            other => Look::NotYet(format!("{other:?}")),
+        },
+    )
+    .await?;
+    damaged().await?;
+    assert_damaged(take(&caller, &ids[0]).await, "a plain value that is taken");
     Ok(())
 }

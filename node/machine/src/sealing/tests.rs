@@ -296,3 +296,33 @@ fn sealing_is_refused_below_its_level() {
     let kind = host.apply(&command(Operation::Mint(request), OLD));
     assert_eq!(refusal(&kind), Some(Refusal::FeatureLevel));
 }
+
+#[test]
+fn from_the_end_of_the_first_walk_on_every_record_is_sealed_until_sealing_is_ended() {
+    let mut host = Host::sealed_cluster();
+    let raise = |level| {
+        let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
+        command(raise, b"")
+    };
+    let end = |host: &mut Host| {
+        let index = host.row().index;
+        host.apply(&command(Operation::EndSealing(EndSealing { index }), b""));
+    };
+    end(&mut host);
+    assert_eq!(host.row().complete_index, 0, "older levels do not say it");
+    host.apply(&raise(level::MENDED));
+    let complete = host.index;
+    assert_eq!(host.row().complete_index, complete);
+    // A rotation changes nothing in it.
+    host.set(NEW, host.row().index);
+    assert_eq!(host.row().complete_index, complete);
+    end(&mut host);
+    assert_eq!(host.row().complete_index, complete);
+    host.set(b"", host.row().index);
+    assert_eq!(host.row().complete_index, 0);
+    end(&mut host);
+    host.set(NEW, host.row().index);
+    assert_eq!(host.row().complete_index, 0);
+    end(&mut host);
+    assert_eq!(host.row().complete_index, host.index);
+}

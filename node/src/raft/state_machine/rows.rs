@@ -328,7 +328,9 @@ fn progress(
         repaired_rows: 0,
         milestones: Milestones {
             next_deadline_ms,
-            sealing_state: sealing.map_or(0, |row| 2 * row.index + u64::from(row.done)),
+            sealing_state: sealing.map_or(0, |row| {
+                4 * row.index + 2 * u64::from(row.done) + u64::from(row.complete_index > 0)
+            }),
         },
     })
 }
