@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import mcp_types as types
 from anyio.to_thread import run_sync
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from checks import Report, equal, expect
@@ -224,39 +224,47 @@ async def legacy(service: Service) -> str:
 
 
 async def cut_off(cluster: Cluster, service: Service, url: str) -> str:
-    """Replicas are killed while a client with a session waits for an answer. It hears of it long before it would give up by itself."""
-    heard: list[MCPError] = []
+    """Replicas are killed while a client with a session waits for an answer. It hears of it long before it would give up by itself:
+    the call fails, or the transport that bore it."""
+    cut = anyio.Event()
     answered: list[types.CallToolResult] = []
+    heard: list[BaseException] = []
 
-    async def wait(client: Client) -> None:
-        try:
-            answered.append(await client.call_tool("store", {"key": fresh(), "value": 1}))
-        except MCPError as error:
-            heard.append(error)
+    async def kill() -> None:
+        # The cluster does not answer, so the replica keeps the call.
+        await anyio.sleep(UNDER_WAY_S)
+        cut.set()
+        for replica in service.replicas:
+            replica.kill()
 
-    # The SDK's own limits are an hour, so that an error that comes sooner is not one of those.
-    async with connected(url, "alice", mode="legacy", timeout_s=HOUR_S, read_timeout_seconds=HOUR_S) as client:
-        await client.list_tools()
-        for node in cluster.nodes:
-            node.freeze()
-        try:
+    try:
+        # The SDK's own limits are an hour, so that an error that comes sooner is not one of those.
+        async with connected(url, "alice", mode="legacy", timeout_s=HOUR_S, read_timeout_seconds=HOUR_S) as client:
+            await client.list_tools()
+            for node in cluster.nodes:
+                node.freeze()
             with anyio.fail_after(PATIENCE_S):
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(wait, client)
-                    # The cluster does not answer, so the replica keeps the call.
-                    await anyio.sleep(UNDER_WAY_S)
-                    equal((heard, answered), ([], []), "before the replicas are killed")
-                    for replica in service.replicas:
-                        await run_sync(replica.kill)
-        finally:
-            for node in cluster.nodes:
-                node.thaw()
-            for replica in service.replicas:
-                if replica.running is None:
-                    await run_sync(replica.start)
-            await run_sync(cluster.wait_ready)
-        equal((len(heard), answered), (1, []), "what the client hears")
-    return str(heard[0])
+                    tasks.start_soon(kill)
+                    answered.append(await client.call_tool("store", {"key": fresh(), "value": 1}))
+    except* (MCPError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as errors:
+        heard = flat(errors)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await run_sync(lambda: restored(cluster, service))
+    expect(cut.is_set(), f"an error before the replicas were killed: {heard}")
+    equal(answered, [], "an answer without a cluster")
+    return f"{type(heard[0]).__name__}: {heard[0]}"
+
+
+def restored(cluster: Cluster, service: Service) -> None:
+    """All nodes and replicas run again."""
+    for node in cluster.nodes:
+        node.thaw()
+    for replica in service.replicas:
+        if replica.running is None:
+            replica.start()
+    cluster.wait_ready()
 
 
 async def unknown_tool(service: Service) -> None:
