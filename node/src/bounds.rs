@@ -171,6 +171,49 @@ impl Bounds {
     }
 }
 
+/// Why a message, or a stream without one, was given up at a bound that is no budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GivenUp {
+    /// It did not arrive whole in time.
+    Late,
+    /// It has too many elements, or takes too much when it is decoded.
+    TooLarge,
+    /// It cannot be decoded.
+    Malformed,
+    /// Nothing came over an Exchange stream for too long.
+    Idle,
+}
+
+/// Every reason to give a message up.
+pub const GIVEN_UP: [GivenUp; 4] = [
+    GivenUp::Late,
+    GivenUp::TooLarge,
+    GivenUp::Malformed,
+    GivenUp::Idle,
+];
+
+impl GivenUp {
+    /// Its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::TooLarge => "too-large",
+            Self::Malformed => "malformed",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// What callers take up now, and what was refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How full each budget is.
+    pub budgets: Vec<Fullness>,
+    /// How many messages were given up, and why.
+    pub given_up: Vec<(GivenUp, u64)>,
+}
+
 /// How full a budget is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fullness {

@@ -37,7 +37,7 @@ use prometheus_client::{
 };
 
 use self::tenants::{TenantCalls, register_usage};
-use crate::bounds::Fullness;
+use crate::bounds::Load;
 
 /// Buckets of call times: 0.25 ms, doubling, up to 8 s.
 const LATENCY_BUCKETS: (f64, f64, u16) = (0.000_25, 2.0, 16);
@@ -148,13 +148,13 @@ impl Metrics {
         &self,
         status: &StatusReply,
         usage: &[TenantInfo],
-        budgets: &[Fullness],
+        load: &Load,
     ) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;
         text::encode_registry(&mut page, &status_registry(status, usage))?;
         text::encode_registry(&mut page, &process::registry())?;
-        text::encode_registry(&mut page, &budgets::registry(budgets))?;
+        text::encode_registry(&mut page, &budgets::registry(load))?;
         #[cfg(feature = "planted")]
         text::encode_registry(&mut page, &planted::registry())?;
         text::encode_eof(&mut page)?;

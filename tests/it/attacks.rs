@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use futures::{StreamExt as _, future::join_all, stream::FuturesUnordered};
+use helve_client::{ClusterBuilder, KeyOptions, StateTool as _};
 use helve_proto::{
     Reason,
     v1::{
@@ -139,9 +140,10 @@ async fn denied_batch_with_a_long_owner_is_recorded_in_bounded_memory() -> Resul
     let attacked = Attacked::by(setup, confined).await?;
     let batch = long_owner(2 << 20, 300);
     let denied = attacked.attacker().batch_retrieve(batch).await;
+    attacked.bears_it("a denied batch", 96 * MIB).await?;
     let denied = denied.err().context("a key is outside the scope")?;
     ensure!(reason(&denied) == Some(Reason::Denied), "{denied}");
-    attacked.bears_it("a denied batch", 96 * MIB).await
+    Ok(())
 }
 
 #[tokio::test]
@@ -194,7 +196,12 @@ async fn message_of_tiny_elements_is_refused_before_it_is_decoded() -> Result<()
     }
     attacked
         .bears_it("messages of tiny elements", 96 * MIB)
-        .await
+        .await?;
+    let http = attacked.guarded.cluster.listeners(1).http;
+    let (_, page) = get(http, "/metrics").await?;
+    let counted = "helve_messages_given_up_total{why=\"too-large\"} 3";
+    ensure!(page.contains(counted), "{page}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -218,16 +225,18 @@ async fn unread_answers_stay_within_the_room_of_their_principal() -> Result<()> 
 async fn unfinished_messages_of_one_reader_leave_others_their_room() -> Result<()> {
     let attacked = Attacked::by(nodes(1), reader()).await?;
     let path = "/helve.v1.StateService/BatchRetrieve";
-    let mut unfinished: FuturesUnordered<_> = (0..40)
-        .map(|_| unfinished(attacked.attacker().line(), path, 8 << 20))
-        .collect();
-    let refused = unfinished.next().await.context("there are some")??;
-    ensure!(reason(&refused) == Some(Reason::Overloaded), "{refused}");
+    let mut held = FuturesUnordered::new();
+    // Smaller and smaller ones, until not even a small one finds room.
+    for bytes in [8 << 20, 1 << 20, 128 << 10, 32 << 10] {
+        held.extend((0..40).map(|_| unfinished(attacked.attacker().line(), path, bytes)));
+        let refused = held.next().await.context("there are some")??;
+        ensure!(reason(&refused) == Some(Reason::Overloaded), "{refused}");
+    }
     // While the others go on.
-    let honest = attacked.bears_it("unfinished messages", 256 * MIB);
+    let honest = attacked.bears_it("unfinished messages", 128 * MIB);
     tokio::select! {
         bears_it = honest => bears_it,
-        _ = unfinished.by_ref().collect::<Vec<_>>() => anyhow::bail!("none was kept"),
+        () = held.for_each(|_| std::future::ready(())) => anyhow::bail!("none was held"),
     }
 }
 
@@ -308,4 +317,23 @@ async fn budgets_and_their_bounds_are_in_the_metrics() -> Result<()> {
         }
     })
     .await
+}
+
+#[tokio::test]
+async fn client_goes_on_after_its_idle_stream_was_ended() -> Result<()> {
+    let setup = nodes(1).with("HELVE_BOUNDS", "exchange-idle-ms=300");
+    let cluster = setup.start().await?;
+    let keys = ClusterBuilder::new(cluster.endpoints()).build()?;
+    let keys = keys.keys(KeyOptions::shared());
+    keys.store("a", &serde_json::json!(1)).await?;
+    let http = cluster.listeners(1).http;
+    until("the stream to end", async || {
+        match get(http, "/metrics").await {
+            Ok((200, page)) if page.contains("helve_exchange_streams 0") => Look::Done(()),
+            other => Look::NotYet(format!("{:?}", other.map(|(status, _)| status))),
+        }
+    })
+    .await?;
+    ensure!(keys.retrieve("a").await? == Some(serde_json::json!(1)));
+    Ok(())
 }

@@ -40,7 +40,9 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         }),
         ..Default::default()
     };
-    let page = metrics.encode(&status, &[tenant], &[]).unwrap();
+    let page = metrics
+        .encode(&status, &[tenant], &Load::default())
+        .unwrap();
     for line in [
         r#"helve_requests_total{rpc="Mint",code="ok"} 1"#,
         r#"helve_requests_total{rpc="Get",code="cancelled"} 1"#,
@@ -69,7 +71,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_scrape_shows_the_process_in_the_names_of_prometheus() {
-    let page = Metrics::default().encode(&StatusReply::default(), &[], &[]);
+    let page = Metrics::default().encode(&StatusReply::default(), &[], &Load::default());
     let page = page.unwrap();
     for name in [
         "process_cpu_seconds_total ",
@@ -87,7 +89,7 @@ fn a_scrape_shows_the_process_in_the_names_of_prometheus() {
 
 #[test]
 fn no_metric_is_in_another_unit_than_prometheus_wants() {
-    let page = Metrics::default().encode(&StatusReply::default(), &[], &[]);
+    let page = Metrics::default().encode(&StatusReply::default(), &[], &Load::default());
     let page = page.unwrap();
     for unit in ["milliseconds", "_ms", "micros", "kib", "percent"] {
         assert!(!page.contains(unit), "{unit} in\n{page}");

@@ -23,7 +23,10 @@ use super::{
     decoded_size::Request,
     failure::Failure,
 };
-use crate::{bounds::What, limits::MESSAGE_BYTES_MAX};
+use crate::{
+    bounds::{GivenUp, What},
+    limits::MESSAGE_BYTES_MAX,
+};
 
 /// What is awaited of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,6 +254,20 @@ impl Arriving {
         }
     }
 
+    /// The end of the body for this reason, which is counted; a budget counts what it refuses by itself.
+    fn give_up<T>(&self, failure: Failure) -> Poll<Option<Result<T, Status>>> {
+        let why = match &failure {
+            Failure::TooSlow => Some(GivenUp::Late),
+            Failure::Invalid(_) => Some(GivenUp::TooLarge),
+            Failure::Malformed(_) => Some(GivenUp::Malformed),
+            _ => None,
+        };
+        if let (Some(intake), Some(why)) = (&self.intake, why) {
+            intake.account.budgets().give_up(why);
+        }
+        Poll::Ready(Some(Err(failure.into())))
+    }
+
     /// Ready when the message is late.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(due) = self.due else {
@@ -269,22 +286,21 @@ impl HttpBody for Arriving {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let refused = |failure: Failure| Poll::Ready(Some(Err(failure.into())));
         loop {
             match self.poll_message(context) {
                 Poll::Ready(Ok(Some(message))) => {
                     return Poll::Ready(Some(Ok(Frame::data(message))));
                 }
                 Poll::Ready(Ok(None)) => {}
-                Poll::Ready(Err(failure)) => return refused(failure),
+                Poll::Ready(Err(failure)) => return self.give_up(failure),
                 Poll::Pending => {
                     ready!(self.poll_late(context));
-                    return refused(Failure::TooSlow);
+                    return self.give_up(Failure::TooSlow);
                 }
             }
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
                 ready!(self.poll_late(context));
-                return refused(Failure::TooSlow);
+                return self.give_up(Failure::TooSlow);
             };
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(bytes))) => self.rest = bytes,

@@ -31,7 +31,7 @@ use tokio::{
 use self::owners::Owners;
 pub(crate) use self::{full::Full, owners::Owner};
 use super::caller::{Caller, Power};
-use crate::bounds::{Bounds, Fullness, OWNERS, OwnerKind, WHATS, What};
+use crate::bounds::{Bounds, Fullness, GIVEN_UP, GivenUp, Load, OWNERS, OwnerKind, WHATS, What};
 
 /// The budgets of one node. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -46,6 +46,7 @@ struct Inner {
     /// Guards all `used` counts as well: what is taken of an owner is taken of its parents in the same moment.
     state: Mutex<State>,
     refused: [[AtomicU64; WHATS.len()]; OWNERS.len()],
+    given_up: [AtomicU64; GIVEN_UP.len()],
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +93,7 @@ impl Budgets {
             strangers: root(OwnerKind::Strangers),
             state: Mutex::default(),
             refused: Default::default(),
+            given_up: Default::default(),
         }))
     }
 
@@ -181,6 +183,20 @@ impl Budgets {
             None => bound(owner.kind),
         });
         most.min().unwrap_or(0)
+    }
+
+    /// Counts a message that was given up.
+    pub(crate) fn give_up(&self, why: GivenUp) {
+        self.0.given_up[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What callers take up now, and what was refused.
+    pub(crate) fn load(&self) -> Load {
+        let count = |why: GivenUp| self.0.given_up[why as usize].load(Ordering::Relaxed);
+        Load {
+            budgets: self.fullness(),
+            given_up: GIVEN_UP.into_iter().map(|why| (why, count(why))).collect(),
+        }
     }
 
     /// How full each budget is.

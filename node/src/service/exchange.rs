@@ -33,7 +33,7 @@ use super::{
     failure::{Failure, Lateness},
     status::Problem,
 };
-use crate::limits;
+use crate::{bounds::GivenUp, limits};
 
 /// An answer, and what it takes until it has left.
 type Answered = (ExchangeAnswer, Option<Charge>);
@@ -145,6 +145,7 @@ async fn serve(
                 }
             }
             () = idle.is_over(), if pending.is_empty() => {
+                from.account.budgets().give_up(GivenUp::Idle);
                 return Err(Failure::Idle(idle.time).into());
             }
             () = services.stopping.cancelled() => {

@@ -210,11 +210,8 @@ async fn metrics(
         Ok(usage) => usage,
         Err(error) => return broken(error.to_string()),
     };
-    let budgets = services.door.budgets().fullness();
-    match services
-        .metrics
-        .encode(&services.status(), &usage, &budgets)
-    {
+    let load = services.door.budgets().load();
+    match services.metrics.encode(&services.status(), &usage, &load) {
         Ok(text) => {
             let text = Bytes::from(text);
             *newest = Some(MetricsPage {
