@@ -8,6 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,6 +19,8 @@ from checks import Report, equal, expect
 from processes import PATIENCE_S, Cluster, Process, free_port, until
 
 SECTION = "oauth"
+# The life of a login's first token, as authorization_server.py has it.
+LOGIN_EXPIRES_IN_S = 1
 # Of the replica that dies while it refreshes: the others wait this long.
 GUARD_TTL_MS = 5000
 
@@ -136,6 +139,9 @@ class Checks:
         url = agent.ask("login").get("authorize")
         expect(url, "the client says where the user must go")
         equal(agent.ask(f"callback {self.server.visit(url)}"), {"logged_in": True}, "the login")
+        # The SDK keeps a token of so short a life until its end, and counts whole seconds.
+        expired = time.monotonic() + LOGIN_EXPIRES_IN_S + 1
+        until("the token of the login to expire", lambda: time.monotonic() > expired)
 
     def gained(self, before: dict[str, int], what: str) -> int:
         return self.server.counts()[what] - before[what]
