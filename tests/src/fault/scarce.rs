@@ -44,8 +44,7 @@ struct Starved {
 }
 
 impl NoOpenFiles {
-    /// How many files the node has open, once it has connections to accept. The system makes them; that the node does not accept them
-    /// is the fault. One that is about to stop refuses them.
+    /// How many files the node has open, once it has connections to accept. The system makes them.
     fn press(&mut self, address: &SocketAddr, pid: u32) -> Result<u64> {
         while self.connections.len() < CONNECTIONS {
             let connection = TcpStream::connect_timeout(address, CONNECT_LIMIT)?;
@@ -54,8 +53,7 @@ impl NoOpenFiles {
         open_files(pid)
     }
 
-    /// Whether it could not open a file that it cannot do without, such as one that it writes its rows to: then it goes no further,
-    /// and says so.
+    /// Whether it stopped, and said so, because it could not open a file that it needs.
     fn has_stopped(&mut self, cluster: &mut Cluster) -> Result<bool> {
         let Some(starved) = &mut self.starved else {
             return Ok(false);

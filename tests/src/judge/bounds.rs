@@ -22,8 +22,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// `repeats` are events that were answered with the outcome of an earlier one: their index says nothing of when they were
-    /// invoked.
+    /// The index of a repeat, answered with an earlier event's outcome, says nothing of when it was invoked.
     pub(super) fn of(events: &[Event], is_repeat: impl Fn(usize) -> bool) -> Self {
         let told = || {
             events
@@ -72,10 +71,8 @@ impl Bounds {
         let before = self
             .returned
             .partition_point(|(returned_ns, _, _)| *returned_ns < invoked_ns);
-        match before.checked_sub(1) {
-            Some(last) => (self.returned[last].1, Some(self.returned[last].2)),
-            None => (0, None),
-        }
+        let last = before.checked_sub(1).map(|last| self.returned[last]);
+        last.map_or((0, None), |(_, index, event)| (index, Some(event)))
     }
 
     /// What has returned then stands at or before this index.
