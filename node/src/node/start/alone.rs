@@ -73,7 +73,10 @@ impl Alone {
     /// What was called, by which tenant's which principal, and how it ended, by the audit log. That ends with this.
     pub(crate) fn recorded(&self) -> Vec<[String; 4]> {
         self.services.door().audit().close();
-        let text = fs::read_to_string(&self.log).expect("the log is there from the start");
+        // Calls that were turned away have a file of their own.
+        let text = [self.log.clone(), self.log.with_extension("denied")]
+            .map(|path| fs::read_to_string(path).expect("the log is there from the start"))
+            .concat();
         let lines = text.lines().map(serde_json::from_str::<Value>);
         let lines = lines.map(|line| line.expect("each line is JSON"));
         let calls = lines.filter(|line| line["event"] == "call");

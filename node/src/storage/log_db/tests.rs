@@ -249,10 +249,7 @@ fn an_entry_that_cannot_be_decoded_is_refused() {
         fixture.put(4, damage);
         drop(fixture);
         let error = open(&directory).unwrap_err();
-        assert!(
-            error.to_string().contains("log entry 4 is damaged"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("log entry 4 "), "{error}");
     }
 }
 
