@@ -302,8 +302,8 @@ fn a_tenant_at_its_quota_leaves_no_more_than_a_bounded_window() {
             // What adds something is refused, what was done last is still answered.
             let mut store_it = || tried.in_session("mallory", 4_000, (0, 4_000), store(8_000));
             let is_clearing = |stored: &Result<Kind, Refusal>| *stored == Err(Refusal::Clearing);
-            let tries = std::iter::repeat_with(&mut store_it).take(20);
-            let stored = tries.skip_while(is_clearing).next().unwrap();
+            let mut tries = std::iter::repeat_with(&mut store_it).take(20);
+            let stored = tries.find(|stored| !is_clearing(stored)).unwrap();
             assert!(stored.is_ok(), "the window makes room: {stored:?}");
             let quota = tried.at("mallory", (4_000, 4_000), store(80_000));
             assert_eq!(quota, Err(Refusal::Quota));
