@@ -8,6 +8,7 @@ pub mod config;
 pub mod connections;
 pub mod digest;
 pub mod disk_watch;
+mod excerpt;
 pub mod failpoint;
 pub mod forward;
 pub mod leader_contact;

@@ -214,7 +214,7 @@ async fn unread_answers_stay_within_the_room_of_their_principal() -> Result<()> 
     let bearer = &attacked.hostile.bearer;
     let _unread = unread(address, bearer, 200, keys).await?;
     attacked.bears_it("unread answers", 160 * MIB).await?;
-    // The principal's own calls wait for room, or hear that there is none; the node has room for others.
+    // The principal's own calls wait for room, or are OVERLOADED; the node has room for others.
     let honest = attacked.guarded.caller(1, &attacked.honest);
     store_all(&honest, keys, 1 << 20).await?;
     honest.batch_retrieve(all(keys)).await?;

@@ -21,6 +21,13 @@ impl From<IpAddr> for Address {
     }
 }
 
+impl From<Address> for IpAddr {
+    /// The address, or the first of the network.
+    fn from(Address(address): Address) -> Self {
+        address
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

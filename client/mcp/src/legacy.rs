@@ -85,7 +85,7 @@ impl LegacySessions {
     }
 
     /// As many sessions as one owner may have in the cluster: 1,000 by default, or 10,000 where callers do not authenticate and so are
-    /// one owner. Whoever begins one more loses the idlest tenth.
+    /// one owner. An owner that begins one more loses the idlest tenth of its own.
     #[must_use]
     pub fn max(mut self, max: u64) -> Self {
         self.max = max;

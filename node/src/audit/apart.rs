@@ -1,5 +1,5 @@
-//! The log of calls that were turned away: a file and a chain of its own, so that strangers write nobody else's history away, and keep
-//! no call from being recorded.
+//! The log of calls that were turned away. It has a file and a chain of its own, so that strangers can neither push other callers'
+//! lines out nor keep a call from being recorded.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

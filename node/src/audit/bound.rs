@@ -1,6 +1,7 @@
 //! How much of a call its line may repeat. Callers choose names and how many of them a call has, and JSON writes some bytes as six.
 
 use super::event::{Event, Target};
+use crate::excerpt::head;
 use crate::limits::{AUDIT_LINE_TARGETS_BYTES_MAX, AUDIT_LINE_TARGETS_MAX, AUDIT_NAME_BYTES_MAX};
 
 /// About what a line takes besides the names in it, and each target besides its own, in bytes.
@@ -35,9 +36,7 @@ fn names(target: &mut Target) -> [&mut Option<String>; 6] {
 /// Cuts a name that is longer than a name may be, where a character ends.
 fn cut(name: &mut String) {
     if name.len() > AUDIT_NAME_BYTES_MAX {
-        let mut end = (0..=AUDIT_NAME_BYTES_MAX).rev();
-        let end = end.find(|at| name.is_char_boundary(*at));
-        name.truncate(end.unwrap_or(0));
+        name.truncate(head(name, AUDIT_NAME_BYTES_MAX).len());
         name.shrink_to_fit();
         name.push_str(CUT);
     }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use helve_http::Address;
+
 use super::event::Event;
 use crate::limits::{AUDIT_DENIED_LINES_MAX, AUDIT_DENIED_LINES_NODE_MAX, AUDIT_KINDS_MAX};
 
@@ -21,7 +23,7 @@ impl Kind {
     /// Of a call that was turned away: from where, whose and why.
     pub(super) fn denied(event: &Event) -> Self {
         Self {
-            peer: event.peer.map(|peer| network(peer.ip())),
+            peer: event.peer.map(|peer| Address::from(peer.ip()).into()),
             tenant: event.tenant.clone(),
             principal: event.principal.clone(),
             operation: "",
@@ -46,14 +48,6 @@ impl Kind {
             outcome: self.outcome,
             ..Self::default()
         }
-    }
-}
-
-/// The network of an address of IPv6, and an address of IPv4 as it is.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -33,7 +33,8 @@ use crate::{
 pub(super) enum Kind {
     /// One message, and then the end.
     Call,
-    /// Messages for as long as the caller likes, none of them later than this after the one before; absent: whoever reads them sees to that.
+    /// Messages for as long as the caller likes, each at most this long after the one before. `None` if the stream's reader ends idle
+    /// streams itself.
     Stream(Option<Duration>),
 }
 

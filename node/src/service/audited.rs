@@ -24,6 +24,7 @@ use tonic::Request;
 
 use crate::audit::{self, Audit, Class, Ended, Entry, Event};
 use crate::connections::Info;
+use crate::excerpt::head;
 use crate::limits::{AUDIT_TARGET_BYTES_MAX, AUDIT_TARGETS_MAX, AUDIT_TEXT_BYTES_MAX};
 
 /// Where a call came from; `None` if its connection does not say.
@@ -208,11 +209,7 @@ fn whose(tenant: &str) -> String {
 
 /// The beginning of a text, which the caller may have made as long as a message.
 fn cut(text: &str) -> &str {
-    let mut end = text.len().min(AUDIT_TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    head(text, AUDIT_TEXT_BYTES_MAX)
 }
 
 /// What an event says of a call's targets: the first of them by name, the others by their number.

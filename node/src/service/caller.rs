@@ -10,11 +10,10 @@ use tonic::Request;
 
 use super::{
     credential::Credential,
-    excerpt::Excerpt,
     failure::Failure,
     target::{Target, Targets},
 };
-use crate::limits;
+use crate::{excerpt::Excerpt, limits};
 
 /// Whom a call is carried out for.
 #[derive(Debug, PartialEq, Eq)]

@@ -17,8 +17,9 @@ use helve_proto::{
 use helve_seal::KeyId;
 use tokio::time::Instant;
 
-use super::{Services, excerpt::Excerpt, failure::Failure};
+use super::{Services, failure::Failure};
 use crate::{
+    excerpt::Excerpt,
     limits,
     read_index::{Place, ReadView},
     vault::Target,

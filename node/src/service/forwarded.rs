@@ -13,10 +13,11 @@ use helve_proto::{
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{audited::Peer, excerpt};
+use super::audited::Peer;
 use crate::{
     audit::{self, Audit, Class, Event},
-    limits::FORWARD_BYTES_MAX,
+    excerpt::head,
+    limits::{AUDIT_TEXT_BYTES_MAX, FORWARD_BYTES_MAX},
     propose::{Attempt, Proposer, Rejection, Timed},
 };
 
@@ -80,8 +81,8 @@ fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
     };
     let subject = format!("forwarded by node {from}");
     Some(Event {
-        tenant: excerpt::message(command.tenant.clone()),
-        principal: excerpt::message(command.principal.clone()),
+        tenant: head(&command.tenant, AUDIT_TEXT_BYTES_MAX).to_owned(),
+        principal: head(&command.principal, AUDIT_TEXT_BYTES_MAX).to_owned(),
         peer,
         targets: vec![audit::Target {
             subject: Some(subject),

@@ -13,8 +13,8 @@ use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_server,
 };
 
-use super::{Services, excerpt::Excerpt};
-use crate::{connections::Info, limits};
+use super::Services;
+use crate::{connections::Info, excerpt::Excerpt, limits};
 
 /// Serves health.
 pub(crate) struct Health {

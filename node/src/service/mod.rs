@@ -23,7 +23,6 @@ mod credential;
 mod data_keys;
 mod decoded_size;
 mod door;
-mod excerpt;
 mod exchange;
 mod failure;
 mod forwarded;

@@ -19,9 +19,9 @@ use helve_proto::{
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::{excerpt, failure::Failure, failure::Lateness};
+use super::failure::{Failure, Lateness};
 use crate::{
-    limits,
+    excerpt, limits,
     propose::ProposeError,
     raft::membership::MembershipError,
     vault::{OpenError, SwitchError},

@@ -14,6 +14,7 @@ const RUNGS: [&[&str]; 7] = [
         "complaint",
         "shares",
         "connections",
+        "excerpt",
         "failpoint",
         "leader_contact",
         "limits",

@@ -273,8 +273,8 @@ fn checked(text: &str) -> Result<Url, JwksUrlError> {
     match (url.scheme(), is_loopback(&url)) {
         ("https", _) | ("http", true) => Ok(url),
         ("http", false) => {
-            let problem = "http is for this machine alone (127.0.0.1, ::1, localhost): whoever \
-                 is on the way could replace the keys; name an https URL";
+            let problem = "http is for this machine alone (127.0.0.1, ::1, localhost): on the way \
+                 the keys could be replaced; name an https URL";
             Err(refused(problem.to_owned()))
         }
         (scheme, _) => Err(refused(format!("`{scheme}` is not https"))),

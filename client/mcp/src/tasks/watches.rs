@@ -107,7 +107,7 @@ impl Watches {
         receiver
     }
 
-    /// Looks until nobody waits any more, or nothing else can come.
+    /// Looks until the task has no subscriber, or cannot change any more.
     async fn follow(&self, key: &Key) {
         let mut looks = interval(self.0.look.max(Duration::from_millis(1)));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -45,7 +45,7 @@ pub(crate) fn message(mut text: String) -> String {
 }
 
 /// The longest beginning of a text of at most this many bytes.
-fn head(text: &str, bytes: usize) -> &str {
+pub(crate) fn head(text: &str, bytes: usize) -> &str {
     let longest = bytes.min(text.len());
     let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
