@@ -4,7 +4,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "helve/v1/types.proto",
     "helve/v1/access.proto",
     "helve/v1/handles.proto",
@@ -12,6 +12,7 @@ const FILES: [&str; 9] = [
     "helve/v1/transact.proto",
     "helve/v1/call.proto",
     "helve/v1/cluster.proto",
+    "helve/v1/watch.proto",
     "helve/command/v1/command.proto",
     "helve/peer/v1/peer.proto",
 ];

@@ -47,7 +47,7 @@ reasons! {
     TooLarge => "TOO_LARGE",
     /// A handle id is empty, or has a NUL.
     BadId => "BAD_ID",
-    /// A key is empty, has a NUL, or stands twice in one call.
+    /// A key is empty, has a NUL, or is named twice in one call.
     BadKey => "BAD_KEY",
     /// A tenant, store or id prefix is not 1 to 64 bytes of `[a-z0-9_-]`.
     BadName => "BAD_NAME",
@@ -77,6 +77,11 @@ reasons! {
     FormatNewer => "FORMAT_NEWER",
     /// The list took too long. Continue with the resume token.
     ListLapsed => "LIST_LAPSED",
+    /// The node has no longer what follows the revision. Another node may. Where none has, list, and watch after the list's
+    /// index.
+    WatchTooOld => "WATCH_TOO_OLD",
+    /// The watch was not read for too long, or lasted as long as one may. Watch after the revision that it names.
+    WatchLapsed => "WATCH_LAPSED",
     /// Only the leader does this, and the node does not lead. Ask the one that does.
     NotLeading => "NOT_LEADING",
     /// Another change of members is under way. Wait for its end.
