@@ -3,18 +3,21 @@
 //! The machine keeps them and does not ask for them: a host looks a token up before it proposes. That a token was revoked is an entry
 //! of the log like any other.
 
+pub(crate) mod excess;
 pub(crate) mod quota;
 pub(crate) mod room;
+pub(crate) mod set_tenant;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 
 pub use tenants::quotas;
 pub use tokens::granted;
 
-use crate::{batch::View, fault::Fault, layout::Group, limits::DEFAULT_TENANT};
+use crate::{fault::Fault, layout::Group, limits::DEFAULT_TENANT, view::View};
 
-/// Whether there are tokens, or tenants beyond the default one: whoever made them counts on every node to ask who calls. A token that
-/// was revoked counts as long as its row stays, which is a day.
+/// Whether there are tokens, or tenants beyond the default one: the operator who made them expects
+/// every node to authenticate callers. A token that was revoked counts as long as its row stays,
+/// which is a day.
 ///
 /// # Errors
 /// A fault if the rows cannot be read.

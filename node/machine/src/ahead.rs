@@ -8,12 +8,14 @@ use helve_proto::{
 };
 
 use crate::{
-    batch::{Batch, View},
+    batch::Batch,
+    clock::clock,
     expiry,
     fault::Fault,
     handles::handle_name,
     layout::{Space, Target, Unfit},
     limits::{ROWS_AHEAD_MAX, SWEEP_ROWS, TICK_ROWS_MAX},
+    view::View,
 };
 
 /// The keys of the records that these commands name, or remove because they are due, as far as the rows tell before the first is
@@ -26,7 +28,7 @@ pub fn records_ahead<'c, V: View>(
     commands: impl IntoIterator<Item = &'c Command>,
     batch: &mut Batch<V>,
 ) -> Result<Vec<Bytes>, Fault> {
-    let mut clock_ms = expiry::clock(batch, group_id)?;
+    let mut clock_ms = clock(batch, group_id)?;
     let (mut removed, mut by_ms) = (0, 0);
     let mut keys = Vec::new();
     for command in commands {

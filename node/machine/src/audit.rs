@@ -10,17 +10,20 @@ use helve_proto::command::v1::{
 
 use crate::{
     access::tokens,
-    batch::View,
     fault::Fault,
     layout::{Due, Group, Kind, Place, Shelf, Space, Target, principal_path},
     lifetime,
     limits::{SCAN_ROWS, SESSION_BYTES, TOMBSTONE_TTL_MS},
-    replay::{ids::Ids, measured, noted, requests},
+    replay::{
+        ids::{self, Ids},
+        measured, noted,
+    },
     row, tombstone,
+    view::View,
 };
 
-/// Reads all rows of a group, and works out its deadline index, its usage rows and its summaries anew. For tests and for operators
-/// who doubt a disk: it holds an entry for each row in memory.
+/// Reads all rows of a group, and computes its deadline index, its usage rows and its summaries
+/// again. For tests and for operators who doubt a disk: it holds an entry for each row in memory.
 ///
 /// # Errors
 /// [`Fault::Corrupt`], naming the first thing that does not agree, and any other fault of reading.
@@ -103,7 +106,7 @@ impl Audit {
             Place::Record(target) => self.record(space, &target, value)?,
             Place::Deadline => {
                 // A recount is not derived from any row.
-                let row = Group(self.group_id).parse_deadline(key)?;
+                let row = Group(self.group_id).parse_deadline(key);
                 if !matches!(row.due, Due::Recount(_)) {
                     self.deadlines.insert(key.clone());
                 }
@@ -142,7 +145,11 @@ impl Audit {
                 self.requests(&Ids::of_principal(space, principal), key, value)?;
             }
             Place::Usage => {
-                self.usage.insert(key.clone(), row::decode("usage", value)?);
+                // One that counts nothing may say how far a recount has come.
+                let row: UsageRow = row::decode("usage", value)?;
+                if row != UsageRow::default() {
+                    self.usage.insert(key.clone(), row);
+                }
             }
             Place::Token(hash) => self.token(space, &hash, value)?,
             Place::TokenOfTenant => {
@@ -165,7 +172,7 @@ impl Audit {
 
     fn tombstones(&mut self, space: Space<'_>, key: &Bytes, value: &Bytes) -> Result<(), Fault> {
         let summary: TombstonesRow = row::decode("tombstone summaries", value)?;
-        let TombstonesRow { rows, due_ms } = summary;
+        let TombstonesRow { rows, due_ms, .. } = summary;
         self.summary(space, key, &Due::Tombstones, Summary { rows, due_ms });
         Ok(())
     }
@@ -226,9 +233,9 @@ impl Audit {
     ) -> Result<(), Fault> {
         self.count(ids.space().usage_tenant(), 0, key.len() + value.len());
         let sent_ms =
-            requests::sent_at(request_id).ok_or(Fault::Corrupt("a request id is malformed"))?;
+            ids::sent_at(request_id).ok_or(Fault::Corrupt("a request id is malformed"))?;
         let summary = self.summaries_due.entry(ids.summary_key()).or_default();
-        summary.add(requests::due(sent_ms));
+        summary.add(ids::due(sent_ms));
         Ok(())
     }
 
@@ -296,7 +303,7 @@ impl Audit {
     fn tenants_deadlines(&self) -> Result<(), Fault> {
         let group = Group(self.group_id);
         for key in &self.deadlines {
-            let row = group.parse_deadline(key)?;
+            let row = group.parse_deadline(key);
             let from = self.tenant_deadlines.get(&row.tenant);
             let from_ms = match (Shelf::of(&row.due), from) {
                 (Some(Shelf::Records), Some(from)) => from.records_from_ms,

@@ -1,92 +1,50 @@
 //! What the machine reads from and writes to.
 
-mod deadlines;
-mod first_deadlines;
-mod pending_usage;
-mod write;
-
 use std::{
-    collections::{BTreeMap, btree_map, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
 };
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{SessionRow, TenantDeadlinesRow},
+    command::v1::{SessionRow, UsageRow},
     v1::Quotas,
 };
 
-use self::{
-    first_deadlines::FirstDeadlines,
-    pending_usage::PendingUsage,
-    write::{Row, Write},
-};
 use crate::{
-    access, expiry,
+    access::tenants::TenantQuotas,
+    changes::RecordChange,
+    deadlines::Deadlines,
     fault::Fault,
-    layout::{Group, Space},
+    layout::{Due, Group, Shelf, Space},
     level,
     limits::Bounds,
+    overlay::Overlay,
     planted::{self, Plant},
     repair::{Repair, Repairs},
     row,
+    usage::{Counter, Delta, PendingUsage, Recount},
+    view::View,
 };
-
-/// Rows that a page makes up for.
-const SKIPPED_ROWS_MAX: usize = 64;
-
-/// A consistent, ordered picture of all rows.
-pub trait View {
-    /// The value under a key.
-    ///
-    /// # Errors
-    /// [`Fault::View`] if the host cannot read.
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault>;
-
-    /// The first `rows_max` rows with `from <= key < to`, ascending. None if `from >= to`.
-    ///
-    /// # Errors
-    /// [`Fault::View`] if the host cannot read.
-    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault>;
-}
-
-impl<V: View + ?Sized> View for &V {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
-        (**self).get(key)
-    }
-
-    fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
-        (**self).range(from, to, rows_max)
-    }
-}
 
 /// What some commands write, over the view that they started from. Later commands of the batch read what earlier ones wrote.
 /// Usage and session rows alone are behind until [`finish`](Self::finish): nearly every command changes some.
 #[derive(Debug)]
 pub struct Batch<V> {
-    view: V,
+    rows: Overlay<V>,
     bounds: Bounds,
     repairs: Repairs,
-    writes: BTreeMap<Bytes, Write>,
-    /// A group, and rows of it that every command asks for, as they stand.
-    held: Option<(u32, [Row; 3])>,
     usage: PendingUsage,
     /// Sessions that were written (`None`: removed), by their rows' keys.
     sessions: BTreeMap<Bytes, Option<SessionRow>>,
-    /// A group, and a time before which its deadline index has no row: its row of that name, read once.
-    deadlines_from: Option<(u32, u64)>,
-    first_deadlines: Option<FirstDeadlines>,
-    /// The tenant whose bounds of its deadlines were read last, and what they are.
-    tenant_deadlines: Option<(String, TenantDeadlinesRow)>,
+    deadlines: Deadlines,
+    quotas: TenantQuotas,
     /// Rows that were removed because they were due, or forgotten.
     removed_rows: usize,
     /// Bytes that the command under way has read only to remove or to count rows.
     read_bytes: usize,
-    /// The earliest times of deadline rows that were put, and of those that were deleted.
-    first_put_ms: Option<u64>,
-    first_deleted_ms: Option<u64>,
-    /// The tenant whose quotas were read last, and what they are.
-    quotas: Option<(String, Quotas)>,
+    /// Changes of records since they were taken last.
+    changes: Vec<RecordChange>,
 }
 
 impl<V: View> Batch<V> {
@@ -98,21 +56,16 @@ impl<V: View> Batch<V> {
     /// As [`new`](Self::new), with bounds that few rows reach. For tests: see [`Bounds`].
     pub fn bounded(view: V, bounds: Bounds) -> Self {
         Self {
-            view,
+            rows: Overlay::new(view),
             bounds,
             repairs: Repairs::default(),
-            writes: BTreeMap::new(),
-            held: None,
             usage: PendingUsage::default(),
             sessions: BTreeMap::new(),
-            deadlines_from: None,
-            first_deadlines: None,
-            tenant_deadlines: None,
+            deadlines: Deadlines::default(),
+            quotas: TenantQuotas::default(),
             removed_rows: 0,
             read_bytes: 0,
-            first_put_ms: None,
-            first_deleted_ms: None,
-            quotas: None,
+            changes: Vec::new(),
         }
     }
 
@@ -122,11 +75,7 @@ impl<V: View> Batch<V> {
     /// # Errors
     /// A fault if the deadline index cannot be read, which is done only if the first deadline may be gone.
     pub fn next_deadline(&self, group_id: u32, before: Option<u64>) -> Result<Option<u64>, Fault> {
-        let is_first = |at_ms: u64| before.is_none_or(|first_ms| at_ms <= first_ms);
-        if self.first_deleted_ms.is_some_and(is_first) {
-            return expiry::next_deadline(self, group_id);
-        }
-        Ok(earlier(before, self.first_put_ms))
+        self.deadlines.next(&self.rows, group_id, before)
     }
 
     /// What to write, one after the other, in the order of the keys: `None` deletes. A row that was put where the batch had deleted
@@ -135,24 +84,31 @@ impl<V: View> Batch<V> {
     /// # Errors
     /// None today. A host must not write after a fault, so one that comes up here later is passed on.
     pub fn finish(mut self) -> Result<Vec<(Bytes, Option<Bytes>)>, Fault> {
-        for (key, counted) in std::mem::take(&mut self.usage).into_rows() {
+        for (key, counted) in self.usage.into_rows() {
             if planted::is(Plant::UsageOff) {
                 continue;
             }
-            self.write(key, counted.encoded());
+            self.rows.write(key, counted.encoded());
         }
-        for (key, session) in std::mem::take(&mut self.sessions) {
-            self.write(key, session.as_ref().map(row::encode));
+        for (key, session) in self.sessions {
+            self.rows.write(key, session.as_ref().map(row::encode));
         }
-        let writes = self.writes.into_iter();
-        Ok(writes
-            .flat_map(|(key, write)| write.into_rows(key))
-            .collect())
+        Ok(self.rows.into_rows())
     }
 
     /// The derived rows that were put right since this was asked last.
     pub fn take_repairs(&mut self) -> Repairs {
         std::mem::take(&mut self.repairs)
+    }
+
+    /// The changes of records since this was asked last, in the order in which they were made. A host that tells of changes asks
+    /// after each command.
+    pub fn take_changes(&mut self) -> Vec<RecordChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(crate) fn note_change(&mut self, change: RecordChange) {
+        self.changes.push(change);
     }
 
     /// Rows that commands of the batch removed because they were due, or forgot: each costs about as much as a command.
@@ -173,62 +129,10 @@ impl<V: View> Batch<V> {
         &self.bounds
     }
 
-    /// Reads the rows of a group that every command asks for, if they were not read yet.
-    pub(crate) fn hold(&mut self, group: Group) -> Result<(), Fault> {
-        if self.held.as_ref().is_some_and(|(of, _)| *of == group.0) {
-            return Ok(());
-        }
-        self.held = None;
-        let read = |key: Bytes| self.get(&key).map(|row| (key, row));
-        let rows = [
-            read(group.clock())?,
-            read(group.feature_level())?,
-            read(group.sealing())?,
-        ];
-        self.held = Some((group.0, rows));
-        Ok(())
-    }
-
-    pub(crate) fn put(&mut self, key: Bytes, value: Bytes) {
-        self.write(key, Some(value));
-    }
-
-    pub(crate) fn delete(&mut self, key: Bytes) {
-        self.write(key, None);
-    }
-
-    /// Puts a row under a key where none stands, as the batch is now. Deleted in the same batch, it is never written at all: an outcome
-    /// often lives no longer.
-    pub(crate) fn put_new(&mut self, key: Bytes, value: Bytes) {
-        match self.writes.entry(key) {
-            // The batch deleted what stands in the view, or took back what it had put.
-            Entry::Occupied(mut written) => written.get_mut().put_anew(value),
-            Entry::Vacant(vacant) => {
-                vacant.insert(Write::new_row(value));
-            }
-        }
-    }
-
-    fn write(&mut self, key: Bytes, value: Option<Bytes>) {
-        let held = self.held.iter_mut().flat_map(|(_, rows)| rows);
-        if let Some((_, row)) = held.into_iter().find(|(held, _)| *held == key) {
-            row.clone_from(&value);
-        }
-        match self.writes.entry(key) {
-            Entry::Occupied(written) if value.is_none() && written.get().is_new => {
-                written.remove();
-            }
-            Entry::Occupied(mut written) => written.get_mut().value = value,
-            Entry::Vacant(vacant) => {
-                vacant.insert(Write::over(value));
-            }
-        }
-    }
-
     pub(crate) fn session(&self, key: &[u8]) -> Result<Option<SessionRow>, Fault> {
         match self.sessions.get(key) {
             Some(written) => Ok(written.clone()),
-            None => row::read(&self.view, "sessions", key),
+            None => row::read(self.rows.below(), "sessions", key),
         }
     }
 
@@ -242,28 +146,31 @@ impl<V: View> Batch<V> {
         self.sessions.get_mut(key).and_then(Option::as_mut)
     }
 
-    /// Counts sessions from one key to before another, at most so many of those in the view. Says how many there are, how many were
-    /// read, and the last key that was looked at, if there may be more behind it.
-    pub(crate) fn count_sessions(
+    /// The keys of the first sessions from one key to before another, at most this many. They are the
+    /// same however commands are batched: what this batch wrote and the view below are one.
+    pub(crate) fn first_sessions(
         &self,
         from: &[u8],
         to: &[u8],
         rows_max: usize,
-    ) -> Result<(u64, usize, Option<Bytes>), Fault> {
-        let rows = self.view.range(from, to, rows_max)?;
-        let read = rows.len();
-        let unwritten = rows
-            .iter()
-            .filter(|(key, _)| !self.sessions.contains_key(key));
-        let count = unwritten.count();
-        let last = rows.last().filter(|_| read == rows_max);
-        let last = last.map(|(key, _)| key.clone());
-        let end = last
-            .as_ref()
-            .map_or(Bound::Excluded(to), |last| Bound::Included(last));
-        let written = self.sessions.range::<[u8], _>((Bound::Included(from), end));
-        let written = written.filter(|(_, row)| row.is_some()).count();
-        Ok(((count + written) as u64, read, last))
+    ) -> Result<Vec<Bytes>, Fault> {
+        let bounds = (Bound::Included(from), Bound::Excluded(to));
+        let written = || self.sessions.range::<[u8], _>(bounds);
+        // Enough rows of the view remain when these are left out.
+        let removed = written().filter(|(_, row)| row.is_none()).count();
+        let page_rows = rows_max + removed;
+        let page = self.rows.below().range(from, to, page_rows)?;
+        let last = page.last().filter(|_| page.len() == page_rows);
+        let is_seen = |key: &Bytes| last.is_none_or(|(last, _)| key <= last);
+        let written_here = written().filter(|(key, row)| row.is_some() && is_seen(key));
+        let mut keys: BTreeSet<_> = written_here.map(|(key, _)| key.clone()).collect();
+        let unwritten = page.iter().map(|(key, _)| key);
+        keys.extend(
+            unwritten
+                .filter(|key| !self.sessions.contains_key(*key))
+                .cloned(),
+        );
+        Ok(keys.into_iter().take(rows_max).collect())
     }
 
     /// Begins a command: what it may read to remove or count rows is its own.
@@ -284,93 +191,191 @@ impl<V: View> Batch<V> {
 
     /// What a tenant of this batch's group may use.
     pub(crate) fn quotas(&mut self, space: Space<'_>) -> Result<Quotas, Fault> {
-        match &self.quotas {
-            Some((tenant, quotas)) if tenant == space.tenant => Ok(*quotas),
-            _ => {
-                let quotas = access::quotas(self, space.group_id, space.tenant)?;
-                self.quotas = Some((space.tenant.to_owned(), quotas));
-                Ok(quotas)
-            }
-        }
+        self.quotas.get(&self.rows, space)
     }
 
     /// To be called when a tenant's row is written.
     pub(crate) fn forget_quotas(&mut self) {
-        self.quotas = None;
+        self.quotas = TenantQuotas::default();
+    }
+}
+
+/// Rows.
+impl<V: View> Batch<V> {
+    /// See [`Overlay::hold`].
+    pub(crate) fn hold(&mut self, group: Group) -> Result<(), Fault> {
+        self.rows.hold(group)
+    }
+
+    pub(crate) fn put(&mut self, key: Bytes, value: Bytes) {
+        self.rows.put(key, value);
+    }
+
+    pub(crate) fn delete(&mut self, key: Bytes) {
+        self.rows.delete(key);
+    }
+
+    /// See [`Overlay::put_new`].
+    pub(crate) fn put_new(&mut self, key: Bytes, value: Bytes) {
+        self.rows.put_new(key, value);
     }
 }
 
 impl<V: View> View for Batch<V> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
-        let held = self.held.iter().flat_map(|(_, rows)| rows);
-        if let Some((_, row)) = held.into_iter().find(|(held, _)| held == key) {
-            return Ok(row.clone());
-        }
-        match self.writes.get(key) {
-            Some(written) => Ok(written.value.clone()),
-            None => self.view.get(key),
-        }
+        self.rows.get(key)
     }
 
     fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
-        if from >= to || rows_max == 0 {
-            return Ok(Vec::new());
-        }
-        let bounds = (Bound::Included(from), Bound::Excluded(to));
-        let mut written = self.writes.range::<[u8], _>(bounds).peekable();
-        if written.peek().is_none() {
-            return self.view.range(from, to, rows_max);
-        }
-        // Rows that the batch deleted are skipped: a page makes up for them, lest skipping take many pages.
-        let first = self.writes.range::<[u8], _>(bounds).take(SKIPPED_ROWS_MAX);
-        let page_rows = rows_max + first.filter(|(_, write)| write.value.is_none()).count();
-        let mut merged = Vec::new();
-        let mut start = from.to_vec();
-        loop {
-            let page = self.view.range(&start, to, page_rows)?;
-            let next = (page.len() == page_rows).then(|| after(&page[page_rows - 1].0));
-            for (key, value) in page {
-                while let Some((key, value)) = next_before(&mut written, &key) {
-                    merged.extend(value.map(|value| (key, value)));
-                }
-                match written.next_if(|(other, _)| **other == key) {
-                    Some((_, write)) => merged.extend(write.value.clone().map(|v| (key, v))),
-                    None => merged.push((key, value)),
-                }
-                if merged.len() >= rows_max {
-                    merged.truncate(rows_max);
-                    return Ok(merged);
-                }
-            }
-            match next {
-                Some(next) => start = next,
-                None => break,
-            }
-        }
-        let rest = written.filter_map(|(key, write)| Some((key.clone(), write.value.clone()?)));
-        merged.extend(rest.take(rows_max - merged.len()));
-        Ok(merged)
+        self.rows.range(from, to, rows_max)
     }
 }
 
-fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    one.into_iter().chain(other).min()
+/// The deadline index: see [`Deadlines`].
+impl<V: View> Batch<V> {
+    /// See [`Deadlines::bound`].
+    pub(crate) fn deadlines_from(&mut self, group: Group) -> Result<u64, Fault> {
+        self.deadlines.bound(&self.rows, group)
+    }
+
+    pub(crate) fn set_deadlines_from(&mut self, group: Group, from_ms: u64) -> Result<(), Fault> {
+        self.deadlines.set_bound(&mut self.rows, group, from_ms)
+    }
+
+    /// See [`Deadlines::mend_bound`].
+    pub(crate) fn mend_deadlines_from(&mut self, group: Group) -> Result<(), Fault> {
+        if let Some((was, is)) = self.deadlines.mend_bound(&mut self.rows, group)? {
+            self.note_repair(Repair {
+                what: "where deadlines begin",
+                tenant: String::new(),
+                was,
+                is,
+            });
+        }
+        Ok(())
+    }
+
+    /// Has a tenant's deadlines of a kind begin at this one of theirs, if they were said to begin
+    /// later.
+    pub(crate) fn mend_tenant_deadlines_from(
+        &mut self,
+        space: Space<'_>,
+        shelf: Shelf,
+        at_ms: u64,
+    ) -> Result<(), Fault> {
+        let was = self.tenant_deadlines_from(space, shelf)?;
+        if was <= at_ms {
+            return Ok(());
+        }
+        self.note_repair(Repair {
+            what: "where a tenant's deadlines begin",
+            tenant: space.tenant.to_owned(),
+            was,
+            is: at_ms,
+        });
+        self.set_tenant_deadlines_from(space, shelf, at_ms)
+    }
+
+    /// See [`Deadlines::tenant_bound`].
+    pub(crate) fn tenant_deadlines_from(
+        &mut self,
+        space: Space<'_>,
+        shelf: Shelf,
+    ) -> Result<u64, Fault> {
+        self.deadlines.tenant_bound(&self.rows, space, shelf)
+    }
+
+    pub(crate) fn set_tenant_deadlines_from(
+        &mut self,
+        space: Space<'_>,
+        shelf: Shelf,
+        from_ms: u64,
+    ) -> Result<(), Fault> {
+        self.deadlines
+            .set_tenant_bound(&mut self.rows, space, shelf, from_ms)
+    }
+
+    /// See [`Deadlines::first`].
+    pub(crate) fn first_deadlines(
+        &mut self,
+        group: Group,
+        rows_max: usize,
+    ) -> Result<Vec<Bytes>, Fault> {
+        self.deadlines.first(&self.rows, group, rows_max)
+    }
+
+    pub(crate) fn delete_deadline(&mut self, space: Space<'_>, at_ms: u64, due: &Due) {
+        self.deadlines.delete(&mut self.rows, space, at_ms, due);
+    }
+
+    /// See [`Deadlines::shift`].
+    pub(crate) fn move_deadline(
+        &mut self,
+        space: Space<'_>,
+        due: &Due,
+        old: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.deadlines.shift(&mut self.rows, space, due, (old, new))
+    }
 }
 
-/// The smallest key after this one.
-pub(crate) fn after(key: &[u8]) -> Vec<u8> {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next
-}
+/// Counters: see [`PendingUsage`].
+impl<V: View> Batch<V> {
+    /// See [`PendingUsage::count`].
+    pub(crate) fn count(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        delta: Delta,
+        key: impl FnOnce() -> Bytes,
+    ) -> Result<(), Fault> {
+        let (rows, deadlines) = (&mut self.rows, &mut self.deadlines);
+        self.usage
+            .count((rows, deadlines), (space, counter), delta, key)
+    }
 
-type Written<'a> = std::iter::Peekable<btree_map::Range<'a, Bytes, Write>>;
+    /// See [`PendingUsage::recount`].
+    pub(crate) fn recount(&mut self, space: Space<'_>, counter: Counter<'_>) -> Result<(), Fault> {
+        let (rows, deadlines) = (&mut self.rows, &mut self.deadlines);
+        self.usage.recount((rows, deadlines), space, counter)
+    }
 
-/// The next write, if it lies before this key.
-fn next_before(written: &mut Written<'_>, key: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
-    let (key, write) = written.next_if(|(other, _)| *other < key)?;
-    Some((key.clone(), write.value.clone()))
+    /// See [`PendingUsage::recount_of`].
+    pub(crate) fn recount_of(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+    ) -> Result<Option<Recount>, Fault> {
+        self.usage.recount_of(self.rows.below(), space, counter)
+    }
+
+    /// See [`PendingUsage::go_on_with`].
+    pub(crate) fn go_on_with(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        recount: Recount,
+    ) -> Result<(), Fault> {
+        self.usage
+            .go_on_with(self.rows.below(), space, counter, recount)
+    }
+
+    /// See [`PendingUsage::end_recount`].
+    pub(crate) fn end_recount(
+        &mut self,
+        space: Space<'_>,
+        counter: Counter<'_>,
+        found: UsageRow,
+    ) -> Result<(UsageRow, UsageRow), Fault> {
+        self.usage
+            .end_recount(self.rows.below(), space, counter, found)
+    }
+
+    /// What a counter says, this batch's changes included.
+    pub(crate) fn usage(&self, space: Space<'_>, counter: Counter<'_>) -> Result<UsageRow, Fault> {
+        self.usage.said(self.rows.below(), space, counter)
+    }
 }
 
 #[cfg(test)]

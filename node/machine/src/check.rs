@@ -20,7 +20,7 @@ mod parts;
 mod reads;
 
 pub use access::{list_tenants, list_tokens};
-pub use reads::{batch_retrieve, count, exists, get, list, list_keys, retrieve};
+pub use reads::{batch_retrieve, count, exists, get, list, list_keys, retrieve, watch};
 
 /// What is wrong with a request. Nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,7 +98,7 @@ pub fn check_identity(identity: &Identity) -> Result<(), Violation> {
         Identity::Session(call) if call.first_incomplete > call.seq => {
             bad("`first_incomplete` is above `seq`: this very call is not complete yet")
         }
-        Identity::RequestId(id) if replay::requests::sent_at(id).is_none() => {
+        Identity::RequestId(id) if replay::ids::sent_at(id).is_none() => {
             bad("a request id is a UUIDv7, as 16 bytes")
         }
         Identity::Session(_) | Identity::RequestId(_) => Ok(()),

@@ -10,6 +10,8 @@ use crate::{
     batch::Batch,
     fault::Fault,
     layout::{Space, Unfit},
+    level,
+    view::View,
 };
 
 /// All that a command may know of where it is applied.
@@ -21,7 +23,7 @@ pub struct Context {
     pub index: u64,
 }
 
-/// One command on its way: where it stands, and what it writes to.
+/// One command on its way: its place in the log, and what it writes to.
 pub(crate) struct Call<'a, V> {
     pub(crate) space: Space<'a>,
     pub(crate) principal: &'a str,
@@ -33,6 +35,13 @@ pub(crate) struct Call<'a, V> {
     /// The feature level that this version supports.
     pub(crate) supported: u32,
     pub(crate) batch: &'a mut Batch<V>,
+}
+
+impl<V: View> Call<'_, V> {
+    /// Whether the command is applied at [`level::MENDED`] or above.
+    pub(crate) fn is_mended(&self) -> Result<bool, Fault> {
+        Ok(level::feature_level(self.batch, self.space.group_id)? >= level::MENDED)
+    }
 }
 
 impl<V> Call<'_, V> {

@@ -1,20 +1,21 @@
-//! Time: the replicated clock, and the removal of what is due. Whether a due row has been removed yet is never to be seen in an
+//! Time: how the clock advances, and the removal of what is due. Whether a due row has been removed yet is never to be seen in an
 //! answer; removing is housekeeping.
 
 use bytes::Bytes;
 use helve_proto::{
     command::v1::{NumberRow, Tick, Ticked, TombstoneRow, Touch, Touched, touch::Record},
-    v1::HandleStatus,
+    v1::{ChangeKind, HandleStatus},
 };
 
 use crate::{
     access::tokens,
-    batch::{Batch, View},
+    batch::Batch,
+    clock::clock,
     context::{Call, Stop},
     fault::Fault,
-    layout::{Due, DueRow, Group, Kind, Space, Target},
+    layout::{Due, DueRow, Group, Kind, Shelf, Space, Target},
     level, lifetime,
-    limits::SWEEP_OVERDUE_MS,
+    limits::{DEADLINES_LOOKED_OVER_MS, SWEEP_OVERDUE_MS},
     planted::{self, Plant},
     record::{self, Stored},
     repair::Repair,
@@ -22,41 +23,16 @@ use crate::{
         self,
         ids::{self, Ids},
     },
-    row, tombstone, usage,
+    row, tombstone,
+    usage::{self, Counter},
+    view::View,
 };
 
 /// Due rows that are looked up at once.
 const SWEEP_CHUNK: u32 = 64;
 
-/// The replicated clock of a group, in milliseconds since the Unix epoch; 0 before the first command.
-///
-/// # Errors
-/// A fault if the row cannot be read.
-pub fn clock(view: &impl View, group_id: u32) -> Result<u64, Fault> {
-    let row: Option<NumberRow> = row::read(view, "clocks", &Group(group_id).clock())?;
-    Ok(row.map_or(0, |row| row.value))
-}
-
-/// The first time at which a row of the group is due, be it past already; `None` if nothing is.
-///
-/// # Errors
-/// A fault if the deadline index cannot be read.
-pub fn next_deadline(view: &impl View, group_id: u32) -> Result<Option<u64>, Fault> {
-    let group = Group(group_id);
-    let (from, to) = group.deadlines(deadlines_from(view, group)?, u64::MAX);
-    match view.range(&from, &to, 1)?.first() {
-        Some((key, _)) => Ok(Some(group.parse_deadline(key)?.at_ms)),
-        None => Ok(None),
-    }
-}
-
-/// A time before which the group has no deadline row.
-pub(crate) fn deadlines_from(view: &impl View, group: Group) -> Result<u64, Fault> {
-    let row: Option<NumberRow> = row::read(view, "deadline bounds", &group.deadlines_from())?;
-    Ok(row.map_or(0, |row| row.value))
-}
-
-/// Takes a stamp into the clock, which never falls, and answers the clock.
+/// Takes a stamp into the clock, which never falls, and returns the clock. At the start of each day,
+/// looks for rows of the deadline index before the time that it is said to begin at.
 pub(crate) fn advance<V: View>(
     batch: &mut Batch<V>,
     group_id: u32,
@@ -70,6 +46,11 @@ pub(crate) fn advance<V: View>(
         Group(group_id).clock(),
         row::encode(&NumberRow { value: stamp_ms }),
     );
+    if stamp_ms / DEADLINES_LOOKED_OVER_MS != clock_ms / DEADLINES_LOOKED_OVER_MS
+        && level::feature_level(batch, group_id)? >= level::MENDED
+    {
+        batch.mend_deadlines_from(Group(group_id))?;
+    }
     Ok(stamp_ms)
 }
 
@@ -157,7 +138,7 @@ fn due_rows<V: View>(
     let keys = call.batch.first_deadlines(group, rows_max as usize)?;
     let mut due = Vec::with_capacity(keys.len());
     for key in &keys {
-        due.push(group.parse_deadline(key)?);
+        due.push(group.parse_deadline(key));
     }
     let first_ms = due.first().map_or(u64::MAX, |row| row.at_ms);
     call.batch.set_deadlines_from(group, first_ms)?;
@@ -178,7 +159,7 @@ pub(crate) fn due_records<V: View>(
         return Ok(records);
     }
     for key in batch.first_deadlines(group, rows_max)? {
-        let row = group.parse_deadline(&key)?;
+        let row = group.parse_deadline(&key);
         if row.at_ms > by_ms {
             break;
         }
@@ -193,14 +174,24 @@ pub(crate) fn due_records<V: View>(
     Ok(records)
 }
 
-/// Removes what a row of the index stands for, at least one row and at most `rows_max`; says how many. A recount reads as many rows
-/// as a Tick may remove at most, or rows that are added behind it would keep it from ending.
+/// Removes what a row of the index names, at least one row and at most `rows_max`; says how many. A
+/// recount reads as many rows as a Tick may remove at most, or rows that are added behind it would
+/// keep it from ending.
 pub(crate) fn remove<V: View>(
     call: &mut Call<'_, V>,
     row: &DueRow,
     rows_max: u32,
 ) -> Result<u32, Fault> {
-    let removed = remove_named(call, row, rows_max)?;
+    if let Some(shelf) = Shelf::of(&row.due) {
+        let space = Space {
+            group_id: call.space.group_id,
+            tenant: &row.tenant,
+        };
+        call.batch
+            .mend_tenant_deadlines_from(space, shelf, row.at_ms)?;
+    }
+    // Counts a session of which nothing could be removed as one row, so that every loop ends.
+    let removed = remove_named(call, row, rows_max)?.max(1);
     call.batch.note_removed(removed);
     Ok(removed)
 }
@@ -220,29 +211,37 @@ fn remove_named<V: View>(
             return Ok(1);
         }
         Due::Recount(name) if name.is_empty() => {
-            let read = tombstone::verify(call.batch, space)?;
             call.batch.delete_deadline(space, row.at_ms, &row.due);
-            return Ok(u32::try_from(read).unwrap_or(rows_max).clamp(1, rows_max));
+            tombstone::schedule(call.batch, space)?;
+            call.batch.recount(space, Counter::Tenant)?;
+            call.batch.recount(space, Counter::Sessions)?;
+            return Ok(1);
         }
         Due::Recount(name) => {
             let times = (row.at_ms, call.clock_ms);
-            return match Ids::recounted_as(space, name) {
-                Some(ids) => ids::step(call.batch, &ids, times),
-                None => usage::step(call.batch, space, times, name),
+            if tombstone::is_recounted_as(name) {
+                return tombstone::step(call.batch, space, times);
+            }
+            if let Some(ids) = Ids::recounted_as(space, name) {
+                return ids::step(call.batch, &ids, times);
+            }
+            return match Counter::named(name) {
+                Some(counter) => usage::step(call.batch, space, times, counter),
+                None => remove_unknown(call, space, row),
             };
         }
+        Due::Unreadable(_) => return remove_unknown(call, space, row),
         _ => {}
     }
     let deadline_ms = deadline_of(call, space, &row.due)?;
     // Older versions stop at a token that is not there, and work on what else the index names without a look.
-    let is_mended =
-        level::is_mended(call)? || matches!(row.due, Due::Token(_)) && deadline_ms.is_none();
+    let is_mended = call.is_mended()? || matches!(row.due, Due::Token(_)) && deadline_ms.is_none();
     if is_mended && deadline_ms != Some(row.at_ms) {
         mend_deadline(call.batch, space, row, deadline_ms)?;
         return Ok(1);
     }
     match &row.due {
-        Due::Record(_) | Due::Recount(_) => Ok(0),
+        Due::Record(_) | Due::Recount(_) | Due::Unreadable(_) => Ok(0),
         Due::Session(session_id) => {
             replay::sessions::sweep(call.batch, space, session_id, row.at_ms, rows_max)
         }
@@ -258,6 +257,25 @@ fn remove_named<V: View>(
             sweep_requests(call, &ids, rows_max)
         }
     }
+}
+
+/// Drops a row of the index that names nothing which this version knows. Versions that know more
+/// may know it.
+#[cold]
+fn remove_unknown<V: View>(
+    call: &mut Call<'_, V>,
+    space: Space<'_>,
+    row: &DueRow,
+) -> Result<u32, Fault> {
+    let level = level::feature_level(call.batch, space.group_id)?;
+    if level > call.supported {
+        return Err(Fault::FeatureLevel {
+            needed: level,
+            known: call.supported,
+        });
+    }
+    mend_deadline(call.batch, space, row, None)?;
+    Ok(1)
 }
 
 fn sweep_requests<V: View>(
@@ -284,7 +302,7 @@ fn deadline_of<V: View>(
             let session = batch.session(&space.session(session_id))?;
             session.map(|row| row.deadline_ms)
         }
-        Due::Recount(_) => None,
+        Due::Recount(_) | Due::Unreadable(_) => None,
         Due::Tombstones => tombstone::due_ms(batch, space)?,
         Due::Requests => ids::due_ms(batch, &Ids::of_tenant(space))?,
         Due::PrincipalRequests(principal) => {
@@ -341,7 +359,13 @@ fn remove_record<V: View>(
         row,
         bytes: bytes.len(),
     };
-    record::remove(call.batch, space, target, Some(&stored))?;
+    record::remove(
+        call.batch,
+        space,
+        target,
+        Some(&stored),
+        ChangeKind::Expired,
+    )?;
     if target.kind == Kind::Handle && record::is_told(at_ms, call.clock_ms) {
         let tombstone = TombstoneRow {
             status: HandleStatus::Expired.into(),

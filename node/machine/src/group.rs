@@ -6,11 +6,11 @@ use helve_proto::command::v1::{
 };
 
 use crate::{
-    batch::View,
     context::{Call, Stop},
     fault::Fault,
     layout::Group,
     row,
+    view::View,
 };
 
 /// The cluster's id; `None` before it is named.

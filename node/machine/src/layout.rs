@@ -31,15 +31,14 @@
 
 use bytes::Bytes;
 
-use crate::fault::Fault;
-
 mod due;
 mod replay;
 mod target;
 
 pub(crate) use due::{Due, DueRow, Place, Shelf};
 pub(crate) use target::{
-    Kind, Target, Unfit, owner_path, principal_path, push_owner, split_owner, store_path,
+    Kind, Target, Unfit, owner_path, principal_path, push_owner, split_owner, split_store,
+    store_path,
 };
 
 const CLOCK: u8 = 1;
@@ -72,7 +71,7 @@ const TOKENS_OF_TENANT: u8 = 36;
 const TENANT_DEADLINES: u8 = 37;
 const USAGE_PRINCIPAL: u8 = 38;
 
-/// Whether no row under this key ever replaces another: it is put where none stands, and deleted before the next one is put. A host
+/// Whether no row under this key ever replaces another: it is put where none is, and deleted before the next one is put. A host
 /// whose engine deletes such rows more cheaply may do so.
 #[must_use]
 pub fn is_never_replaced(key: &[u8]) -> bool {
@@ -145,13 +144,16 @@ impl Group {
         self.space().row(table, path)
     }
 
-    /// The row that says a time before which no deadline row stands: whoever looks for due rows need not step over those that
-    /// were removed, which a log-structured store keeps for a while.
+    /// The row with a time before which no deadline row exists. A scan for expired rows need not step over those that were
+    /// removed, which a log-structured store keeps for a while.
     pub(crate) fn deadlines_from(self) -> Bytes {
         self.table(DEADLINES_FROM).into()
     }
 
     pub(crate) fn deadline(self, at_ms: u64, tenant: &str, due: &Due) -> Bytes {
+        if let Due::Unreadable(key) = due {
+            return key.clone();
+        }
         let (kind, path) = due.parts();
         let own_bytes = 8 + 1 + 1 + tenant.len() + path.len();
         let mut key = self.space().begin(DEADLINES, own_bytes);
@@ -235,13 +237,20 @@ impl Group {
         Some((std::str::from_utf8(tenant).ok()?, place))
     }
 
-    pub(crate) fn parse_deadline(self, key: &Bytes) -> Result<DueRow, Fault> {
+    /// What a row of the deadline index says. One that says nothing is due at its time, or at 0.
+    pub(crate) fn parse_deadline(self, key: &Bytes) -> DueRow {
         let start = self.table(DEADLINES).len();
-        self.parse_deadline_at(key, start)
-            .ok_or(Fault::Corrupt("a row of the deadline index is malformed"))
+        Self::parse_deadline_at(key, start).unwrap_or_else(|| {
+            let at_ms = key.get(start..).and_then(|own| own.first_chunk::<8>());
+            DueRow {
+                at_ms: at_ms.map_or(0, |at_ms| u64::from_be_bytes(*at_ms)),
+                tenant: String::new(),
+                due: Due::Unreadable(key.clone()),
+            }
+        })
     }
 
-    fn parse_deadline_at(self, key: &Bytes, start: usize) -> Option<DueRow> {
+    fn parse_deadline_at(key: &Bytes, start: usize) -> Option<DueRow> {
         let (at_ms, rest) = key.get(start..)?.split_first_chunk::<8>()?;
         let (&[kind, length], rest) = rest.split_first_chunk::<2>()?;
         let (tenant, path) = rest.split_at_checked(usize::from(length))?;
@@ -267,7 +276,8 @@ pub(crate) struct Space<'a> {
 }
 
 impl Space<'_> {
-    /// The beginning of a key that has so many bytes more: a key with room to spare would be allocated twice.
+    /// The beginning of a key that has this many bytes more: a key with room to spare would be allocated
+    /// twice.
     fn begin(self, table: u8, own_bytes: usize) -> Vec<u8> {
         let mut key = Vec::with_capacity(4 + 1 + self.tenant.len() + 1 + own_bytes);
         key.extend_from_slice(&self.group_id.to_be_bytes());
@@ -298,7 +308,8 @@ impl Space<'_> {
         self.row(table, &target.path)
     }
 
-    /// The records of a kind whose path begins so: where they start and end, and how much of each key stands before the path.
+    /// The records of a kind whose path begins so: where they start and end, and how many bytes of each key come before the
+    /// path.
     pub(crate) fn records(self, kind: Kind, path_prefix: &[u8]) -> Span {
         let prefix = self.record(&Target {
             kind,
@@ -371,7 +382,7 @@ pub(crate) struct Span {
 impl Span {
     fn of_prefix(prefix: Vec<u8>) -> Self {
         let mut end = prefix.clone();
-        // What can be raised is raised: below a tenant stands its table's number, which is never 255.
+        // What can be raised is raised: after a tenant comes its table's number, which is never 255.
         while let Some(last) = end.pop() {
             if last < u8::MAX {
                 end.push(last + 1);

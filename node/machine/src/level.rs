@@ -12,19 +12,11 @@
 //! | 4 | due rows are left to Ticks until they are long overdue |
 //! | 5 | changes of how commands are applied that add no operation: see [`MENDED`] |
 
-use bytes::Bytes;
-use helve_proto::command::v1::{
-    Command, FeatureLevelRaised, NumberRow, Probed, RaiseFeatureLevel, Refusal, command::Operation,
-};
+pub(crate) mod raise;
 
-use crate::{
-    batch::View,
-    context::{Call, Stop},
-    fault::Fault,
-    layout::{Due, Group, Space},
-    limits::{DEFAULT_TENANT, FEATURE_LEVEL, TENANTS_MAX},
-    planted, row, sealing,
-};
+use helve_proto::command::v1::{Command, NumberRow, command::Operation};
+
+use crate::{fault::Fault, layout::Group, limits::FEATURE_LEVEL, planted, row, view::View};
 
 /// The level that every version knows, and that a group has before it is raised.
 pub const FIRST: u32 = 1;
@@ -123,11 +115,6 @@ pub fn feature_level(view: &impl View, group_id: u32) -> Result<u32, Fault> {
     u32::try_from(row.value).map_err(|_| Fault::Corrupt("the feature level is no level"))
 }
 
-/// Whether the command is applied at [`MENDED`] or above.
-pub(crate) fn is_mended<V: View>(call: &Call<'_, V>) -> Result<bool, Fault> {
-    Ok(feature_level(call.batch, call.space.group_id)? >= MENDED)
-}
-
 /// The operation, as the version that the command is stamped for sees it: that version finds none if it does not know it, and every
 /// version must come to the same outcome.
 pub(crate) fn operation(command: &Command) -> Option<&Operation> {
@@ -135,75 +122,6 @@ pub(crate) fn operation(command: &Command) -> Option<&Operation> {
         .operation
         .as_ref()
         .filter(|operation| needed(operation) <= command.feature_level.max(FIRST))
-}
-
-/// Refuses a command above the group's level: its proposer did not look.
-pub(crate) fn admit<V: View>(call: &Call<'_, V>, command: &Command) -> Result<(), Stop> {
-    if command.feature_level > FIRST
-        && command.feature_level > feature_level(call.batch, call.space.group_id)?
-    {
-        return Err(Stop::refused(Refusal::FeatureLevel));
-    }
-    Ok(())
-}
-
-/// Raises the group's level, or leaves it where it is.
-pub(crate) fn raise<V: View>(
-    call: &mut Call<'_, V>,
-    command: RaiseFeatureLevel,
-) -> Result<FeatureLevelRaised, Fault> {
-    if command.level > call.supported {
-        return Err(Fault::FeatureLevel {
-            needed: command.level,
-            known: call.supported,
-        });
-    }
-    let level = feature_level(call.batch, call.space.group_id)?;
-    if command.level <= level {
-        return Ok(FeatureLevelRaised { level });
-    }
-    let value = row::encode(&NumberRow {
-        value: command.level.into(),
-    });
-    call.batch.put(call.space.group().feature_level(), value);
-    if level < MENDED && command.level >= MENDED {
-        schedule_recounts(call)?;
-        sealing::raised(call)?;
-    }
-    Ok(FeatureLevelRaised {
-        level: command.level,
-    })
-}
-
-/// Has every tenant's tombstones counted, which older levels may have miscounted: a tenant at a time, as if it were due now, so that
-/// Ticks do it beside callers.
-fn schedule_recounts<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
-    let group = call.space.group();
-    let all = group.tenants();
-    let made = call.batch.range(&all.prefix, &all.end, TENANTS_MAX)?;
-    let names = made.iter().map(|(key, _)| &key[all.prefix.len()..]);
-    let names = names.filter_map(|name| std::str::from_utf8(name).ok());
-    let others = names.filter(|name| *name != DEFAULT_TENANT);
-    for tenant in [DEFAULT_TENANT].into_iter().chain(others) {
-        let space = Space {
-            group_id: group.0,
-            tenant,
-        };
-        let now = Some(call.clock_ms);
-        let tombstones = Due::Recount(Bytes::new());
-        call.batch.move_deadline(space, &tombstones, None, now)?;
-    }
-    Ok(())
-}
-
-/// Counts itself.
-pub(crate) fn probe<V: View>(call: &mut Call<'_, V>) -> Result<Probed, Fault> {
-    let key = call.space.group().probes();
-    let last: Option<NumberRow> = row::read(call.batch, "probes", &key)?;
-    let count = last.map_or(0, |last| last.value).saturating_add(1);
-    call.batch
-        .put(key, row::encode(&NumberRow { value: count }));
-    Ok(Probed { count })
 }
 
 #[cfg(test)]

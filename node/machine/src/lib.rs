@@ -1,8 +1,9 @@
 //! The deterministic state machine of Helve.
 //!
-//! [`apply`] takes one command of the log to what it writes and what it comes to. It knows nothing but the command, its place in
-//! the log and the rows: no clock, no randomness, no IO, no thread, and not whether its replica leads. What varies was stamped into
-//! the command before it was proposed, so every replica that applies the same log holds the same rows.
+//! [`apply`] turns one command of the log into rows to write and an outcome. It knows nothing but
+//! the command, its place in the log and the rows: no clock, no randomness, no IO, no thread, and
+//! not whether its replica leads. What varies was stamped into the command before it was proposed,
+//! so every replica that applies the same log holds the same rows.
 //!
 //! A host gives it a [`View`] of its rows, applies commands to one [`Batch`], and writes what [`Batch::finish`] yields as one.
 //! [`query`] answers reads from a view. [`check()`] says whether a command is within the limits, before it is proposed.
@@ -15,8 +16,11 @@ mod access;
 mod ahead;
 mod audit;
 mod batch;
+mod changes;
 pub mod check;
+mod clock;
 mod context;
+mod deadlines;
 mod expiry;
 mod fault;
 mod group;
@@ -25,6 +29,7 @@ mod layout;
 pub mod level;
 mod lifetime;
 pub mod limits;
+mod overlay;
 pub mod planted;
 pub mod query;
 mod record;
@@ -36,6 +41,8 @@ mod state;
 mod tombstone;
 mod transact;
 mod usage;
+mod view;
+pub mod window;
 
 use helve_proto::command::v1::{
     Command, Outcome, Refusal, command::Operation, outcome::Outcome as Kind,
@@ -51,10 +58,12 @@ pub use crate::{
     access::{granted, is_guarded, quotas},
     ahead::records_ahead,
     audit::audit,
-    batch::{Batch, View},
+    batch::Batch,
+    changes::{RecordChange, Selection},
     check::{Violation, check},
+    clock::clock,
     context::Context,
-    expiry::{clock, next_deadline},
+    deadlines::next_deadline,
     fault::Fault,
     group::{cluster_id, cluster_row},
     handles::mint::{handle_id, minted_id},
@@ -62,6 +71,7 @@ pub use crate::{
     level::feature_level,
     repair::{Repair, Repairs},
     replay::is_repeatable,
+    view::View,
 };
 
 /// Applies one command: writes its effect to the batch and says what it came to. Commands must come in the order of the log.
@@ -111,14 +121,15 @@ fn apply_as<V: View>(
     if !matches!(command.operation, Some(Operation::Tick(_))) {
         access::quota::make_room_before(&mut call)?;
     }
-    let admitted = level::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
+    let admitted =
+        level::raise::admit(&call, command).and_then(|()| replay::admit(&mut call, command));
     let admitted = match admitted {
         Err(Stop::Short(lack)) => admit_with_room(&mut call, command, lack)?,
         admitted => admitted,
     };
     let (slot, outcome) = match admitted {
         Ok(Admission::Execute(slot)) => {
-            // Not kept: sealed anew, the call is the same, and was not executed yet.
+            // Not kept: sealed again, the call is the same, and was not executed yet.
             let (slot, executed) = match sealing::admit(&call, command) {
                 Ok(()) => execute_with_room(&mut call, command, slot)?,
                 Err(stop) => (Slot::Nowhere, Err(stop)),
@@ -170,8 +181,8 @@ fn admit_with_room<V: View>(
     )
 }
 
-/// Executes a command. If its tenant lacks room, what has expired makes some, and the command is planned anew over what is left.
-/// Nothing of the first try was written.
+/// Executes a command. If its tenant lacks room, expired rows are removed, and the command is
+/// planned again over the rest. Nothing of the first try was written.
 fn execute_with_room<V: View>(
     call: &mut Call<'_, V>,
     command: &Command,
@@ -219,7 +230,7 @@ fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, S
             Kind::SetClusterId(group::set_cluster_id(call, request)?)
         }
         Operation::RaiseFeatureLevel(request) => {
-            Kind::RaiseFeatureLevel(level::raise(call, *request)?)
+            Kind::RaiseFeatureLevel(level::raise::apply(call, *request)?)
         }
         Operation::CreateToken(request) => {
             Kind::CreateToken(access::tokens::create(call, request)?)
@@ -227,10 +238,10 @@ fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, S
         Operation::RevokeToken(request) => {
             Kind::RevokeToken(access::tokens::revoke(call, request)?)
         }
-        Operation::SetTenant(request) => Kind::SetTenant(access::tenants::set(call, request)?),
+        Operation::SetTenant(request) => Kind::SetTenant(access::set_tenant::apply(call, request)?),
         Operation::SetSealing(request) => Kind::SetSealing(sealing::set(call, request)?),
         Operation::Reseal(request) => Kind::Reseal(sealing::reseal(call, request)?),
         Operation::EndSealing(request) => Kind::EndSealing(sealing::end(call, *request)?),
-        Operation::Probe(_) => Kind::Probe(level::probe(call)?),
+        Operation::Probe(_) => Kind::Probe(level::raise::probe(call)?),
     })
 }

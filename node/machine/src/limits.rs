@@ -98,6 +98,9 @@ pub const SWEEP_ROWS: u32 = 1;
 /// How long what is due is left to Ticks alone, in milliseconds of replicated time: a million rows that become due at once take them
 /// minutes beside callers. Left for longer, the rows of who writes many short-lived ones would fill the disk.
 pub const SWEEP_OVERDUE_MS: u64 = 10 * 60 * 1000;
+/// How often the machine looks for rows of the deadline index before the time that it is said to begin
+/// at, in milliseconds of replicated time. Nothing else finds such a row.
+pub const DEADLINES_LOOKED_OVER_MS: u64 = 24 * 60 * 60 * 1000;
 /// Due rows that one Tick removes at most.
 pub const TICK_ROWS_MAX: u32 = 1024;
 

@@ -1,7 +1,8 @@
 //! Planted bugs: each safety property has one that breaks it, so that tests can show that they would notice.
 //!
-//! They exist only in builds with the feature `planted`, which a release build refuses. The bug is chosen at run time. How often its
-//! line was executed is counted, so that a test that noticed nothing can tell a bug that nobody met from one that nobody saw.
+//! They exist only in builds with the feature `planted`, which a release build refuses. The bug is
+//! chosen at run time. How often its line was executed is counted, so that a test that noticed
+//! nothing can distinguish a bug that was never executed from one that was not found.
 
 #[cfg(all(feature = "planted", not(debug_assertions)))]
 compile_error!(

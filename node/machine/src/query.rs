@@ -7,12 +7,12 @@
 use helve_proto::{command::v1::Touch, v1::ReplyHeader};
 
 use crate::{
-    batch::View,
-    expiry,
+    clock::clock,
     fault::Fault,
     layout::{Due, DueRow, Kind, Space},
     limits::{NAME_BYTES_MAX, SCAN_INDEX_ROWS},
     usage,
+    view::View,
 };
 
 mod access;
@@ -39,7 +39,7 @@ pub struct Scope<'a> {
     pub stamp_ms: u64,
 }
 
-/// What a read comes to. Headers lack index and leader hint: the host knows them.
+/// The result of a read. Headers lack index and leader hint: the host knows them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Read<T> {
     /// The answer.
@@ -49,7 +49,8 @@ pub enum Read<T> {
     /// Idle times are nearly used: commit these, in any order, then read again with the same stamp. At least one, and at most one for
     /// each record asked for.
     Renew(Vec<Touch>),
-    /// So many records have expired and are not removed yet that an answer would take too long: ask again later. Only of [`count`].
+    /// Too many records have expired and are not removed yet, so an answer would take too long: ask
+    /// again later. Only of [`count`].
     Busy,
     /// The values asked for do not fit one reply: ask for fewer. Only of [`batch_retrieve`].
     TooLarge,
@@ -108,7 +109,7 @@ impl<'a, V: View> Reading<'a, V> {
         Ok(Self {
             view,
             space: space(scope.group_id, scope.tenant)?,
-            clock_ms: expiry::clock(view, scope.group_id)?,
+            clock_ms: clock(view, scope.group_id)?,
             stamp_ms: scope.stamp_ms,
         })
     }
@@ -139,7 +140,7 @@ impl<'a, V: View> Reading<'a, V> {
         let (from, to) = self.space.group().deadlines(first_ms, self.stamp_ms);
         let rows = self.view.range(&from, &to, SCAN_INDEX_ROWS)?;
         for (key, _) in &rows {
-            if self.concerns(&self.space.group().parse_deadline(key)?, kind, path_prefix) {
+            if self.concerns(&self.space.group().parse_deadline(key), kind, path_prefix) {
                 return Ok(true);
             }
         }

@@ -3,25 +3,26 @@
 use bytes::Bytes;
 use helve_proto::{
     command::v1::{RecordRow, TombstoneRow},
-    v1::{HandleStatus, Lifetime, OperationReply, RecordInfo, WriteStatus},
+    v1::{ChangeKind, HandleStatus, Lifetime, OperationReply, RecordInfo, WriteStatus},
 };
 
 use crate::{
-    access::quota,
-    batch::{Batch, View},
+    batch::Batch,
+    changes::RecordChange,
     context::{Call, Stop},
     fault::Fault,
     layout::{Due, Kind, Space, Target},
     lifetime,
-    limits::{SEAL_BYTES, TOMBSTONE_TTL_MS},
+    limits::TOMBSTONE_TTL_MS,
     planted::{self, Plant},
     row, tombstone,
     usage::{Counter, Delta},
+    view::View,
 };
 
 const TABLE: &str = "records";
 
-/// A record's row as it stands, live or not.
+/// A record's row as it is stored, live or not.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) row: RecordRow,
@@ -118,7 +119,7 @@ pub(crate) fn is_told(ended_ms: u64, clock_ms: u64) -> bool {
     clock_ms < ended_ms.saturating_add(TOMBSTONE_TTL_MS)
 }
 
-/// `if_revision` against what stands.
+/// `if_revision` against the stored revision.
 pub(crate) fn compare(if_revision: Option<u64>, seen: &Seen) -> Result<(), Stop> {
     let revision = seen.revision();
     match if_revision {
@@ -159,22 +160,13 @@ pub(crate) fn info(owner: &str, name: &str, row: &RecordRow) -> RecordInfo {
         expires_at_ms: row.expires_at_ms,
         idle_ttl_ms: row.idle_ttl_ms,
         idle_deadline_ms: row.idle_deadline_ms,
-        value_bytes: plain_bytes(row) as u64,
+        value_bytes: row::plain_bytes(row) as u64,
         sealed_under: row.sealed_under.clone(),
     }
 }
 
-/// Bytes of a row's value, as its caller sent it.
-pub(crate) fn plain_bytes(row: &RecordRow) -> usize {
-    let added = if row.sealed_under.is_empty() {
-        0
-    } else {
-        SEAL_BYTES
-    };
-    row.value.len().saturating_sub(added)
-}
-
-/// What an operation is going to do to one record, and answer. Nothing is written before [`commit`](Self::commit), so that the
+/// What an operation is going to do to one record, and answer. Nothing is written before
+/// [`carry_out`](Self::carry_out), so that the
 /// plans of a transaction are all made before the first takes effect.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -230,12 +222,6 @@ impl Plan {
         }
     }
 
-    /// Carries out the plan alone, within the tenant's quotas.
-    pub(crate) fn commit<V: View>(self, call: &mut Call<'_, V>) -> Result<OperationReply, Stop> {
-        quota::admit(call, std::slice::from_ref(&self))?;
-        Ok(self.carry_out(call)?)
-    }
-
     /// What it adds to the tenant's usage, in a command of this index. A renewal adds nothing, be its lifetime some bytes longer.
     pub(crate) fn growth(&self, index: u64) -> Delta {
         let old = self.seen.stored.as_ref().map(|old| old.bytes);
@@ -271,9 +257,13 @@ impl Plan {
         let (space, clock_ms) = (call.space, call.clock_ms);
         match self.change {
             Change::Write(row) => write(call.batch, space, &self.target, &self.seen, &row)?,
-            Change::Remove => remove(call.batch, space, &self.target, self.seen.stored.as_ref())?,
+            Change::Remove => {
+                let stored = self.seen.stored.as_ref();
+                remove(call.batch, space, &self.target, stored, ChangeKind::Deleted)?;
+            }
             Change::Take => {
-                remove(call.batch, space, &self.target, self.seen.stored.as_ref())?;
+                let stored = self.seen.stored.as_ref();
+                remove(call.batch, space, &self.target, stored, ChangeKind::Taken)?;
                 let tombstone = TombstoneRow {
                     status: HandleStatus::Taken.into(),
                     at_ms: clock_ms,
@@ -313,19 +303,27 @@ pub(crate) fn write<V: View>(
         old.map(|old| old.bytes),
         Some(value.len()),
     )?;
+    let key = space.record(target);
+    if old.is_some() && seen.live().is_none() {
+        batch.note_change(RecordChange::end(ChangeKind::Expired, key.clone()));
+    }
+    if old.is_none_or(|old| old.row.revision != row.revision) {
+        batch.note_change(RecordChange::put(key.clone(), row));
+    }
     match old {
-        Some(_) => batch.put(space.record(target), value),
-        None => batch.put_new(space.record(target), value),
+        Some(_) => batch.put(key, value),
+        None => batch.put_new(key, value),
     }
     Ok(())
 }
 
-/// Removes a record, if there is one.
+/// Removes a record, if there is one. `kind` is how it ends.
 pub(crate) fn remove<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     target: &Target,
     stored: Option<&Stored>,
+    kind: ChangeKind,
 ) -> Result<(), Fault> {
     let Some(stored) = stored else { return Ok(()) };
     batch.move_deadline(
@@ -335,7 +333,9 @@ pub(crate) fn remove<V: View>(
         None,
     )?;
     count(batch, space, target, Some(stored.bytes), None)?;
-    batch.delete(space.record(target));
+    let key = space.record(target);
+    batch.note_change(RecordChange::end(kind, key.clone()));
+    batch.delete(key);
     Ok(())
 }
 

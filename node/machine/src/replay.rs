@@ -8,47 +8,23 @@ use helve_proto::{
     v1::call_identity::Identity,
 };
 
+use self::outcomes::put_outcome;
+pub(crate) use self::outcomes::{Admission, Slot};
 use crate::{
-    batch::{Batch, View},
     context::{Call, Stop},
     fault::Fault,
-    layout::Space,
     level,
     planted::{self, Plant},
-    row,
-    usage::{Counter, Delta},
+    view::View,
 };
 
 pub(crate) mod ids;
 pub(crate) mod listed;
 pub(crate) mod measured;
 pub(crate) mod noted;
+pub(crate) mod outcomes;
 pub(crate) mod requests;
 pub(crate) mod sessions;
-
-const OUTCOMES: &str = "outcomes";
-
-/// What is to be done with a command.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    Execute(Slot),
-    /// It was executed before, and came to this.
-    Answer(Outcome),
-}
-
-/// Where the outcome is to be kept.
-#[derive(Debug)]
-pub(crate) enum Slot {
-    /// Nowhere: a repeat does no harm.
-    Nowhere,
-    Session {
-        session_id: Bytes,
-        seq: u64,
-    },
-    Request {
-        request_id: Bytes,
-    },
-}
 
 pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Admission, Stop> {
     if planted::is(Plant::ReplayOff) {
@@ -82,7 +58,7 @@ pub(crate) fn newest_slot(command: &Command) -> Slot {
     }
 }
 
-/// Keeps an outcome there, and hands it back, so that nobody has to copy it.
+/// Keeps an outcome there, and hands it back, so that no caller has to copy it.
 pub(crate) fn keep<V: View>(
     call: &mut Call<'_, V>,
     slot: &Slot,
@@ -135,47 +111,4 @@ pub fn is_repeatable(command: &Command) -> bool {
                 | Operation::Probe(_)
         )
     )
-}
-
-/// The outcome that is kept under a key, if there is one.
-fn kept(view: &impl View, key: &[u8], fingerprint: &Bytes) -> Result<Option<Outcome>, Stop> {
-    let Some(row) = row::read::<OutcomeRow>(view, OUTCOMES, key)? else {
-        return Ok(None);
-    };
-    if row.fingerprint != *fingerprint {
-        return Err(Stop::refused(Refusal::ReplayMismatch));
-    }
-    let outcome = row
-        .outcome
-        .ok_or(Fault::Corrupt("an outcome row has no outcome"))?;
-    Ok(Some(outcome))
-}
-
-/// Answers how many bytes its value takes.
-fn put_outcome<V: View>(
-    batch: &mut Batch<V>,
-    space: Space<'_>,
-    key: Bytes,
-    row: &OutcomeRow,
-) -> Result<usize, Fault> {
-    let value = row::encode(row);
-    let bytes = value.len();
-    let delta = Delta::between(None, Some(key.len() + bytes)).bytes_only();
-    batch.count(space, Counter::Tenant, delta, || key.clone())?;
-    // Whoever was admitted has looked.
-    batch.put_new(key, value);
-    Ok(bytes)
-}
-
-/// Deletes an outcome whose value takes so many bytes.
-fn delete_outcome<V: View>(
-    batch: &mut Batch<V>,
-    space: Space<'_>,
-    key: Bytes,
-    bytes: usize,
-) -> Result<(), Fault> {
-    let delta = Delta::between(Some(key.len() + bytes), None).bytes_only();
-    batch.count(space, Counter::Tenant, delta, || key.clone())?;
-    batch.delete(key);
-    Ok(())
 }

@@ -1,9 +1,10 @@
 //! The values of rows: a format byte, then a message.
 
 use bytes::Bytes;
+use helve_proto::command::v1::RecordRow;
 use prost::Message;
 
-use crate::{batch::View, fault::Fault};
+use crate::{fault::Fault, limits::SEAL_BYTES, view::View};
 
 const FORMAT: u8 = 1;
 
@@ -41,4 +42,14 @@ pub(crate) fn read<M: Message + Default>(
     view.get(key)?
         .map(|bytes| decode(table, &bytes))
         .transpose()
+}
+
+/// Bytes of a row's value, as its caller sent it.
+pub(crate) fn plain_bytes(row: &RecordRow) -> usize {
+    let added = if row.sealed_under.is_empty() {
+        0
+    } else {
+        SEAL_BYTES
+    };
+    row.value.len().saturating_sub(added)
 }

@@ -10,13 +10,12 @@ use helve_proto::{
 };
 
 use crate::{
-    batch::View,
     context::{Call, Stop},
     fault::Fault,
     layout::{Group, Target},
-    level,
     limits::RESEAL_RECORDS_MAX,
     record, row,
+    view::View,
 };
 
 #[cfg(test)]
@@ -25,7 +24,7 @@ mod walk;
 
 pub use walk::{Found, Name, Tally, Walk, tally, walk};
 
-/// How values must be sealed; `None`: nobody ever said, so they are not.
+/// How values must be sealed; `None`: no command ever said, so they are not.
 ///
 /// # Errors
 /// A fault if the row cannot be read.
@@ -112,7 +111,7 @@ pub(crate) fn end<V: View>(
         return Err(refused(Refusal::Conflict, &row));
     }
     row.done = true;
-    if level::is_mended(call)? {
+    if call.is_mended()? {
         note_complete(call, &mut row);
     }
     let key = call.space.group().sealing();

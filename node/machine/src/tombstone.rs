@@ -1,19 +1,23 @@
 //! What is left of a handle that expired or was taken, so that its owner hears which.
 //!
-//! A second table holds them in the order of time. The oldest alone stands in the deadline index, one row a tenant.
+//! A second table holds them in the order of time. Only the oldest is in the deadline index, one row a tenant.
+
+mod recount;
 
 use bytes::Bytes;
 use helve_proto::command::v1::{TombstoneRow, TombstonesRow};
 
+pub(crate) use self::recount::{is_recounted_as, schedule, step};
 use crate::{
-    batch::{Batch, View},
+    batch::Batch,
     fault::Fault,
     layout::{Due, Space},
     level,
-    limits::{SCAN_INDEX_ROWS, TOMBSTONE_BYTES, TOMBSTONE_TTL_MS},
+    limits::{TOMBSTONE_BYTES, TOMBSTONE_TTL_MS},
     repair::Repair,
     row,
-    usage::{self, Counter, Delta},
+    usage::{Counter, Delta},
+    view::View,
 };
 
 const TABLE: &str = "tombstones";
@@ -22,8 +26,10 @@ const SUMMARY: &str = "tombstone summaries";
 /// What a row of the order holds whose tombstone counts among the tenant's bytes: not one that was left below [`level::MENDED`].
 pub(crate) const CHARGED: Bytes = Bytes::from_static(&[1]);
 
-/// A tombstone as it stands in the order.
+/// A tombstone as the order stores it.
 struct Ordered {
+    /// The key of its row of the order.
+    order: Bytes,
     at_ms: u64,
     path: Bytes,
     mark: Bytes,
@@ -45,20 +51,19 @@ pub(crate) fn add<V: View>(
     tombstone: &TombstoneRow,
 ) -> Result<(), Fault> {
     let old = summary(batch, space)?;
-    let mut new = old;
-    if new.rows >= batch.bounds().tombstones_max
-        && let Some(oldest) = oldest(batch, space, new.due_ms)?
-    {
-        delete(batch, space, &oldest)?;
-        count_down(batch, space, &mut new)?;
-        new.due_ms = Some(due(oldest.at_ms));
+    let mut new = old.clone();
+    let is_mended = level::feature_level(batch, space.group_id)? >= level::MENDED;
+    if recount::said(&new) >= batch.bounds().tombstones_max {
+        match oldest(batch, space, new.due_ms)? {
+            Some(oldest) => {
+                delete(batch, space, &oldest, &mut new)?;
+                new.due_ms = Some(due(oldest.at_ms));
+            }
+            None if is_mended => recount::none_is_left(batch, space, &mut new)?,
+            None => {}
+        }
     }
-    new.rows += 1;
-    let mark = if level::feature_level(batch, space.group_id)? >= level::MENDED {
-        CHARGED
-    } else {
-        Bytes::new()
-    };
+    let mark = if is_mended { CHARGED } else { Bytes::new() };
     let due_ms = due(tombstone.at_ms);
     new.due_ms = Some(
         new.due_ms
@@ -67,8 +72,9 @@ pub(crate) fn add<V: View>(
     batch.put(space.tombstone(path), row::encode(tombstone));
     let order = space.tombstone_order(tombstone.at_ms, path);
     count(batch, space, delta(path, &mark), &order)?;
+    recount::note(&mut new, &order, 1);
     batch.put(order, mark);
-    set_summary(batch, space, old, new)
+    set_summary(batch, space, &old, &new)
 }
 
 /// Removes the tombstone that was `seen` under a path, if it is still there: another part of the same transaction may have evicted
@@ -88,20 +94,28 @@ pub(crate) fn remove<V: View>(
     };
     let Some(there) = there else { return Ok(()) };
     let old = summary(batch, space)?;
-    let mut new = old;
-    let order = batch.get(&space.tombstone_order(there.at_ms, path))?;
+    let mut new = old.clone();
+    let order = space.tombstone_order(there.at_ms, path);
+    let mark = batch.get(&order)?;
+    let is_ordered = mark.is_some();
     let there = Ordered {
+        order,
         at_ms: there.at_ms,
         path: Bytes::copy_from_slice(path),
-        mark: order.unwrap_or_default(),
+        mark: mark.unwrap_or_default(),
     };
-    delete(batch, space, &there)?;
-    count_down(batch, space, &mut new)?;
-    if new.rows == 0 && is_mended {
-        expect_none(batch, space, &mut new)?;
+    delete(batch, space, &there, &mut new)?;
+    if is_mended && !is_ordered {
+        mend(batch, space, &there, Some(there.at_ms), &mut new)?;
     }
-    new.due_ms = new.due_ms.filter(|_| new.rows > 0);
-    set_summary(batch, space, old, new)
+    // The last one that was counted is gone: if there are others, they would never be removed.
+    if new.rows == 0 && is_mended && oldest(batch, space, new.due_ms)?.is_some() {
+        recount::begin(batch, space, &mut new)?;
+    }
+    if new.recount.is_none() {
+        new.due_ms = new.due_ms.filter(|_| new.rows > 0);
+    }
+    set_summary(batch, space, &old, &new)
 }
 
 /// Removes tombstones that are due, at most `rows_max`; says how many. Then the oldest that is left is the next to be due.
@@ -112,7 +126,7 @@ pub(crate) fn sweep<V: View>(
     rows_max: u32,
 ) -> Result<u32, Fault> {
     let old = summary(batch, space)?;
-    let mut new = old;
+    let mut new = old.clone();
     let mut removed = 0;
     new.due_ms = loop {
         let Some(oldest) = oldest(batch, space, new.due_ms)? else {
@@ -122,17 +136,18 @@ pub(crate) fn sweep<V: View>(
         if due_ms > clock_ms || removed == rows_max {
             break Some(due_ms);
         }
-        delete(batch, space, &oldest)?;
-        count_down(batch, space, &mut new)?;
+        delete(batch, space, &oldest, &mut new)?;
         new.due_ms = Some(due_ms);
         removed += 1;
     };
-    if level::feature_level(batch, space.group_id)? >= level::MENDED
-        && (new.rows > 0) != new.due_ms.is_some()
-    {
-        recount(batch, space, &mut new)?;
+    if level::feature_level(batch, space.group_id)? >= level::MENDED {
+        match new.due_ms {
+            Some(_) if new.rows == 0 => recount::begin(batch, space, &mut new)?,
+            Some(_) => {}
+            None => recount::none_is_left(batch, space, &mut new)?,
+        }
     }
-    set_summary(batch, space, old, new)?;
+    set_summary(batch, space, &old, &new)?;
     Ok(removed)
 }
 
@@ -154,104 +169,29 @@ pub(crate) fn sweep_if_due<V: View>(
     Ok(removed)
 }
 
-/// Counts a tombstone that was removed just now. A summary that counted none of those that are there is worked out again: older
-/// versions stop there, so no replica has gone on from there otherwise.
-fn count_down<V: View>(
-    batch: &mut Batch<V>,
-    space: Space<'_>,
-    summary: &mut TombstonesRow,
-) -> Result<(), Fault> {
-    match summary.rows.checked_sub(1) {
-        Some(rows) => {
-            summary.rows = rows;
-            Ok(())
-        }
-        None => recount(batch, space, summary),
-    }
-}
-
-/// The last tombstone that was counted is gone: if there are others, the count was too low, and they would never be removed.
-fn expect_none<V: View>(
-    batch: &mut Batch<V>,
-    space: Space<'_>,
-    summary: &mut TombstonesRow,
-) -> Result<(), Fault> {
-    match oldest(batch, space, summary.due_ms)? {
-        Some(_) => recount(batch, space, summary),
-        None => Ok(()),
-    }
-}
-
-/// Works the summary out from the tombstones in their order, of which there are at most as many as a tenant may have.
-#[cold]
-fn recount<V: View>(
-    batch: &mut Batch<V>,
-    space: Space<'_>,
-    summary: &mut TombstonesRow,
-) -> Result<(), Fault> {
-    let was = summary.rows;
-    *summary = counted(batch, space)?;
-    let rows = summary.rows;
-    batch.note_repair(Repair {
-        what: SUMMARY,
-        tenant: space.tenant.to_owned(),
-        was,
-        is: rows,
-    });
-    Ok(())
-}
-
-/// Looks whether the summary agrees with the tombstones, and works it out again if it does not. Says how many there are.
-pub(crate) fn verify<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<u64, Fault> {
-    let old = summary(batch, space)?;
-    let there = counted(batch, space)?;
-    // The summary may say an earlier time, but none only if there is none.
-    let is_due_right = match (old.due_ms, there.due_ms) {
-        (Some(said_ms), Some(due_ms)) => said_ms <= due_ms,
-        (said_ms, due_ms) => said_ms == due_ms,
-    };
-    if old.rows == there.rows && is_due_right {
-        return Ok(there.rows);
-    }
-    let mut new = old;
-    recount(batch, space, &mut new)?;
-    set_summary(batch, space, old, new)?;
-    Ok(there.rows)
-}
-
-/// The summary of the tombstones that are there.
-fn counted<V: View>(batch: &Batch<V>, space: Space<'_>) -> Result<TombstonesRow, Fault> {
-    let mut rows = 0;
-    usage::each(batch, &space.tombstone_orders(), SCAN_INDEX_ROWS, |_, _| {
-        rows += 1;
-        Ok(())
-    })?;
-    Ok(TombstonesRow {
-        rows,
-        due_ms: oldest(batch, space, None)?.map(|oldest| due(oldest.at_ms)),
-    })
-}
-
 /// Removes the oldest tombstone of a tenant, if it has more than must be left. True if it did.
 pub(crate) fn forget_oldest<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
 ) -> Result<bool, Fault> {
     let old = summary(batch, space)?;
-    if old.rows <= batch.bounds().tombstones_min {
+    if recount::said(&old) <= batch.bounds().tombstones_min {
         return Ok(false);
     }
-    let mut new = old;
+    let mut new = old.clone();
     match oldest(batch, space, new.due_ms)? {
         Some(oldest) => {
-            delete(batch, space, &oldest)?;
-            count_down(batch, space, &mut new)?;
-            new.due_ms = (new.rows > 0).then(|| due(oldest.at_ms));
+            delete(batch, space, &oldest, &mut new)?;
+            let may_be_more = new.rows > 0 || new.recount.is_some();
+            new.due_ms = may_be_more.then(|| due(oldest.at_ms));
             batch.note_removed(1);
         }
-        None => recount(batch, space, &mut new)?,
+        None => {
+            new.due_ms = None;
+            recount::none_is_left(batch, space, &mut new)?;
+        }
     }
-    set_summary(batch, space, old, new)?;
+    set_summary(batch, space, &old, &new)?;
     Ok(true)
 }
 
@@ -271,18 +211,24 @@ fn summary(view: &impl View, space: Space<'_>) -> Result<TombstonesRow, Fault> {
 fn set_summary<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
-    old: TombstonesRow,
-    new: TombstonesRow,
+    old: &TombstonesRow,
+    new: &TombstonesRow,
 ) -> Result<(), Fault> {
     batch.move_deadline(space, &Due::Tombstones, old.due_ms, new.due_ms)?;
-    match new.rows {
-        0 => batch.delete(space.tombstone_summary()),
-        _ => batch.put(space.tombstone_summary(), row::encode(&new)),
+    // With a time but no tombstone it waits for the sweep that finds so. Older levels keep no such row.
+    let is_kept = new.rows > 0
+        || new.recount.is_some()
+        || new.due_ms.is_some() && level::feature_level(batch, space.group_id)? >= level::MENDED;
+    if !is_kept {
+        batch.delete(space.tombstone_summary());
+    } else {
+        batch.put(space.tombstone_summary(), row::encode(new));
     }
     Ok(())
 }
 
-/// When the oldest tombstone was left, and its path. That none is due before `due_ms` spares the look at those long removed.
+/// When the oldest tombstone was left, and its path. That none is due before `due_ms` spares the look at those long removed. A row of
+/// the order that names none is the oldest.
 fn oldest(
     view: &impl View,
     space: Space<'_>,
@@ -294,31 +240,91 @@ fn oldest(
     let Some((key, mark)) = view.range(&from, &span.end, 1)?.pop() else {
         return Ok(None);
     };
-    let (at_ms, path) = key[span.prefix.len()..]
-        .split_first_chunk::<8>()
-        .ok_or(Fault::Corrupt("a row of the tombstone order is malformed"))?;
+    let own = key[span.prefix.len()..].split_first_chunk::<8>();
+    let (at_ms, path) = own.map_or((0, Bytes::new()), |(at_ms, path)| {
+        (u64::from_be_bytes(*at_ms), key.slice_ref(path))
+    });
     Ok(Some(Ordered {
-        at_ms: u64::from_be_bytes(*at_ms),
-        path: key.slice_ref(path),
+        order: key,
+        at_ms,
+        path,
         mark,
     }))
 }
 
+/// Removes a tombstone, and counts it in the summary. One that counted none of those that are there is worked out again: older
+/// versions stop there, so no replica has gone on from there otherwise.
 fn delete<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     tombstone: &Ordered,
+    summary: &mut TombstonesRow,
 ) -> Result<(), Fault> {
-    let Ordered { at_ms, path, mark } = tombstone;
-    let order = space.tombstone_order(*at_ms, path);
+    let Ordered {
+        order,
+        at_ms,
+        path,
+        mark,
+    } = tombstone;
     count(
         batch,
         space,
         Delta::default().minus(delta(path, mark)),
-        &order,
+        order,
     )?;
-    batch.delete(space.tombstone(path));
-    batch.delete(order);
+    recount::note(summary, order, -1);
+    batch.delete(order.clone());
+    // As older versions do, which look for no other time.
+    let at = if level::feature_level(batch, space.group_id)? >= level::MENDED {
+        read(batch, space, path)?.map(|row| row.at_ms)
+    } else {
+        Some(*at_ms)
+    };
+    if at == Some(*at_ms) {
+        batch.delete(space.tombstone(path));
+    } else {
+        mend(batch, space, tombstone, at, summary)?;
+    }
+    if recount::is_below_zero(summary) {
+        recount::begin(batch, space, summary)?;
+    }
+    Ok(())
+}
+
+/// Puts right what a row of the order says that is gone, and that was not the row of its tombstone,
+/// which is of this time (`None`: there is none). The order is counted again.
+#[cold]
+fn mend<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    Ordered {
+        at_ms, path, mark, ..
+    }: &Ordered,
+    at: Option<u64>,
+    summary: &mut TombstonesRow,
+) -> Result<(), Fault> {
+    batch.recount(space, Counter::Tenant)?;
+    recount::begin(batch, space, summary)?;
+    if let Some(own_ms) = at
+        && own_ms != *at_ms
+        && let own = space.tombstone_order(own_ms, path)
+        && batch.get(&own)?.is_none()
+    {
+        if own_ms < *at_ms {
+            // It is older than the row said, whose turn it was.
+            batch.delete(space.tombstone(path));
+        } else {
+            count(batch, space, delta(path, mark), &own)?;
+            recount::note(summary, &own, 1);
+            batch.put(own, mark.clone());
+        }
+    }
+    batch.note_repair(Repair {
+        what: "tombstone order",
+        tenant: space.tenant.to_owned(),
+        was: *at_ms,
+        is: at.unwrap_or_default(),
+    });
     Ok(())
 }
 
@@ -345,56 +351,4 @@ fn count<V: View>(
 }
 
 #[cfg(test)]
-mod tests {
-    use helve_proto::v1::HandleStatus;
-
-    use super::{
-        Batch, Bytes, Fault, Space, TOMBSTONE_TTL_MS, TombstoneRow, View, add, read, summary,
-    };
-    use crate::limits::Bounds;
-
-    struct NoRows;
-
-    impl View for NoRows {
-        fn get(&self, _: &[u8]) -> Result<Option<Bytes>, Fault> {
-            Ok(None)
-        }
-
-        fn range(&self, _: &[u8], _: &[u8], _: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
-            Ok(Vec::new())
-        }
-    }
-
-    #[test]
-    fn at_the_bound_the_oldest_tombstone_goes_first() {
-        let space = Space {
-            group_id: 1,
-            tenant: "default",
-        };
-        let bounds = Bounds {
-            tombstones_max: 2,
-            ..Bounds::REPLICATED
-        };
-        let mut batch = Batch::bounded(NoRows, bounds);
-        let leave = |batch: &mut Batch<NoRows>, at_ms: u64, path: &[u8]| {
-            let row = TombstoneRow {
-                status: HandleStatus::Taken.into(),
-                at_ms,
-            };
-            add(batch, space, path, &row).unwrap();
-        };
-        leave(&mut batch, 20, b"second");
-        leave(&mut batch, 10, b"first");
-        leave(&mut batch, 30, b"third");
-
-        assert!(read(&batch, space, b"first").unwrap().is_none());
-        assert!(read(&batch, space, b"second").unwrap().is_some());
-        assert!(read(&batch, space, b"third").unwrap().is_some());
-        let left = summary(&batch, space).unwrap();
-        assert_eq!(left.rows, 2);
-        assert!(
-            left.due_ms
-                .is_some_and(|due_ms| due_ms <= 20 + TOMBSTONE_TTL_MS)
-        );
-    }
-}
+mod tests;

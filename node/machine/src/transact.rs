@@ -13,13 +13,13 @@ use helve_proto::{
 
 use crate::{
     access::quota,
-    batch::View,
     context::{Call, Stop},
     fault::Fault,
     handles::{HandleName, delete, handle_name, mint, put, renew, take},
     limits::Bounds,
     record::{Plan, Planned},
     state,
+    view::View,
 };
 
 /// The plans of a transaction so far.

@@ -1,17 +1,14 @@
 //! How much a tenant, a store and an owner hold. Changes are added up in the batch and written once, when it is finished.
 
+mod pending;
+mod progress;
 mod recount;
 
 use bytes::Bytes;
 use helve_proto::command::v1::{CountedRow, UsageRow};
 
-pub(crate) use self::recount::{Recount, step};
-use crate::{
-    batch::View,
-    fault::Fault,
-    layout::{Space, Span},
-    row,
-};
+pub(crate) use self::{pending::PendingUsage, progress::Recount, recount::step};
+use crate::{fault::Fault, layout::Space, row, view::View};
 
 const TABLE: &str = "usage";
 
@@ -47,7 +44,7 @@ impl Delta {
         }
     }
 
-    /// What a sum comes to that changes so.
+    /// A sum after this change.
     pub(crate) fn on(self, sum: UsageRow) -> UsageRow {
         UsageRow {
             rows: sum.rows.wrapping_add_signed(self.rows),
@@ -99,15 +96,15 @@ impl Counter<'_> {
 }
 
 impl<'a> Counter<'a> {
-    /// The counter of this name.
-    pub(crate) fn named(name: &'a [u8]) -> Result<Self, Fault> {
+    /// The counter of this name; `None`: none has it.
+    pub(crate) fn named(name: &'a [u8]) -> Option<Self> {
         match name.split_first() {
-            Some((1, [])) => Ok(Self::Tenant),
-            Some((2, [])) => Ok(Self::Sessions),
-            Some((3, path)) => Ok(Self::Store(path)),
-            Some((4, path)) => Ok(Self::Owner(path)),
-            Some((7, path)) => Ok(Self::Principal(path)),
-            _ => Err(Fault::Corrupt("a recount names no counter")),
+            Some((1, [])) => Some(Self::Tenant),
+            Some((2, [])) => Some(Self::Sessions),
+            Some((3, path)) => Some(Self::Store(path)),
+            Some((4, path)) => Some(Self::Owner(path)),
+            Some((7, path)) => Some(Self::Principal(path)),
+            _ => None,
         }
     }
 }
@@ -180,24 +177,4 @@ impl Counted {
 /// The usage row as it is in the view.
 pub(crate) fn stored(view: &impl View, key: &[u8]) -> Result<UsageRow, Fault> {
     Ok(Counted::read(view, key)?.said())
-}
-
-/// Shows all rows of a span.
-pub(crate) fn each(
-    view: &impl View,
-    span: &Span,
-    page_rows: usize,
-    mut show: impl FnMut(&Bytes, &Bytes) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    let mut from = span.prefix.clone();
-    loop {
-        let rows = view.range(&from, &span.end, page_rows)?;
-        for (key, value) in &rows {
-            show(key, value)?;
-        }
-        match rows.last() {
-            Some((last, _)) if rows.len() == page_rows => from = [last, &[0][..]].concat(),
-            _ => return Ok(()),
-        }
-    }
 }

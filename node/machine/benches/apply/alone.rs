@@ -1,5 +1,6 @@
-//! One kind of operation, so many times and nothing else: for whoever counts the instructions that it takes. What was prepared, and
-//! is therefore the same for each count, is all that else is done, so that the difference of two counts is the operations alone.
+//! One kind of operation, a number of times and nothing else: for a tool that counts the
+//! instructions that it takes. What was prepared, and is therefore the same for each count, is all
+//! that else is done, so that the difference of two counts is the operations alone.
 
 use std::{hint::black_box, mem, slice};
 
@@ -9,7 +10,7 @@ use prost::Message as _;
 
 use crate::bench::{BATCH, Bench, get_request, id, ttl};
 
-/// How often, and for how many it is prepared: so many handles live before.
+/// How often, and the number of handles that are prepared before.
 pub(crate) struct Plan {
     pub(crate) count: usize,
     pub(crate) prepared: usize,
@@ -17,7 +18,7 @@ pub(crate) struct Plan {
 
 enum Work {
     Apply(Vec<Command>),
-    /// One command stands for a batch of operations: each row that it removes is one.
+    /// One command counts as a batch of operations: each row that it removes is one.
     ApplyTicks(Vec<Command>),
     Get(Vec<GetRequest>),
     Encode(Vec<Command>),

@@ -93,7 +93,7 @@ fn has_argument(words: &[&str]) -> bool {
         .any(|window| window == words)
 }
 
-/// What stands behind the name.
+/// What follows the name.
 fn argument(name: &str) -> Option<String> {
     let mut behind = arguments().into_iter().skip_while(|word| word != name);
     behind.nth(1)

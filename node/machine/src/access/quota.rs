@@ -1,22 +1,24 @@
 //! A tenant's quotas of rows and bytes. What would pass one is refused whole; what adds nothing is never refused, so that who is over
 //! a quota can still delete, take, renew and let time pass.
 
-use helve_proto::command::v1::{Refusal, UsageRow};
+use helve_proto::{
+    command::v1::{Refusal, UsageRow},
+    v1::OperationReply,
+};
 
 use crate::{
-    batch::View,
     context::{Call, Lack, Stop},
     expiry,
     fault::Fault,
-    level,
     record::Plan,
     usage::{Counter, Delta},
+    view::View,
 };
 
-/// Removes what is due before a tenant's quota is looked at, of any tenant, as levels below [`level::MENDED`] do: whether time has
+/// Removes what is due before a tenant's quota is looked at, of any tenant, as levels below [`MENDED`](crate::level::MENDED) do: whether time has
 /// been let pass already must not show in the answer. From then on [`room`](super::room) sees to that.
 pub(crate) fn make_room_before<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
-    if level::is_mended(call)? {
+    if call.is_mended()? {
         return Ok(());
     }
     let quotas = call.batch.quotas(call.space)?;
@@ -27,13 +29,19 @@ pub(crate) fn make_room_before<V: View>(call: &mut Call<'_, V>) -> Result<(), Fa
     Ok(())
 }
 
+/// Carries out a plan alone, within its tenant's quotas.
+pub(crate) fn commit<V: View>(call: &mut Call<'_, V>, plan: Plan) -> Result<OperationReply, Stop> {
+    admit(call, std::slice::from_ref(&plan))?;
+    Ok(plan.carry_out(call)?)
+}
+
 /// Refuses plans that together take the tenant over a quota.
 pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, plans: &[Plan]) -> Result<(), Stop> {
     let quotas = call.batch.quotas(call.space)?;
     if quotas.rows == 0 && quotas.bytes == 0 {
         return Ok(());
     }
-    let is_mended = level::is_mended(call)?;
+    let is_mended = call.is_mended()?;
     let growths = plans.iter().map(|plan| {
         if is_mended {
             plan.growth_of_live(call.index)

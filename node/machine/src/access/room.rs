@@ -4,21 +4,22 @@
 
 use helve_proto::command::v1::UsageRow;
 
+use super::excess::excess;
 use crate::{
-    batch::View,
     context::{Call, Lack},
     expiry,
     fault::Fault,
     layout::{Due, DueRow, Shelf},
-    level,
     planted::{self, Plant},
     replay::{
         Slot,
         ids::{self, Ids},
-        listed, requests, sessions,
+        listed::{self, Idlest},
+        requests, sessions,
     },
     tombstone,
     usage::Counter,
+    view::{View, after},
 };
 
 /// What became of it.
@@ -37,6 +38,19 @@ struct Budget {
     rows: u32,
     looks: u32,
     sessions: Sessions,
+}
+
+impl Budget {
+    /// Whether the command must leave the rest to the next one. Each loop over rows asks this at
+    /// its head.
+    fn is_spent<V: View>(&self, call: &Call<'_, V>) -> Result<bool, Fault> {
+        Ok(self.rows == 0 || call.batch.has_read_enough(call.space.group_id)?)
+    }
+
+    /// Takes off the rows that a turn of a loop removed, and at least one: no loop turns for ever.
+    fn spend(&mut self, removed: u32) {
+        self.rows = self.rows.saturating_sub(removed.max(1));
+    }
 }
 
 /// What may become of idle sessions that are still open.
@@ -92,7 +106,7 @@ fn make_by<V: View>(
         is_all &= clear_requests(call, &mut budget)?;
         is_all &= clear_tombstones(call, &mut budget)?;
     }
-    if is_all && level::is_mended(call)? {
+    if is_all && call.is_mended()? {
         is_all &= shrink(call, slot, &wanted, &mut budget)?;
     }
     Ok(if wanted.is_met(call)? {
@@ -159,32 +173,30 @@ fn clear<V: View>(
     wanted: &Wanted,
     budget: &mut Budget,
 ) -> Result<bool, Fault> {
-    let (space, group, group_id) = (call.space, call.space.group(), call.space.group_id);
+    let (space, group) = (call.space, call.space.group());
     let mut from_ms = call.batch.tenant_deadlines_from(space, shelf)?;
     from_ms = from_ms.max(call.batch.deadlines_from(group)?);
     let (_, end) = group.deadlines(0, call.clock_ms);
     let mut from = group.deadlines_of(from_ms, shelf.first(), space.tenant);
     let mut is_all = false;
     // Once enough is read, a session may be removed in part: then its row of the index is the first that is left.
-    while budget.rows > 0
-        && budget.looks > 0
-        && !call.batch.has_read_enough(group_id)?
-        && !wanted.is_met(call)?
-    {
+    while budget.looks > 0 && !budget.is_spent(call)? && !wanted.is_met(call)? {
         budget.looks -= 1;
         let Some((key, _)) = call.batch.range(&from, &end, 1)?.pop() else {
             from_ms = call.clock_ms.saturating_add(1);
             is_all = true;
             break;
         };
-        let row = group.parse_deadline(&key)?;
+        let row = group.parse_deadline(&key);
         from_ms = row.at_ms;
         if row.tenant == space.tenant && shelf.holds(&row.due) {
-            let removed = expiry::remove(call, &row, budget.rows)?;
-            budget.rows = budget.rows.saturating_sub(removed);
-            from = [&key[..], &[0]].concat();
+            budget.spend(expiry::remove(call, &row, budget.rows)?);
+            from = after(&key);
         } else {
-            (from_ms, from) = next(call, shelf, &row, &key);
+            let (start_ms, start) = next(call, shelf, &row, &key);
+            from_ms = start_ms;
+            // The time of a row that cannot be read may not be the one that it is found at.
+            from = start.max(after(&key));
         }
     }
     // What is removed meanwhile leaves no deadline before it: a tombstone's comes a day later, and a summary's moves on.
@@ -211,8 +223,7 @@ fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Resul
     let (space, clock_ms) = (call.space, call.clock_ms);
     let ids = Ids::of_tenant(space);
     let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|at_ms| at_ms <= clock_ms);
-    if budget.rows > 0
-        && !call.batch.has_read_enough(space.group_id)?
+    if !budget.is_spent(call)?
         && let Some(at_ms) = ids::due_ms(call.batch, &ids)?
         && at_ms <= clock_ms
     {
@@ -221,8 +232,7 @@ fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Resul
             tenant: space.tenant.to_owned(),
             due: Due::Requests,
         };
-        let removed = expiry::remove(call, &row, budget.rows)?;
-        budget.rows = budget.rows.saturating_sub(removed);
+        budget.spend(expiry::remove(call, &row, budget.rows)?);
     }
     Ok(!is_due(ids::due_ms(call.batch, &ids)?))
 }
@@ -230,7 +240,7 @@ fn clear_requests<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Resul
 /// Removes tombstones of the tenant that are told no more. True if none is left.
 fn clear_tombstones<V: View>(call: &mut Call<'_, V>, budget: &mut Budget) -> Result<bool, Fault> {
     let (space, clock_ms) = (call.space, call.clock_ms);
-    if !level::is_mended(call)? {
+    if !call.is_mended()? {
         return Ok(true);
     }
     if budget.rows > 0 {
@@ -252,23 +262,9 @@ pub(crate) fn keep_within<V: View>(call: &mut Call<'_, V>, slot: &Slot) -> Resul
     Ok(())
 }
 
-/// What the call's tenant lacks to be within its quota of bytes; `None` if it is, or below the level that sees to that.
-pub(crate) fn excess<V: View>(call: &mut Call<'_, V>) -> Result<Option<Lack>, Fault> {
-    if !level::is_mended(call)? {
-        return Ok(None);
-    }
-    let quota = call.batch.quotas(call.space)?.bytes;
-    let used = call.batch.usage(call.space, Counter::Tenant)?.bytes;
-    let is_over = quota > 0 && used > quota;
-    Ok(is_over.then(|| {
-        Lack::Usage(UsageRow {
-            rows: 0,
-            bytes: used - quota,
-        })
-    }))
-}
-
 /// Removes what is left of calls and records that ended. True if nothing that could help is left.
+/// Outcomes of megabytes may have to be read for their lengths. Once that is enough, a session is
+/// removed in part. It stays the idlest, and the next command goes on with it.
 fn shrink<V: View>(
     call: &mut Call<'_, V>,
     slot: &Slot,
@@ -280,11 +276,11 @@ fn shrink<V: View>(
         return Ok(true);
     }
     let sent_ms = match slot {
-        Slot::Request { request_id } => requests::sent_at(request_id).unwrap_or_default(),
+        Slot::Request { request_id } => ids::sent_at(request_id).unwrap_or_default(),
         Slot::Nowhere | Slot::Session { .. } => u64::MAX,
     };
     while wanted.wants_bytes() && !wanted.is_met(call)? {
-        if budget.rows == 0 {
+        if budget.is_spent(call)? {
             return Ok(false);
         }
         let is_forgotten = match slot {
@@ -297,17 +293,18 @@ fn shrink<V: View>(
         if !is_forgotten {
             break;
         }
-        budget.rows -= 1;
+        budget.spend(1);
     }
     let would_help = wanted.wants_bytes() || matches!(wanted, Wanted::Session);
     while budget.sessions == Sessions::MayEnd && would_help && !wanted.is_met(call)? {
-        if budget.rows == 0 {
+        if budget.is_spent(call)? {
             return Ok(false);
         }
-        let Some(row) = listed::expire_idlest(call)? else {
-            break;
-        };
-        budget.rows -= expiry::remove(call, &row, budget.rows)?.min(budget.rows);
+        match listed::expire_idlest(call)? {
+            Idlest::None => break,
+            Idlest::Unsure => return Ok(false),
+            Idlest::Due(row) => budget.spend(expiry::remove(call, &row, budget.rows)?),
+        }
     }
     Ok(true)
 }

@@ -1,17 +1,16 @@
 //! Tenants, and what they may use.
 
 use helve_proto::{
-    command::v1::{Refusal, TenantRow},
-    v1::{Quotas, SetTenantReply, SetTenantRequest, TenantInfo},
+    command::v1::TenantRow,
+    v1::{Quotas, TenantInfo},
 };
 
 use crate::{
-    batch::View,
-    context::{Call, Stop},
     fault::Fault,
-    layout::Group,
+    layout::{Group, Space},
     limits::DEFAULT_TENANT,
     row,
+    view::View,
 };
 
 const TABLE: &str = "tenants";
@@ -25,38 +24,22 @@ pub fn quotas(view: &impl View, group_id: u32, tenant: &str) -> Result<Quotas, F
     Ok(row.and_then(|row| row.quotas).unwrap_or_default())
 }
 
-/// Makes a tenant, or sets its quotas.
-pub(crate) fn set<V: View>(
-    call: &mut Call<'_, V>,
-    request: &SetTenantRequest,
-) -> Result<SetTenantReply, Stop> {
-    let (tenant, group) = (&request.tenant, call.space.group());
-    if tenant.is_empty() {
-        return Err(Stop::refused(Refusal::Malformed));
-    }
-    let old = stored(call.batch, group, tenant)?;
-    let is_new = old.is_none();
-    if is_new {
-        let all = group.tenants();
-        let tenants_max = call.batch.bounds().tenants_max;
-        let count = call.batch.range(&all.prefix, &all.end, tenants_max)?.len();
-        if count >= tenants_max {
-            return Err(Stop::refused(Refusal::Quota));
+/// The tenant whose quotas a batch read last, and what they are.
+#[derive(Debug, Default)]
+pub(crate) struct TenantQuotas(Option<(String, Quotas)>);
+
+impl TenantQuotas {
+    /// What a tenant may use at most, read when it is asked for first.
+    pub(crate) fn get(&mut self, view: &impl View, space: Space<'_>) -> Result<Quotas, Fault> {
+        match &self.0 {
+            Some((tenant, quotas)) if tenant == space.tenant => Ok(*quotas),
+            _ => {
+                let quotas = quotas(view, space.group_id, space.tenant)?;
+                self.0 = Some((space.tenant.to_owned(), quotas));
+                Ok(quotas)
+            }
         }
     }
-    let mut row = old.unwrap_or(TenantRow {
-        created_at_ms: call.clock_ms,
-        quotas: None,
-    });
-    row.quotas = request.quotas.or(row.quotas);
-    let key = group.tenant(tenant);
-    call.batch.put(key, row::encode(&row));
-    call.batch.forget_quotas();
-    Ok(SetTenantReply {
-        header: Some(call.header()),
-        tenant: Some(info(tenant, &row)),
-        created: is_new && tenant != DEFAULT_TENANT,
-    })
 }
 
 /// A tenant as it is listed, without its usage.

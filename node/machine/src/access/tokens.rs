@@ -1,4 +1,4 @@
-//! Tokens. A row stands under the hash of the secret, which nobody but its holder knows.
+//! Tokens. A row's key is the hash of the secret, which only its holder knows.
 //!
 //! A secret is used once: a revoked token's row stays for a day, so that a late retry of its creation does not let it in again.
 
@@ -13,14 +13,14 @@ use helve_proto::{
 
 use super::tenants;
 use crate::{
-    batch::{Batch, View},
+    batch::Batch,
+    clock::clock,
     context::{Call, Stop},
-    expiry,
     fault::Fault,
     layout::{Due, Group, Space, Span},
-    level,
     limits::{REVOKED_TTL_MS, TOKEN_HASH_BYTES},
     row,
+    view::View,
 };
 
 const TABLE: &str = "tokens";
@@ -38,7 +38,7 @@ pub fn granted(
         return Ok(None);
     };
     let is_over = match row.expires_at_ms {
-        Some(at_ms) => at_ms <= expiry::clock(view, group_id)?,
+        Some(at_ms) => at_ms <= clock(view, group_id)?,
         None => false,
     };
     Ok(row
@@ -73,9 +73,7 @@ pub(crate) fn create<V: View>(
     let tokens = index(group, &grant.tenant).tokens();
     let tokens_max = call.batch.bounds().tokens_max;
     let count = call.batch.range(&tokens.prefix, &tokens.end, tokens_max)?;
-    if count.len() >= tokens_max
-        && !(level::is_mended(call)? && remove_expired(call, &tokens, &count)?)
-    {
+    if count.len() >= tokens_max && !(call.is_mended()? && remove_expired(call, &tokens, &count)?) {
         return Err(Stop::refused(Refusal::Quota));
     }
     let ends = |after_ms| call.clock_ms.checked_add(after_ms);

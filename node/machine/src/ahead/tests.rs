@@ -132,7 +132,7 @@ fn rows() -> Rows {
     let level = level::supported();
     let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
     // The raise has something counted again, which a Tick does as if it were due.
-    let recount = Operation::Tick(Tick { rows_max: 1 });
+    let recount = Operation::Tick(Tick { rows_max: 10 });
     let (raise, recount) = (command(START_MS, 99, raise), command(START_MS, 98, recount));
     rows.apply(&[raise, recount]);
     let handles = (0..4).map(|number| command(START_MS, number, mint(60_000)));

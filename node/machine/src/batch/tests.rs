@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{Batch, View};
-use crate::{fault::Fault, layout::Group};
+use super::Batch;
+use crate::{fault::Fault, layout::Group, view::View};
 
 struct Rows(BTreeMap<Bytes, Bytes>);
 

@@ -158,7 +158,7 @@ fn operations_count(count: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Adds up a transaction's bytes and names, and refuses what is too much or stands twice.
+/// Adds up a transaction's bytes and names, and refuses what is too much or named twice.
 #[derive(Default)]
 struct Tally<'a> {
     bytes: usize,

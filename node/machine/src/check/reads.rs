@@ -4,7 +4,7 @@ use helve_proto::{
     Reason,
     v1::{
         BatchRetrieveRequest, CountRequest, ExistsRequest, GetRequest, ListKeysRequest,
-        ListRequest, RetrieveRequest,
+        ListRequest, RetrieveRequest, WatchRequest, watch_request::Target as Watched,
     },
 };
 
@@ -45,10 +45,7 @@ pub fn list(request: &ListRequest) -> Result<(), Violation> {
 /// What is wrong with the request.
 pub fn list_keys(request: &ListKeysRequest) -> Result<(), Violation> {
     owner(&request.owner)?;
-    text_size("key prefix", &request.prefix, KEY_BYTES_MAX)?;
-    if request.prefix.contains('\0') {
-        return Err(Violation::new(Reason::BadKey, "a key prefix has no NUL"));
-    }
+    key_prefix(&request.prefix)?;
     text_size("after", &request.after, KEY_BYTES_MAX)?;
     resume_token(&request.resume_token)
 }
@@ -79,6 +76,39 @@ pub fn batch_retrieve(request: &BatchRetrieveRequest) -> Result<(), Violation> {
     }
     for (index, name) in request.keys.iter().enumerate() {
         key(name).map_err(|violation| violation.at(index))?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// What is wrong with the request.
+pub fn watch(request: &WatchRequest) -> Result<(), Violation> {
+    match &request.target {
+        Some(Watched::Store(store)) => {
+            name("store", &store.store)?;
+            store.owner.as_deref().map_or(Ok(()), owner)
+        }
+        Some(Watched::Handle(handle)) => {
+            name("store", &handle.store)?;
+            owner(&handle.owner)?;
+            handle_id(&handle.id)
+        }
+        Some(Watched::Keys(keys)) => {
+            owner(&keys.owner)?;
+            key_prefix(&keys.prefix)
+        }
+        Some(Watched::Owner(watched)) => owner(&watched.owner),
+        None => {
+            let message = "a watch names a store, a handle, keys or an owner";
+            Err(Violation::new(Reason::BadRequest, message))
+        }
+    }
+}
+
+fn key_prefix(prefix: &str) -> Result<(), Violation> {
+    text_size("key prefix", prefix, KEY_BYTES_MAX)?;
+    if prefix.contains('\0') {
+        return Err(Violation::new(Reason::BadKey, "a key prefix has no NUL"));
     }
     Ok(())
 }

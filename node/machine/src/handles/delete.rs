@@ -3,10 +3,11 @@
 use helve_proto::v1::{DeleteReply, DeleteRequest, HandleStatus, OperationReply};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     handles::{HandleName, handle_name},
     record::{self, Change, Plan, Planned},
+    view::View,
 };
 
 pub(crate) fn apply<V: View>(
@@ -15,7 +16,7 @@ pub(crate) fn apply<V: View>(
 ) -> Result<DeleteReply, Stop> {
     let status = match plan(call, handle_name!(request), request.if_revision)? {
         Planned::Ready(plan) => {
-            plan.commit(call)?;
+            quota::commit(call, plan)?;
             HandleStatus::Live
         }
         Planned::NotLive(status) => status,

@@ -1,15 +1,16 @@
-//! Mint: a new handle under an id that nobody can guess.
+//! Mint: a new handle under an id that cannot be guessed.
 
 use bytes::Bytes;
 use data_encoding::BASE32_NOPAD;
 use helve_proto::v1::{HandleStatus, Lifetime, MintReply, MintRequest};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     handles::HandleName,
     limits::IDENTITY_BYTES,
     record::{self, Plan},
+    view::View,
 };
 
 /// The id that 16 random bytes make: 26 characters of base32 (RFC 4648, without padding). It goes into a command's `minted_ids`;
@@ -40,7 +41,8 @@ pub(crate) fn apply<V: View>(
         owner: &request.owner,
         id: &id,
     };
-    let reply = plan(call, name, &request.value, request.lifetime.as_ref())?.commit(call)?;
+    let plan = plan(call, name, &request.value, request.lifetime.as_ref())?;
+    let reply = quota::commit(call, plan)?;
     Ok(MintReply {
         header: Some(call.header()),
         info: reply.info,

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use helve_proto::v1::{HandleStatus, Lifetime, PutReply, PutRequest, WriteStatus};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     handles::{HandleName, handle_name},
     record::{self, Plan, Planned},
+    view::View,
 };
 
 pub(crate) fn apply<V: View>(
@@ -24,7 +25,7 @@ pub(crate) fn apply<V: View>(
     )?;
     let (status, info) = match planned {
         Planned::Ready(plan) => {
-            let reply = plan.commit(call)?;
+            let reply = quota::commit(call, plan)?;
             (reply.status(), reply.info)
         }
         Planned::NotLive(HandleStatus::Taken) => (WriteStatus::Taken, None),

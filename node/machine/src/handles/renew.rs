@@ -3,11 +3,12 @@
 use helve_proto::v1::{HandleStatus, Lifetime, OperationReply, RenewReply, RenewRequest};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     handles::{HandleName, handle_name},
     lifetime,
     record::{self, Change, Plan, Planned},
+    view::View,
 };
 
 pub(crate) fn apply<V: View>(
@@ -15,7 +16,7 @@ pub(crate) fn apply<V: View>(
     request: &RenewRequest,
 ) -> Result<RenewReply, Stop> {
     let (status, info) = match plan(call, handle_name!(request), request.lifetime.as_ref(), None)? {
-        Planned::Ready(plan) => (HandleStatus::Live, plan.commit(call)?.info),
+        Planned::Ready(plan) => (HandleStatus::Live, quota::commit(call, plan)?.info),
         Planned::NotLive(status) => (status, None),
     };
     Ok(RenewReply {

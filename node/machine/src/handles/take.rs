@@ -3,10 +3,11 @@
 use helve_proto::v1::{HandleStatus, OperationReply, TakeReply, TakeRequest};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     handles::{HandleName, handle_name},
     record::{self, Change, Plan, Planned},
+    view::View,
 };
 
 pub(crate) fn apply<V: View>(
@@ -14,7 +15,7 @@ pub(crate) fn apply<V: View>(
     request: &TakeRequest,
 ) -> Result<TakeReply, Stop> {
     let (status, reply) = match plan(call, handle_name!(request), request.if_revision)? {
-        Planned::Ready(plan) => (HandleStatus::Live, plan.commit(call)?),
+        Planned::Ready(plan) => (HandleStatus::Live, quota::commit(call, plan)?),
         Planned::NotLive(status) => (status, OperationReply::default()),
     };
     Ok(TakeReply {

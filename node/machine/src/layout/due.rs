@@ -15,11 +15,14 @@ pub(crate) enum Due {
     Requests,
     /// A token that expires, or was revoked.
     Token(Bytes),
-    /// A count of the tenant's that is, or may be, wrong: what it counts by its name, or without one its tombstones, which older
-    /// levels may have miscounted.
+    /// A count of the tenant's that is wrong, and is worked out again: what it counts, by its name.
+    /// Without one: its tombstones, what it uses and its sessions are to be counted, since older
+    /// levels may have miscounted them.
     Recount(Bytes),
     /// The oldest request outcome of a principal.
     PrincipalRequests(Bytes),
+    /// Nothing that this version knows: the whole key of the row. It is never written, only removed.
+    Unreadable(Bytes),
 }
 
 impl Due {
@@ -39,6 +42,7 @@ impl Due {
             Self::Token(hash) => (6, hash),
             Self::Recount(name) => (7, name),
             Self::PrincipalRequests(principal) => (8, principal),
+            Self::Unreadable(key) => (0, key),
         }
     }
 

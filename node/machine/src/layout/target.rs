@@ -98,6 +98,12 @@ pub(crate) fn split_owner(path: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
 }
 
+/// Splits a handle's path: the store, and the rest.
+pub(crate) fn split_store(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = path.split_first()?;
+    rest.split_at_checked(usize::from(*length))
+}
+
 /// Where store and owner of a handle's path end.
 fn ends(path: &[u8]) -> Option<(usize, usize)> {
     let store_end = 1 + usize::from(*path.first()?);

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{Outcome, Probe, SessionRow, Tick, outcome::Outcome as Kind},
+    command::v1::{
+        FeatureLevelRaised, Outcome, Probe, Probed, RaiseFeatureLevel, Refusal, SessionRow, Tick,
+        outcome::Outcome as Kind,
+    },
     v1::{CallIdentity, DeleteRequest, OpenSessionRequest, SessionCall, call_identity::Identity},
 };
 use proptest::prelude::*;

@@ -11,10 +11,10 @@ use helve_proto::{
 use super::{Read, Reading, Scope, tenant_usage};
 use crate::{
     access::{tenants, tokens},
-    batch::View,
     fault::Fault,
     layout::Group,
     limits::{DEFAULT_TENANT, TENANTS_MAX, TOKENS_MAX},
+    view::View,
 };
 
 /// A tenant's tokens, by their hashes. Those that have ended are not listed.

@@ -4,13 +4,13 @@ use helve_proto::v1::{CountReply, CountRequest};
 
 use super::{Read, Reading, Scope, handles::path_prefix};
 use crate::{
-    batch::View,
-    expiry,
+    deadlines::deadlines_from,
     fault::Fault,
     layout::{DueRow, Kind, Shelf},
     lifetime,
     limits::{COUNT_INDEX_ROWS_MAX, COUNT_RECORDS_MAX, SCAN_INDEX_ROWS, SCAN_ROWS},
     record, usage,
+    view::View,
 };
 
 /// How much a count may look at.
@@ -72,7 +72,8 @@ fn count_within<V: View>(
     })
 }
 
-/// How many handles whose path begins so are expired but not removed yet. `None` if that is not known from so many rows of the index.
+/// How many handles whose path begins so are expired but not removed yet. `None` if that is not
+/// known from this many rows of the index.
 fn due<V: View>(
     reading: &Reading<'_, V>,
     path_prefix: &[u8],
@@ -84,7 +85,7 @@ fn due<V: View>(
         let start = group.deadlines_of(at_ms, kind, reading.space.tenant);
         [&start[..], path_prefix].concat()
     };
-    let first_ms = expiry::deadlines_from(reading.view, group)?;
+    let first_ms = deadlines_from(reading.view, group)?;
     let (_, to) = group.deadlines(first_ms, reading.clock_ms);
     let (mut from, mut count, mut left) = (start(first_ms), 0, rows_max);
     while left > 0 {
@@ -95,7 +96,7 @@ fn due<V: View>(
             if key[..] < from[..] {
                 continue;
             }
-            let row = group.parse_deadline(key)?;
+            let row = group.parse_deadline(key);
             from = if reading.concerns(&row, Kind::Handle, path_prefix) {
                 count += 1;
                 [key, &[0][..]].concat()

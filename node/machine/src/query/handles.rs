@@ -8,12 +8,12 @@ use helve_proto::{
 
 use super::{Page, Read, Reading, Scope, UNCHECKED};
 use crate::{
-    batch::View,
     fault::Fault,
     layout::{Kind, Target, Unfit, push_owner, split_owner, store_path},
     lifetime,
     query::scan::{self, Part},
     record,
+    view::View,
 };
 
 /// One handle: what became of it, and its value if it lives.

@@ -3,7 +3,7 @@
 use helve_proto::{command::v1::OutcomeRow, v1::call_identity::Identity};
 
 use super::{Scope, space};
-use crate::{batch::View, fault::Fault, layout::principal_path, row};
+use crate::{fault::Fault, layout::principal_path, row, view::View};
 
 /// The outcome that is kept for a call of this principal, and its fingerprint; `None` if none is.
 ///

@@ -11,13 +11,13 @@ use helve_proto::{
 
 use super::{Page, Read, Reading, Scope, UNCHECKED};
 use crate::{
-    batch::View,
     fault::Fault,
     layout::{Kind, Target, Unfit, owner_path},
     lifetime,
     limits::TRANSACTION_BYTES_MAX,
     query::scan::{self, Part},
     record,
+    view::View,
 };
 
 /// One key's record, if there is one.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use helve_proto::command::v1::RecordRow;
 
 use super::{Page, Reading};
-use crate::{batch::View, fault::Fault, layout::Span, lifetime, limits::SCAN_ROWS, record};
+use crate::{fault::Fault, layout::Span, lifetime, limits::SCAN_ROWS, record, view::View};
 
 /// What a listed record costs beside its name and value.
 const RECORD_BYTES: usize = 64;
@@ -86,13 +86,14 @@ fn first_key(span: &Span, part: &Part<'_>) -> Vec<u8> {
     from.max([part.after, &[0]].concat())
 }
 
-/// How many rows to read next: as many as records are still wanted, and as many again each time that so many were not enough, because
-/// rows stand between them that have expired.
+/// How many rows to read next: as many as records are still wanted, and as many again each time
+/// that this was not enough, because expired rows are between them.
 fn wanted(rows_left: usize, records_left: usize, rows_seen: usize) -> usize {
     records_left.max(rows_seen).min(rows_left).min(SCAN_ROWS)
 }
 
-/// How many records of a list with this limit may follow a part of so many; 0: as many as there are. None: the list is complete.
+/// How many records of a list with this limit may follow a part of this many; 0: all. None: the
+/// list is complete.
 pub(super) fn limit_left(limit: u64, listed: usize) -> Option<u64> {
     match limit {
         0 => Some(0),

@@ -1,16 +1,17 @@
-//! Tables of request ids: a tenant's, as below [`level::MENDED`](crate::level::MENDED), or one principal's.
+//! Tables of request ids: a tenant's, as below [`MENDED`](crate::level::MENDED), or one principal's.
 
 use bytes::Bytes;
 use helve_proto::command::v1::{RecountRow, RequestsRow};
 
-use super::requests::{due, sent_at};
 use crate::{
-    batch::{Batch, View, after},
-    expiry,
+    batch::Batch,
+    clock::clock,
     fault::Fault,
     layout::{Due, Space, Span},
+    limits::{IDENTITY_BYTES, REQUEST_TTL_MS},
     repair::Repair,
     row,
+    view::{View, after},
 };
 
 const SUMMARY: &str = "request summaries";
@@ -18,6 +19,19 @@ const SUMMARY: &str = "request summaries";
 /// How names of recounts begin in the deadline index: no counter of rows in use has them.
 const OF_TENANT: u8 = 5;
 const OF_PRINCIPAL: u8 = 6;
+
+/// The time that a UUIDv7 bears, in milliseconds since the Unix epoch; `None` if it is none.
+pub(crate) fn sent_at(request_id: &[u8]) -> Option<u64> {
+    let id: &[u8; IDENTITY_BYTES] = request_id.try_into().ok()?;
+    let is_version_7 = id[6] >> 4 == 7 && id[8] >> 6 == 0b10;
+    let time = [0, 0, id[0], id[1], id[2], id[3], id[4], id[5]];
+    is_version_7.then(|| u64::from_be_bytes(time))
+}
+
+/// The first time at which an id is below the floor.
+pub(crate) fn due(sent_ms: u64) -> u64 {
+    sent_ms + REQUEST_TTL_MS + 1
+}
 
 /// A table of request ids, and its summary.
 #[derive(Debug, Clone)]
@@ -110,7 +124,7 @@ pub(super) fn begin_recount<V: View>(
 ) -> Result<(), Fault> {
     if summary.recount.is_none() {
         summary.recount = Some(RecountRow::default());
-        let now = Some(expiry::clock(batch, ids.space.group_id)?);
+        let now = Some(clock(batch, ids.space.group_id)?);
         batch.move_deadline(ids.space, &ids.recount_due(), None, now)?;
     }
     Ok(())

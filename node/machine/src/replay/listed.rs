@@ -1,23 +1,25 @@
-//! Sessions by their principals. From level [`level::MENDED`] on each session is listed: it counts among its principal's, and
-//! among its tenant's bytes, and stands in an order in which the principal's idlest comes first. One that was opened before is
-//! listed when a call next moves its deadline.
+//! Sessions by their principals. From level [`MENDED`](crate::level::MENDED) on each session is
+//! listed: it counts among its principal's, and among its tenant's bytes, and is in an order in which
+//! the principal's idlest comes first. One that was opened before is listed when a call next moves
+//! its deadline.
 
 use bytes::Bytes;
 use helve_proto::command::v1::{Refusal, SessionRow, UsageRow};
 
 use crate::{
-    batch::{Batch, View},
+    batch::Batch,
     context::{Call, Lack, Stop},
     fault::Fault,
     layout::{Due, DueRow, Space, principal_path},
-    level,
     limits::{SESSION_BYTES, SESSION_EVICTED_IDLE_MS, SESSION_IDLE_TTL_MS},
+    repair::Repair,
     usage::{Counter, Delta},
+    view::View,
 };
 
 /// Refuses a further session of the call's principal where there is no place for it.
 pub(super) fn expect_place<V: View>(call: &mut Call<'_, V>) -> Result<(), Stop> {
-    if !level::is_mended(call)? {
+    if !call.is_mended()? {
         let open = call.batch.usage(call.space, Counter::Sessions)?.rows;
         return if open < call.batch.bounds().sessions_max {
             Ok(())
@@ -59,37 +61,95 @@ fn own<V: View>(call: &Call<'_, V>) -> Result<u64, Fault> {
         .rows)
 }
 
-/// Makes the idlest session of the call's principal due now, if it has been idle for long enough; it is to be removed then.
-pub(crate) fn expire_idlest<V: View>(call: &mut Call<'_, V>) -> Result<Option<DueRow>, Fault> {
+/// What was found at the beginning of a principal's order.
+pub(crate) enum Idlest {
+    /// No session that has been idle for long enough.
+    None,
+    /// A row that no session has. The principal's sessions are counted again, and until that is done
+    /// none of them goes.
+    Unsure,
+    /// A session that is due now.
+    Due(DueRow),
+}
+
+/// Makes the idlest session of the call's principal due now, if it has been idle for long enough;
+/// it is to be removed then.
+pub(crate) fn expire_idlest<V: View>(call: &mut Call<'_, V>) -> Result<Idlest, Fault> {
     let Ok(principal) = principal_path(call.principal) else {
-        return Ok(None);
+        return Ok(Idlest::None);
     };
     let space = call.space;
+    let counter = Counter::Principal(&principal);
+    if call.batch.recount_of(space, counter)?.is_some() {
+        return Ok(Idlest::Unsure);
+    }
     let span = space.session_orders(&principal);
     // A deadline is at least the idle time after the last call.
     let idle_since_ms = call.clock_ms.saturating_sub(SESSION_EVICTED_IDLE_MS);
     let last_ms = idle_since_ms.saturating_add(SESSION_IDLE_TTL_MS);
     let end = space.session_order(&principal, last_ms.saturating_add(1), &[]);
-    let Some((key, _)) = call.batch.range(&span.prefix, &end, 1)?.pop() else {
-        return Ok(None);
+    let Some((order, _)) = call.batch.range(&span.prefix, &end, 1)?.pop() else {
+        return Ok(Idlest::None);
     };
-    let path = key[span.prefix.len()..].split_first_chunk::<8>();
-    let (_, id) = path.ok_or(Fault::Corrupt("a row of the session order is malformed"))?;
-    let session_id = key.slice_ref(id);
+    let path = order[span.prefix.len()..].split_first_chunk::<8>();
+    let session_id = path.map_or_else(Bytes::new, |(_, id)| order.slice_ref(id));
     let key = space.session(&session_id);
-    let Some(mut row) = call.batch.session(&key)? else {
-        return Err(Fault::Corrupt("the session order names no session"));
+    let row = call.batch.session(&key)?;
+    let Some(mut row) =
+        row.filter(|row| order_of(space, &session_id, row).as_ref() == Some(&order))
+    else {
+        mend_order(call.batch, space, &principal, &order, &session_id)?;
+        return Ok(Idlest::Unsure);
     };
     let old = row.deadline_ms;
     row.deadline_ms = old.min(call.clock_ms);
     move_deadline(call, &session_id, &mut row, Some(old))?;
     let at_ms = row.deadline_ms;
     call.batch.set_session(key, Some(row));
-    Ok(Some(DueRow {
+    Ok(Idlest::Due(DueRow {
         at_ms,
         tenant: space.tenant.to_owned(),
         due: Due::Session(session_id),
     }))
+}
+
+/// The row of the order that a session has.
+fn order_of(space: Space<'_>, session_id: &[u8], row: &SessionRow) -> Option<Bytes> {
+    let principal = principal_path(&row.principal).ok().filter(|_| row.listed)?;
+    Some(space.session_order(&principal, row.deadline_ms, session_id))
+}
+
+/// Drops a row of the order that no session has. If it names a session whose own row is not there,
+/// that one is put. The counters that count such rows are worked out again.
+#[cold]
+fn mend_order<V: View>(
+    batch: &mut Batch<V>,
+    space: Space<'_>,
+    principal: &[u8],
+    order: &Bytes,
+    session_id: &Bytes,
+) -> Result<(), Fault> {
+    batch.delete(order.clone());
+    batch.recount(space, Counter::Principal(principal))?;
+    batch.recount(space, Counter::Tenant)?;
+    let row = batch.session(&space.session(session_id))?;
+    if let Some(row) = &row
+        && let Ok(principal) = principal_path(&row.principal)
+        && let Some(own) = order_of(space, session_id, row)
+        && batch.get(&own)?.is_none()
+    {
+        batch.put(own, Bytes::new());
+        batch.recount(space, Counter::Principal(&principal))?;
+    }
+    let said = order[space.session_orders(principal).prefix.len()..].first_chunk::<8>();
+    batch.note_removed(1);
+    batch.note_repair(Repair {
+        what: "session order",
+        tenant: space.tenant.to_owned(),
+        was: said.map_or(0, |said| u64::from_be_bytes(*said)),
+        is: row.map_or(0, |row| row.deadline_ms),
+    });
+    Ok(())
 }
 
 /// Has the index and the order follow a session's deadline, which was `old`, and lists the session if it is not listed yet.
@@ -104,7 +164,7 @@ pub(super) fn move_deadline<V: View>(
         return Ok(());
     }
     if let Ok(principal) = principal_path(&row.principal)
-        && level::is_mended(call)?
+        && call.is_mended()?
     {
         let order = space.session_order(&principal, new, session_id);
         count(call.batch, space, &principal, (1, &order))?;

@@ -22,7 +22,7 @@ pub(crate) fn may_have_outcome(row: &SessionRow, seq: u64) -> bool {
     !has_begun(row) || seq < row.noted_from || word.is_some_and(|word| word & bit(seq) != 0)
 }
 
-/// Notes a call that is admitted: it stands in the window behind the floor.
+/// Notes a call that is admitted: it is in the window above the floor.
 pub(super) fn note(row: &mut SessionRow, seq: u64) {
     if let Some(at) = word(row, seq) {
         row.noted.resize(row.noted.len().max(at + 1), 0);
@@ -30,7 +30,7 @@ pub(super) fn note(row: &mut SessionRow, seq: u64) {
     }
 }
 
-/// Raises the floor, and drops what stands below it.
+/// Raises the floor, and drops what is below it.
 pub(super) fn raise_floor(row: &mut SessionRow, floor: u64) {
     let below = floor / WORD_CALLS - row.floor / WORD_CALLS;
     let below = usize::try_from(below).unwrap_or(usize::MAX);

@@ -8,27 +8,19 @@ use bytes::Bytes;
 use helve_proto::command::v1::{OutcomeRow, Refusal, RequestsRow};
 
 use super::{
-    Admission, Slot, delete_outcome,
-    ids::{self, Ids},
-    kept, put_outcome,
+    ids::{self, Ids, due, sent_at},
+    outcomes::{Admission, Slot, delete_outcome, kept, put_outcome},
 };
 use crate::{
-    access::room,
-    batch::{Batch, View},
+    access::excess::excess,
+    batch::Batch,
     context::{Call, Stop},
     fault::Fault,
     layout::principal_path,
     level,
-    limits::{IDENTITY_BYTES, REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS},
+    limits::{REQUEST_AHEAD_MS_MAX, REQUEST_TTL_MS},
+    view::View,
 };
-
-/// The time that a UUIDv7 bears, in milliseconds since the Unix epoch; `None` if it is none.
-pub(crate) fn sent_at(request_id: &[u8]) -> Option<u64> {
-    let id: &[u8; IDENTITY_BYTES] = request_id.try_into().ok()?;
-    let is_version_7 = id[6] >> 4 == 7 && id[8] >> 6 == 0b10;
-    let time = [0, 0, id[0], id[1], id[2], id[3], id[4], id[5]];
-    is_version_7.then(|| u64::from_be_bytes(time))
-}
 
 pub(super) fn admit<V: View>(
     call: &mut Call<'_, V>,
@@ -39,7 +31,7 @@ pub(super) fn admit<V: View>(
     let of_tenant = Ids::of_tenant(call.space);
     let before = ids::summary(call.batch, &of_tenant)?;
     let mut floor_ms = floor(&before, call.clock_ms);
-    let own = if level::is_mended(call)? {
+    let own = if call.is_mended()? {
         Some(Ids::of_principal(
             call.space,
             principal_path(call.principal)?,
@@ -84,7 +76,7 @@ fn expect_room<V: View>(call: &mut Call<'_, V>, own: &Ids<'_>) -> Result<(), Sto
     if kept <= call.batch.bounds().principal_requests_min {
         return Ok(());
     }
-    match room::excess(call)? {
+    match excess(call)? {
         Some(lack) => Err(Stop::Short(lack)),
         None => Ok(()),
     }
@@ -160,7 +152,7 @@ pub(super) fn keep<V: View>(
     request_id: &Bytes,
     row: &OutcomeRow,
 ) -> Result<(), Fault> {
-    let is_mended = level::is_mended(call)?;
+    let is_mended = call.is_mended()?;
     let space = call.space;
     let ids = match principal_path(call.principal) {
         Ok(principal) if is_mended => Ids::of_principal(space, principal),
@@ -237,9 +229,4 @@ fn floor(summary: &RequestsRow, clock_ms: u64) -> u64 {
     summary
         .floor_ms
         .max(clock_ms.saturating_sub(REQUEST_TTL_MS))
-}
-
-/// The first time at which an id is below the floor.
-pub(crate) fn due(sent_ms: u64) -> u64 {
-    sent_ms + REQUEST_TTL_MS + 1
 }

@@ -6,16 +6,20 @@ use helve_proto::{
     v1::{OpenSessionReply, OpenSessionRequest, SessionCall},
 };
 
-use super::{Admission, Slot, delete_outcome, kept, listed, measured, noted};
+use super::{
+    listed, measured, noted,
+    outcomes::{Admission, Slot, delete_outcome, kept},
+};
 use crate::{
-    access::room,
-    batch::{Batch, View},
+    access::excess::excess,
+    batch::Batch,
     context::{Call, Stop},
     fault::Fault,
     layout::Space,
     level,
     limits::{IDENTITY_BYTES, SESSION_IDLE_TTL_MS, SESSION_SLACK_MS},
     usage::{Counter, Delta},
+    view::View,
 };
 
 /// Outcomes that are read at once. They may hold taken values.
@@ -55,7 +59,7 @@ pub(crate) fn open<V: View>(
                 principal: call.principal.to_owned(),
                 floor: 1,
                 noted_from: u64::from(notes_calls(call)?),
-                measured_from: u64::from(level::is_mended(call)?),
+                measured_from: u64::from(call.is_mended()?),
                 ..SessionRow::default()
             };
             extend(&mut row, call.clock_ms)?;
@@ -90,7 +94,7 @@ pub(super) fn admit<V: View>(
     if !noted::has_begun(&row) && notes_calls(call)? {
         noted::begin(&mut row, call.batch.bounds().session_window_calls_max);
     }
-    if !measured::has_begun(&row) && level::is_mended(call)? {
+    if !measured::has_begun(&row) && call.is_mended()? {
         measured::begin(&mut row, call.batch.bounds().session_window_calls_max);
     }
     let floor = forget(call, session_id, &row, floor)?;
@@ -120,7 +124,7 @@ pub(super) fn admit<V: View>(
 /// Where the tenant is over its quota of bytes, older outcomes of the session go before a new one comes. Calls whose numbers fall
 /// could not be forgotten after it.
 fn expect_room<V: View>(call: &mut Call<'_, V>, session_id: &Bytes) -> Result<(), Stop> {
-    let Some(lack) = room::excess(call)? else {
+    let Some(lack) = excess(call)? else {
         return Ok(());
     };
     let row = call.batch.session(&call.space.session(session_id))?;
@@ -168,7 +172,7 @@ pub(crate) fn sweep<V: View>(
         Some(row) if measured::is_whole(&row) => {
             sweep_measured(batch, space, session_id, row, rows_max)?
         }
-        _ => sweep_unmeasured(batch, space, session_id, rows_max)?,
+        row => sweep_unmeasured(batch, space, session_id, row, rows_max)?,
     };
     if removed == rows_max || !is_all {
         return Ok(removed);
@@ -202,31 +206,41 @@ fn sweep_measured<V: View>(
     Ok((removed, is_all))
 }
 
-/// Removes outcomes that were kept before their bytes were noted, at most `rows_max`. Says how many, and whether none is left.
+/// Removes outcomes that were kept before their bytes were noted, at most `rows_max`, and those that
+/// came later. Says how many, and whether none is left.
 fn sweep_unmeasured<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     session_id: &Bytes,
+    row: Option<SessionRow>,
     rows_max: u32,
 ) -> Result<(u32, bool), Fault> {
     let span = space.session_outcomes(session_id);
-    let mut removed = 0;
-    while removed < rows_max {
+    let mut measured = row.filter(measured::has_begun);
+    let (mut removed, mut is_all) = (0, false);
+    'pages: while removed < rows_max {
         let page_rows = (rows_max - removed).min(OUTCOME_ROWS);
         let page = batch.range(&span.prefix, &span.end, page_rows as usize)?;
-        if page.is_empty() {
-            return Ok((removed, true));
+        is_all = page.is_empty();
+        if is_all {
+            break;
         }
         for (key, value) in page {
             if batch.has_read_enough(space.group_id)? {
-                return Ok((removed, false));
+                break 'pages;
             }
             batch.note_read(value.len());
+            if let (Some(row), Some(seq)) = (&mut measured, key.last_chunk()) {
+                measured::note(row, u64::from_be_bytes(*seq), 0);
+            }
             delete_outcome(batch, space, key, value.len())?;
             removed += 1;
         }
     }
-    Ok((removed, false))
+    if removed > 0 && measured.is_some() {
+        batch.set_session(space.session(session_id), measured);
+    }
+    Ok((removed, is_all))
 }
 
 /// Forgets the outcomes from the row's floor up to the new one, and says where the floor is then. A window's worth is all that can be

@@ -9,11 +9,11 @@ use helve_proto::{
 };
 
 use crate::{
-    batch::View,
     fault::Fault,
     layout::{Group, Kind, Place, Target, split_owner},
     limits::SCAN_ROWS,
     row,
+    view::View,
 };
 
 /// The name of a record.

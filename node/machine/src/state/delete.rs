@@ -4,10 +4,11 @@ use bytes::Bytes;
 use helve_proto::v1::{DeleteKeyReply, DeleteKeyRequest, OperationReply, WriteStatus};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     layout::Target,
     record::{self, Change, Plan},
+    view::View,
 };
 
 pub(crate) fn apply<V: View>(
@@ -15,7 +16,7 @@ pub(crate) fn apply<V: View>(
     request: &DeleteKeyRequest,
 ) -> Result<DeleteKeyReply, Stop> {
     let plan = plan(call, &request.owner, &request.key, request.if_revision)?;
-    let reply = plan.commit(call)?;
+    let reply = quota::commit(call, plan)?;
     Ok(DeleteKeyReply {
         header: Some(call.header()),
         existed: reply.status() == WriteStatus::Replaced,

@@ -4,11 +4,12 @@ use bytes::Bytes;
 use helve_proto::v1::{BatchStoreReply, BatchStoreRequest, Lifetime, StoreReply, StoreRequest};
 
 use crate::{
-    batch::View,
+    access::quota,
     context::{Call, Stop},
     layout::Target,
     record::{self, Plan},
     transact::Plans,
+    view::View,
 };
 
 pub(crate) fn apply<V: View>(
@@ -23,7 +24,7 @@ pub(crate) fn apply<V: View>(
         request.lifetime.as_ref(),
         request.if_revision,
     )?;
-    let reply = plan.commit(call)?;
+    let reply = quota::commit(call, plan)?;
     Ok(StoreReply {
         header: Some(call.header()),
         status: reply.status,

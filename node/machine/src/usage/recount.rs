@@ -4,59 +4,22 @@
 //! change of one that is still to come is seen there. So it ends with the true count, whatever happens in between.
 
 use bytes::Bytes;
-use helve_proto::command::v1::{RecountRow, UsageRow};
 
-use super::{Counter, Delta};
+use super::{Counter, Delta, Recount};
 use crate::{
-    batch::{Batch, View, after},
+    batch::Batch,
     fault::Fault,
     layout::{Due, Kind, Space, Span},
     repair::Repair,
     replay::listed,
     tombstone,
+    view::{View, after},
 };
 
 /// Rows that are read at once: they may hold megabytes.
 const PAGE_ROWS: usize = 16;
 /// Sessions that are read at once: they hold some kilobytes.
 const SESSIONS_MAX: usize = 256;
-
-/// How far a recount has come.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Recount {
-    /// Rows with smaller keys are counted.
-    next: Bytes,
-    pub(super) sum: UsageRow,
-}
-
-impl From<RecountRow> for Recount {
-    fn from(row: RecountRow) -> Self {
-        let RecountRow { next, rows, bytes } = row;
-        Self {
-            next,
-            sum: UsageRow { rows, bytes },
-        }
-    }
-}
-
-impl From<Recount> for RecountRow {
-    fn from(recount: Recount) -> Self {
-        Self {
-            next: recount.next,
-            rows: recount.sum.rows,
-            bytes: recount.sum.bytes,
-        }
-    }
-}
-
-impl Recount {
-    /// Counts a change of the row under this key, if it is passed.
-    pub(crate) fn note(&mut self, key: &[u8], delta: Delta) {
-        if *key < *self.next {
-            self.sum = delta.on(self.sum);
-        }
-    }
-}
 
 /// Rows that a counter counts.
 struct Counts {
@@ -67,7 +30,7 @@ struct Counts {
 /// What a row adds to a counter.
 #[derive(Clone, Copy)]
 enum Each {
-    /// A row, and its bytes without so many at the beginning of its key.
+    /// A row, and its bytes without this many at the beginning of its key.
     Row { key_from: usize },
     /// Its bytes alone.
     Bytes,
@@ -138,11 +101,10 @@ pub(crate) fn step<V: View>(
     batch: &mut Batch<V>,
     space: Space<'_>,
     (at_ms, clock_ms): (u64, u64),
-    name: &Bytes,
+    counter: Counter<'_>,
 ) -> Result<u32, Fault> {
     let rows_max = batch.bounds().tick_rows_max;
-    let counter = Counter::named(name)?;
-    let due = Due::Recount(name.clone());
+    let due = Due::Recount(counter.name());
     let Some(mut recount) = batch.recount_of(space, counter)? else {
         batch.delete_deadline(space, at_ms, &due);
         return Ok(1);
@@ -154,12 +116,15 @@ pub(crate) fn step<V: View>(
     if is_done {
         batch.delete_deadline(space, at_ms, &due);
         let (was, is) = batch.end_recount(space, counter, recount.sum)?;
-        batch.note_repair(Repair {
-            what: "usage",
-            tenant: space.tenant.to_owned(),
-            was: was.rows,
-            is: is.rows,
-        });
+        // A raise has it counted, whether or not it is wrong.
+        if was != is {
+            batch.note_repair(Repair {
+                what: "usage",
+                tenant: space.tenant.to_owned(),
+                was: was.rows,
+                is: is.rows,
+            });
+        }
     } else {
         // What became due meanwhile goes first.
         batch.move_deadline(space, &due, Some(at_ms), Some(clock_ms))?;
@@ -216,9 +181,11 @@ fn sessions<V: View>(
     let span = space.sessions();
     let from = (&recount.next[..]).max(&span.prefix).to_vec();
     let page_rows = (rows_max as usize).min(SESSIONS_MAX);
-    let (count, read, last) = batch.count_sessions(&from, &span.end, page_rows)?;
-    recount.sum.rows += count;
+    let found = batch.first_sessions(&from, &span.end, page_rows)?;
+    let read = found.len();
+    recount.sum.rows = recount.sum.rows.wrapping_add(read as u64);
+    let last = found.last().filter(|_| read == page_rows);
     let is_done = last.is_none();
-    recount.next = last.map_or_else(|| span.end.into(), |last| after(&last).into());
+    recount.next = last.map_or_else(|| span.end.into(), |last| after(last).into());
     Ok((u32::try_from(read).unwrap_or(rows_max), is_done))
 }

@@ -73,7 +73,7 @@ impl Tried {
         Self(host)
     }
 
-    /// What an operation comes to so long after the start, and that the rows agree after it.
+    /// The outcome of an operation this long after the start, and that the rows agree after it.
     fn at(&mut self, after_ms: u64, operation: Operation) -> Kind {
         let command = command(START_MS + after_ms, operation);
         check(&command).unwrap();
@@ -82,7 +82,8 @@ impl Tried {
         outcome.outcome.unwrap()
     }
 
-    /// What an operation comes to under an identity, as it is proposed where all versions honour that.
+    /// The outcome of an operation under an identity, as it is proposed where all versions honour
+    /// that.
     fn identified(&mut self, (after_ms, number): (u64, u64), operation: Operation) -> Kind {
         let mut command = command(START_MS + after_ms, operation);
         command.feature_level = level::MENDED;

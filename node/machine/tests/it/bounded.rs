@@ -7,14 +7,14 @@ use helve_proto::{
         Command, Outcome, RaiseFeatureLevel, Tick, command::Operation, outcome::Outcome as Kind,
     },
     v1::{
-        DeleteOperation, Lifetime, MintOperation, Operation as Part, PutOperation, Quotas,
-        RenewOperation, SetTenantRequest, StoreOperation, TakeOperation, TransactRequest, Unit,
-        lifetime::Absolute, operation, transact_reply,
+        DeleteOperation, Lifetime, MintOperation, OpenSessionRequest, Operation as Part,
+        PutOperation, Quotas, RenewOperation, SetTenantRequest, StoreOperation, TakeOperation,
+        TransactRequest, Unit, lifetime::Absolute, operation, transact_reply,
     },
 };
 use proptest::{collection::vec, prelude::*};
 
-use crate::host::{GROUP, Host, START_MS, TENANT, command, request_identity};
+use crate::host::{GROUP, Host, START_MS, TENANT, command, request_identity, session_identity};
 
 pub(crate) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -153,6 +153,7 @@ fn a_count_that_is_too_low_loses_no_tombstone_at_the_new_level() {
     );
     // The only tombstone that is counted goes, and there is another one.
     commit(&mut host, 2 * DAY_MS + 2, [put("A")]);
+    sweep_all(&mut host, 2 * DAY_MS + 2);
     assert_eq!((audited(&host), host.repairs), (Ok(()), 1));
     sweep_all(&mut host, 4 * DAY_MS);
     assert_eq!(audited(&host), Ok(()));
@@ -252,6 +253,31 @@ pub(crate) fn step() -> impl Strategy<Value = u64> {
     ]
 }
 
+/// A tenant whose sessions were opened below the level, with outcomes that are not measured, just
+/// after the raise.
+fn with_unmeasured_sessions() -> Host {
+    let mut host = host(4);
+    for (session, principal) in [(0, "anonymous"), (1, "anonymous"), (2, "bob")] {
+        let session_id = crate::properties::session_id(session);
+        let open = OpenSessionRequest {
+            session_id: session_id.clone(),
+        };
+        let mut open = command(START_MS, Operation::OpenSession(open));
+        principal.clone_into(&mut open.principal);
+        host.apply(&open);
+        for seq in 1..=LOW.session_window_calls_max {
+            let mut call = command(START_MS, transact([put("0")]));
+            principal.clone_into(&mut call.principal);
+            call.identity = Some(session_identity(&session_id, seq, 1));
+            host.apply(&call);
+        }
+    }
+    let level = limits::FEATURE_LEVEL;
+    let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
+    host.apply(&command(START_MS, raise));
+    host
+}
+
 fn in_batches(host: &mut Host, commands: &[Command], rows: usize) -> Vec<Outcome> {
     let chunks = commands.chunks(rows);
     chunks.flat_map(|chunk| host.apply_all(chunk)).collect()
@@ -269,6 +295,20 @@ proptest! {
             prop_assert_eq!(audited(&one_by_one), Ok(()), "{:?}", command);
         }
         let mut batched = host(limits::FEATURE_LEVEL);
+        prop_assert_eq!(in_batches(&mut batched, &commands, batch), outcomes);
+        prop_assert_eq!(&batched.rows, &one_by_one.rows);
+        prop_assert_eq!(one_by_one.repairs, 0);
+    }
+
+    #[test]
+    fn sessions_from_below_the_level_agree_after_every_command(commands in crate::properties::commands_of(operation(), step()), batch in 2_usize..20) {
+        let mut one_by_one = with_unmeasured_sessions();
+        let mut outcomes = Vec::new();
+        for command in &commands {
+            outcomes.push(one_by_one.apply(command));
+            prop_assert_eq!(audited(&one_by_one), Ok(()), "{:?}", command);
+        }
+        let mut batched = with_unmeasured_sessions();
         prop_assert_eq!(in_batches(&mut batched, &commands, batch), outcomes);
         prop_assert_eq!(&batched.rows, &one_by_one.rows);
         prop_assert_eq!(one_by_one.repairs, 0);

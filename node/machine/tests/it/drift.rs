@@ -1,9 +1,9 @@
 //! Derived rows that were changed behind the machine's back: they are put right where that shows, and no replica stops.
 
 use bytes::Bytes;
-use helve_machine::limits;
+use helve_machine::limits::{self, Bounds};
 use helve_proto::{
-    command::v1::{RequestsRow, TombstonesRow, UsageRow, command::Operation},
+    command::v1::{RaiseFeatureLevel, RequestsRow, TombstonesRow, UsageRow, command::Operation},
     v1::{Lifetime, OpenSessionRequest, PutRequest, lifetime::Absolute},
 };
 use prost::Message;
@@ -32,8 +32,10 @@ pub(crate) fn forge<M: Message + Default>(
     forged
 }
 
-const TOMBSTONE_SUMMARY: u8 = 20;
-pub(crate) const USAGE: [u8; 5] = [32, 33, 34, 35, 38];
+pub(crate) const TOMBSTONE_SUMMARY: u8 = 20;
+const USAGE_TENANT: u8 = 32;
+const USAGE_SESSIONS: u8 = 35;
+pub(crate) const USAGE: [u8; 5] = [USAGE_TENANT, 33, 34, USAGE_SESSIONS, 38];
 
 /// The table of the tenant's summary, or from level 5 on of a principal's.
 pub(crate) fn request_summary(level: u32) -> u8 {
@@ -44,7 +46,7 @@ pub(crate) fn request_summary(level: u32) -> u8 {
     }
 }
 
-fn expiring(id: &str, ttl_ms: u64) -> Operation {
+pub(crate) fn expiring(id: &str, ttl_ms: u64) -> Operation {
     Operation::Put(PutRequest {
         store: "cart".into(),
         id: id.into(),
@@ -112,6 +114,32 @@ fn counts_that_say_too_much_are_put_right_once_nothing_is_left() {
         1
     );
     sweep_all(&mut host, 2 * DAY_MS);
+    assert_eq!((audited(&host), host.repairs), (Ok(()), 2));
+}
+
+#[test]
+fn raise_has_counts_that_say_too_much_counted_again() {
+    let mut host = host(4);
+    host.bounds = Bounds::REPLICATED;
+    for (number, id) in (0_u8..).zip(["a", "b", "c"]) {
+        call(&mut host, number.into(), expiring(id, DAY_MS));
+        let open = OpenSessionRequest {
+            session_id: Bytes::copy_from_slice(&[number; limits::IDENTITY_BYTES]),
+        };
+        host.apply(&command(START_MS, Operation::OpenSession(open)));
+    }
+    assert_eq!(audited(&host), Ok(()));
+    for table in [USAGE_TENANT, USAGE_SESSIONS] {
+        let forged = forge(&mut host, table, |row: &mut UsageRow| {
+            row.rows += 5;
+            row.bytes += 500;
+        });
+        assert_eq!(forged, 1);
+    }
+    let level = limits::FEATURE_LEVEL;
+    let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
+    host.apply(&command(START_MS + 3, raise));
+    sweep_all(&mut host, 3);
     assert_eq!((audited(&host), host.repairs), (Ok(()), 2));
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply, is_never_replaced, level,
+    Batch, Context, Fault, RecordChange, View, apply, is_never_replaced, level,
     limits::Bounds,
     minted_id, next_deadline,
     query::{Read, Scope},
@@ -60,6 +60,8 @@ pub(crate) struct Host {
     pub(crate) bounds: Bounds,
     /// Derived rows that were put right so far.
     pub(crate) repairs: u64,
+    /// What each command changed, by its index.
+    pub(crate) changes: Vec<(u64, Vec<RecordChange>)>,
 }
 
 impl Host {
@@ -77,6 +79,7 @@ impl Host {
                 index: self.index,
             };
             outcomes.push(apply(&context, command, &mut batch).unwrap());
+            self.changes.push((self.index, batch.take_changes()));
         }
         let next = batch.next_deadline(GROUP, before).unwrap();
         self.repairs += batch.take_repairs().count;

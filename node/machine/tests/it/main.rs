@@ -19,11 +19,18 @@ mod bad_input;
 #[cfg(not(feature = "planted"))]
 mod bounded;
 #[cfg(not(feature = "planted"))]
+mod changes;
 mod checks;
 #[cfg(not(feature = "planted"))]
 mod drift;
 #[cfg(not(feature = "planted"))]
+mod evicted;
+#[cfg(not(feature = "planted"))]
 mod idle;
+#[cfg(not(feature = "planted"))]
+mod made_up;
+#[cfg(not(feature = "planted"))]
+mod mended;
 #[cfg(not(feature = "planted"))]
 mod owners;
 #[cfg(not(feature = "planted"))]
@@ -37,8 +44,17 @@ mod replayed;
 #[cfg(not(feature = "planted"))]
 mod room;
 #[cfg(not(feature = "planted"))]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "seeds are files, which the machine does not read"
+)]
+#[path = "../../../../client/src/seeds.rs"]
+mod seeds;
+#[cfg(not(feature = "planted"))]
 mod shares;
 #[cfg(not(feature = "planted"))]
 mod steps;
 #[cfg(not(feature = "planted"))]
 mod stories;
+#[cfg(not(feature = "planted"))]
+mod tombstones;

@@ -1,4 +1,4 @@
-//! What the stories are too small for: bounds, newer versions, and commands that nobody checked.
+//! What the stories are too small for: bounds, newer versions, and commands that were not checked.
 
 use bytes::Bytes;
 use helve_machine::{Batch, Context, Fault, apply, audit, cluster_id, limits, query};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use helve_machine::limits::{self, Bounds};
 use helve_proto::{
     command::v1::{
-        CountedRow, RaiseFeatureLevel, Refusal, RequestsRow, UsageRow, command::Operation,
+        CountedRow, RaiseFeatureLevel, Refusal, RequestsRow, Tick, UsageRow, command::Operation,
         outcome::Outcome as Kind,
     },
     v1::{DeleteRequest, OpenSessionRequest, PutRequest, RenewRequest, TakeRequest},
@@ -171,6 +171,32 @@ fn sessions_are_counted_again_a_few_at_a_time() {
     }
     assert!(number > 25, "{number}");
     assert_eq!(audited(&host), Ok(()));
+}
+
+/// Replicas batch entries as they arrive.
+#[test]
+fn sessions_in_one_batch_are_counted_as_one_by_one() {
+    let level = limits::FEATURE_LEVEL;
+    let mut commands = Vec::new();
+    for number in [1, 2, 3, 4] {
+        let open = OpenSessionRequest {
+            session_id: Bytes::copy_from_slice(&[number; limits::IDENTITY_BYTES]),
+        };
+        commands.push(command(START_MS, Operation::OpenSession(open)));
+    }
+    let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
+    commands.push(command(START_MS, raise));
+    commands.extend([4; 4].map(|rows_max| command(START_MS, Operation::Tick(Tick { rows_max }))));
+    let mut one_by_one = bounded(4, 2, usize::MAX);
+    let outcomes: Vec<_> = commands.iter().map(|each| one_by_one.apply(each)).collect();
+    for size in 2..commands.len() {
+        let mut batched = bounded(4, 2, usize::MAX);
+        let again = commands
+            .chunks(size)
+            .flat_map(|some| batched.apply_all(some));
+        assert_eq!(again.collect::<Vec<_>>(), outcomes, "in batches of {size}");
+        assert_eq!(batched.rows, one_by_one.rows, "in batches of {size}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The language of the stories: a line is a call, `->`, and what it comes to.
+//! The language of the stories: a line is a call, `->`, and its outcome.
 //!
 //! `mint cart as=c ttl=10s value=v`, `put cart ID value=v if=3`, `get|take|renew|delete cart ID`, `count cart`, `list cart`;
 //! `store KEY value=v`, `retrieve KEY`, `delete_key KEY`, `exists KEY`, `keys PREFIX`, `batch_retrieve K1 K2`;
@@ -44,7 +44,7 @@ pub(crate) struct Story {
     calls: u64,
 }
 
-/// A call's words: what stands alone, and options.
+/// A call's words: plain ones, and options.
 struct Words<'a> {
     plain: Vec<&'a str>,
     options: BTreeMap<&'a str, &'a str>,

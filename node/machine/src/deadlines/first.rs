@@ -26,7 +26,7 @@ impl FirstDeadlines {
         }
     }
 
-    /// The first rows, at most `rows_max`, if so many are known, or all.
+    /// The first rows, at most `rows_max`, if that many are known, or all.
     pub(super) fn first(&self, group_id: u32, rows_max: usize) -> Option<Vec<Bytes>> {
         let is_known = self.group_id == group_id && (self.is_all || self.keys.len() >= rows_max);
         is_known.then(|| self.keys.iter().take(rows_max).cloned().collect())

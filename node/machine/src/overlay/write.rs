@@ -2,21 +2,21 @@
 
 use bytes::Bytes;
 
-/// A key, and what stands under it.
+/// A key, and its row.
 pub(super) type Row = (Bytes, Option<Bytes>);
 
 #[derive(Debug)]
 pub(super) struct Write {
     /// `None`: nothing.
     pub(super) value: Option<Bytes>,
-    /// Nothing stands there in the view: what was put can be taken back without a trace.
+    /// The view has no row there: what was put can be taken back without a trace.
     pub(super) is_new: bool,
-    /// What stands there in the view was removed before the row was put.
+    /// The view's row was removed before the row was put.
     is_anew: bool,
 }
 
 impl Write {
-    /// Over whatever stands there.
+    /// Over any row.
     pub(super) fn over(value: Option<Bytes>) -> Self {
         Self {
             value,
@@ -25,7 +25,7 @@ impl Write {
         }
     }
 
-    /// Where nothing stands.
+    /// Where there is no row.
     pub(super) fn new_row(value: Bytes) -> Self {
         Self {
             is_new: true,
@@ -33,7 +33,7 @@ impl Write {
         }
     }
 
-    /// Where the batch removed what stands there.
+    /// Where the batch removed the view's row.
     pub(super) fn put_anew(&mut self, value: Bytes) {
         self.value = Some(value);
         self.is_anew = true;

@@ -6,17 +6,20 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use helve_proto::command::v1::UsageRow;
 
-use super::{Batch, View};
+use super::{Counted, Counter, Delta, Recount};
 use crate::{
-    expiry,
+    clock::clock,
+    deadlines::Deadlines,
     fault::Fault,
     layout::{Due, Space},
     level,
-    usage::{self, Counted, Counter, Delta, Recount},
+    overlay::Overlay,
+    view::View,
 };
 
+/// Usage rows that were counted, by their keys.
 #[derive(Debug, Default)]
-pub(super) struct PendingUsage {
+pub(crate) struct PendingUsage {
     /// The tenant that was counted for last, whose row is not among `rows` meanwhile.
     tenant: Option<Tenant>,
     rows: BTreeMap<Bytes, Counted>,
@@ -80,63 +83,81 @@ impl PendingUsage {
     }
 
     /// Each row that was counted, by its key, once.
-    pub(super) fn into_rows(mut self) -> BTreeMap<Bytes, Counted> {
+    pub(crate) fn into_rows(mut self) -> BTreeMap<Bytes, Counted> {
         if let Some(last) = self.tenant.take() {
             self.rows.insert(last.key, last.counted);
         }
         self.rows
     }
-}
 
-impl<V: View> Batch<V> {
     /// Counts a change of the row under a key, before the row itself changes. A counter that falls below zero is worked out from the
     /// rows, bit by bit.
-    pub(crate) fn count(
+    pub(crate) fn count<V: View>(
         &mut self,
-        space: Space<'_>,
-        counter: Counter<'_>,
+        (rows, deadlines): (&mut Overlay<V>, &mut Deadlines),
+        (space, counter): (Space<'_>, Counter<'_>),
         delta: Delta,
         key: impl FnOnce() -> Bytes,
     ) -> Result<(), Fault> {
-        let counted = self.usage.counted(&self.view, space, counter)?;
+        let counted = self.counted(rows.below(), space, counter)?;
         counted.change = counted.change.plus(delta);
         if let Some(recount) = &mut counted.recount {
             recount.note(&key(), delta);
         } else if counted.is_below_zero() {
-            return self.begin_recount(space, counter);
+            return self.begin_recount((rows, deadlines), space, counter);
         }
         Ok(())
     }
 
+    /// Has a counter worked out from the rows, from the first on, also if that goes on already.
+    pub(crate) fn recount<V: View>(
+        &mut self,
+        (rows, deadlines): (&mut Overlay<V>, &mut Deadlines),
+        space: Space<'_>,
+        counter: Counter<'_>,
+    ) -> Result<(), Fault> {
+        match self.recount_of(rows.below(), space, counter)? {
+            Some(_) => self.go_on_with(rows.below(), space, counter, Recount::default()),
+            None => self.begin_recount((rows, deadlines), space, counter),
+        }
+    }
+
     /// Below the level, older versions that batch otherwise may see no contradiction: it is left for later.
     #[cold]
-    fn begin_recount(&mut self, space: Space<'_>, counter: Counter<'_>) -> Result<(), Fault> {
-        if level::feature_level(self, space.group_id)? < level::MENDED {
+    fn begin_recount<V: View>(
+        &mut self,
+        (rows, deadlines): (&mut Overlay<V>, &mut Deadlines),
+        space: Space<'_>,
+        counter: Counter<'_>,
+    ) -> Result<(), Fault> {
+        if level::feature_level(rows, space.group_id)? < level::MENDED {
             return Ok(());
         }
-        let now = Some(expiry::clock(self, space.group_id)?);
-        self.move_deadline(space, &Due::Recount(counter.name()), None, now)?;
-        self.go_on_with(space, counter, Recount::default())
+        let now = Some(clock(rows, space.group_id)?);
+        deadlines.shift(rows, space, &Due::Recount(counter.name()), (None, now))?;
+        self.go_on_with(rows.below(), space, counter, Recount::default())
     }
 
     /// How far the recount of a counter has come; `None`: there is none.
     pub(crate) fn recount_of(
         &mut self,
+        view: &impl View,
         space: Space<'_>,
         counter: Counter<'_>,
     ) -> Result<Option<Recount>, Fault> {
-        let counted = self.usage.counted(&self.view, space, counter)?;
+        let counted = self.counted(view, space, counter)?;
         Ok(counted.recount.as_deref().cloned())
     }
 
     /// Notes how far the recount of a counter has come.
     pub(crate) fn go_on_with(
         &mut self,
+        view: &impl View,
         space: Space<'_>,
         counter: Counter<'_>,
         recount: Recount,
     ) -> Result<(), Fault> {
-        let counted = self.usage.counted(&self.view, space, counter)?;
+        let counted = self.counted(view, space, counter)?;
         counted.recount = Some(Box::new(recount));
         Ok(())
     }
@@ -144,23 +165,29 @@ impl<V: View> Batch<V> {
     /// Ends the recount of a counter with what it found. Says what the counter said, and says now.
     pub(crate) fn end_recount(
         &mut self,
+        view: &impl View,
         space: Space<'_>,
         counter: Counter<'_>,
         found: UsageRow,
     ) -> Result<(UsageRow, UsageRow), Fault> {
-        let counted = self.usage.counted(&self.view, space, counter)?;
+        let counted = self.counted(view, space, counter)?;
         counted.recount = None;
         let was = counted.now();
         counted.set(found);
         Ok((was, found))
     }
 
-    /// What a counter says, this batch's changes included.
-    pub(crate) fn usage(&self, space: Space<'_>, counter: Counter<'_>) -> Result<UsageRow, Fault> {
+    /// What a counter says, with the changes that are not written yet.
+    pub(crate) fn said(
+        &self,
+        view: &impl View,
+        space: Space<'_>,
+        counter: Counter<'_>,
+    ) -> Result<UsageRow, Fault> {
         let key = counter.key(space);
-        match self.usage.get(&key) {
+        match self.get(&key) {
             Some(counted) => Ok(counted.said()),
-            None => usage::stored(&self.view, &key),
+            None => super::stored(view, &key),
         }
     }
 }
@@ -187,19 +214,24 @@ mod tests {
             group_id: 1,
             tenant,
         };
-        let mut batch = Batch::new(NoRows);
+        let mut pending = PendingUsage::default();
+        let (mut rows, mut deadlines) = (Overlay::new(NoRows), Deadlines::default());
         for (tenant, bytes) in [("ann", 1), ("ann", 10), ("bob", 100), ("ann", 1000)] {
             let delta = Delta { rows: 1, bytes };
             let key = || Bytes::from(bytes.to_string());
-            batch
-                .count(space(tenant), Counter::Tenant, delta, key)
+            let counter = (space(tenant), Counter::Tenant);
+            pending
+                .count((&mut rows, &mut deadlines), counter, delta, key)
                 .unwrap();
         }
-        let usage = |tenant| batch.usage(space(tenant), Counter::Tenant).unwrap();
+        let usage = |tenant| {
+            let said = pending.said(&NoRows, space(tenant), Counter::Tenant);
+            said.unwrap()
+        };
         let (of_ann, of_bob) = (usage("ann"), usage("bob"));
         let sum = |rows, bytes| UsageRow { rows, bytes };
         assert_eq!((of_ann, of_bob), (sum(3, 1011), sum(1, 100)));
-        let rows = batch.usage.into_rows();
+        let rows = pending.into_rows();
         let rows: BTreeMap<_, _> = rows.into_iter().map(|(k, c)| (k, c.now())).collect();
         let keys = ["ann", "bob"].map(|tenant| space(tenant).usage_tenant());
         assert_eq!(rows, keys.into_iter().zip([of_ann, of_bob]).collect());

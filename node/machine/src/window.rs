@@ -1,0 +1,201 @@
+//! The changes that a host applied last, for those who watch.
+//!
+//! Every replica applies the same changes in the same order, so a watch goes on at any host whose window still has what
+//! follows it. The window is in memory: it begins where the process began to apply, or where a snapshot was installed.
+
+use std::collections::VecDeque;
+
+use helve_proto::v1::Change;
+
+use crate::changes::{RecordChange, Selection};
+
+/// Changes that one look passes at most.
+const LOOK_MAX: usize = 1024;
+
+/// The window.
+#[derive(Debug)]
+pub struct Window {
+    group_id: u32,
+    changes: VecDeque<Numbered>,
+    bytes: usize,
+    bytes_max: usize,
+    /// All changes of later entries are kept.
+    floor: u64,
+    /// The last entry that was applied.
+    head: u64,
+}
+
+#[derive(Debug)]
+struct Numbered {
+    place: Place,
+    change: RecordChange,
+}
+
+/// The place of a change in the log: its entry, and its number among that entry's changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The log index.
+    pub index: u64,
+    /// From 0.
+    pub ordinal: u32,
+}
+
+/// What a look at the window found.
+#[derive(Debug, Default, PartialEq)]
+pub struct Found {
+    /// The changes that were selected, in order.
+    pub changes: Vec<Change>,
+    /// Every change up to this entry was looked at.
+    pub upto: u64,
+    /// Where to look next.
+    pub next: Next,
+}
+
+/// Where a watcher goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// With the entries after this one.
+    After(u64),
+    /// In the middle of an entry, with this change.
+    From(Place),
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self::After(0)
+    }
+}
+
+/// What follows is not kept any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooOld {
+    /// Changes of later entries than this one are kept.
+    pub floor: u64,
+}
+
+/// How full the window is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fullness {
+    /// Changes that are kept.
+    pub changes: usize,
+    /// Bytes that they take up.
+    pub bytes: usize,
+    /// Bytes that they may take up.
+    pub bytes_max: usize,
+    /// Changes of later entries than this one are kept.
+    pub floor: u64,
+}
+
+impl Window {
+    /// An empty window of a group, which keeps changes of at most this many bytes.
+    #[must_use]
+    pub fn new(group_id: u32, bytes_max: usize) -> Self {
+        Self {
+            group_id,
+            changes: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+            floor: 0,
+            head: 0,
+        }
+    }
+
+    /// Adds what entries changed that were applied, the last of them at `head`.
+    pub fn push(&mut self, applied: Vec<(u64, Vec<RecordChange>)>, head: u64) {
+        for (index, changes) in applied {
+            for (ordinal, change) in (0..).zip(changes) {
+                let place = Place { index, ordinal };
+                self.bytes += Numbered::bytes(&change);
+                self.changes.push_back(Numbered { place, change });
+            }
+        }
+        while self.bytes > self.bytes_max
+            && let Some(oldest) = self.changes.pop_front()
+        {
+            self.bytes -= Numbered::bytes(&oldest.change);
+            self.floor = oldest.place.index;
+        }
+        self.head = self.head.max(head);
+    }
+
+    /// Begins after this entry: the rows are as of it, and what brought them there is not known.
+    pub fn begin_after(&mut self, index: u64) {
+        self.changes.clear();
+        self.bytes = 0;
+        self.floor = index;
+        self.head = index;
+    }
+
+    /// The last entry that was applied.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// How full it is.
+    #[must_use]
+    pub fn fullness(&self) -> Fullness {
+        Fullness {
+            changes: self.changes.len(),
+            bytes: self.bytes,
+            bytes_max: self.bytes_max,
+            floor: self.floor,
+        }
+    }
+
+    /// Looks for selected changes, at most this many of them, among a bounded number of all.
+    ///
+    /// # Errors
+    /// [`TooOld`] if some that follow are not kept any more.
+    pub fn look(&self, next: Next, selection: &Selection, max: usize) -> Result<Found, TooOld> {
+        let is_kept = match next {
+            Next::After(index) => index >= self.floor,
+            Next::From(place) => place.index > self.floor,
+        };
+        if !is_kept {
+            return Err(TooOld { floor: self.floor });
+        }
+        let start = self.changes.partition_point(|numbered| match next {
+            Next::After(index) => numbered.place.index <= index,
+            Next::From(place) => numbered.place < place,
+        });
+        let mut found = Found::default();
+        for numbered in self.changes.range(start..).take(LOOK_MAX) {
+            if found.changes.len() == max {
+                return Ok(found.ending_before(numbered.place));
+            }
+            if selection.has(&numbered.change) {
+                let Place { index, ordinal } = numbered.place;
+                let told = numbered.change.told(self.group_id, index, ordinal);
+                found.changes.extend(told);
+            }
+        }
+        if let Some(numbered) = self.changes.get(start + LOOK_MAX) {
+            return Ok(found.ending_before(numbered.place));
+        }
+        let before = match next {
+            Next::After(index) => index,
+            Next::From(place) => place.index,
+        };
+        found.upto = self.head.max(before);
+        found.next = Next::After(found.upto);
+        Ok(found)
+    }
+}
+
+impl Found {
+    fn ending_before(mut self, place: Place) -> Self {
+        self.upto = place.index - 1;
+        self.next = Next::From(place);
+        self
+    }
+}
+
+impl Numbered {
+    fn bytes(change: &RecordChange) -> usize {
+        size_of::<Place>() + change.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Tests of `window`: nothing is left out, nothing twice, and what is gone is said to be.
+
+use helve_proto::{
+    command::v1::{Command, command::Operation},
+    v1::{
+        BatchStoreRequest, CallIdentity, StoreItem, WatchKeys, WatchRequest,
+        call_identity::Identity, watch_request::Target as Watched,
+    },
+};
+
+use super::*;
+use crate::{Batch, Context, Fault, View, apply, level};
+
+const GROUP_ID: u32 = 1;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+/// A request id of the time of all commands here.
+fn request_id(number: u64) -> bytes::Bytes {
+    let mut id = [0; 16];
+    id[..6].copy_from_slice(&NOW_MS.to_be_bytes()[2..]);
+    id[6] = 0x70;
+    id[8..].copy_from_slice(&(number | 1 << 63).to_be_bytes());
+    bytes::Bytes::copy_from_slice(&id)
+}
+
+struct Nothing;
+
+impl View for Nothing {
+    fn get(&self, _: &[u8]) -> Result<Option<bytes::Bytes>, Fault> {
+        Ok(None)
+    }
+
+    fn range(
+        &self,
+        _: &[u8],
+        _: &[u8],
+        _: usize,
+    ) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, Fault> {
+        Ok(Vec::new())
+    }
+}
+
+/// What an entry changes that stores these keys.
+fn stored(index: u64, keys: &[String]) -> Vec<RecordChange> {
+    let item = |key: &String| StoreItem {
+        key: key.clone(),
+        ..StoreItem::default()
+    };
+    let operation = Operation::BatchStore(BatchStoreRequest {
+        items: keys.iter().map(item).collect(),
+        ..BatchStoreRequest::default()
+    });
+    let command = Command {
+        feature_level: level::needed(&operation),
+        tenant: "default".to_owned(),
+        proposed_at_ms: NOW_MS,
+        identity: Some(CallIdentity {
+            identity: Some(Identity::RequestId(request_id(index))),
+        }),
+        operation: Some(operation),
+        ..Command::default()
+    };
+    let mut batch = Batch::new(Nothing);
+    let context = Context {
+        group_id: GROUP_ID,
+        index,
+    };
+    apply(&context, &command, &mut batch).unwrap();
+    batch.take_changes()
+}
+
+fn push(window: &mut Window, index: u64, keys: &[&str]) {
+    let keys: Vec<_> = keys.iter().copied().map(str::to_owned).collect();
+    window.push(vec![(index, stored(index, &keys))], index);
+}
+
+fn keys(prefix: &str) -> Selection {
+    let request = WatchRequest {
+        target: Some(Watched::Keys(WatchKeys {
+            owner: String::new(),
+            prefix: prefix.to_owned(),
+        })),
+        ..WatchRequest::default()
+    };
+    Selection::of(GROUP_ID, "default", &request)
+}
+
+fn seen(found: &Found) -> Vec<(u64, u32, String)> {
+    let changes = found.changes.iter().map(|change| {
+        let info = change.info.clone().unwrap();
+        (info.revision, change.ordinal, info.name)
+    });
+    changes.collect()
+}
+
+#[test]
+fn look_finds_what_is_selected_after_its_place() {
+    let mut window = Window::new(GROUP_ID, 1 << 20);
+    window.begin_after(3);
+    push(&mut window, 4, &["a1", "b1", "a2"]);
+    push(&mut window, 6, &["a3"]);
+    window.push(Vec::new(), 9);
+    let found = window.look(Next::After(3), &keys("a"), 10).unwrap();
+    let expected = [(4, 0, "a1"), (4, 2, "a2"), (6, 0, "a3")];
+    assert_eq!(seen(&found), expected.map(|(i, o, n)| (i, o, n.to_owned())));
+    assert_eq!((found.upto, found.next), (9, Next::After(9)));
+    let found = window.look(Next::After(4), &keys("a"), 10).unwrap();
+    assert_eq!(seen(&found), [(6, 0, "a3".to_owned())]);
+    // Ahead of this node: nothing is to be seen, and nothing said of what it has not applied.
+    let found = window.look(Next::After(20), &keys("a"), 10).unwrap();
+    assert_eq!((found.changes.len(), found.upto), (0, 20));
+}
+
+#[test]
+fn look_cut_short_goes_on_in_the_middle_of_an_entry() {
+    let mut window = Window::new(GROUP_ID, 1 << 20);
+    push(&mut window, 1, &["a", "b", "c"]);
+    push(&mut window, 2, &["d"]);
+    let mut next = Next::After(0);
+    let mut all = Vec::new();
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        let found = window.look(next, &keys(""), 2).unwrap();
+        all.extend(seen(&found));
+        said.push(found.upto);
+        next = found.next;
+    }
+    let names: Vec<_> = all.iter().map(|(_, _, name)| name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    // The first part ends within entry 1, which so is not done.
+    assert_eq!(said, [0, 2, 2]);
+}
+
+#[test]
+fn look_passes_many_foreign_changes_in_bounded_steps() {
+    let mut window = Window::new(GROUP_ID, 16 << 20);
+    let foreign: Vec<_> = (0..100).map(|n| format!("x{n}")).collect();
+    for index in 1..=30 {
+        window.push(vec![(index, stored(index, &foreign))], index);
+    }
+    push(&mut window, 31, &["a"]);
+    let (mut next, mut looks) = (Next::After(0), 0);
+    let found = loop {
+        let found = window.look(next, &keys("a"), 10).unwrap();
+        looks += 1;
+        next = found.next;
+        if !found.changes.is_empty() {
+            break found;
+        }
+        assert!(found.upto < 31, "it said that it saw all");
+    };
+    assert_eq!(seen(&found), [(31, 0, "a".to_owned())]);
+    assert_eq!(looks, 1 + 3_000 / LOOK_MAX);
+}
+
+#[test]
+fn watcher_behind_the_window_is_told_where_it_begins() {
+    let one = Numbered::bytes(&stored(1, &["k1".to_owned()])[0]);
+    let mut window = Window::new(GROUP_ID, 3 * one);
+    for index in 1..=5 {
+        push(&mut window, index, &[&format!("k{index}")]);
+    }
+    assert_eq!(
+        window.look(Next::After(1), &keys(""), 10),
+        Err(TooOld { floor: 2 })
+    );
+    let found = window.look(Next::After(2), &keys(""), 10).unwrap();
+    assert_eq!(found.changes.len(), 3);
+    assert_eq!(window.fullness().changes, 3);
+    assert!(window.fullness().bytes <= 3 * one);
+    // An entry that is larger than the window leaves nothing, and says so.
+    push(&mut window, 6, &["a", "b", "c", "d", "e"]);
+    assert_eq!(
+        window.look(Next::After(5), &keys(""), 10),
+        Err(TooOld { floor: 6 })
+    );
+}
+
+#[test]
+fn installed_snapshot_leaves_a_gap_that_is_told() {
+    let mut window = Window::new(GROUP_ID, 1 << 20);
+    push(&mut window, 1, &["a"]);
+    window.begin_after(10);
+    assert_eq!(
+        window.look(Next::After(1), &keys(""), 10),
+        Err(TooOld { floor: 10 })
+    );
+    push(&mut window, 11, &["b"]);
+    let found = window.look(Next::After(10), &keys(""), 10).unwrap();
+    assert_eq!(seen(&found), [(11, 0, "b".to_owned())]);
+}
