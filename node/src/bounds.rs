@@ -1,7 +1,7 @@
 //! What each owner may take up on one node: the one table of budgets, their defaults and their names.
 //!
 //! A bound is named after its owner and what it counts: `principal-answer-bytes`. `helve serve --bound` sets it, and the metrics
-//! `helve_budget_used` and `helve_budget_limit` show it. `docs/operations/bounds.md` says what a caller hears at each. The defaults fit
+//! `helve_budget_used` and `helve_budget_limit` show it. `docs/limits.md` says what a caller hears at each. The defaults fit
 //! a node of 1 GiB of memory: all bytes together are less than half of that.
 
 use std::{fmt, str::FromStr, time::Duration};
@@ -40,6 +40,8 @@ pub enum What {
     Exchanges,
     /// Lists.
     Lists,
+    /// Watches.
+    Watches,
 }
 
 /// Every owner.
@@ -54,13 +56,14 @@ pub const OWNERS: [OwnerKind; 7] = [
 ];
 
 /// Everything that is counted.
-pub const WHATS: [What; 6] = [
+pub const WHATS: [What; 7] = [
     What::RequestBytes,
     What::AnswerBytes,
     What::Calls,
     What::Streams,
     What::Exchanges,
     What::Lists,
+    What::Watches,
 ];
 
 impl OwnerKind {
@@ -90,6 +93,7 @@ impl What {
             Self::Streams => "streams",
             Self::Exchanges => "exchanges",
             Self::Lists => "lists",
+            Self::Watches => "watches",
         }
     }
 }
@@ -114,15 +118,15 @@ const MIB: usize = 1 << 20;
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            // In the order of WHATS: request bytes, answer bytes, calls, streams, exchanges, lists.
+            // In the order of WHATS: request bytes, answer bytes, calls, streams, exchanges, lists, watches.
             budgets: [
-                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64],
-                [48 * MIB, 48 * MIB, 2_048, 4_096, 1_024, 32],
-                [24 * MIB, 24 * MIB, 1_024, 2_048, 512, 16],
-                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64],
-                [24 * MIB, 24 * MIB, 256, 512, 64, 16],
-                [4 * MIB, 4 * MIB, 256, 1_024, 1, 1],
-                [MIB / 4, MIB / 4, 32, 128, 1, 1],
+                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64, 256],
+                [48 * MIB, 48 * MIB, 2_048, 4_096, 1_024, 32, 128],
+                [24 * MIB, 24 * MIB, 1_024, 2_048, 512, 16, 64],
+                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64, 256],
+                [24 * MIB, 24 * MIB, 256, 512, 64, 16, 16],
+                [4 * MIB, 4 * MIB, 256, 1_024, 1, 1, 1],
+                [MIB / 4, MIB / 4, 32, 128, 1, 1, 1],
             ],
             exchange_idle: Duration::from_secs(300),
             message_time: crate::limits::MESSAGE_TIME_MAX,
@@ -178,6 +182,8 @@ pub enum GivenUp {
     Late,
     /// It has too many elements, or takes too much when it is decoded.
     TooLarge,
+    /// Its length says more bytes than a message may have: it is refused unread.
+    OverLength,
     /// It cannot be decoded.
     Malformed,
     /// Nothing came over an Exchange stream for too long.
@@ -185,9 +191,10 @@ pub enum GivenUp {
 }
 
 /// Every reason to give a message up.
-pub const GIVEN_UP: [GivenUp; 4] = [
+pub const GIVEN_UP: [GivenUp; 5] = [
     GivenUp::Late,
     GivenUp::TooLarge,
+    GivenUp::OverLength,
     GivenUp::Malformed,
     GivenUp::Idle,
 ];
@@ -199,6 +206,7 @@ impl GivenUp {
         match self {
             Self::Late => "late",
             Self::TooLarge => "too-large",
+            Self::OverLength => "over-length",
             Self::Malformed => "malformed",
             Self::Idle => "idle",
         }
@@ -212,6 +220,19 @@ pub struct Load {
     pub budgets: Vec<Fullness>,
     /// How many messages were given up, and why.
     pub given_up: Vec<(GivenUp, u64)>,
+    /// How full the bounds are that are no owner's budget.
+    pub others: Vec<(&'static str, Shared)>,
+}
+
+/// How full a bound is that all callers of the node share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    /// How much is taken: bytes, or how many.
+    pub used: usize,
+    /// How much there is.
+    pub limit: usize,
+    /// How often something was refused, or given up for others.
+    pub refused: u64,
 }
 
 /// How full a budget is.

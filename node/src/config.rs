@@ -2,7 +2,6 @@
 
 mod auth;
 mod peers;
-mod refusal;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -16,13 +15,13 @@ use std::{
 pub use auth::{
     Auth, AuthSetting, TokenHash, certificate_named, certificate_principal, token_text,
 };
-pub(crate) use peers::{host_and_port, parse as parse_peers};
-pub use refusal::Refusal;
+pub use peers::{host_and_port, parse as parse_peers};
 pub use tls::{Tls, TlsSettings};
 
 use helve_seal::Keyring;
 
 use crate::{audit, bounds::Bounds, storage::options::StateOptions, vault::KeyFiles};
+pub use crate::{raft::Settings as ConsensusSettings, refusal::Refusal};
 
 /// What an operator said, as said. [`Config::check`] makes a configuration of it.
 #[derive(Debug, Clone)]
@@ -97,7 +96,7 @@ pub struct Config {
     pub peer_listen: SocketAddr,
     /// Where probes and metrics are served. Port 0: any free port.
     pub http_listen: SocketAddr,
-    /// `HOST:PORT` of every seat, this node's own included. Hosts are resolved anew at every connect.
+    /// `HOST:PORT` of every seat, this node's own included. Hosts are resolved at every connect.
     pub peers: BTreeMap<u64, String>,
     /// `HOST:PORT` at which clients reach this node; absent: the address that `listen` turned out to be.
     pub advertise: Option<String>,
@@ -125,7 +124,7 @@ pub struct Config {
 #[derive(Debug, Clone)]
 pub struct Tuning {
     /// How consensus is timed and bounded.
-    pub consensus: crate::raft::Settings,
+    pub consensus: ConsensusSettings,
     /// A snapshot is taken after this many bytes of entries.
     pub snapshot_bytes: u64,
     /// How much memory the rows may use.
@@ -136,17 +135,20 @@ pub struct Tuning {
     pub service_threads: usize,
     /// What callers may take up.
     pub bounds: Bounds,
+    /// Bytes of changes that are kept for callers that watch.
+    pub watch_window_bytes: usize,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            consensus: crate::raft::Settings::default(),
+            consensus: ConsensusSettings::default(),
             snapshot_bytes: crate::limits::SNAPSHOT_BYTES_DEFAULT,
             rows: StateOptions::default(),
             raft_threads: 1,
             service_threads: 1,
             bounds: Bounds::default(),
+            watch_window_bytes: crate::limits::WATCH_WINDOW_BYTES,
         }
     }
 }

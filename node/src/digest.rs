@@ -1,7 +1,7 @@
 //! One number for all that a node holds: whether replicas agree, without comparing them row by row.
 //!
-//! Every row is a function of the log, so nodes that have applied up to the same entry hold the same rows. Nothing that is a node's
-//! own stands among them.
+//! Every row is a function of the log, so nodes that have applied up to the same entry hold the
+//! same rows. Nothing that is a node's own is among them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     storage::{error::StorageError, state_db::StateDb, state_view::StateView},
 };
 
-/// The deadline is looked at after so many rows.
+/// The deadline is checked after this many rows.
 const ROWS_BETWEEN_LOOKS: u64 = 1_024;
 
 /// All rows of one view.

@@ -1,8 +1,9 @@
 //! Failpoints: places in the middle of something, where a test makes a node die, wait or fail. No signal from outside hits them.
 //!
-//! They exist only in builds with the feature `planted`, and compile to nothing in others. `HELVE_FAILPOINT` arms some when a
-//! process starts, the file that `HELVE_FAILPOINT_FILE` names whenever it changes: see `Script`. Every passage is counted, armed or
-//! not, so that a test can tell a place that nobody came by from one that nobody minded.
+//! They exist only in builds with the feature `planted`, and compile to nothing in others.
+//! `HELVE_FAILPOINT` arms some when a process starts, the file that `HELVE_FAILPOINT_FILE` names
+//! whenever it changes: see `Script`. Every passage is counted, armed or not, so that a test can
+//! distinguish a place that was not reached from one that had no effect.
 
 #[cfg(feature = "planted")]
 mod armed;
@@ -32,11 +33,11 @@ macro_rules! failpoints {
 }
 
 failpoints! {
-    /// Entries wait in memory to be written to the log, and nobody was told that they are durable.
+    /// Entries wait in memory to be written to the log, and were not reported as durable.
     LogBeforeWrite => "log-before-write",
-    /// Entries are durable in the log, and nobody was told.
+    /// Entries are durable in the log, and were not reported yet.
     LogBeforeAck => "log-before-ack",
-    /// A vote is durable, and nobody was told.
+    /// A vote is durable, and was not reported yet.
     VoteBeforeReply => "vote-before-reply",
     /// Commands were committed and applied here, and their callers not answered.
     OutcomeBeforeAnswer => "outcome-before-answer",
@@ -44,7 +45,7 @@ failpoints! {
     ApplyBeforeWrite => "apply-before-write",
     /// Half of the rows of a batch are written. Only the planted bug `two-writes` ever comes by.
     ApplyBetweenWrites => "apply-between-writes",
-    /// Rows are written, and nobody was told that they are.
+    /// Rows are written, and were not reported yet.
     ApplyAfterWrite => "apply-after-write",
     /// A joint membership is applied, and the change of members not finished.
     JointApplied => "joint-applied",
@@ -87,8 +88,8 @@ failpoints! {
 }
 
 impl Failpoint {
-    /// Whether it can fail, besides killing the process or making it wait: what it stands before is tried again when it failed, but for
-    /// the writing of rows, which the node ends for.
+    /// Whether it can fail, besides killing the process or making it wait: the step after it is
+    /// tried again when it failed, but for the writing of rows, which the node ends for.
     #[must_use]
     pub const fn can_fail(self) -> bool {
         matches!(

@@ -19,8 +19,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
+    attempt::{Attempt, Rejection, Timed},
     limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
-    propose::{Attempt, Rejection, Timed},
     raft::Consensus,
 };
 
@@ -244,12 +244,38 @@ fn rejection(reason: Reason) -> Rejection {
     }
 }
 
+/// Reads a reply to four forwarded calls.
+///
+/// # Panics
+/// If a call is answered that it does not name, or the other way round.
+#[cfg(any(test, fuzzing))]
+pub fn forward_reply(bytes: &[u8]) {
+    use prost::Message as _;
+
+    let Ok(reply) = ForwardReply::decode(bytes) else {
+        return;
+    };
+    let again = ForwardReply::decode(reply.encode_to_vec().as_slice());
+    assert_eq!(again.as_ref(), Ok(&reply));
+    let (mut waiting, mut answered) = (Waiting::new(), Vec::new());
+    for id in 1..=4 {
+        let (reply, answer) = oneshot::channel();
+        waiting.insert(id, reply);
+        answered.push((id, answer));
+    }
+    let named = |id| reply.answers.iter().any(|it| it.correlation_id == id);
+    let named: Vec<_> = (1..=4).map(named).collect();
+    settle(&mut waiting, reply);
+    for ((id, mut answer), named) in answered.into_iter().zip(named) {
+        assert_eq!(answer.try_recv().is_ok(), named, "call {id}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use helve_proto::peer::v1::Rejected;
-    use proptest::prelude::*;
 
     use super::*;
     use crate::properties::{bytes_like, check};
@@ -302,23 +328,7 @@ mod tests {
         ];
         let real = ForwardReply { answers }.encode_to_vec();
         check(&bytes_like(vec![real]), |bytes| {
-            let Ok(reply) = ForwardReply::decode(bytes.as_slice()) else {
-                return Ok(());
-            };
-            let again = ForwardReply::decode(reply.encode_to_vec().as_slice());
-            prop_assert_eq!(again.as_ref(), Ok(&reply));
-            let (mut waiting, mut answered) = (Waiting::new(), Vec::new());
-            for id in 1..=4 {
-                let (reply, answer) = oneshot::channel();
-                waiting.insert(id, reply);
-                answered.push((id, answer));
-            }
-            let named = |id| reply.answers.iter().any(|it| it.correlation_id == id);
-            let named: Vec<_> = (1..=4).map(named).collect();
-            settle(&mut waiting, reply);
-            for ((id, mut answer), named) in answered.into_iter().zip(named) {
-                prop_assert_eq!(answer.try_recv().is_ok(), named, "call {}", id);
-            }
+            forward_reply(&bytes);
             Ok(())
         });
     }

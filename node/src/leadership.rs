@@ -1,5 +1,7 @@
 //! Who leads, how far everyone has come, and whether this node may serve.
 
+mod readiness;
+
 use std::{
     sync::{
         Arc,
@@ -15,7 +17,7 @@ use tokio::sync::watch;
 use crate::{
     disk_watch::DiskWatch,
     leader_contact::LeaderContact,
-    limits::LAG_READY_MAX,
+    quantity::display_ms,
     raft::{
         Consensus, Leading, Stopped,
         change::{Change, Stage},
@@ -26,15 +28,6 @@ use crate::{
     stamp::Stamper,
     tls::watch::Certificates,
 };
-
-/// A leader that hears of no majority for longer may have been replaced.
-const MAJORITY_SILENCE_MAX: Duration = Duration::from_millis(1_500);
-
-/// A node that no leader has answered for longer is cut off, or there is none: each node asks once a second.
-const LEADER_SILENCE_MAX: Duration = Duration::from_millis(2_500);
-
-/// A node that has not applied for longer what a leader said is committed does not keep up.
-const BEHIND_MAX: Duration = Duration::from_secs(3);
 
 /// How long a leader is given to hand over.
 const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
@@ -116,69 +109,6 @@ impl Leadership {
         identity.put_back().map_or(Ok(()), Err)
     }
 
-    fn readiness(&self, overview: &Overview) -> Result<(), String> {
-        self.serves()?;
-        if self.stopping.load(Ordering::Acquire) {
-            return Err("this node is stopping".to_owned());
-        }
-        if let Some(why) = &overview.stopped {
-            return Err(format!("consensus stopped here: {why}"));
-        }
-        let waits_for = self.consensus.identity().waits_for();
-        if !waits_for.is_empty() {
-            return Err(waits_for.as_ref().clone());
-        }
-        let waits_for = self.consensus.identity().acknowledged().waits_for();
-        if !waits_for.is_empty() {
-            return Err(waits_for.as_ref().clone());
-        }
-        // Until then it could not tell another cluster's messages from its own.
-        if self.consensus.identity().cluster_id().is_empty() {
-            return Err("the cluster has no name yet: its leader gives it one".to_owned());
-        }
-        // Whoever upgrades the next node once this one is ready must not raise the level over it.
-        if self.consensus.is_overrated() {
-            return Err(
-                "the membership has this node as a newer version: a leader is asked to correct that"
-                    .to_owned(),
-            );
-        }
-        if overview.leader_id == 0 {
-            return Err("no leader is known: check that a majority of the nodes runs".to_owned());
-        }
-        if overview
-            .majority_silent_for
-            .is_some_and(|silent| silent > MAJORITY_SILENCE_MAX)
-        {
-            return Err("a majority of the nodes does not answer this leader".to_owned());
-        }
-        if let Some((committed, applied)) = self.contact.lacking() {
-            return Err(format!(
-                "the leader has nothing committed after entry {committed}, and this node has applied entry {applied}: it was elected by \
-                 nodes whose disks were put back to an older state or lost; stop the others, and make a new cluster of this node with \
-                 `helve recover`"
-            ));
-        }
-        let committed = match self.contact.committed_within(LEADER_SILENCE_MAX) {
-            Some(committed) => committed.max(overview.committed),
-            None if overview.role == Role::Leader => overview.committed,
-            None => {
-                return Err(format!(
-                    "node {} should lead, but does not answer this node: check that it runs and can be reached",
-                    overview.leader_id
-                ));
-            }
-        };
-        let lag = committed.saturating_sub(overview.applied);
-        let behind = self.contact.behind_for(overview.applied);
-        if lag > LAG_READY_MAX || behind.is_some_and(|behind| behind > BEHIND_MAX) {
-            return Err(format!(
-                "{lag} committed entries are not applied yet: if that does not shrink, look at this node's log and disk, and at its leader's"
-            ));
-        }
-        Ok(())
-    }
-
     /// What an operator wants to see of this node and its cluster.
     #[must_use]
     pub fn status(&self) -> StatusReply {
@@ -245,13 +175,16 @@ impl Leadership {
         let jump_ms = self.stamper.jump_ms();
         if jump_ms > 0 {
             warnings.push(format!(
-                "the cluster's time had to follow this node's wall clock, {jump_ms} ms from where it was: check that clock"
+                "the cluster's time had to follow this node's wall clock, {} from where it was: check that clock",
+                display_ms(jump_ms)
             ));
         }
         warnings.extend(self.certificates.warnings());
         let is_member = |id| overview.members.iter().any(|m| m.id == id);
         let reception = self.consensus.identity().reception();
-        warnings.extend(reception.warnings(is_member));
+        let refusals = reception.warnings(is_member).into_iter();
+        let why = readiness.as_ref().err().map_or("", String::as_str);
+        warnings.extend(refusals.filter(|refusal| !why.contains(refusal)));
         warnings
     }
 
@@ -333,14 +266,16 @@ fn clock_warning(
     let (Some(ahead_ms), Some(wrong_ms)) = (walls_ahead_ms, wrong_ms) else {
         return (off_ms > 0).then(|| {
             format!(
-                "its wall clock is {off_ms} ms from the cluster's time, which does not follow it, and no majority of the nodes' wall \
-                 clocks is known to agree: compare `date` on all nodes, and set right those that are wrong"
+                "its wall clock is {} from the cluster's time, which does not follow it, and no majority of the nodes' wall clocks is \
+                 known to agree: compare `date` on all nodes, and set right those that are wrong",
+                display_ms(off_ms)
             )
         });
     };
     if wrong_ms > 0 {
         return Some(format!(
-            "its wall clock is {wrong_ms} ms from what a majority of the nodes' wall clocks agrees on, and is not followed: set it right"
+            "its wall clock is {} from what a majority of the nodes' wall clocks agrees on, and is not followed: set it right",
+            display_ms(wrong_ms)
         ));
     }
     let returns = if ahead_ms > 0 {
@@ -349,8 +284,8 @@ fn clock_warning(
         "ahead of the nodes' wall clocks, and runs at half speed until they meet"
     };
     (off_ms > 0).then(|| {
-        let distance_ms = ahead_ms.unsigned_abs();
-        format!("the cluster's time is {distance_ms} ms {returns}: nothing is to be done")
+        let distance = display_ms(ahead_ms.unsigned_abs());
+        format!("the cluster's time is {distance} {returns}: nothing is to be done")
     })
 }
 
@@ -377,16 +312,22 @@ mod tests {
     #[test]
     fn only_the_owner_of_a_wrong_clock_is_told_to_set_it_right() {
         let set_right = "set it right";
-        assert!(warned(HOUR, Some(0), Some(HOUR)).contains(set_right));
+        let wrong = warned(HOUR, Some(0), Some(HOUR));
+        assert!(
+            wrong.contains(set_right) && wrong.contains("is 1h from"),
+            "{wrong}"
+        );
         // The cluster's time is wrong, and this node's clock with it.
         assert!(warned(0, Some(7_200_000), Some(HOUR)).contains(set_right));
         for ahead_ms in [3_600_000, -3_600_000] {
             let right = warned(HOUR, Some(ahead_ms), Some(0));
+            assert!(right.contains("time is 1h "), "{right}");
             assert!(!right.contains("set"), "{right}");
             assert!(right.contains("nothing is to be done"), "{right}");
         }
         let unknown = warned(HOUR, None, None);
         assert!(unknown.contains("compare `date` on all nodes"), "{unknown}");
+        assert!(unknown.contains("is 1h from"), "{unknown}");
         assert_eq!(warned(0, None, None), "");
         assert_eq!(warned(0, Some(4_000), Some(0)), "");
     }

@@ -1,7 +1,11 @@
 //! What callers, peers and the node's own queues may take up, in one place. What the machine bounds (ids, keys, values, transactions)
 //! stands in `helve_machine::limits`; how long one file waits for something, and how it shapes its own writes, at that file's head.
 
+mod watches;
+
 use std::time::Duration;
+
+pub use self::watches::*;
 
 /// The one consensus group, until there are many.
 pub const GROUP_ID: u32 = 1;
@@ -170,6 +174,9 @@ pub const CONNECTION_STALL_MAX: Duration = Duration::from_secs(30);
 /// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused by the
 /// transport.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 << 10;
+
+/// Bytes of the name of a message's encoding; gRPC has none that is longer.
+pub const ENCODING_NAME_BYTES_MAX: usize = 64;
 
 /// Tokens whose holders a node remembers until it applies the next entry; others are looked up for each call.
 pub const TOKENS_SEEN_MAX: usize = 1_024;
@@ -355,7 +362,7 @@ pub const AUDIT_TARGET_BYTES_MAX: usize = AUDIT_TARGETS_MAX
     * (helve_machine::limits::OWNER_BYTES_MAX + helve_machine::limits::KEY_BYTES_MAX);
 
 /// Bytes of one name in an event of the audit log; a longer one is cut. As many as the longest name that is accepted has.
-pub const AUDIT_TEXT_BYTES_MAX: usize = helve_machine::limits::KEY_BYTES_MAX;
+pub const AUDIT_NAME_BYTES_MAX: usize = helve_machine::limits::KEY_BYTES_MAX;
 
 /// Lines of the audit log that are written together.
 pub const AUDIT_BATCH_LINES_MAX: usize = 1_024;
@@ -373,9 +380,6 @@ pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
 /// the time for which they are kept.
 pub const AUDIT_SHARE: u64 = 3;
 
-/// Bytes of a name in a line of the audit log; what is longer is cut.
-pub const AUDIT_NAME_BYTES_MAX: usize = 1_024;
-
 /// Targets of a line of the audit log, and bytes of them as they are written; the line says how many were left out.
 pub const AUDIT_LINE_TARGETS_MAX: usize = 256;
 /// See [`AUDIT_LINE_TARGETS_MAX`].
@@ -392,7 +396,3 @@ pub const AUDIT_DENIED_LINES_NODE_MAX: u64 = 256;
 pub const AUDIT_KINDS_MAX: usize = 256;
 /// Targets of the line of a call that was turned away.
 pub const AUDIT_DENIED_TARGETS_MAX: usize = 4;
-/// Size at which the file of calls that were turned away is put aside.
-pub const AUDIT_DENIED_SIZE_BYTES: u64 = 16 << 20;
-/// How many of those files are kept at least.
-pub const AUDIT_DENIED_KEEP: usize = 16;

@@ -5,10 +5,11 @@
 
 mod audit;
 mod budgets;
+mod constant;
 mod observed;
 #[cfg(feature = "planted")]
 mod planted;
-mod process;
+pub(crate) mod process;
 mod progress;
 mod sealing;
 mod tenants;
@@ -27,16 +28,19 @@ pub use observed::{Observed, Ports, Times};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{
-        counter::{ConstCounter, Counter},
+        counter::Counter,
         family::Family,
-        gauge::{ConstGauge, Gauge},
+        gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
         info::Info,
     },
-    registry::{Metric, Registry},
+    registry::Registry,
 };
 
-use self::tenants::{TenantCalls, register_usage};
+use self::{
+    constant::{gauge, of_ms, seconds_gauge},
+    tenants::{TenantCalls, register_usage},
+};
 use crate::bounds::Load;
 
 /// Buckets of call times: 0.25 ms, doubling, up to 8 s.
@@ -289,25 +293,4 @@ fn register_host(registry: &mut Registry, node: &NodeStatus) {
             of_ms(node.certificate_expires_ms),
         );
     }
-}
-
-fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
-    register(registry, name, help, ConstGauge::<u64>::new(value));
-}
-
-/// In the unit that Prometheus wants of times.
-fn of_ms(milliseconds: u64) -> f64 {
-    milliseconds as f64 / 1_000.0
-}
-
-fn seconds_gauge(registry: &mut Registry, name: &str, help: &str, value: f64) {
-    register(registry, name, help, ConstGauge::<f64>::new(value));
-}
-
-fn counter(registry: &mut Registry, name: &str, help: &str, value: u64) {
-    register(registry, name, help, ConstCounter::<u64>::new(value));
-}
-
-fn register(registry: &mut Registry, name: &str, help: &str, metric: impl Metric) {
-    registry.register(name, help, metric);
 }

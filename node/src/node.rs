@@ -4,6 +4,7 @@
 //! data directory ► log, rows, snapshots ► listeners ► peer server ► id (bootstrap) ► consensus ► proposer, reader ► services
 //! ```
 
+mod addresses;
 mod background;
 mod exposure;
 mod guard;
@@ -18,7 +19,7 @@ mod reload;
 mod start;
 mod waiting;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use helve_proto::command::v1::{SetClusterId, command::Operation};
 use tokio::{
@@ -30,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use self::background::Background;
 #[cfg(test)]
 pub(crate) use self::start::alone::Alone;
-pub use self::{background::Broken, refusal::StartError, reload::Reload};
+pub use self::{addresses::Addresses, background::Broken, refusal::StartError, reload::Reload};
 use crate::{
     audit::Audit,
     config::{Config, Refusal},
@@ -88,17 +89,6 @@ pub enum Ended {
     Broken(Broken),
     /// It should not have started: its peers said so only later.
     Refused(StartError),
-}
-
-/// Where a node listens.
-#[derive(Debug, Clone, Copy)]
-pub struct Addresses {
-    /// For clients.
-    pub client: SocketAddr,
-    /// For peers.
-    pub peer: SocketAddr,
-    /// For probes and metrics.
-    pub http: SocketAddr,
 }
 
 impl Node {

@@ -3,9 +3,11 @@
 //! Every command bears an identity, so a command whose fate is unknown is proposed again under the same one, here or through
 //! another leader, and takes effect at most once. Only a rejection before append, or an outcome, says "not done".
 
-mod attempt;
+mod error;
 mod kinds;
+mod own_session;
 mod rates;
+mod settle;
 mod turns;
 
 use std::{
@@ -27,51 +29,24 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub use self::attempt::{Attempt, Rejection, Timed};
+pub use self::error::ProposeError;
 use self::{
-    attempt::{final_rejection, of_answer, settle},
     kinds::{above_level, counts_as_write, frees_space},
+    own_session::{Opened, OwnSessions},
     rates::Rates,
+    settle::{final_rejection, of_answer, settle},
     turns::Turns,
 };
 use crate::{
+    attempt::{Attempt, Rejection, Timed},
     disk_watch::DiskWatch,
     failpoint::{self, Failpoint},
     forward::Forwarder,
     limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX},
-    own_session::{Opened, OwnSessions},
     raft::{Consensus, log_store::LogStore},
-    stamp::{self, Stamper},
+    stamp::Stamper,
     storage::state_db::StateDb,
 };
-
-/// Why a command has no outcome.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum ProposeError {
-    /// No leader within the deadline. Nothing happened.
-    #[error("no leader within the deadline: check that a majority of the nodes runs and can talk")]
-    NoLeader,
-    /// Too many commands are under way. Nothing happened.
-    #[error("too many writes are under way: retry after a pause")]
-    Overloaded,
-    /// The disk is below its reserve. Nothing happened.
-    #[error(
-        "the disk is below its reserve: free space or delete handles; deletes and takes still work"
-    )]
-    DiskFull,
-    /// The tenant writes more in this second than its quota allows. Nothing happened.
-    #[error("the tenant's quota of writes a second is used up: retry after a pause")]
-    WriteRate,
-    /// The node is stopping. Nothing happened.
-    #[error("this node is stopping: use another one")]
-    Stopping,
-    /// The outcome is not known.
-    #[error("the outcome is not known: retry under the same identity ({0})")]
-    Unknown(String),
-    /// Entropy failed, so the node could not open a replay session of its own. Nothing happened.
-    #[error(transparent)]
-    Entropy(#[from] Arc<stamp::EntropyError>),
-}
 
 struct Queued {
     timed: Timed,

@@ -4,6 +4,7 @@
 //! (Raft dissertation, section 6.4). Lease reads would be cheaper, but are unsafe across restarts in this openraft version.
 
 mod disk_reads;
+mod error;
 mod hit_rate;
 mod question;
 mod rounds;
@@ -20,9 +21,11 @@ use helve_machine::{
 use helve_proto::command::v1::{Command, Tick, Touch, command::Operation};
 use tokio::time::{Instant, timeout_at};
 
+pub use self::error::ReadError;
 pub use self::ticket::{Place, ReadView, Ticket};
 use self::{
     disk_reads::{DiskReads, Extent},
+    error::is_not_cached,
     hit_rate::HitRate,
     question::Asked,
     rounds::{Asker, Rounds},
@@ -31,40 +34,14 @@ use crate::{
     leader_contact::LeaderContact,
     limits::TICK_ROWS_MIN,
     peer_links::PeerLinks,
-    propose::{ProposeError, Proposer},
+    propose::Proposer,
     raft::Consensus,
     renewals::{Renewal, Renewals},
     stamp::Stamper,
     storage::{error::StorageError, state_db::StateDb, state_view::StateView},
 };
 
-/// Why a read has no answer. A read may always be repeated.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// No leader within the deadline.
-    #[error("no leader within the deadline: check that a majority of the nodes runs and can talk")]
-    NoLeader,
-    /// The leader answered, and this node has not applied in time what it must have.
-    #[error("this node lags behind the leader: retry, or use another node")]
-    Lagging,
-    /// Too many reads are under way.
-    #[error("too many reads are under way: retry after a pause")]
-    Overloaded,
-    /// The node is stopping.
-    #[error("this node is stopping: use another one")]
-    Stopping,
-    /// Time had to pass through the log first, and could not.
-    #[error(transparent)]
-    Propose(#[from] ProposeError),
-    /// The values asked for do not fit one reply.
-    #[error("the values asked for do not fit one reply: ask for fewer keys at a time")]
-    TooLarge,
-    /// What is stored cannot be read.
-    #[error("this node's rows cannot be read: {0}")]
-    Fault(#[from] Fault),
-}
-
-/// Serves linearizable reads on this node, whoever leads. Cheap to clone.
+/// Serves linearizable reads on this node, whichever node leads. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
     rounds: Rounds,
@@ -158,6 +135,12 @@ impl Reader {
     #[must_use]
     pub fn rows_index(&self) -> u64 {
         self.core.consensus.progress().index
+    }
+
+    /// The replicated clock of this node's rows, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn rows_clock_ms(&self) -> u64 {
+        self.core.consensus.progress().clock_ms
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
@@ -316,16 +299,6 @@ impl Reader {
         self.proposer.propose(&command, deadline).await?;
         Ok(())
     }
-}
-
-fn is_not_cached(fault: &Fault) -> bool {
-    let Fault::View(source) = fault else {
-        return false;
-    };
-    matches!(
-        source.downcast_ref::<StorageError>(),
-        Some(StorageError::NotCached)
-    )
 }
 
 fn unreadable(error: StorageError) -> Fault {

@@ -26,11 +26,11 @@ pub(crate) struct Renewals {
 pub(crate) enum Renewal {
     /// Commit it; it is over when the guard is dropped.
     First(Guard),
-    /// Wait for whoever does.
+    /// Wait for the task that does.
     Another(watch::Receiver<()>),
 }
 
-/// Held by whoever commits a renewal.
+/// Held by the task that commits a renewal.
 #[derive(Debug)]
 pub(crate) struct Guard {
     under_way: UnderWay,

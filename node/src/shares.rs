@@ -50,6 +50,7 @@ impl<K: Hash + Eq + Copy> Shares<K> {
     }
 
     /// The most places that one key holds.
+    #[cfg(test)]
     #[must_use]
     pub fn largest(&self) -> usize {
         lock(&self.held).values().copied().max().unwrap_or(0)

@@ -12,6 +12,7 @@
 
 mod course;
 mod office;
+mod sighting;
 #[cfg(test)]
 mod tests;
 mod walls;
@@ -26,10 +27,12 @@ use data_encoding::BASE32_NOPAD;
 use helve_machine::planted::{self, Plant};
 use zeroize::Zeroizing;
 
-use self::{office::Office, walls::Walls};
-
-/// How far, at most, a new leader's stamp may be from the cluster's own estimate of time: a wall further off is not followed.
-pub const SKEW_MAX: Duration = Duration::from_secs(10);
+pub use self::sighting::SKEW_MAX;
+use self::{
+    office::Office,
+    sighting::{Sighting, ms, signed},
+    walls::Walls,
+};
 
 /// How long what a majority of walls agreed on counts as known.
 const AGREED_FRESH: Duration = Duration::from_secs(3);
@@ -58,7 +61,7 @@ pub fn random_bytes() -> Result<[u8; 16], EntropyError> {
     random()
 }
 
-/// So many bytes of the operating system's CSPRNG.
+/// This many bytes of the operating system's CSPRNG.
 ///
 /// # Errors
 /// If entropy fails.
@@ -110,34 +113,6 @@ pub fn wall_ms() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// How far the first time is ahead of the second, in milliseconds; negative: behind.
-fn signed(one_ms: u64, other_ms: u64) -> i64 {
-    let distance = i64::try_from(one_ms.abs_diff(other_ms)).unwrap_or(i64::MAX);
-    if one_ms >= other_ms {
-        distance
-    } else {
-        -distance
-    }
-}
-
-/// A time in milliseconds, and when it was true.
-#[derive(Debug, Clone, Copy)]
-struct Sighting {
-    at: Instant,
-    time_ms: u64,
-}
-
-impl Sighting {
-    fn extrapolated(self, now: Instant) -> u64 {
-        self.time_ms
-            .saturating_add(ms(now.saturating_duration_since(self.at)))
-    }
 }
 
 #[derive(Debug, Default)]
@@ -272,8 +247,8 @@ impl Stamper {
         Some(signed(*walls.get(&id)?, time_ms))
     }
 
-    /// How far the cluster's time moved, in milliseconds, when this node last began to lead and nobody could vouch for the time, if
-    /// that was alarming; else 0.
+    /// How far the cluster's time moved, in milliseconds, when this node last began to lead and no
+    /// other node could vouch for the time, if that was alarming; else 0.
     #[must_use]
     pub fn jump_ms(&self) -> u64 {
         self.lock()

@@ -1,6 +1,7 @@
-//! Lets time pass through the log: the leader proposes a Tick at the next deadline, and again while due rows remain. It gives way to
-//! callers who write: beside them it removes a row for so many commands of theirs, which themselves remove only what has been due for
-//! long. While nothing is due, an idle cluster writes nothing.
+//! Lets time pass through the log: the leader proposes a Tick at the next deadline, and again while
+//! due rows remain. It gives way to callers who write: beside them it removes a row for a number of
+//! commands of theirs, which themselves remove only what has been due for long. While nothing is
+//! due, an idle cluster writes nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,12 +65,13 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
     }
 }
 
-/// Whether callers come first who had so many entries applied with the last Tick, while what is due next has been so for so long.
+/// Whether callers come first who had this many entries applied with the last Tick, while what is
+/// due next has been due for this long.
 fn gives_way(entries: u64, overdue: Duration) -> bool {
     entries > TICK_ALONE_ENTRIES_MAX && overdue < TICK_OVERDUE_MAX
 }
 
-/// How many rows a Tick removes after callers had so many entries applied.
+/// How many rows a Tick removes after callers had this many entries applied.
 fn rows_for(entries: u64) -> u32 {
     let share = u32::try_from(entries / TICK_ENTRIES_PER_ROW).unwrap_or(TICK_ROWS_MAX);
     share.clamp(TICK_ROWS_MIN, TICK_ROWS_MAX)

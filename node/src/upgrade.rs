@@ -1,5 +1,5 @@
-//! Raises the replicated feature level once every member supports a higher one: the last step of a rolling upgrade, which nobody has to
-//! take by hand.
+//! Raises the replicated feature level once every member supports a higher one: the last step of a
+//! rolling upgrade, which no operator has to take by hand.
 
 use std::time::Duration;
 

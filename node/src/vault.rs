@@ -14,9 +14,12 @@ mod switch;
 mod tests;
 mod walk;
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -39,15 +42,18 @@ pub use self::{
     walk::walk_as_leader,
 };
 use crate::{
-    config::Refusal,
     limits::GROUP_ID,
     raft::Consensus,
+    refusal::Refusal,
     stamp,
     storage::{error::StorageError, state_db::StateDb},
 };
 
 /// What sealing keys of nodes are derived for.
 pub const PURPOSE: &str = "helve data at rest 1";
+
+/// How long to wait after something went wrong.
+const PAUSE_AFTER_TROUBLE: Duration = Duration::from_secs(1);
 
 /// Where the fingerprint secret is sealed.
 const SECRET_PLACE: Place<'_> = Place {
@@ -297,7 +303,7 @@ pub async fn follow(vault: Arc<Vault>, consensus: Consensus, state: Arc<StateDb>
             }
             Err(error) => {
                 tracing::error!(%error, "how values are sealed cannot be read");
-                tokio::time::sleep(walk::PAUSE_AFTER_TROUBLE).await;
+                tokio::time::sleep(PAUSE_AFTER_TROUBLE).await;
             }
         }
     }

@@ -43,7 +43,7 @@ impl Level {
 }
 
 impl Budget {
-    /// For files of so many bytes that are kept so long, and hold this many bytes now.
+    /// For files of this many bytes that are kept this long, and hold this many bytes now.
     pub(super) fn new(bytes: u64, kept_for: Duration, written: u64, now: Instant) -> Self {
         let bytes = bytes / 2;
         Self {
@@ -57,7 +57,7 @@ impl Budget {
         }
     }
 
-    /// Whether a tenant's line of so many bytes has room; then it is counted.
+    /// Whether a tenant's line of this many bytes has room; then it is counted.
     pub(super) fn admits(&mut self, tenant: &str, bytes: u64, now: Instant) -> bool {
         if self.kept_for.is_zero() {
             return true;

@@ -5,8 +5,9 @@
 //! {"seq":8,...,"hash":"H8"}     H8 = hash(domain, H7, `{"seq":8,...`)
 //! ```
 //!
-//! The hash covers the bytes of the line as they stand in front of `,"hash":`. It is SHA-256 (FIPS 180-4); or, with a key, HMAC-SHA-256
-//! (RFC 2104), which nobody without the key can make anew behind a change.
+//! The hash covers the bytes of the line in front of `,"hash":`. It is SHA-256 (FIPS 180-4); or,
+//! with a key, HMAC-SHA-256 (RFC 2104), which cannot be computed again after a change without the
+//! key.
 
 use std::{fmt, str::FromStr};
 
@@ -61,7 +62,7 @@ impl FromStr for Head {
 /// How a chain is hashed. Cheap to clone.
 #[derive(Clone)]
 pub(super) enum Seal {
-    /// Anyone can check it, and whoever may write the file can make the rest of the chain anew.
+    /// Anyone can check it, and a writer of the file can make a new rest of the chain.
     Plain,
     /// Only who has the key can do either.
     Keyed(Hmac<Sha256>),

@@ -22,7 +22,7 @@ pub struct Target {
     /// The store of a handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
-    /// Whose record it is; empty where it is nobody's.
+    /// Owner of the record; empty where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// A handle's id.
@@ -86,7 +86,7 @@ pub(super) const CANCELLED: &str = "CANCELLED";
 const DENIED: [&str; 2] = ["UNAUTHENTICATED", "DENIED"];
 
 impl Event {
-    /// A call of which nothing more is known: nobody made it, it named nothing, and its caller went away.
+    /// A call of which nothing more is known: no principal, no target, and its caller went away.
     #[must_use]
     pub fn of(class: Class, operation: &'static str) -> Self {
         Self {

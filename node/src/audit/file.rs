@@ -16,10 +16,10 @@ use super::{
     record::{Facts, Torn},
 };
 
-/// Nobody but the node and the operator reads who called what.
+/// Only the node and the operator read who called what.
 const MODE: u32 = 0o600;
 
-/// A file that is being written. Nobody else writes it: it is locked.
+/// A file that is being written. No other process writes it: it is locked.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub(super) first: Option<Facts>,
     /// The last whole line; `None` if it is none of ours.
     pub(super) last: Option<Head>,
-    /// What stands behind it.
+    /// What follows it.
     pub(super) torn: Option<Torn>,
     /// Whether the file ends as a line does.
     ends: bool,
@@ -129,7 +129,7 @@ impl LogFile {
             return Ok(());
         }
         let name = |suffix: &str| aside(&self.path, &format!("{:020}{suffix}", self.first_seq));
-        // A name that is taken comes of a chain that began anew; what has it is kept too.
+        // A name that is taken is of a chain that started over; its file is kept too.
         let free = (0..).map(|n| {
             if n == 0 {
                 name("")
@@ -148,7 +148,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(parent(path))?.sync_all()
 }
 
-/// The directory that a file stands in.
+/// The directory of a file.
 pub(super) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -181,7 +181,7 @@ fn aside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The first line, the last whole one of ours, what stands behind it, and how long the file is.
+/// The first line, the last whole one of ours, what follows it, and how long the file is.
 fn scan(file: &File) -> io::Result<(Found, u64)> {
     let mut reader = BufReader::new(file);
     let (mut found, mut end) = (Found::default(), 0);

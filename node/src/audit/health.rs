@@ -53,7 +53,7 @@ impl Health {
         self.lost.load(Ordering::Relaxed) > 0
     }
 
-    /// How many calls have no line; from now on they count anew.
+    /// How many calls have no line; the count then starts at zero.
     pub(super) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }

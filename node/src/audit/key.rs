@@ -1,4 +1,5 @@
-//! The operator's key for the audit log: whoever has it can check the chain, and find a record by the hash of its id.
+//! The operator's key for the audit log: its holder can check the chain, and find a record by the
+//! hash of its id.
 
 use std::{
     fmt, fs,

@@ -18,6 +18,8 @@ mod chain;
 mod entry;
 mod event;
 mod file;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod head_file;
 mod health;
 mod key;
@@ -183,13 +185,20 @@ impl Desk {
         event.targets.truncate(AUDIT_DENIED_TARGETS_MAX);
         event.more_targets += (named - event.targets.len()) as u64;
         bound::bound(&mut event);
+        self.count_left_out(&event);
         event.wall_ms = stamp::wall_ms();
         if self.queue.send(Message::Denied(Box::new(event))).is_err() {
             self.health.lose();
         }
     }
 
+    fn count_left_out(&self, event: &Event) {
+        let left_out = &self.health.counters().targets_left_out;
+        left_out.inc_by(event.more_targets);
+    }
+
     fn send(&self, mut event: Event, room: Place) {
+        self.count_left_out(&event);
         event.wall_ms = stamp::wall_ms();
         let message = Message::Call(Box::new(event), room);
         if self.queue.send(message).is_err() {

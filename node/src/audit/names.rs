@@ -22,8 +22,9 @@ pub enum Ids {
     /// As they are.
     #[default]
     Plain,
-    /// HMAC-SHA-256 of `name:` and the name, the first 16 bytes in hexadecimal: under the operator's key if there is one; else under a salt that
-    /// stands in the log, which hides no name from whoever can guess it.
+    /// HMAC-SHA-256 of `name:` and the name, the first 16 bytes in hexadecimal: under the
+    /// operator's key if there is one; else under a salt that the log states, which hides no name
+    /// from a person who can guess it.
     Hash,
 }
 

@@ -25,10 +25,7 @@ use super::{
     sink::{Files, Place, Sink},
     writer::Writer,
 };
-use crate::{
-    limits::{AUDIT_DENIED_KEEP, AUDIT_DENIED_SIZE_BYTES},
-    stamp::{self, EntropyError},
-};
+use crate::stamp::{self, EntropyError};
 
 /// Others may write.
 const WORLD_WRITABLE: u32 = 0o002;
@@ -106,8 +103,8 @@ impl Audit {
                 let beginning = Beginning {
                     settings: Settings {
                         destination: Destination::File(denied_path(path)),
-                        size_bytes: AUDIT_DENIED_SIZE_BYTES,
-                        keep: AUDIT_DENIED_KEEP,
+                        size_bytes: settings.denied_size_bytes,
+                        keep: settings.denied_keep,
                         ..beginning.settings
                     },
                     kept: kept_head.unwrap_or_default(),

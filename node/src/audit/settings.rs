@@ -19,6 +19,10 @@ pub struct Settings {
     pub size_bytes: u64,
     /// `--audit-keep`: how many files that were put aside are kept at least.
     pub keep: usize,
+    /// `--audit-denied-size`: the same of the file of calls that were turned away.
+    pub denied_size_bytes: u64,
+    /// `--audit-denied-keep`: the same of those files.
+    pub denied_keep: usize,
     /// `--audit-keep-for`: how long lines are kept at least; zero: as many files as are kept, however young.
     pub keep_for: Duration,
     /// `--audit-on-failure`.

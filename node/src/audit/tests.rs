@@ -38,6 +38,8 @@ impl Log {
             key_file: None,
             size_bytes: u64::MAX,
             keep: 100,
+            denied_size_bytes: 16 << 20,
+            denied_keep: 16,
             keep_for: Duration::ZERO,
             on_failure: OnFailure::Refuse,
         };

@@ -135,7 +135,7 @@ impl Writer {
             Err(RecvTimeoutError::Disconnected) => return More::Never,
         };
         if let Message::Call(..) = next {
-            // Whoever wakes it earlier costs a shorter gathering, nothing else.
+            // Waking it earlier costs a shorter gathering, nothing else.
             thread::park_timeout(AUDIT_GATHER);
         }
         for _ in 1..AUDIT_BATCH_LINES_MAX {

@@ -20,7 +20,8 @@ const PREFIX: &str = "hlv_";
 const SECRET_BYTES: usize = 32;
 /// Characters of a token: its prefix, and its bytes in base64url (RFC 4648, section 5) without padding.
 const TOKEN_CHARS: usize = PREFIX.len() + 43;
-/// What the principal of whoever shows a certificate begins with. No token's text begins so, and no token's holder has such a principal.
+/// What the principal of a caller with a certificate begins with. No token's text begins so, and no
+/// token's holder has such a principal.
 const CERTIFICATE: &str = "certificate:";
 /// Every user of the machine may read the file, or replace what is in it.
 const OPEN_TO_OTHERS: u32 = 0o007;
@@ -126,8 +127,8 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// The principal of whoever shows a certificate with this common name. What it may do stands in the rows under the SHA-256 of this
-/// text, which nobody can send as a token: a token begins otherwise.
+/// The principal of a caller with a certificate of this common name. What it may do is in the rows
+/// under the SHA-256 of this text, which cannot be sent as a token: a token begins otherwise.
 #[must_use]
 pub fn certificate_principal(common_name: &str) -> String {
     format!("{CERTIFICATE}{common_name}")
@@ -162,7 +163,7 @@ pub(super) fn check(setting: &AuthSetting, file: Option<&PathBuf>) -> Result<Aut
     }
 }
 
-/// Whether whoever reaches the client port from beyond this machine may do everything.
+/// Whether any caller that reaches the client port from beyond this machine may do everything.
 pub(super) fn check_exposure(
     exposure: Exposure,
     listen: SocketAddr,

@@ -9,11 +9,12 @@ const FLAG: &str = "--peers";
 const EXAMPLE: &str =
     "write SEAT=HOST:PORT, such as 1=10.0.0.1:7401,2=10.0.0.2:7401,3=10.0.0.3:7401";
 
-/// The peer addresses by their seats.
+/// The peer addresses by their seats. An entry may be repeated, so that one list fits the pods of a
+/// `StatefulSet`, which adds the pod's own seat to those of the founders.
 ///
 /// # Errors
 /// If an entry is none, or there are too few, too many, or two of the same.
-pub(crate) fn parse(entries: &[String]) -> Result<BTreeMap<u64, String>, Refusal> {
+pub fn parse(entries: &[String]) -> Result<BTreeMap<u64, String>, Refusal> {
     if entries.is_empty() {
         let remedy = "list every seat, this node's own included; for a single node use `helve dev`";
         return Err(Refusal::new(FLAG, "no seat is listed", remedy));
@@ -30,6 +31,9 @@ pub(crate) fn parse(entries: &[String]) -> Result<BTreeMap<u64, String>, Refusal
     for entry in entries {
         let (seat, address) = parse_entry(entry)?;
         if let Some((other, _)) = peers.iter().find(|(_, known)| **known == address) {
+            if *other == seat {
+                continue;
+            }
             let problem = format!("seats {other} and {seat} have the same address {address}");
             return Err(Refusal::new(
                 FLAG,
@@ -37,8 +41,8 @@ pub(crate) fn parse(entries: &[String]) -> Result<BTreeMap<u64, String>, Refusal
                 "give each seat its node's own peer address",
             ));
         }
-        if peers.insert(seat, address).is_some() {
-            let problem = format!("seat {seat} is listed twice");
+        if let Some(known) = peers.insert(seat, address.clone()) {
+            let problem = format!("seat {seat} is listed twice, with {known} and {address}");
             return Err(Refusal::new(
                 FLAG,
                 problem,
@@ -71,9 +75,12 @@ fn parse_entry(entry: &str) -> Result<(u64, String), Refusal> {
 /// Bytes of `HOST:PORT`: a name has at most 253 (RFC 1035, section 2.3.4), and a port five digits.
 const ADDRESS_BYTES_MAX: usize = 253 + 1 + 5;
 
-/// Splits `HOST:PORT`. An IPv6 host stands in brackets, and is given back without them. A host is not resolved: it may appear later
-/// than this node.
-pub(crate) fn host_and_port(address: &str) -> Result<(&str, u16), String> {
+/// Splits `HOST:PORT`. An IPv6 host is in brackets, and is given back without them. A host is not
+/// resolved: it may appear later than this node.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn host_and_port(address: &str) -> Result<(&str, u16), String> {
     if address.len() > ADDRESS_BYTES_MAX {
         return Err(format!(
             "an address of {} bytes is no HOST:PORT",

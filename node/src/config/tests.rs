@@ -86,6 +86,12 @@ fn a_right_configuration_is_taken_as_said() {
 }
 
 #[test]
+fn repeated_seat_with_one_address_counts_once() {
+    let config = Config::check(&said(&[("--peers", "1=a:1,2=b:1,1=a:1")])).unwrap();
+    assert_eq!(config.peers.len(), 2);
+}
+
+#[test]
 fn wrong_peers_are_refused() {
     let peers = "--peers";
     let many: Vec<_> = (1..=16)

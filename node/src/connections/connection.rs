@@ -81,7 +81,7 @@ impl Connection {
 fn shown(stream: &TlsStream<TcpStream>) -> Option<Certificate> {
     let (_, session) = stream.get_ref();
     let own = session.peer_certificates()?.first()?;
-    // Nobody whom it names can be known then, so it counts as none.
+    // The caller that it names cannot be known then, so it counts as none.
     Certificate::parse(own)
         .inspect_err(|error| tracing::warn!(error, "a caller's certificate cannot be read"))
         .ok()

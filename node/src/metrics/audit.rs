@@ -18,6 +18,8 @@ pub struct AuditCounters {
     pub denied: Counter,
     /// Calls that are told of in a line about several.
     pub counted: Counter,
+    /// Targets of calls that their lines only count.
+    pub targets_left_out: Counter,
     /// Attempts to write that failed.
     pub failures: Counter,
     /// 1 while lines cannot be written.
@@ -36,6 +38,11 @@ impl AuditCounters {
             "counted",
             "Calls told of in a line about several",
             self.counted.clone(),
+        );
+        registry.register(
+            "targets_left_out",
+            "Targets of calls that a line has no room to name",
+            self.targets_left_out.clone(),
         );
         registry.register(
             "failures",

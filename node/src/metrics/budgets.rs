@@ -19,6 +19,11 @@ struct Message {
     why: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Bound {
+    bound: &'static str,
+}
+
 /// The registry of one scrape.
 pub(super) fn registry(load: &Load) -> Registry {
     let mut registry = Registry::with_prefix("helve");
@@ -30,11 +35,11 @@ pub(super) fn registry(load: &Load) -> Registry {
             owner: one.owner.name(),
             what: one.what.name(),
         };
-        let gauge = |amount: usize| i64::try_from(amount).unwrap_or(i64::MAX);
         used.get_or_create(&budget).set(gauge(one.used));
         limit.get_or_create(&budget).set(gauge(one.limit));
         refused.get_or_create(&budget).inc_by(one.refused);
     }
+    register_others(&mut registry, load);
     let given_up = Family::<Message, Counter>::default();
     for (why, count) in &load.given_up {
         let message = Message { why: why.name() };
@@ -42,7 +47,7 @@ pub(super) fn registry(load: &Load) -> Registry {
     }
     registry.register(
         "messages_given_up",
-        "Messages that were late, too large or malformed, and Exchange streams that were idle",
+        "Messages that were late, too long, too large or malformed, and Exchange streams that were idle",
         given_up,
     );
     registry.register(
@@ -61,4 +66,32 @@ pub(super) fn registry(load: &Load) -> Registry {
         refused,
     );
     registry
+}
+
+/// Bounds that are the node's own, whoever fills them.
+fn register_others(registry: &mut Registry, load: &Load) {
+    let used = Family::<Bound, Gauge>::default();
+    let limit = Family::<Bound, Gauge>::default();
+    let refused = Family::<Bound, Counter>::default();
+    for (bound, fullness) in &load.others {
+        let bound = Bound { bound };
+        used.get_or_create(&bound).set(gauge(fullness.used));
+        limit.get_or_create(&bound).set(gauge(fullness.limit));
+        refused.get_or_create(&bound).inc_by(fullness.refused);
+    }
+    registry.register(
+        "bound_used",
+        "What is taken of a bound that all callers of the node share",
+        used,
+    );
+    registry.register("bound_limit", "How much that may be", limit);
+    registry.register(
+        "bound_refused",
+        "How often something was refused, or given up for others, at such a bound",
+        refused,
+    );
+}
+
+fn gauge(amount: usize) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }

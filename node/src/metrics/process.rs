@@ -3,7 +3,7 @@
 use prometheus_client::registry::Registry;
 
 /// Shows it; nothing where the operating system cannot say.
-pub(super) fn registry() -> Registry {
+pub fn registry() -> Registry {
     let mut registry = Registry::with_prefix("process");
     #[cfg(target_os = "linux")]
     if let Ok(process) = Process::read() {
@@ -48,7 +48,7 @@ impl Process {
     fn register(&self, registry: &mut Registry) {
         use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
 
-        use super::{gauge, register, seconds_gauge};
+        use super::constant::{gauge, register, seconds_gauge};
 
         let cpu = ConstCounter::<f64>::new(self.cpu_seconds);
         let help = "Processor time of this process, user and system";

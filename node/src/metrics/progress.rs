@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{counter, gauge, of_ms, seconds_gauge};
+use super::constant::{counter, gauge, of_ms, seconds_gauge};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct MemberLabel {

@@ -89,8 +89,40 @@ fn a_scrape_shows_the_process_in_the_names_of_prometheus() {
 
 #[test]
 fn no_metric_is_in_another_unit_than_prometheus_wants() {
-    let page = Metrics::default().encode(&StatusReply::default(), &[], &Load::default());
-    let page = page.unwrap();
+    let (observed, audit) = (Observed::default(), AuditCounters::default());
+    observed.peer_answered(2, Duration::from_millis(1));
+    let metrics = Metrics::showing(&observed, &Times::default(), Some(&audit));
+    drop(metrics.call("Get"));
+    let node = NodeStatus {
+        certificate_expires_ms: 1,
+        walls_ahead_ms: Some(1),
+        ..NodeStatus::default()
+    };
+    let member = Member {
+        lag_entries: Some(1),
+        silent_ms: Some(1),
+        wall_ahead_ms: Some(1),
+        ..Member::default()
+    };
+    let status = StatusReply {
+        node: Some(node),
+        members: vec![member],
+        ..StatusReply::default()
+    };
+    let page = metrics.encode(&status, &[], &Load::default()).unwrap();
+    // A page without these would say nothing of their units.
+    for name in [
+        "audit_queued_bytes",
+        "certificate_expires_seconds",
+        "log_sync_seconds",
+        "peer_round_trip_seconds",
+        "walls_ahead_seconds",
+    ] {
+        assert!(
+            page.contains(&format!("# TYPE helve_{name} ")),
+            "{name}: {page}"
+        );
+    }
     for unit in ["milliseconds", "_ms", "micros", "kib", "percent"] {
         assert!(!page.contains(unit), "{unit} in\n{page}");
     }

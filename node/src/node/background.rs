@@ -1,5 +1,5 @@
-//! The tasks that run as long as the node does. None may end unnoticed: without the ticker nothing expires any more, behind a port
-//! that is not served nobody is answered, and the node would look alive.
+//! The tasks that run as long as the node does. None may end unnoticed: without the ticker nothing
+//! expires any more, a port that is not served answers no caller, and the node would look alive.
 
 use std::{
     collections::HashMap,

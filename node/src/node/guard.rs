@@ -1,4 +1,4 @@
-//! A node that asks nobody for a credential has no business with rows that say whose they are.
+//! A node that requires no credential must not hold rows of tokens and tenants.
 
 use std::{sync::Arc, time::Duration};
 

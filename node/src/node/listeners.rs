@@ -17,7 +17,10 @@ use super::{Addresses, StartError, background::Background, exposure};
 use crate::{
     config::Config,
     connections::{self, Bounds, Connection, PortUse},
-    limits::{HEADER_LIST_BYTES_MAX, PEER_MESSAGE_BYTES_MAX},
+    limits::{
+        CONNECTION_RESETS_FORCED_MAX, CONNECTION_RESETS_PENDING_MAX, HEADER_LIST_BYTES_MAX,
+        PEER_MESSAGE_BYTES_MAX,
+    },
     metrics::Ports,
     service::{
         self, Services,
@@ -81,6 +84,9 @@ pub(super) async fn serve_peers(
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(8 << 20)
         .http2_max_header_list_size(HEADER_LIST_BYTES_MAX)
+        // Calls that time out while this node stalls must not end the others on their connection.
+        .http2_max_pending_accept_reset_streams(Some(CONNECTION_RESETS_PENDING_MAX))
+        .http2_max_local_error_reset_streams(Some(CONNECTION_RESETS_FORCED_MAX))
         .http2_keepalive_interval(Some(Duration::from_secs(2)))
         .http2_keepalive_timeout(Some(Duration::from_secs(2)))
         .add_service(service)
@@ -151,7 +157,8 @@ pub(super) fn serve_clients(
     let mut served = Background::on(runtime);
     let front = service::front(services);
     let stopped = stop.clone().cancelled_owned();
-    served.serve("client port", service::serve(callers, front, stopped));
+    let serving = service::serve(callers, front, services.unread(), stopped);
+    served.serve("client port", serving);
     let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
     served.serve("HTTP port", http::serve(http, services, stopped));
     Ok(served)

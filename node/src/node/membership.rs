@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How often a learner asks for its seat, and a node whose leader does not know it, whether it was removed.
 const STANDING_POLL: Duration = Duration::from_secs(1);
 
-/// Ends, while this node leads, every change of members that nobody carries out any more.
+/// Ends, while this node leads, every change of members that no task carries out any more.
 pub(super) async fn end_changes(consensus: Consensus) {
     loop {
         match timeout(PAUSE, consensus.wait_half_done()).await {
@@ -106,7 +106,8 @@ pub(super) async fn watch_standing(
     }
 }
 
-/// Whether others know that this node was taken out. Nobody is asked while the leader answers it as a member.
+/// Whether others know that this node was taken out. No peer is asked while the leader answers it
+/// as a member.
 async fn is_disowned(
     consensus: &Consensus,
     reader: &Reader,

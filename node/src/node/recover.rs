@@ -9,7 +9,7 @@ use std::{
 
 use data_encoding::HEXLOWER;
 use helve_machine::level;
-use helve_proto::peer::v1::NodeRecord;
+use helve_proto::peer::v1::{LogId, NodeRecord};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -33,7 +33,10 @@ use crate::{
         options::StateOptions,
         state_db::StateDb,
     },
+    tls::PortTls,
 };
+
+pub use crate::raft::bootstrap::IF_MAJORITY_LOST;
 
 /// How long hashing all rows may take.
 const DIGEST_LIMIT: Duration = Duration::from_secs(3600);
@@ -44,8 +47,8 @@ pub struct Request {
     pub data_dir: PathBuf,
     /// Peer addresses to ask besides those that the node's own membership names.
     pub peers: BTreeMap<u64, String>,
-    /// How to connect to peers.
-    pub dialler: Dialler,
+    /// How to connect to peers over TLS; `None`: in plain text.
+    pub tls: Option<Arc<PortTls>>,
     /// Do it. Otherwise only the [`Report`] is made, and nothing is changed.
     pub confirmed: bool,
 }
@@ -69,6 +72,9 @@ pub struct Report {
     pub committed_index: u64,
     /// The last entry of its log. All up to it is kept; what is behind `committed_index` may or may not have been acknowledged.
     pub last_index: u64,
+    /// The term of that entry. Of several survivors the one with the highest term has the newest
+    /// data, and the index decides only within a term.
+    pub last_term: u64,
     /// How many rows there are in the new cluster, and their SHA-256; 0 and empty while nothing was done.
     pub rows: u64,
     /// See `rows`.
@@ -152,7 +158,7 @@ struct Stopped {
 /// See [`RecoverError`].
 pub async fn recover(request: Request) -> Result<Report, RecoverError> {
     let stopped = Stopped::open(&request)?;
-    let identity = stopped.identity(request.dialler.clone());
+    let identity = stopped.identity(Dialler::new(request.tls.clone()));
     check_lost(&stopped, &identity, &request.peers).await?;
     let mut report = stopped.report(&identity);
     if request.confirmed {
@@ -228,7 +234,7 @@ impl Stopped {
     }
 
     fn report(&self, identity: &Identity) -> Report {
-        let last = self.holding.last.index;
+        let LogId { term, index: last } = self.holding.last;
         let committed = self.holding.committed.min(last);
         let mut may_be_lost = vec![format!(
             "what was acknowledged after entry {last}: this node did not receive it"
@@ -241,17 +247,12 @@ impl Stopped {
         }
         for told in identity.acknowledged().testimony().acknowledged {
             let position = told.position.and_then(|position| position.log_id);
-            if let Some(beyond) =
-                position.filter(|id| id.index > last && told.uuid != self.known.uuid)
-            {
-                let id = self.others().find(|(_, node, _)| node.uuid == told.uuid);
-                may_be_lost.push(format!(
-                    "entries {} to {}, which node {} is known to have held",
-                    last + 1,
-                    beyond.index,
-                    id.map_or_else(|| told.uuid.clone(), |(id, _, _)| id.to_string())
-                ));
-            }
+            let Some(held) = position.filter(|_| told.uuid != self.known.uuid) else {
+                continue;
+            };
+            let id = self.others().find(|(_, node, _)| node.uuid == told.uuid);
+            let node = id.map_or_else(|| told.uuid.clone(), |(id, _, _)| id.to_string());
+            may_be_lost.extend(beyond(self.holding.last, held, &node));
         }
         if !self.known.put_back.is_empty() {
             may_be_lost.push(format!(
@@ -268,6 +269,7 @@ impl Stopped {
             cluster_id: String::new(),
             committed_index: committed,
             last_index: last,
+            last_term: term,
             rows: 0,
             digest: String::new(),
             may_be_lost,
@@ -308,6 +310,25 @@ impl Stopped {
     }
 }
 
+/// What a node is known to have held that a log lacks which ends with `last`; `None` if it lacks
+/// nothing. As in an election, a later term counts more than a higher index: the entries of an
+/// earlier term that are beyond it were replaced, and never committed.
+fn beyond(last: LogId, held: LogId, node: &str) -> Option<String> {
+    if (held.term, held.index) <= (last.term, last.index) {
+        return None;
+    }
+    let known = format!("which node {node} is known to have held");
+    Some(if held.term == last.term {
+        let from = last.index + 1;
+        format!("entries {from} to {}, {known}", held.index)
+    } else {
+        format!(
+            "the entries of term {} up to entry {}, {known}: recover that node instead, if its disk is left",
+            held.term, held.index
+        )
+    })
+}
+
 /// Refuses while this node and those that answer are a majority.
 async fn check_lost(
     stopped: &Stopped,
@@ -335,4 +356,25 @@ async fn check_lost(
         return Err(RecoverError::MajorityAnswers(count, all, there.join(", ")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_held_is_lost_by_term_first_then_by_index() {
+        let id = |term, index| LogId { term, index };
+        let lost = |held| beyond(id(3, 90), held, "2");
+        for kept in [id(3, 90), id(3, 1), id(2, 90), id(2, 100)] {
+            assert_eq!(lost(kept), None, "{kept:?}");
+        }
+        let same_term = lost(id(3, 95)).unwrap();
+        assert!(same_term.starts_with("entries 91 to 95"), "{same_term}");
+        for later in [id(4, 80), id(4, 90), id(4, 95)] {
+            let said = lost(later).unwrap();
+            assert!(said.contains("term 4 up to entry"), "{said}");
+            assert!(said.contains("recover that node instead"), "{said}");
+        }
+    }
 }

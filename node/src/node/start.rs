@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     audit::Audit,
+    change_feed::ChangeFeed,
     config::{Bootstrap, Config},
     digest::Digester,
     disk_watch::DiskWatch,
@@ -80,6 +81,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         beginning = begin(&config, &storage, &identity, waiting) => beginning?,
         broken = peer_port.broken() => return Err(broken.into()),
     };
+    let feed = ChangeFeed::new(config.tuning.watch_window_bytes);
     let parts = Parts {
         config,
         storage,
@@ -87,6 +89,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         audit,
         stamper: Arc::default(),
         observed: Observed::at(listeners.ports.clone()),
+        feed,
     };
     let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
     let runtime = service_runtime.handle();
@@ -224,6 +227,7 @@ struct Parts {
     audit: Audit,
     stamper: Arc<Stamper>,
     observed: Observed,
+    feed: ChangeFeed,
 }
 
 /// The running parts.
@@ -258,8 +262,8 @@ impl Parts {
             Arc::clone(&self.storage.snapshots),
             Arc::clone(&self.identity),
             Arc::clone(&self.storage.data_dir),
-            log.clone(),
-            self.storage.gate.clone(),
+            (log.clone(), self.storage.gate.clone()),
+            self.feed.clone(),
         )?;
         let identity = Arc::clone(&self.identity);
         let stamper = Arc::clone(&self.stamper);
@@ -318,7 +322,7 @@ impl Parts {
         let door = Door::new(auth, Arc::new(reader.clone()), self.audit.clone(), bounds);
         let services = Services::new(
             Arc::new(proposer.clone()),
-            Arc::new(reader.clone()),
+            (Arc::new(reader.clone()), self.feed.clone()),
             Arc::new(leadership.clone()),
             Digester::new(Arc::clone(&self.storage.state)),
             Arc::new(Metrics::showing(

@@ -13,7 +13,7 @@ use crate::{
     raft::identity::Identity,
     runtime::OwnRuntime,
     service::{
-        self, http,
+        self, UnreadAnswers, http,
         waiting::{Waiting, routes},
     },
 };
@@ -42,7 +42,9 @@ impl WaitingRoom {
         let mut served = Background::on(runtime.handle());
         let routes = service::to_strangers(routes(&waiting), bounds.clone());
         let stopped = stop.clone().cancelled_owned();
-        served.serve("client port", service::serve(callers, routes, stopped));
+        let unread = UnreadAnswers::default();
+        let serving = service::serve(callers, routes, unread, stopped);
+        served.serve("client port", serving);
         let stopped = stop.clone().cancelled_owned();
         served.serve("HTTP port", http::serve_waiting(http, waiting, stopped));
         Ok(Self {

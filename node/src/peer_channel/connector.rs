@@ -43,7 +43,7 @@ impl Service<Uri> for Connector {
         let Self { tls, complaint } = self.clone();
         Box::pin(async move {
             let connected = connect(&tls, &peer).await;
-            // Whoever dials tries again and again, and knows only that nobody answers.
+            // The dialler tries again and again, and knows only that no peer answers.
             if let Err(error) = &connected
                 && is_of_tls(error)
                 && let Some(times) = complaint.count(Instant::now())
@@ -62,7 +62,7 @@ fn is_of_tls(error: &io::Error) -> bool {
 
 async fn connect(tls: &PortTls, peer: &Uri) -> io::Result<TlsStream<TcpStream>> {
     let host = peer.host().unwrap_or_default();
-    // An IPv6 address stands in brackets in a URI, and in a certificate without.
+    // An IPv6 address is in brackets in a URI, and in a certificate without.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let dial = tls

@@ -8,11 +8,11 @@ use std::{
 
 use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
 
-use super::{
-    Core,
+use super::Core;
+use crate::{
     attempt::{Attempt, Timed},
+    limits::{EXECUTE_BATCHES_MAX, EXECUTE_COMMANDS_MAX},
 };
-use crate::limits::{EXECUTE_BATCHES_MAX, EXECUTE_COMMANDS_MAX};
 
 /// The batches under way, and who waits for the next.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ struct Waiter {
     reply: oneshot::Sender<Vec<Attempt>>,
 }
 
-/// A batch that is under way. When it ends, or is given up, whoever waits has the next.
+/// A batch that is under way. When it ends, or is given up, the waiting commands get the next.
 struct Turn {
     core: Arc<Core>,
     waiters: Vec<Waiter>,
@@ -112,7 +112,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.core.turns.lock().under_way -= 1;
-        // Without a runtime the node has stopped, and nobody waits.
+        // Without a runtime the node has stopped, and no caller waits.
         if let Ok(runtime) = Handle::try_current()
             && let Some(next) = Self::begin(&self.core)
         {

@@ -5,10 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use helve_proto::peer::v1::NodeRecord;
+use openraft::{Raft, async_runtime::watch::WatchReceiver as _};
+
+use super::{state_machine::StateMachine, types::TypeConfig};
 
 /// The peer addresses of all members.
 #[derive(Debug, Default)]
@@ -58,6 +61,21 @@ impl AddressBook {
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<u64, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps the book to the membership, until consensus stops.
+pub(super) async fn keep(raft: Raft<TypeConfig, StateMachine>, book: Arc<AddressBook>) {
+    let mut metrics = raft.server_metrics();
+    loop {
+        {
+            let now = metrics.borrow_watched();
+            let nodes = now.membership_config.nodes();
+            book.note_members(nodes.map(|(id, node)| (*id, node.0.clone())));
+        }
+        if metrics.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a node comes to its id, without a manual step.
+//! How a node gets its id, without a manual step.
 //!
 //! A node that was a member before goes on under its id. A pristine one asks every listed peer who it is:
 //!
@@ -30,6 +30,10 @@ const HELLO_LIMIT: Duration = Duration::from_secs(1);
 
 /// Between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What helps a cluster whose majority does not come back.
+pub const IF_MAJORITY_LOST: &str = "if the disks of a majority are lost for good, stop a node whose data is left, and make a new cluster \
+     of it with `helve recover --data-dir DIR`";
 
 /// How a pristine node begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +143,9 @@ fn decide(
         let mut leaders = members.map(|r| &r.leader_peer_address);
         return match leaders.find(|address| !address.is_empty()) {
             Some(leader) => Decision::Join(leader.clone()),
-            None => Decision::Wait("the cluster has no leader to join through".to_owned()),
+            None => Decision::Wait(format!(
+                "the cluster has no leader to join through: start a majority of its nodes; {IF_MAJORITY_LOST}"
+            )),
         };
     }
     let silent: Vec<u64> = peers
@@ -194,8 +200,8 @@ pub(super) fn is_stranger(identity: &Identity, reply: &HelloReply) -> bool {
     identity.check_cluster(&reply.cluster_id).is_err()
 }
 
-/// Asks all listed peers but this node, at once. Left out is whoever does not answer in time, and who holds another seat than the list
-/// says.
+/// Asks all listed peers but this node, at once. Peers that do not answer in time are left out, and
+/// those that hold another seat than the list says.
 pub(super) async fn hello_all(
     identity: &Identity,
     peers: &BTreeMap<u64, String>,
@@ -222,7 +228,7 @@ pub(super) async fn hello_all(
         .collect()
 }
 
-/// Who answers at this peer address; `None` if nobody does in time.
+/// The node that answers at this peer address; `None` if none does in time.
 pub(super) async fn hello(identity: &Identity, address: &str) -> Option<HelloReply> {
     let own = identity.record();
     let request = HelloRequest {

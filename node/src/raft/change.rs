@@ -1,8 +1,10 @@
-//! Changes of members: one at a time, carried out by the leader, and followed by whoever asked for them.
+//! Changes of members: one at a time, carried out by the leader, and followed by the callers that
+//! asked for them.
 //!
-//! A change outlives the call that began it, except while it waits for a node to ask for its seat: until then it has changed
-//! nothing, and it ends with its last follower. The leader keeps all this in memory. What a leader that dies leaves behind stands in
-//! the membership, a learner or a joint configuration: the same call, made again on the next leader, goes on from there.
+//! A change outlives the call that began it, except while it waits for a node to ask for its seat:
+//! until then it has changed nothing, and it ends with its last follower. The leader keeps all this
+//! in memory. What a leader that dies leaves behind is in the membership, a learner or a joint
+//! configuration: the same call, made again on the next leader, continues from there.
 
 mod admission;
 mod carry_out;
@@ -111,7 +113,7 @@ impl Change {
 pub enum Stage {
     /// No node has asked for the seat yet; nothing has been changed.
     Waiting,
-    /// The new node is a learner, and lacks so many entries.
+    /// The new node is a learner, and lacks this many entries.
     CatchingUp {
         /// Its id.
         id: u64,
@@ -163,7 +165,7 @@ struct UnderWay {
     applicant: watch::Sender<Option<Applicant>>,
 }
 
-/// What a wish for a change comes to.
+/// The answer to a requested change.
 enum Begun {
     New(Held),
     /// The very same change is under way already.
@@ -225,7 +227,8 @@ impl Held {
         self.under_way.stage.send_replace(stage);
     }
 
-    /// Gives the right back, and then says how it ended: whoever hears it may begin the next change.
+    /// Gives the right back, and then says how it ended: a caller that learns of it may begin the
+    /// next change.
     fn end(self, outcome: Result<u64, MembershipError>) {
         let under_way = Arc::clone(&self.under_way);
         drop(self);

@@ -1,6 +1,8 @@
 //! Between openraft's types and the contract's messages, which stand on the wire and on disk. openraft's own encodings are never used,
 //! so a new version of it changes neither.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod made_up_tests;
 mod messages;
@@ -138,6 +140,7 @@ pub fn membership_from_proto(membership: proto::Membership) -> Result<Membership
 }
 
 /// A stored membership as the contract has it.
+#[cfg(test)]
 #[must_use]
 pub fn stored_membership_to_proto(stored: &StoredMembership) -> proto::StoredMembership {
     proto::StoredMembership {

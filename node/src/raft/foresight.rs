@@ -29,8 +29,9 @@ pub enum Unforeseen {
     Fault(#[from] Fault),
 }
 
-/// Shows the rows as they will be once all of the log is applied, what is not committed yet included. Nothing is written. Blocks, for as
-/// long as applying takes; for a log that nobody writes to.
+/// Shows the rows as they will be once all of the log is applied, what is not committed yet
+/// included. Nothing is written. Blocks, for as long as applying takes; for a log that is not
+/// written to.
 ///
 /// # Errors
 /// See [`Unforeseen`].

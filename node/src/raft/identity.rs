@@ -143,7 +143,7 @@ impl Identity {
         self.member_at.load(Ordering::Acquire)
     }
 
-    /// This node stands in the committed membership whose entry is the one before this index.
+    /// This node is in the committed membership whose entry is the one before this index.
     pub fn set_member_at(&self, index: u64) {
         self.member_at.store(index, Ordering::Release);
     }

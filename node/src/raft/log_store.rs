@@ -124,7 +124,7 @@ struct Memory {
     purged: Option<LogId>,
     vote: Option<Vote>,
     committed: Option<LogId>,
-    /// Whoever read the disk across a truncation reads again.
+    /// A reader of the disk across a truncation reads again.
     truncations: u64,
 }
 

@@ -26,6 +26,7 @@ pub mod rejoin;
 pub mod snapshot;
 pub mod standing;
 pub mod state_machine;
+mod stopped;
 pub mod strangers;
 mod succession;
 pub mod types;
@@ -51,6 +52,7 @@ use openraft::{
 };
 use tokio::sync::watch;
 
+pub use self::stopped::Stopped;
 use self::{
     address_book::AddressBook,
     change::Changes,
@@ -63,11 +65,6 @@ use self::{
 use crate::{metrics::Observed, stamp::Stamper};
 
 type Raft = openraft::Raft<TypeConfig, StateMachine>;
-
-/// Consensus stopped on this node, because it was asked to or because its storage failed. Nothing can be answered any more.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("consensus stopped on this node: {0}")]
-pub struct Stopped(pub String);
 
 /// What became of one proposed command.
 #[derive(Debug, Clone)]
@@ -193,7 +190,7 @@ impl Consensus {
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await
             .map_err(|e| Stopped(e.to_string()))?;
-        tokio::spawn(records::keep_book(raft.clone(), Arc::clone(&book)));
+        tokio::spawn(address_book::keep(raft.clone(), Arc::clone(&book)));
         Ok(Self {
             raft,
             identity,
@@ -245,7 +242,7 @@ impl Consensus {
         Stopped(self.apply_queue.ended().await)
     }
 
-    /// What of that few batches change: nobody who waits for it is woken by others.
+    /// Rarely changing fields, on a watch channel of their own so that other updates wake no one.
     #[must_use]
     pub fn milestones(&self) -> watch::Receiver<Milestones> {
         self.milestones.clone()
@@ -287,7 +284,8 @@ impl Consensus {
         Some(linearizer.read_log_id().index())
     }
 
-    /// Who leads now, as this node knows; nobody, once it was removed: what it knew of the cluster grows old.
+    /// The leader, as this node knows; none, once it was removed: what it knew of the cluster grows
+    /// old.
     #[must_use]
     pub fn leading(&self) -> Leading {
         let metrics = self.raft.server_metrics();

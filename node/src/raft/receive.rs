@@ -7,7 +7,7 @@ use helve_proto::peer::v1::{
     AppendReply, AppendRequest, SnapshotReply, TransferReply, TransferRequest, Vote, VoteReply,
     VoteRequest,
 };
-use openraft::alias::SnapshotOf;
+use openraft::{alias::SnapshotOf, raft::AppendEntriesResponse};
 use tokio::time::timeout;
 use tokio_util::{
     sync::CancellationToken,
@@ -18,6 +18,7 @@ use super::{
     Consensus, Stopped,
     codec::{self, Ballot, CodecError},
     identity::Identity,
+    reception::Rival,
     types::TypeConfig,
 };
 use crate::{stamp, storage::checkpoint::SnapshotDir};
@@ -95,7 +96,8 @@ impl Consensus {
         &self,
         requests: impl Stream<Item = AppendRequest> + Send + 'static,
     ) -> impl Stream<Item = Result<AppendReply, ReceiveError>> + Send + 'static {
-        // A malformed message ends the stream: the leader then starts anew from what was acknowledged.
+        // A malformed message ends the stream: the leader then starts again from what was
+        // acknowledged.
         let identity = Arc::clone(&self.identity);
         let requests = self
             .receiving
@@ -128,7 +130,13 @@ impl Consensus {
         let _received = self.receiving.one()?;
         hear(&self.identity, &request);
         let request = codec::append_from_proto(request)?;
+        let vote = request.vote;
         let reply = self.raft.append_entries(request).await.map_err(stopped)?;
+        if let AppendEntriesResponse::HigherVote(own) = &reply
+            && let Some(rival) = Rival::of(own, &vote)
+        {
+            self.identity.reception().note_rival(rival);
+        }
         let mut reply = codec::append_reply_to_proto(reply);
         reply.wall_ms = stamp::wall_ms();
         reply.run = Some(self.identity.acknowledged().run().to_proto());

@@ -1,4 +1,5 @@
-//! How its peers take a node: who refuses its messages, and who at the listed addresses is of another cluster.
+//! How its peers take a node: who refuses its messages, and who at the listed addresses is of
+//! another cluster.
 //!
 //! A node whose messages are refused hears of no leader, and would otherwise say no more than that.
 
@@ -7,6 +8,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use super::types::Vote;
+
 /// What is wrong between this node and its peers.
 #[derive(Debug, Default)]
 pub struct Reception {
@@ -14,10 +17,41 @@ pub struct Reception {
     refused_by: Mutex<BTreeMap<u64, String>>,
     /// By the seat that `--peers` gives them: their cluster.
     strangers: Mutex<BTreeMap<u64, String>>,
+    rival: Mutex<Option<Rival>>,
+}
+
+/// Two leaders of one term: some nodes voted twice in it, so their disks were put back or lost in
+/// between. This node, which follows one of the two, or is one of them, takes nothing from the
+/// other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rival {
+    /// The term.
+    pub term: u64,
+    /// The leader that this node voted for, or followed.
+    pub own: u64,
+    /// The leader whose messages it refuses.
+    pub other: u64,
+}
+
+impl Rival {
+    /// If the vote of a leader's message and the vote of the node that refused it name two leaders
+    /// of one term.
+    pub(super) fn of(own: &Vote, other: &Vote) -> Option<Self> {
+        let (held, sent) = (&own.leader_id, &other.leader_id);
+        let are_two = own.committed
+            && other.committed
+            && held.term == sent.term
+            && held.voted_for != sent.voted_for;
+        are_two.then_some(Self {
+            term: held.term,
+            own: held.voted_for,
+            other: sent.voted_for,
+        })
+    }
 }
 
 impl Reception {
-    /// A member refused this node's message as not meant for it, or as from nobody it knows.
+    /// A member refused this node's message as not meant for it, or as from an unknown node.
     pub(super) fn note_refusal(&self, member: u64, why: &str) {
         let former = lock(&self.refused_by).insert(member, why.to_owned());
         if former.as_deref() != Some(why) {
@@ -40,6 +74,26 @@ impl Reception {
         if lock(&self.refused_by).remove(&member).is_some() {
             tracing::info!(member, "a peer takes this node's messages again");
         }
+    }
+
+    /// This node refused the messages of a second leader of a term.
+    pub(super) fn note_rival(&self, rival: Rival) {
+        if lock(&self.rival).replace(rival) != Some(rival) {
+            let Rival { term, own, other } = rival;
+            tracing::error!(
+                term,
+                own,
+                other,
+                "a term has two leaders, this node's own and another: disks of voters were put back to an older state, or lost"
+            );
+        }
+    }
+
+    /// The second leader of this term, if it has one.
+    #[must_use]
+    pub fn rival(&self, term: u64) -> Option<Rival> {
+        let rival = *lock(&self.rival);
+        rival.filter(|rival| rival.term == term)
     }
 
     /// Who answers for a listed seat, but belongs to another cluster.
@@ -76,7 +130,7 @@ impl Reception {
     }
 }
 
-fn lock(table: &Mutex<BTreeMap<u64, String>>) -> MutexGuard<'_, BTreeMap<u64, String>> {
+fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -96,6 +150,36 @@ mod tests {
         assert!(reception.warnings(|_| false).is_empty());
         reception.note_accepted(2);
         assert!(reception.warnings(|_| true).is_empty());
+    }
+
+    #[test]
+    fn two_leaders_are_rivals_only_if_both_were_elected_in_one_term() {
+        let elected = Vote::new_committed;
+        let rival = Rival {
+            term: 5,
+            own: 2,
+            other: 3,
+        };
+        assert_eq!(Rival::of(&elected(5, 2), &elected(5, 3)), Some(rival));
+        assert_eq!(Rival::of(&elected(5, 2), &elected(5, 2)), None);
+        assert_eq!(Rival::of(&elected(6, 2), &elected(5, 3)), None);
+        // A vote that was lost is no leader.
+        assert_eq!(Rival::of(&Vote::new(5, 2), &elected(5, 3)), None);
+        assert_eq!(Rival::of(&elected(5, 2), &Vote::new(5, 3)), None);
+    }
+
+    #[test]
+    fn a_rival_counts_in_its_own_term_only() {
+        let reception = Reception::default();
+        assert_eq!(reception.rival(5), None);
+        let rival = Rival {
+            term: 5,
+            own: 2,
+            other: 3,
+        };
+        reception.note_rival(rival);
+        assert_eq!(reception.rival(5), Some(rival));
+        assert_eq!(reception.rival(6), None);
     }
 
     #[test]

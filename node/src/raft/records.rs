@@ -1,12 +1,13 @@
-//! What the membership records of each member: where it is reached, and which feature level its version supports. A member that came back
-//! with something else is recorded anew, by a change that changes no voter.
+//! What the membership records of each member: where it is reached, and which feature level its
+//! version supports. A member that came back with something else is recorded again, by a change
+//! that changes no voter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use helve_proto::peer::v1::NodeRecord;
 use openraft::{ChangeMembers, Precondition, async_runtime::watch::WatchReceiver as _};
 
-use super::{Consensus, address_book::AddressBook, bootstrap::hello, types::NodeInfo};
+use super::{Consensus, bootstrap::hello, types::NodeInfo};
 
 /// A node whose version does not support the cluster's feature level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +21,7 @@ pub struct TooOld {
     pub supported: u32,
 }
 
-/// Why a member was not recorded anew. Asking again later does no harm.
+/// Why a member was not recorded again. Asking again later does no harm.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RecordError {
     /// Only the leader changes the membership.
@@ -32,7 +33,7 @@ pub enum RecordError {
     /// It could not apply what the cluster's log may hold.
     #[error(transparent)]
     TooOld(#[from] TooOld),
-    /// Somebody else, or nobody, answers at the peer address.
+    /// Another node, or none, answers at the peer address.
     #[error("the node does not answer at its peer address {0}: correct --peers on it")]
     NotThere(String),
     /// Another change is under way, or no quorum took this one.
@@ -178,20 +179,5 @@ impl Consensus {
             .await
             .map(|_| ())
             .map_err(|e| RecordError::NotCommitted(e.to_string()))
-    }
-}
-
-/// Keeps the book to the membership, until consensus stops.
-pub(super) async fn keep_book(raft: super::Raft, book: std::sync::Arc<AddressBook>) {
-    let mut metrics = raft.server_metrics();
-    loop {
-        {
-            let now = metrics.borrow_watched();
-            let nodes = now.membership_config.nodes();
-            book.note_members(nodes.map(|(id, node)| (*id, node.0.clone())));
-        }
-        if metrics.changed().await.is_err() {
-            return;
-        }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! It waits for all voters that it knows. It goes on without those that are silent
 //!
-//! - at once, if so many answered that they are a majority together with it, and one of them takes part already: that one has heard
-//!   from a leader;
-//! - after two seconds, if so many answered. Two nodes that come back together may both be on older disks, and only the third know.
+//! - at once, if those that answered are a majority together with it, and one of them takes part
+//!   already: that one has heard from a leader;
+//! - after two seconds, if that many answered. Two nodes that come back together may both be on
+//!   older disks, and only the third know.
 //!
 //! Nothing is lost by the wait: without a majority no node is of use.
 
@@ -127,7 +128,8 @@ fn judge(
     }
     Verdict::Wait(format!(
         "it asks its peers whether its disk holds what it acknowledged: {} of {count} answer, {needed} have to; start them, or check \
-         the way to them",
+         the way to them; if the disks of a majority are lost for good, stop this node, and make a new cluster of it with `helve \
+         recover --data-dir DIR`",
         sound.len()
     ))
 }

@@ -29,7 +29,8 @@ impl Consensus {
         }
     }
 
-    /// Waits until a committed membership says something else of the node with this uuid, or sets it anew.
+    /// Waits until a committed membership says something else of the node with this uuid, or sets
+    /// it again.
     ///
     /// # Errors
     /// If consensus stops first.

@@ -33,10 +33,13 @@ use super::{
     snapshot::SnapshotBuilder,
     types::{Applied, TypeConfig},
 };
-use crate::storage::{
-    checkpoint::{SnapshotDir, Snapshots},
-    data_dir::DataDir,
-    state_db::StateDb,
+use crate::{
+    change_feed::ChangeFeed,
+    storage::{
+        checkpoint::{SnapshotDir, Snapshots},
+        data_dir::DataDir,
+        state_db::StateDb,
+    },
 };
 
 type Responder = Option<ApplyResponder<TypeConfig>>;
@@ -61,13 +64,14 @@ impl StateMachine {
         snapshots: Arc<Snapshots>,
         identity: Arc<Identity>,
         data_dir: Arc<Mutex<DataDir>>,
-        log: LogStore,
-        gate: PurgeGate,
+        (log, gate): (LogStore, PurgeGate),
+        feed: ChangeFeed,
     ) -> io::Result<Self> {
         state.sync().map_err(io::Error::other)?;
-        let rows = Arc::new(Rows::new(state, identity, data_dir));
+        let rows = Arc::new(Rows::new(state, identity, data_dir, feed));
         rows.note_name()?;
         let progress = rows.progress()?;
+        rows.feed.begin_after(progress.index);
         gate.advance(progress.index);
         let report = Arc::new(Report::new(progress));
         let applier = Applier::start(Arc::clone(&rows), Arc::clone(&report))?;
@@ -193,7 +197,9 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             rows.state.install(&snapshot).map_err(io::Error::other)?;
             snapshots.publish(&snapshot).map_err(io::Error::other)?;
             rows.note_name()?;
-            rows.progress()
+            let progress = rows.progress()?;
+            rows.feed.begin_after(progress.index);
+            Ok(progress)
         });
         let progress = installed.await.map_err(io::Error::other)??;
         if Some(progress.index) != meta.last_log_id.as_ref().map(|id| id.index) {

@@ -1,8 +1,9 @@
 //! Whether this node is in the right place: a node with the data of another cluster, or of a version that its cluster has left behind,
 //! must not go on.
 //!
-//! Peers are asked before the start and, since a busy or unreachable one says nothing then, as long as the node runs. Whoever has once met
-//! a peer of its own cluster is in its place: then it is the stranger at the other address that is not, and this node goes on and says so.
+//! Peers are asked before the start and, since a busy or unreachable one says nothing then, as long
+//! as the node runs. A node that has once met a peer of its own cluster is in its place: then it is
+//! the stranger at the other address that is not, and this node goes on and says so.
 
 use std::{collections::BTreeMap, time::Duration};
 

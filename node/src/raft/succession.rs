@@ -17,7 +17,7 @@ impl Consensus {
     /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads. Returns who leads then.
     ///
     /// # Errors
-    /// If this node does not lead, nobody can take over, or nobody did within `limit`.
+    /// If this node does not lead, no voter can take over, or none did within `limit`.
     pub async fn transfer_leader(
         &self,
         to: Option<u64>,

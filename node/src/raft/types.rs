@@ -36,7 +36,8 @@ pub type StoredMembership = alias::StoredMembershipOf<TypeConfig>;
 /// What a snapshot covers.
 pub type SnapshotMeta = alias::SnapshotMetaOf<TypeConfig>;
 
-/// A command on its way through the log: encoded once, by whoever proposes it; disk and wire carry the same bytes.
+/// A command on its way through the log: encoded once, by its proposer; disk and wire carry the
+/// same bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// An encoded `helve.command.v1.Command`.

@@ -1,8 +1,9 @@
 //! Reads that may wait for the disk, on threads where that is allowed.
 //!
-//! A thread takes whatever waits, in one view: to wake a thread and to open a view costs more than to fetch a row that the operating
-//! system holds in memory. The longer the queue, and the more reads of late waited for the disk, the more threads; one that waits for a
-//! slow disk holds up no other.
+//! A thread takes whatever waits, in one view: to wake a thread and to open a view costs more than
+//! to fetch a row that the operating system holds in memory. The longer the queue, and the more
+//! recent reads waited for the disk, the more threads; one that waits for a slow disk holds up no
+//! other.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +24,7 @@ use crate::{
 /// How long a job takes, once its rows are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// So many reads, each of few rows.
+    /// This many reads, each of few rows.
     Few(usize),
     /// A read that may look at many, so that no other should wait behind it.
     Many,
@@ -74,7 +75,7 @@ impl DiskReads {
         self.waits.reads_together()
     }
 
-    /// What a query comes to in a view that is opened after this call.
+    /// The result of a query in a view that is opened after this call.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         extent: Extent,
@@ -169,7 +170,7 @@ impl Thread {
         }
     }
 
-    /// `None` if nothing waits: whoever comes then sees that this thread is gone.
+    /// `None` if nothing waits: a later reader sees that this thread is gone.
     fn next(&mut self) -> Option<Vec<(Extent, Job)>> {
         let mut queue = lock(&self.reads.queue);
         queue.long -= usize::from(std::mem::take(&mut self.is_long));
@@ -194,7 +195,7 @@ impl Drop for Thread {
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    // No query runs under the lock, and whoever else panics with it leaves the content whole.
+    // No query runs under the lock, and a panic elsewhere under it leaves the content whole.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -275,7 +276,7 @@ mod tests {
         reads.ask(Extent::Few(1), soon(), |_| ()).await.unwrap();
     }
 
-    /// A disk: nobody sends anything, so the thread that asks waits.
+    /// A disk: nothing is ever sent, so the thread that asks waits.
     fn slow() -> impl FnOnce(&StateView<'_>) + Send {
         let (never, wait) = mpsc::channel::<()>();
         move |_| {

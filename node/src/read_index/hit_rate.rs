@@ -1,4 +1,5 @@
-//! How many of the reads of late memory was enough for: where nearly none is, to look there first costs more than it saves.
+//! Share of recent reads served from the block cache. Where it is nearly none, looking there first
+//! costs more than it saves.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,7 +34,7 @@ impl HitRate {
                 .is_multiple_of(TRIED_EVERY)
     }
 
-    /// Of a round's reads, memory was enough for so many.
+    /// How many of a round's reads memory was enough for.
     pub(super) fn note(&self, hits: usize, reads: usize) {
         self.hits.note(hits, reads);
     }
@@ -43,7 +44,7 @@ impl HitRate {
 mod tests {
     use super::*;
 
-    /// In how many of so many rounds memory was tried.
+    /// In how many of this many rounds memory was tried.
     fn tried(rate: &HitRate, rounds: u32, hits: usize) -> u32 {
         let mut tried = 0;
         for _ in 0..rounds {

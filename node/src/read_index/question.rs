@@ -8,11 +8,11 @@ use std::sync::{
 use helve_machine::{Fault, query::Read};
 use tokio::sync::oneshot;
 
-use super::{ReadView, Ticket, is_not_cached};
+use super::{ReadView, Ticket, error::is_not_cached};
 
 /// One that waits.
 pub(super) trait Waiter: Send {
-    /// Nobody wants the answer any more.
+    /// No caller wants the answer any more.
     fn is_gone(&self) -> bool;
 
     /// Whether it waits for more than the round's ticket.

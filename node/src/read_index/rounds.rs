@@ -9,12 +9,14 @@ use std::{
 };
 
 use helve_machine::{Fault, query::Read};
-use helve_proto::peer::v1::ReadIndexRequest;
+use helve_proto::peer::v1::{ReadIndexReply, ReadIndexRequest};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
+use tonic::{Response, Status};
+use tonic_types::StatusExt as _;
 
 use super::{
     Core, ReadError, ReadView, Ticket, ask,
@@ -22,7 +24,7 @@ use super::{
     question::{Asked, Question, Waiter},
 };
 use crate::{
-    leader_contact::LeaderContact,
+    leader_contact::{Declined, Lacking, LeaderContact},
     limits::{
         READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX,
         READ_VIEW_QUERIES_MAX,
@@ -39,7 +41,7 @@ type Waiting = Box<dyn Waiter>;
 #[derive(Clone)]
 pub(super) struct Rounds(mpsc::Sender<Waiting>);
 
-/// Asks the leader, whoever leads.
+/// Asks the current leader.
 pub(super) struct Asker {
     pub(super) consensus: Consensus,
     pub(super) peers: PeerLinks,
@@ -48,7 +50,8 @@ pub(super) struct Asker {
 }
 
 impl Rounds {
-    /// Rounds, and what carries them out: nobody is answered unless that runs, and it ends with the last reader.
+    /// Rounds, and what carries them out: no read is answered unless that runs, and it ends with
+    /// the last reader.
     pub(super) fn new(
         asker: Asker,
         core: Arc<Core>,
@@ -64,7 +67,7 @@ impl Rounds {
         self.wait(Box::new(reply), answer, deadline).await
     }
 
-    /// What the next round answers, and what the query comes to in a view that follows it.
+    /// What the next round answers, and the query's result in a view that follows it.
     pub(super) async fn ask<T, Q>(
         &self,
         query: &Arc<Q>,
@@ -137,8 +140,9 @@ async fn rounds(asker: Arc<Asker>, core: Arc<Core>, mut waiting: mpsc::Receiver<
 }
 
 impl Core {
-    /// Opens a view for many queries, not one for each: that costs more than most queries. Whoever waits is told the ticket alone if
-    /// the rows lag, since how long to wait for them is each one's own decision.
+    /// Opens a view for many queries, not one for each: that costs more than most queries. A
+    /// waiting read gets only the ticket if the rows lag, since each decides itself how long to
+    /// wait for them.
     async fn answer(&self, ticket: Ticket, mut round: Vec<Waiting>) {
         let reached = timeout(READ_ROUND_LAG_MAX, self.consensus.wait_rows(ticket.index)).await;
         if !matches!(reached, Ok(Ok(()))) {
@@ -172,7 +176,8 @@ impl Core {
             let rest = round.split_off(round.len().min(self.disk_reads.reads_together()));
             let reads = round.len();
             let job = move |view: &StateView<'_>| {
-                // This view reaches everywhere: whoever comes back from it tries alone, and says what is wrong.
+                // This view reaches everywhere: each query of it then tries alone, and reports what
+                // is wrong.
                 tell(ticket, show(view, ticket, round));
             };
             if !self.disk_reads.push(Extent::Few(reads), Box::new(job)) {
@@ -191,7 +196,8 @@ fn show(view: &StateView<'_>, ticket: Ticket, mut waiters: Vec<Waiting>) -> Vec<
         let beyond = waiters.extract_if(.., |waiter| !waiter.look(view));
         Ok(Read::Answer(beyond.collect()))
     });
-    // From a view that cannot even be opened nobody has seen anything: each tries alone, and says what is wrong.
+    // From a view that cannot even be opened no query has seen anything: each tries alone, and says
+    // what is wrong.
     tell(ticket, waiters);
     match shown {
         Ok(Read::Answer(beyond)) => beyond,
@@ -203,22 +209,23 @@ fn tell(ticket: Ticket, waiters: Vec<Waiting>) {
     waiters.into_iter().for_each(|waiter| waiter.tell(ticket));
 }
 
+/// What a leader answered.
+struct Answered {
+    /// The term in which this node asked.
+    term: u64,
+    ticket: Ticket,
+}
+
 impl Asker {
-    /// Asks until a leader answers, or nobody waits any more.
+    /// Asks until a leader answers, or no read waits any more.
     async fn round(&self, round: Vec<Waiting>) -> Option<(Ticket, Vec<Waiting>)> {
         let mut pause = Duration::from_millis(2);
         loop {
             let applied = self.consensus.applied_index();
-            match self.ask_leader().await {
-                // No leader that holds all that was committed says so: nothing is read in its name.
-                Some(ticket) if ticket.index < applied => {
-                    self.contact.note_lacking(ticket.index, applied);
-                }
-                Some(ticket) => {
-                    self.contact.note(ticket.index);
-                    return Some((ticket, round));
-                }
-                None => {}
+            if let Some(Answered { term, ticket }) = self.ask_leader().await
+                && self.holds_all(term, ticket, applied)
+            {
+                return Some((ticket, round));
             }
             if round.iter().all(|waiter| waiter.is_gone()) {
                 return None;
@@ -228,33 +235,104 @@ impl Asker {
         }
     }
 
-    async fn ask_leader(&self) -> Option<Ticket> {
+    /// Whether the leader of this term holds all that was committed, as far as this node can tell, which had applied the log up to
+    /// `applied` before it asked. If not, nothing is read in its name.
+    fn holds_all(&self, term: u64, ticket: Ticket, applied: u64) -> bool {
+        if ticket.index < applied {
+            self.contact.note_lacking(Lacking {
+                term,
+                committed: ticket.index,
+                applied,
+            });
+            return false;
+        }
+        self.contact.note(term, ticket.index);
+        self.contact.lacking().is_none()
+    }
+
+    async fn ask_leader(&self) -> Option<Answered> {
         let leading = self.consensus.leading();
         let leader = leading.leader?;
+        let term = leading.term;
         if leading.here {
-            let index = self.consensus.read_index().await?;
+            let Some(index) = self.consensus.read_index().await else {
+                self.contact
+                    .note_declined(leader, Some(Declined::NoMajority));
+                return None;
+            };
             let clock_ms = self.consensus.progress().clock_ms;
-            return Some(Ticket {
-                index,
-                stamp_ms: self.stamper.stamp(leading.term, clock_ms),
-            });
+            let stamp_ms = self.stamper.stamp(term, clock_ms);
+            let ticket = Ticket { index, stamp_ms };
+            return Some(Answered { term, ticket });
         }
         let (mut client, header) = self.peers.client(leader)?;
         let request = ReadIndexRequest {
             header: Some(header),
         };
-        let reply = tokio::select! {
-            reply = timeout(READ_INDEX_LIMIT, client.read_index(request)) => reply.ok()?.ok()?.into_inner(),
+        let answer = tokio::select! {
+            reply = timeout(READ_INDEX_LIMIT, client.read_index(request)) => reply.ok(),
             // A leader that hangs may never answer; its successor will.
             _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => return None,
         };
-        if !reply.leading {
-            return None;
-        }
+        let reply = match answer.map(|answer| answer.map(Response::into_inner)) {
+            Some(Ok(reply)) if reply.leading => reply,
+            other => {
+                let declined = other.and_then(|answer| declined(leader, answer));
+                self.contact.note_declined(leader, declined);
+                return None;
+            }
+        };
         self.stamper.note(reply.stamp_ms);
-        Some(Ticket {
+        let ticket = Ticket {
             index: reply.index,
             stamp_ms: reply.stamp_ms,
-        })
+        };
+        Some(Answered { term, ticket })
+    }
+}
+
+/// What an answer of the node with this id says, other than that it leads; `None` if it is no answer of a node.
+fn declined(node: u64, answer: Result<ReadIndexReply, Status>) -> Option<Declined> {
+    match answer {
+        Ok(reply) if reply.leader_id == node => Some(Declined::NoMajority),
+        Ok(reply) => Some(Declined::NotLeading(
+            Some(reply.leader_id).filter(|id| *id != 0),
+        )),
+        // Every node says its reason; a transport that fails has none.
+        Err(status) => status
+            .get_details_error_info()
+            .map(|_| Declined::Refused(status.message().to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use helve_proto::{ERROR_DOMAIN, Reason};
+    use tonic::Code;
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_no_leaders_is_told_from_silence() {
+        let reply = |leader_id| {
+            Ok(ReadIndexReply {
+                leader_id,
+                ..ReadIndexReply::default()
+            })
+        };
+        assert_eq!(declined(2, reply(2)), Some(Declined::NoMajority));
+        assert_eq!(declined(2, reply(0)), Some(Declined::NotLeading(None)));
+        assert_eq!(declined(2, reply(3)), Some(Declined::NotLeading(Some(3))));
+        let reason = Reason::WrongNode.as_str();
+        let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());
+        let refused = Status::with_error_details(Code::FailedPrecondition, "not meant", details);
+        assert_eq!(
+            declined(2, Err(refused)),
+            Some(Declined::Refused("not meant".to_owned()))
+        );
+        assert_eq!(declined(2, Err(Status::unavailable("refused"))), None);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,7 +24,7 @@ use super::{
     failure::Failure,
 };
 use crate::{
-    bounds::What,
+    bounds::{Shared, What},
     limits,
     shares::{Share, Shares},
 };
@@ -61,6 +64,15 @@ impl Origin {
             caller: self.caller,
             account: self.account,
             deadline,
+        })
+    }
+
+    /// Admits a watch.
+    pub(crate) fn admit_watch(self) -> Result<WatchPlace, Failure> {
+        Ok(WatchPlace {
+            _watch: self.account.take(What::Watches, 1)?,
+            caller: self.caller,
+            account: self.account,
         })
     }
 
@@ -114,6 +126,16 @@ pub(crate) struct ListRoom {
     _request: Option<Arc<Charge>>,
 }
 
+/// The place of a watch. Given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct WatchPlace {
+    /// Who calls.
+    pub(crate) caller: Arc<Caller>,
+    /// Who is charged.
+    pub(crate) account: Arc<Account>,
+    _watch: Charge,
+}
+
 /// Room for a health watch. Given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchRoom {
@@ -127,6 +149,7 @@ pub(crate) struct Gate {
     watches: Arc<Semaphore>,
     /// By the addresses that watch.
     watchers: Shares<Address>,
+    refused: AtomicU64,
 }
 
 impl Default for Gate {
@@ -134,6 +157,7 @@ impl Default for Gate {
         Self {
             watches: Arc::new(Semaphore::new(limits::HEALTH_WATCHES_MAX)),
             watchers: Shares::new(limits::ADDRESS_HEALTH_WATCHES_MAX),
+            refused: AtomicU64::new(0),
         }
     }
 }
@@ -141,13 +165,31 @@ impl Default for Gate {
 impl Gate {
     /// Admits a health watch of a caller at this address. One without an address, which only a test makes, counts towards no share.
     pub(crate) fn admit_watch(&self, from: Option<IpAddr>) -> Result<WatchRoom, Failure> {
-        let share = from.map(|from| self.watchers.take(from.into()).ok_or(Failure::Overloaded));
-        let share = share.transpose()?;
-        let watch = Arc::clone(&self.watches).try_acquire_owned();
-        Ok(WatchRoom {
-            _watch: watch.map_err(|_| Failure::Overloaded)?,
+        let admitted = self.take_watch(from);
+        if admitted.is_none() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        admitted.ok_or(Failure::Overloaded)
+    }
+
+    fn take_watch(&self, from: Option<IpAddr>) -> Option<WatchRoom> {
+        let share = match from {
+            Some(from) => Some(self.watchers.take(from.into())?),
+            None => None,
+        };
+        Some(WatchRoom {
+            _watch: Arc::clone(&self.watches).try_acquire_owned().ok()?,
             _share: share,
         })
+    }
+
+    /// How many watches there are, may be, and were refused.
+    pub(crate) fn fullness(&self) -> Shared {
+        Shared {
+            used: limits::HEALTH_WATCHES_MAX - self.watches.available_permits(),
+            limit: limits::HEALTH_WATCHES_MAX,
+            refused: self.refused.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -179,7 +221,7 @@ fn within(timeout: Duration, now: Instant) -> Instant {
 }
 
 /// The value of a `grpc-timeout` header.
-fn parse_timeout(text: &str) -> Option<Duration> {
+pub(super) fn parse_timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -283,6 +325,8 @@ mod tests {
         let of_others: Vec<_> = addresses.map(watch).collect();
         assert!(of_others.iter().all(Result::is_ok));
         assert!(matches!(watch(250), Err(Failure::Overloaded)));
+        let full = gate.fullness();
+        assert_eq!((full.used, full.refused), (full.limit, 2));
         drop(of_others);
         assert!(watch(250).is_ok());
         assert!(watch(1).is_err(), "its own share is still taken");

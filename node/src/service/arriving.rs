@@ -84,11 +84,21 @@ struct Begun {
 /// (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
 const PREFIX_BYTES: usize = 5;
 
-/// Bytes of a message and its prefix; `None` if that is not to be read: the service refuses it in its own words.
-fn length(prefix: &[u8]) -> Option<usize> {
+/// Bytes of a message and its prefix; `None` if that is not to be read: the service refuses it in
+/// its own words, and one that is too long is counted.
+fn length(prefix: &[u8], intake: Option<&Intake>) -> Option<usize> {
     let [is_compressed, a, b, c, d] = *prefix.first_chunk::<PREFIX_BYTES>()?;
     let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?;
-    (is_compressed == 0 && length <= MESSAGE_BYTES_MAX).then_some(PREFIX_BYTES + length)
+    if is_compressed != 0 {
+        return None;
+    }
+    if length > MESSAGE_BYTES_MAX {
+        if let Some(intake) = intake {
+            intake.account.budgets().give_up(GivenUp::OverLength);
+        }
+        return None;
+    }
+    Some(PREFIX_BYTES + length)
 }
 
 impl Arriving {
@@ -125,7 +135,7 @@ impl Arriving {
         if self.begun.is_none() {
             self.message_begins();
             if self.rest.len() >= PREFIX_BYTES {
-                let Some(length) = length(&self.rest) else {
+                let Some(length) = length(&self.rest, self.intake.as_ref()) else {
                     self.pass_on();
                     return Ok(true);
                 };
@@ -148,7 +158,7 @@ impl Arriving {
             return Ok(true);
         }
         if begun.length.is_none() {
-            let Some(length) = length(&begun.bytes) else {
+            let Some(length) = length(&begun.bytes, self.intake.as_ref()) else {
                 self.pass_on();
                 return Ok(true);
             };

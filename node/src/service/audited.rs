@@ -25,7 +25,7 @@ use tonic::Request;
 use crate::audit::{self, Audit, Class, Ended, Entry, Event};
 use crate::connections::Info;
 use crate::excerpt::head;
-use crate::limits::{AUDIT_TARGET_BYTES_MAX, AUDIT_TARGETS_MAX, AUDIT_TEXT_BYTES_MAX};
+use crate::limits::{AUDIT_NAME_BYTES_MAX, AUDIT_TARGET_BYTES_MAX, AUDIT_TARGETS_MAX};
 
 /// Where a call came from; `None` if its connection does not say.
 pub(crate) type Peer = Option<SocketAddr>;
@@ -209,7 +209,7 @@ fn whose(tenant: &str) -> String {
 
 /// The beginning of a text, which the caller may have made as long as a message.
 fn cut(text: &str) -> &str {
-    head(text, AUDIT_TEXT_BYTES_MAX)
+    head(text, AUDIT_NAME_BYTES_MAX)
 }
 
 /// What an event says of a call's targets: the first of them by name, the others by their number.
@@ -251,6 +251,7 @@ fn name_bytes(target: Target<'_>) -> usize {
             owner,
             prefix: name,
         } => [owner, name, ""],
+        Target::Owner(owner) => [owner, "", ""],
         Target::Tenant(tenant) | Target::Token { tenant, .. } => [tenant, "", ""],
     };
     names.map(|name| cut(name).len()).iter().sum()
@@ -279,6 +280,10 @@ fn owned(target: Target<'_>) -> audit::Target {
         Target::Keys { owner, prefix } => audit::Target {
             owner: text(owner),
             prefix: text(prefix),
+            ..none
+        },
+        Target::Owner(owner) => audit::Target {
+            owner: text(owner),
             ..none
         },
         Target::Tenant(tenant) => about(&whose(tenant)),
@@ -323,16 +328,16 @@ mod tests {
         );
         let large = named(2 << 20, 1_000, 1 << 10);
         let kept = large.targets.len();
-        assert_eq!(kept, AUDIT_TARGET_BYTES_MAX / (2 * AUDIT_TEXT_BYTES_MAX));
+        assert_eq!(kept, AUDIT_TARGET_BYTES_MAX / (2 * AUDIT_NAME_BYTES_MAX));
         assert_eq!(large.more, (1_000 - kept) as u64);
         let owner = large.targets[0].owner.as_deref().unwrap_or("");
-        assert_eq!(owner.len(), AUDIT_TEXT_BYTES_MAX);
+        assert_eq!(owner.len(), AUDIT_NAME_BYTES_MAX);
     }
 
     #[test]
     fn name_is_cut_between_characters() {
-        let name = "\u{20ac}".repeat(AUDIT_TEXT_BYTES_MAX);
-        assert!(cut(&name).len() > AUDIT_TEXT_BYTES_MAX - 3);
+        let name = "\u{20ac}".repeat(AUDIT_NAME_BYTES_MAX);
+        assert!(cut(&name).len() > AUDIT_NAME_BYTES_MAX - 3);
         assert!(name.starts_with(cut(&name)));
     }
 }

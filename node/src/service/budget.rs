@@ -196,6 +196,7 @@ impl Budgets {
         Load {
             budgets: self.fullness(),
             given_up: GIVEN_UP.into_iter().map(|why| (why, count(why))).collect(),
+            others: Vec::new(),
         }
     }
 

@@ -46,12 +46,12 @@ static ANYONE: LazyLock<Arc<Caller>> = LazyLock::new(|| Caller::without_token(Po
 static NOBODY: LazyLock<Arc<Caller>> = LazyLock::new(|| Caller::without_token(Power::Nothing));
 
 impl Caller {
-    /// Whoever calls where no credentials are asked for.
+    /// A caller where no credentials are required.
     pub(crate) fn anyone() -> Arc<Self> {
         Arc::clone(&ANYONE)
     }
 
-    /// Whoever calls what is open to all, where credentials are asked for.
+    /// A caller of what is open to all, where credentials are required.
     pub(crate) fn nobody() -> Arc<Self> {
         Arc::clone(&NOBODY)
     }
@@ -70,7 +70,8 @@ impl Caller {
         })
     }
 
-    /// Who makes this request. One that did not come through the door is nobody's, and is refused.
+    /// Who makes this request. One that did not come through the door has no caller, and is
+    /// refused.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Arc<Self>, Failure> {
         let caller = request.extensions().get::<Arc<Self>>().cloned();
         caller.ok_or(Failure::Unauthenticated)
@@ -126,8 +127,8 @@ impl Caller {
         allowed
     }
 
-    /// Refuses to make what only callers who show a credential are there for, on a node that asks for none: whoever has a token, or a
-    /// tenant, counts on every node to ask.
+    /// Refuses to make what only callers who show a credential are there for, on a node that
+    /// requires none: the owners of tokens and tenants rely on every node to require them.
     pub(crate) fn must_be_known(&self) -> Result<(), Failure> {
         if self.power != Power::All {
             return Ok(());
@@ -164,6 +165,8 @@ fn is_within(grant: &TokenGrant, target: Target<'_>) -> bool {
         }
         Target::Key { key, .. } => begins(grant, key),
         Target::Keys { prefix, .. } => begins(grant, prefix),
+        // They may be in any store, and have any key.
+        Target::Owner(_) => false,
         // What is no record has no scope: its call asks who may manage it.
         Target::Tenant(_) | Target::Token { .. } => true,
     }
@@ -183,6 +186,7 @@ impl fmt::Display for Target<'_> {
             }
             Self::Key { .. } => formatter.write_str("this key"),
             Self::Keys { .. } => formatter.write_str("keys that begin so"),
+            Self::Owner(_) => formatter.write_str("all records of an owner"),
             Self::Tenant(_) | Self::Token { .. } => formatter.write_str("this tenant"),
         }
     }

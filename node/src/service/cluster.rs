@@ -79,7 +79,7 @@ impl ClusterService for Cluster {
         let entry = self.0.begin_operation("StateDigest", &request, || None)?;
         let digest = async {
             let deadline = deadline?;
-            // Nobody must find that what a caller was told is missing.
+            // No caller must find that what it was told is missing.
             self.0.reader.settle(deadline).await?;
             let digest = self.0.digester.digest(deadline).await;
             digest.map_err(Failure::from)

@@ -60,7 +60,7 @@ impl Credential {
 }
 
 /// The hash of the one bearer token in the headers (RFC 6750, section 2.1).
-fn bearer(headers: &HeaderMap) -> Option<TokenHash> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<TokenHash> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (value, None) = (values.next()?, values.next()) else {
         return None;

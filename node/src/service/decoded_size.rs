@@ -86,6 +86,14 @@ pub(super) fn request(path: &str) -> Option<Request<'static>> {
     SHAPES.request(path)
 }
 
+/// The paths of all calls of the contract, in order.
+#[cfg(any(test, fuzzing))]
+pub(super) fn paths() -> Vec<&'static str> {
+    let mut paths: Vec<_> = SHAPES.requests.keys().map(String::as_str).collect();
+    paths.sort_unstable();
+    paths
+}
+
 impl Shapes {
     /// The shapes of the contract.
     fn of_contract() -> Self {

@@ -305,7 +305,7 @@ fn answer(
 }
 
 /// Where the same call is made alone: the rules name it so.
-fn path(call: &Call) -> &'static str {
+pub(super) fn path(call: &Call) -> &'static str {
     match call {
         Call::Mint(_) => "/helve.v1.HandleService/Mint",
         Call::Put(_) => "/helve.v1.HandleService/Put",

@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     /// Not executed: a message did not come to its end.
     #[error("a message took too long to arrive")]
     TooSlow,
-    /// Not executed: nobody is known to call.
+    /// Not executed: the caller is not known.
     #[error("no valid credential")]
     Unauthenticated,
     /// The values asked for do not fit one reply.
@@ -81,6 +81,18 @@ pub(crate) enum Failure {
     Lapsed {
         /// Where to go on.
         resume: Bytes,
+    },
+    /// What follows a revision is not kept here.
+    #[error("what follows the revision is gone")]
+    WatchTooOld {
+        /// Changes of later revisions than this one are kept here.
+        floor: u64,
+    },
+    /// A watch ended whose caller did not read.
+    #[error("the watch lapsed")]
+    WatchLapsed {
+        /// Watch after this one to go on.
+        revision: u64,
     },
     /// Not executed: what an operator asked for is not possible now.
     #[error("{0}")]

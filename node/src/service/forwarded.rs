@@ -15,10 +15,11 @@ use tokio::time::Instant;
 
 use super::audited::Peer;
 use crate::{
+    attempt::{Attempt, Rejection, Timed},
     audit::{self, Audit, Class, Event},
     excerpt::head,
-    limits::{AUDIT_TEXT_BYTES_MAX, FORWARD_BYTES_MAX},
-    propose::{Attempt, Proposer, Rejection, Timed},
+    limits::{AUDIT_NAME_BYTES_MAX, FORWARD_BYTES_MAX},
+    propose::Proposer,
 };
 
 /// Executes a batch, if this node leads, and answers in messages that are not too large. Its administrative commands are recorded here
@@ -72,7 +73,7 @@ pub(super) async fn execute(
 }
 
 /// What is recorded of a command that a node forwarded, if it is an administrative one.
-fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
+pub(super) fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
     let operation = match command.operation.as_ref()? {
         Operation::CreateToken(_) => "CreateToken",
         Operation::RevokeToken(_) => "RevokeToken",
@@ -81,8 +82,8 @@ fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
     };
     let subject = format!("forwarded by node {from}");
     Some(Event {
-        tenant: head(&command.tenant, AUDIT_TEXT_BYTES_MAX).to_owned(),
-        principal: head(&command.principal, AUDIT_TEXT_BYTES_MAX).to_owned(),
+        tenant: head(&command.tenant, AUDIT_NAME_BYTES_MAX).to_owned(),
+        principal: head(&command.principal, AUDIT_NAME_BYTES_MAX).to_owned(),
         peer,
         targets: vec![audit::Target {
             subject: Some(subject),
@@ -101,7 +102,7 @@ fn outcome(attempt: &Attempt) -> &'static str {
     }
 }
 
-fn timed(call: ForwardCall, now: Instant) -> Timed {
+pub(super) fn timed(call: ForwardCall, now: Instant) -> Timed {
     Timed {
         // A call without a command gets the default one, which the machine refuses.
         command: call.command.unwrap_or_default(),

@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use axum::http::{Request, Response};
+use axum::http::{HeaderMap, HeaderValue, Request, Response};
 use futures::{
     FutureExt as _, Stream, TryFutureExt as _,
     future::{BoxFuture, MapOk},
@@ -28,6 +28,7 @@ use helve_proto::{
         handle_service_server::{self, HandleServiceServer},
         state_service_server::{self, StateServiceServer},
         transact_service_server::{self, TransactServiceServer},
+        watch_service_server::WatchServiceServer,
     },
 };
 use tonic::{Status, body::Body, codegen::Service, service::Routes};
@@ -48,10 +49,12 @@ use super::{
     failure::Failure,
     handles::Handles,
     health::Health,
+    leaving::UnreadAnswers,
     serving,
     state::State,
     too_large,
     transact::Transact,
+    watch::Watches,
 };
 use crate::{
     bounds::{Bounds, What},
@@ -71,13 +74,14 @@ pub struct Front {
 }
 
 /// The services that reflection names. Peers talk in their own service, on a port of its own.
-pub(super) const PUBLIC_SERVICES: [&str; 9] = [
+pub(super) const PUBLIC_SERVICES: [&str; 10] = [
     "helve.v1.HandleService",
     "helve.v1.StateService",
     "helve.v1.TransactService",
     "helve.v1.CallService",
     "helve.v1.ClusterService",
     "helve.v1.AccessService",
+    "helve.v1.WatchService",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
@@ -179,6 +183,7 @@ pub fn front(services: &Arc<Services>) -> Front {
     others
         .add_service(limited!(ClusterServiceServer, Cluster))
         .add_service(limited!(AccessServiceServer, Access))
+        .add_service(limited!(WatchServiceServer, Watches))
         .add_service(
             HealthServer::new(Health::new(Arc::clone(services)))
                 .max_decoding_message_size(limits::NAME_REQUEST_BYTES_MAX),
@@ -333,20 +338,33 @@ where
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        shorten_encoding(request.headers_mut());
         let answer = self.0.call(request.map(Arriving::new));
         answer.map_ok(too_large::explain)
     }
 }
 
+/// Replaces a name of an encoding that is longer than any: the service repeats the name in its refusal
+/// of a compressed message.
+fn shorten_encoding(headers: &mut HeaderMap) {
+    const ENCODING: &str = "grpc-encoding";
+    let value = headers.get(ENCODING);
+    if value.is_some_and(|value| value.len() > limits::ENCODING_NAME_BYTES_MAX) {
+        let too_long = HeaderValue::from_static("a-name-that-is-too-long");
+        headers.insert(ENCODING, too_long);
+    }
+}
+
 /// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or
-/// streams hold it up.
+/// streams hold it up. Answers that callers leave unread are bounded, and counted in `unread`.
 ///
 /// # Errors
 /// None: what breaks is a connection's end, not the port's.
 pub async fn serve<S>(
     callers: impl Stream<Item = io::Result<Connection>>,
     services: S,
+    unread: UnreadAnswers,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()>
 where
@@ -356,6 +374,6 @@ where
         + 'static,
     S::Future: Send,
 {
-    serving::serve(callers, Watched(services), stop).await;
+    serving::serve(callers, Watched(services), unread, stop).await;
     Ok(())
 }

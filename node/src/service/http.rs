@@ -1,6 +1,15 @@
 //! HTTP for probes and scrapes: `/livez`, `/readyz`, `/metrics`.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -13,7 +22,7 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
-use helve_http::{Address, Bounds, Drain, Open, Plain, Port, Progress, Shutdown};
+use helve_http::{Address, Bound, Bounds, Drain, Open, Plain, Port, Progress, Shutdown, Traffic};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Mutex, Semaphore},
@@ -23,6 +32,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{Services, waiting::Waiting};
 use crate::{
+    bounds::{Load, Shared},
     limits::{
         ADDRESS_SCRAPES_MAX, HTTP_ANSWER_BYTES_MAX, HTTP_ANSWER_PROGRESS_BYTES,
         HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX, HTTP_REQUEST_BYTES_MAX,
@@ -35,6 +45,11 @@ use crate::{
 /// How long pages under way may take once the node stops.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// The bounds of the port that each shared bound of the metrics counts refusals of.
+const CONNECTION_BOUNDS: [Bound; 2] = [Bound::Connections, Bound::AddressConnections];
+const BODY_BOUNDS: [Bound; 2] = [Bound::RequestBytes, Bound::AddressRequestBytes];
+const PAGE_BOUNDS: [Bound; 2] = [Bound::AnswerBytes, Bound::AnswerProgress];
+
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The port, and its TLS if it has some. Nobody is asked for a certificate: probes have none.
@@ -45,8 +60,8 @@ pub struct HttpPort {
     pub tls: Option<Arc<PortTls>>,
 }
 
-/// The pages of the HTTP port.
-pub fn router(services: Arc<Services>) -> Router {
+/// The pages of the HTTP port, whose bounds are this full.
+fn router(services: Arc<Services>, traffic: Traffic) -> Router {
     Router::new()
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(readyz))
@@ -56,6 +71,8 @@ pub fn router(services: Arc<Services>) -> Router {
             metrics: Mutex::default(),
             scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
             scrapers: Shares::new(ADDRESS_SCRAPES_MAX),
+            refused: AtomicU64::new(0),
+            traffic,
         }))
 }
 
@@ -66,6 +83,52 @@ struct Pages {
     /// Callers that wait for one, in all and by address.
     scrapes: Arc<Semaphore>,
     scrapers: Shares<Address>,
+    /// Scrapes that were refused.
+    refused: AtomicU64,
+    traffic: Traffic,
+}
+
+impl Pages {
+    /// What callers take up now.
+    fn load(&self) -> Load {
+        let mut load = self.services.load();
+        let scrapes = Shared {
+            used: SCRAPES_MAX - self.scrapes.available_permits(),
+            limit: SCRAPES_MAX,
+            refused: self.refused.load(Ordering::Relaxed),
+        };
+        load.others.extend([
+            ("http-connections", self.connections()),
+            ("http-body-bytes", self.bodies()),
+            ("http-page-bytes", self.unread()),
+            ("scrapes", scrapes),
+        ]);
+        load
+    }
+
+    fn connections(&self) -> Shared {
+        self.shared(
+            Traffic::connections,
+            HTTP_CONNECTIONS_MAX,
+            CONNECTION_BOUNDS,
+        )
+    }
+
+    fn bodies(&self) -> Shared {
+        self.shared(Traffic::request_bytes, HTTP_REQUEST_BYTES_MAX, BODY_BOUNDS)
+    }
+
+    fn unread(&self) -> Shared {
+        self.shared(Traffic::answer_bytes, HTTP_ANSWER_BYTES_MAX, PAGE_BOUNDS)
+    }
+
+    fn shared(&self, used: fn(&Traffic) -> u64, limit: usize, bounds: [Bound; 2]) -> Shared {
+        Shared {
+            used: usize::try_from(used(&self.traffic)).unwrap_or(usize::MAX),
+            limit,
+            refused: bounds.map(|bound| self.traffic.refused(bound)).iter().sum(),
+        }
+    }
 }
 
 /// The newest page of metrics.
@@ -86,7 +149,9 @@ pub async fn serve(
     services: Arc<Services>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_pages(port, router(services), stop).await
+    let traffic = Traffic::default();
+    let pages = router(services, traffic.clone());
+    serve_pages(port, pages, traffic, stop).await
 }
 
 /// Serves the HTTP port of a node that takes no part in a cluster, until `stop` ends.
@@ -106,13 +171,14 @@ pub async fn serve_waiting(
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(not_ready.clone()))
         .route("/metrics", get(not_ready));
-    serve_pages(port, router, stop).await
+    serve_pages(port, router, Traffic::default(), stop).await
 }
 
 /// Serves until `stop` ends, and then what is under way.
 async fn serve_pages(
     HttpPort { listener, tls }: HttpPort,
     pages: Router,
+    traffic: Traffic,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let bounds = Bounds {
@@ -137,6 +203,7 @@ async fn serve_pages(
             timeout: DRAIN_TIME_MAX,
             ..Drain::default()
         },
+        traffic,
         ..Port::new("HTTP port")
     };
     let shutdown = Shutdown::new();
@@ -193,6 +260,7 @@ async fn metrics(
     let asked = Instant::now();
     let scrape = Arc::clone(&pages.scrapes).try_acquire_owned().ok();
     let Some(_scrape) = scrape.zip(pages.scrapers.take(from.ip().into())) else {
+        pages.refused.fetch_add(1, Ordering::Relaxed);
         let why = "other scrapes are under way, and this one was not begun: scrape again later\n";
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], why).into_response();
     };
@@ -210,8 +278,10 @@ async fn metrics(
         Ok(usage) => usage,
         Err(error) => return broken(error.to_string()),
     };
-    let load = services.door.budgets().load();
-    match services.metrics.encode(&services.status(), &usage, &load) {
+    match services
+        .metrics
+        .encode(&services.status(), &usage, &pages.load())
+    {
         Ok(text) => {
             let text = Bytes::from(text);
             *newest = Some(MetricsPage {

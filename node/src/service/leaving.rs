@@ -10,7 +10,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
     time::Instant,
@@ -27,6 +27,7 @@ use tonic::{Status, body::Body};
 
 use super::account::Account;
 use crate::{
+    bounds::Shared,
     complaint::Complaint,
     limits::{ANSWER_PIECE_BYTES, ANSWER_STALL_MAX, ANSWERS_WAITING_BYTES_MAX},
 };
@@ -38,9 +39,10 @@ task_local! {
 
 /// The answers of one node that wait for their callers. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Quay {
+pub struct UnreadAnswers {
     waiting: Arc<Mutex<Waiting>>,
     complaint: Arc<Complaint>,
+    given_up: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +64,16 @@ struct Answer {
     task: AtomicWaker,
 }
 
-impl Quay {
+impl UnreadAnswers {
+    /// How many bytes wait, how many may, and how many answers were given up.
+    pub(super) fn fullness(&self) -> Shared {
+        Shared {
+            used: lock(&self.waiting).bytes,
+            limit: ANSWERS_WAITING_BYTES_MAX,
+            refused: self.given_up.load(Ordering::Relaxed),
+        }
+    }
+
     /// Runs the task of one stream to its end, or until its answer is given up: then the stream is dropped, and thereby reset.
     pub(super) async fn send(self, stream: impl Future) {
         let answer = Arc::<Answer>::default();
@@ -91,6 +102,7 @@ impl Quay {
             Poll::Ready(Err("nothing of it was taken for too long"))
         });
         if let Err(why) = sent.await {
+            self.given_up.fetch_add(1, Ordering::Relaxed);
             match self.complaint.count(Instant::now()) {
                 Some(answers) => {
                     tracing::warn!(answers, why, "answers were left unread and given up");

@@ -298,7 +298,7 @@ impl<L: Listing> Producer<L> {
             part.header_mut().leader_hint = self.services.leadership.hint();
             charge.shrink_to(part.encoded_len());
             let rest = listing.rest(&part);
-            // Nobody takes it: the list lapsed, or its caller has gone.
+            // No caller takes it: the list lapsed, or its caller has gone.
             let taken = made.blocking_send((part, charge)).is_ok();
             match rest.filter(|_| taken) {
                 Some(rest) => listing = rest,

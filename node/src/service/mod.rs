@@ -27,6 +27,8 @@ mod exchange;
 mod failure;
 mod forwarded;
 mod front;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod handles;
 mod health;
 pub mod http;
@@ -47,6 +49,7 @@ mod target;
 mod too_large;
 mod transact;
 pub mod waiting;
+mod watch;
 
 use std::{future::Future, sync::Arc};
 
@@ -65,12 +68,14 @@ use self::{
     target::{Target, Targets},
 };
 pub use self::{
-    arriving::Arriving,
     door::Door,
-    front::{Front, front, serve, to_strangers},
+    front::{front, serve, to_strangers},
+    leaving::UnreadAnswers,
 };
 use crate::{
     audit::{Audit, Class, Entry},
+    bounds::Load,
+    change_feed::ChangeFeed,
     digest::Digester,
     leadership::Leadership,
     metrics::Metrics,
@@ -91,6 +96,8 @@ pub struct Services {
     switch: Switch,
     gate: Gate,
     door: Arc<Door>,
+    feed: ChangeFeed,
+    unread: UnreadAnswers,
     stopping: CancellationToken,
 }
 
@@ -99,7 +106,7 @@ impl Services {
     #[must_use]
     pub fn new(
         proposer: Arc<Proposer>,
-        reader: Arc<Reader>,
+        (reader, feed): (Arc<Reader>, ChangeFeed),
         leadership: Arc<Leadership>,
         digester: Digester,
         metrics: Arc<Metrics>,
@@ -120,6 +127,8 @@ impl Services {
             switch,
             gate,
             door: Arc::new(door),
+            feed,
+            unread: UnreadAnswers::default(),
             stopping,
         })
     }
@@ -127,6 +136,22 @@ impl Services {
     /// What lets callers in.
     pub(crate) fn door(&self) -> Arc<Door> {
         Arc::clone(&self.door)
+    }
+
+    /// Answers that callers of the client port leave unread.
+    pub(crate) fn unread(&self) -> UnreadAnswers {
+        self.unread.clone()
+    }
+
+    /// What callers take up now, but for the HTTP port.
+    fn load(&self) -> Load {
+        let mut load = self.door.budgets().load();
+        load.others = vec![
+            ("unread-answer-bytes", self.unread.fullness()),
+            ("health-watches", self.gate.fullness()),
+            ("watch-window-bytes", self.feed.shared()),
+        ];
+        load
     }
 
     /// Begins to drain: readiness turns off, and streams that would live on (Exchange, health watches) finish what is under way and
@@ -252,9 +277,11 @@ fn stores(request: &impl Targets) -> Vec<Option<String>> {
     request.targets(&mut |target| {
         stores.push(match target {
             Target::Handle { store, .. } | Target::Store { store, .. } => Some(store.to_owned()),
-            Target::Key { .. } | Target::Keys { .. } | Target::Tenant(_) | Target::Token { .. } => {
-                None
-            }
+            Target::Key { .. }
+            | Target::Keys { .. }
+            | Target::Owner(_)
+            | Target::Tenant(_)
+            | Target::Token { .. } => None,
         });
     });
     stores

@@ -32,7 +32,7 @@ pub(crate) trait Mutation: Sized + Send {
     /// What answers it.
     type Reply: Headed + Values;
 
-    /// Takes the identity out: it stands in the command, not in the request within.
+    /// Takes the identity out: it is in the command, not in the request within.
     fn take_identity(&mut self) -> Option<CallIdentity>;
 
     /// How many handles it may mint.
@@ -139,7 +139,8 @@ impl Services {
         Ok(reply)
     }
 
-    /// Proposes a plain command, sealed as the cluster says: anew if it says otherwise by the time that the command is executed.
+    /// Proposes a plain command, sealed as the cluster says, and sealed again if it says otherwise
+    /// by the time that the command is executed.
     async fn propose_sealed(
         &self,
         mut plain: Box<Command>,
@@ -254,8 +255,8 @@ fn command<M: Mutation>(
         .map(|_| stamp::mint_id())
         .collect::<Result<Vec<_>, _>>()?;
     let operation = request.into_operation();
-    // A call without identity gets the node's own when it is proposed. Until then one stands in, for the check alone, as does a
-    // fingerprint.
+    // A call without identity gets the node's own when it is proposed. Until then a placeholder
+    // serves for the check alone, as does a fingerprint.
     let mut command = Box::new(Command {
         feature_level: level::stamped(&operation, cluster_level),
         tenant: caller.tenant.clone(),
@@ -282,8 +283,8 @@ fn command<M: Mutation>(
     Ok(command)
 }
 
-/// What makes a request the same request: tenant, principal, operation and the request itself, in their canonical encoding, and
-/// nothing that a retry stamps anew. The command is left as it was.
+/// What makes a request the same request: tenant, principal, operation and the request itself, in
+/// their canonical encoding, and nothing that a retry stamps again. The command is left as it was.
 fn canonical(plain: &mut Command) -> Vec<u8> {
     // Lent for the time of the encoding: a copy would have to copy every name in the request.
     let bare = Command {

@@ -35,7 +35,7 @@ pub(super) async fn allocate(
     }
 }
 
-/// Sees to it that the id of a member that leaves is counted, before nobody bears it any more.
+/// Sees to it that the id of a member that leaves is counted, before no node has it any more.
 pub(super) async fn retire(
     id: u64,
     consensus: &Consensus,

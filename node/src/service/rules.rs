@@ -66,9 +66,10 @@ const RULES: &[(&str, Least)] = &[
     ("/helve.v1.StateService/Retrieve", Least::Reader),
     ("/helve.v1.StateService/Store", Least::Writer),
     ("/helve.v1.TransactService/Transact", Least::Writer),
+    ("/helve.v1.WatchService/Watch", Least::Reader),
 ];
 
-/// What the call with this path asks; `None` if nobody may make it.
+/// What the call with this path asks; `None` if no caller may make it.
 pub(crate) fn of(path: &str) -> Option<Least> {
     find(path).map(|(_, least)| *least)
 }

@@ -1,5 +1,5 @@
-//! How a node without state comes to a seat: an id first, and once it runs under that, membership. And how a member that came back with
-//! another address or version is recorded anew.
+//! How a node without state gets a seat: an id first, and once it runs under that, membership. And
+//! how a member that came back with another address or version is recorded again.
 
 use helve_proto::peer::v1::{Joined, NodeRecord};
 

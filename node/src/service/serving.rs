@@ -11,7 +11,7 @@ use tonic::{body::Body, codegen::Service, transport::server::Connected};
 
 use super::{
     account::Account,
-    leaving::{Leaving, Quay},
+    leaving::{Leaving, UnreadAnswers},
 };
 use crate::{connections::Connection, limits};
 
@@ -19,6 +19,7 @@ use crate::{connections::Connection, limits};
 pub(super) async fn serve<S>(
     callers: impl Stream<Item = io::Result<Connection>>,
     services: S,
+    unread: UnreadAnswers,
     stop: impl Future<Output = ()>,
 ) where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
@@ -27,7 +28,7 @@ pub(super) async fn serve<S>(
         + 'static,
     S::Future: Send,
 {
-    let http = http2(Quay::default());
+    let http = http2(unread);
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     {
@@ -88,8 +89,8 @@ async fn serve_one<S>(
     }
 }
 
-fn http2(quay: Quay) -> Builder<Streams> {
-    let mut http = Builder::new(Streams(quay));
+fn http2(unread: UnreadAnswers) -> Builder<Streams> {
+    let mut http = Builder::new(Streams(unread));
     http.timer(TokioTimer::new())
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .max_pending_accept_reset_streams(limits::CONNECTION_RESETS_PENDING_MAX)
@@ -105,7 +106,7 @@ fn http2(quay: Quay) -> Builder<Streams> {
 
 /// Runs the tasks of streams, each with an eye on its answer.
 #[derive(Debug, Clone)]
-struct Streams(Quay);
+struct Streams(UnreadAnswers);
 
 impl<F> Executor<F> for Streams
 where

@@ -4,6 +4,7 @@
 mod room;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -97,10 +98,7 @@ impl From<Failure> for Problem {
             Failure::Denied(why) => Self::new(Reason::Denied, not_executed(&why)),
             Failure::WriteRate => overloaded(WRITE_RATE, limits::WRITE_RATE_RETRY_AFTER),
             Failure::Unauthenticated => Self::new(Reason::Unauthenticated, UNAUTHENTICATED),
-            Failure::TooMuch => Self::new(
-                Reason::TooLarge,
-                "the values asked for do not fit one reply: ask for fewer keys at a time",
-            ),
+            Failure::TooMuch => room::too_much(),
             Failure::Refused(refused) => refused_problem(&refused),
             Failure::Ambiguous { detail, late } => ambiguous(&detail, late),
             Failure::NoLeader => Self::new(
@@ -127,6 +125,8 @@ impl From<Failure> for Problem {
                 "the list took too long: continue with `resume_token`, which reads a newer view",
             )
             .with("resume_token", BASE64.encode(&resume)),
+            Failure::WatchTooOld { floor } => watch::too_old(floor),
+            Failure::WatchLapsed { revision } => watch::lapsed(revision),
             Failure::NotNow(why) => Self {
                 code: Code::FailedPrecondition,
                 ..Self::new(Reason::BadRequest, why)
@@ -282,7 +282,8 @@ fn code(reason: Reason) -> Code {
         | Reason::AuditFailing
         | Reason::KeyMissing => Code::Unavailable,
         Reason::Damaged => Code::DataLoss,
-        Reason::ListLapsed => Code::Aborted,
+        Reason::ListLapsed | Reason::WatchLapsed => Code::Aborted,
+        Reason::WatchTooOld => Code::OutOfRange,
         Reason::Unauthenticated => Code::Unauthenticated,
         Reason::Denied => Code::PermissionDenied,
         // `Reason` may grow; a test fails for one that has no line here.

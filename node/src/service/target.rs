@@ -4,7 +4,7 @@ use helve_proto::v1::{
     BatchRetrieveRequest, BatchStoreRequest, CountRequest, DeleteKeyRequest, DeleteRequest,
     ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest, OpenSessionRequest,
     PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest, TransactRequest,
-    operation::Operation,
+    WatchRequest, operation::Operation, watch_request::Target as Watched,
 };
 
 /// One record, or a range of them.
@@ -40,6 +40,11 @@ pub(crate) enum Target<'a> {
         /// How they begin.
         prefix: &'a str,
     },
+    /// All records of an owner.
+    Owner(
+        /// Whose they are.
+        &'a str,
+    ),
     /// A tenant, and what it has: quotas, tokens.
     Tenant(
         /// Its name; empty: the operators.
@@ -157,6 +162,26 @@ impl Targets for TransactRequest {
                 Operation::Delete(delete) => handle(&delete.store, &delete.owner, &delete.id),
                 Operation::Store(store) => key(&store.owner, &store.key),
                 Operation::DeleteKey(delete) => key(&delete.owner, &delete.key),
+            });
+        }
+    }
+}
+
+impl Targets for WatchRequest {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        // One without a target names nothing; the machine's check refuses it.
+        if let Some(target) = &self.target {
+            see(match target {
+                Watched::Store(watched) => Target::Store {
+                    store: &watched.store,
+                    owner: watched.owner.as_deref(),
+                },
+                Watched::Handle(watched) => handle(&watched.store, &watched.owner, &watched.id),
+                Watched::Keys(watched) => Target::Keys {
+                    owner: &watched.owner,
+                    prefix: &watched.prefix,
+                },
+                Watched::Owner(watched) => Target::Owner(&watched.owner),
             });
         }
     }

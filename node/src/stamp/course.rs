@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{SKEW_MAX, Sighting, ms};
+use super::sighting::{SKEW_MAX, Sighting, ms, signed};
 
 /// How long a majority of walls must have said the same before the time returns to them: a jump that is taken back changes nothing.
 pub(super) const CONFIRM: Duration = Duration::from_secs(5);
@@ -141,7 +141,7 @@ impl Course {
 }
 
 fn report(before: State, next: State, agreed_ms: Option<u64>, time_ms: u64) {
-    let ahead_ms = agreed_ms.map_or(0, |wall| super::signed(wall, time_ms));
+    let ahead_ms = agreed_ms.map_or(0, |wall| signed(wall, time_ms));
     match (before, next) {
         (State::Returning(_), State::Steady) if agreed_ms.is_some() => {
             tracing::info!("the cluster's time has met the nodes' wall clocks");

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    SKEW_MAX, Sighting,
     course::Course,
-    ms,
+    sighting::{SKEW_MAX, Sighting, ms},
     walls::{self, Walls},
 };
 
@@ -111,7 +110,7 @@ mod tests {
         let anchored = |seconds, wall_ms| anchor(seen, WALL, after(start, seconds), wall_ms);
         assert_eq!(anchored(2, WALL + year), WALL + 2_000);
         assert_eq!(anchored(2, WALL - year), WALL + 2_000);
-        // An idle cluster's clock stands still, its time does not.
+        // An idle cluster's clock does not move, its time does.
         assert_eq!(anchored(3600, WALL - year), WALL + 3_600_000);
         assert_eq!(anchored(2, WALL + 2_500), WALL + 2_500);
         assert_eq!(anchored(2, WALL - 2_500), WALL);

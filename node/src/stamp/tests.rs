@@ -66,7 +66,7 @@ fn a_wild_wall_adds_nothing_with_every_election() {
         let again = stamper.stamp_at(term, WALL, after(start, term), WALL + year);
         assert_eq!(again, WALL + term * 1_000);
     }
-    // A call that began under the old term does not begin the office anew.
+    // A call that began under the old term does not begin the office again.
     assert_eq!(
         stamper.stamp_at(1, WALL, after(start, 10), WALL),
         WALL + 10_000

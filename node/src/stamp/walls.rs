@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{SKEW_MAX, Sighting, ms};
+use super::sighting::{SKEW_MAX, Sighting, ms};
 
 /// A wall that was heard longer ago counts no more: its node may be cut off, or suspended.
 pub(super) const FRESH: Duration = Duration::from_secs(2);
@@ -71,8 +71,9 @@ fn is_majority(ids: &BTreeSet<u64>, voters: &[BTreeSet<u64>]) -> bool {
     !voters.is_empty() && voters.iter().all(of)
 }
 
-/// What a leader trusts that nobody can vouch for the time to: its own wall, unless another one that it knows is further off from it
-/// than [`SKEW_MAX`]. Then one of them is wild, and the one nearer to the replicated clock is believed.
+/// What a leader trusts if no other node can vouch for the time: its own wall, unless another one
+/// that it knows is further off from it than [`SKEW_MAX`]. Then one of them is wild, and the one
+/// nearer to the replicated clock is believed.
 pub(super) fn trusted(walls: &BTreeMap<u64, u64>, own_ms: u64, clock_ms: u64) -> u64 {
     let others = walls.values().copied();
     let contrary = others.filter(|wall| wall.abs_diff(own_ms) > ms(SKEW_MAX));
@@ -100,7 +101,7 @@ mod tests {
             .map(|set| set.iter().copied().collect())
             .collect();
         let agreed = agreed(&walls, &voters, TIME)?;
-        Some(super::super::signed(agreed, TIME))
+        Some(crate::stamp::sighting::signed(agreed, TIME))
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl DataDir {
         })
     }
 
-    /// Remembers, durably, that this node stands in the committed membership of this index.
+    /// Remembers, durably, that this node is in the committed membership of this index.
     ///
     /// # Errors
     /// If the disk fails.

@@ -1,5 +1,6 @@
-//! How many of the reads of late waited for the disk. Where the operating system holds the rows in memory, many reads on one thread cost
-//! less than a thread each; where the disk has them, it is quicker when it is asked for many at once.
+//! Share of recent reads that waited for the disk. Where the operating system holds the rows in
+//! memory, many reads on one thread cost less than a thread each; where the disk has them, it is
+//! quicker when it is asked for many at once.
 
 use super::share::Share;
 use crate::limits::DISK_READS_TOGETHER_MAX;
@@ -20,7 +21,7 @@ impl DiskWaits {
         self.0.one_in().min(DISK_READS_TOGETHER_MAX)
     }
 
-    /// Does so many reads, and notes how often that had to wait.
+    /// Does this many reads, and notes how often that had to wait.
     pub(crate) fn during<R>(&self, reads: usize, read: impl FnOnce() -> R) -> R {
         let before = waits_of_this_thread();
         let done = read();

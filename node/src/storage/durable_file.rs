@@ -56,7 +56,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     sync_dir(parent_of(path))
 }
 
-/// The directory that a name stands in: the current one for a bare name, and itself for the root.
+/// The directory of a name: the current one for a bare name, and itself for the root.
 pub(super) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),

@@ -1,5 +1,6 @@
-//! Stretches of keys where no row stands, as the writer's own scans found them: in a log-structured store a scan steps over every row
-//! that was removed lately, and who removes the first rows of an index again and again would step over all that went before.
+//! Ranges of keys without rows, as the writer's own scans found them. In a log-structured store a
+//! scan steps over every row that was recently removed, so removing the first rows of an index
+//! again and again would step over all the earlier ones.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ struct Gap {
 }
 
 impl Gaps {
-    /// Where a scan may begin that is to begin here: no row stands between.
+    /// Where a scan may begin that is to begin here: no row is between.
     pub(super) fn skip<'a>(&'a self, from: &'a [u8]) -> &'a [u8] {
         let gap = self.0.iter().find(|gap| gap.holds(from));
         gap.map_or(from, |gap| &gap.to)

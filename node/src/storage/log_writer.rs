@@ -1,8 +1,8 @@
 //! The one thread that writes the log database.
 //!
-//! Whoever writes to the log puts an operation into the queue and goes on. The thread takes all that has gathered, writes it as one
-//! batch with one sync, and then calls everyone back in order; while it syncs, the next group gathers. So the disk is always busy with
-//! as many entries as there are, and nobody waits for it who need not.
+//! A task that writes to the log puts an operation into the queue and continues. The thread takes all that has gathered, writes it as
+//! one batch with one sync, and then calls everyone back in order; while it syncs, the next group gathers. So the disk is always busy
+//! with as many entries as there are, and no task waits for it that need not.
 //!
 //! Operations take effect in the order in which they were sent, in the database and after a crash alike: they share one write-ahead log.
 //! Votes and entries force a sync; truncations and purges ride on the next one.

@@ -39,7 +39,7 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// Of indexes and filters, how much is looked up and read as one: smaller parts make the list of parts long, which every look-up of an
 /// absent row searches once a file.
 const METADATA_BLOCK_BYTES: usize = 32 << 10;
-/// Of an index, so many keys are written one after the other by what they differ in.
+/// Number of keys of an index that are written one after the other by what they differ in.
 const INDEX_RESTART_KEYS: i32 = 16;
 /// Of a memtable's size: most rows that a command looks for are not there, and a walk of the memtable to learn that costs more than
 /// all else that is done for it.

@@ -41,7 +41,7 @@ fn side_by_side(
     })
 }
 
-/// Whether reads of late waited so often that it pays.
+/// Whether recent reads waited so often that it pays.
 pub(super) fn pays(waits: &DiskWaits) -> bool {
     waits.reads_together() < DISK_READS_TOGETHER_MAX
 }
@@ -63,7 +63,7 @@ mod tests {
         assert!(!pays(&waits));
         let (_never, wait) = mpsc::channel::<()>();
         while waits.reads_together() > 1 {
-            // A disk: nobody sends anything, so this thread waits.
+            // A disk: nothing is ever sent, so this thread waits.
             waits.during(1, || {
                 wait.recv_timeout(std::time::Duration::from_millis(1))
                     .unwrap_err()

@@ -71,7 +71,8 @@ pub struct WriterView<'a> {
 }
 
 impl WriterView<'_> {
-    /// Whether reads of late waited for the disk so often that [`read_ahead`](Self::read_ahead) pays.
+    /// Whether recent reads waited for the disk so often that [`read_ahead`](Self::read_ahead)
+    /// pays.
     pub fn pays_to_read_ahead(&self) -> bool {
         read_ahead::pays(self.waits)
     }
@@ -86,7 +87,7 @@ impl WriterView<'_> {
         read_ahead::fetch(&self.view, self.waits, &keys)
     }
 
-    /// Applies so many commands, and notes how often a read of theirs waited for the disk.
+    /// Applies this many commands, and notes how often a read of theirs waited for the disk.
     pub fn noting_waits<R>(&self, commands: usize, apply: impl FnOnce() -> R) -> R {
         self.waits.during(commands, apply)
     }

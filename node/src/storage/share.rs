@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What stands for all.
+/// The share that is reported.
 const ALL: u32 = 1 << 16;
 /// One over the weight of a round.
 const ROUNDS: u32 = 8;
@@ -20,7 +20,7 @@ impl Share {
         Self(AtomicU32::new(0))
     }
 
-    /// So many of a round's had it.
+    /// How many of a round's had it.
     pub(crate) fn note(&self, had: usize, round: usize) {
         let Some(share) = (had.min(round) * ALL as usize).checked_div(round) else {
             return;

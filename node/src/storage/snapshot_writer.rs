@@ -48,7 +48,8 @@ impl SnapshotWriter {
     /// Takes the next piece. Pieces come in the order of the manifest's files; a file of no bytes has none. Blocks.
     ///
     /// # Errors
-    /// If the piece is out of order, or a file is not what the manifest says, or the disk fails. Start anew then.
+    /// If the piece is out of order, or a file is not what the manifest says, or the disk fails.
+    /// Start over then.
     pub fn write(&mut self, chunk: &SnapshotChunk) -> Result<(), StorageError> {
         let file = chunk.file as usize;
         if file < self.file || file >= self.snapshot.manifest().files.len() {
@@ -79,7 +80,7 @@ impl SnapshotWriter {
     /// Checks that all has come, and makes it durable. It can be installed then. Blocks.
     ///
     /// # Errors
-    /// If a file is not what the manifest says, or the disk fails. Start anew then.
+    /// If a file is not what the manifest says, or the disk fails. Start over then.
     pub fn finish(mut self) -> Result<SnapshotDir, StorageError> {
         while self.file < self.snapshot.manifest().files.len() {
             self.finish_file()?;

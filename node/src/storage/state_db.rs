@@ -23,7 +23,7 @@ use helve_machine::{
 };
 use helve_proto::peer::v1::{LogId, StoredMembership};
 use prost::Message;
-use rocksdb::{DB, FlushOptions, WriteBatch};
+use rocksdb::{DB, WriteBatch};
 
 use super::{
     checkpoint::SnapshotDir,
@@ -33,15 +33,13 @@ use super::{
     generations::{generation_path, generations, pointer_path, read_pointer, write_pointer},
     options::{self, META, ROWS, StateOptions},
     recent_rows::{RecentRows, WriterView},
+    state_meta::{
+        APPLIED_KEY, MEMBERSHIP_KEY, check_format, family, flush, read_applied, read_membership,
+    },
     state_view::{Reach, StateView},
 };
 use crate::failpoint::{self, Failpoint};
 
-/// The layout of the state database that this build writes, and the newest that it reads.
-const FORMAT: u32 = 1;
-const FORMAT_KEY: &[u8] = b"format";
-const APPLIED_KEY: &[u8] = b"applied";
-const MEMBERSHIP_KEY: &[u8] = b"membership";
 /// At most, of a row in a batch: what it is, its column family, and two lengths.
 const ROW_HEAD_BYTES: usize = 16;
 
@@ -180,7 +178,7 @@ impl StateDb {
     /// # Errors
     /// If the record is damaged, or the engine fails.
     pub fn applied(&self) -> Result<Option<LogId>, StorageError> {
-        read_meta(&self.current.load().db, APPLIED_KEY)
+        read_applied(&self.current.load().db)
     }
 
     /// The last membership that was applied.
@@ -188,7 +186,7 @@ impl StateDb {
     /// # Errors
     /// If the record is damaged, or the engine fails.
     pub fn membership(&self) -> Result<Option<StoredMembership>, StorageError> {
-        read_meta(&self.current.load().db, MEMBERSHIP_KEY)
+        read_membership(&self.current.load().db)
     }
 
     /// Makes all that was written before this call durable.
@@ -220,8 +218,8 @@ impl StateDb {
         let generation = Generation::open(path, number, &self.options)?;
         generation.remains.replaced.store(true, Ordering::Release);
         let manifest = snapshot.manifest();
-        let applied: Option<LogId> = read_meta(&generation.db, APPLIED_KEY)?;
-        let membership: Option<StoredMembership> = read_meta(&generation.db, MEMBERSHIP_KEY)?;
+        let applied = read_applied(&generation.db)?;
+        let membership = read_membership(&generation.db)?;
         if applied != manifest.last_log_id || membership != manifest.membership {
             let refused = "its state is not as of the entry that its manifest names".to_owned();
             return Err(StorageError::Snapshot(refused));
@@ -295,83 +293,6 @@ impl Drop for Remains {
             tracing::warn!(path = %self.path.display(), %error, "a state that was replaced cannot be removed");
         }
     }
-}
-
-/// Makes all rows that were written durable.
-pub(super) fn flush(db: &DB) -> Result<(), StorageError> {
-    let families = [family(db, ROWS), family(db, META)];
-    db.flush_cfs_opt(&[&families[0], &families[1]], &FlushOptions::default())
-        .map_err(StorageError::engine("flush the state"))
-}
-
-/// Marks a new database with the format; refuses one of a newer format.
-fn check_format(db: &DB) -> Result<(), StorageError> {
-    let meta = family(db, META);
-    let format = db
-        .get_cf(&meta, FORMAT_KEY)
-        .map_err(StorageError::engine("read the state"))?;
-    let Some(format) = format else {
-        return db
-            .put_cf_opt(
-                &meta,
-                FORMAT_KEY,
-                FORMAT.to_be_bytes(),
-                &options::unlogged(),
-            )
-            .map_err(StorageError::engine("write the state"));
-    };
-    match format.try_into().map(u32::from_be_bytes) {
-        Ok(found) if found > FORMAT => Err(StorageError::NewerFormat {
-            what: "the state",
-            found,
-            known: FORMAT,
-        }),
-        Ok(_) => Ok(()),
-        Err(_) => Err(StorageError::damaged(
-            "the state's format",
-            "it is not a number",
-        )),
-    }
-}
-
-pub(super) fn read_applied(db: &DB) -> Result<Option<LogId>, StorageError> {
-    read_meta(db, APPLIED_KEY)
-}
-
-pub(super) fn read_membership(db: &DB) -> Result<Option<StoredMembership>, StorageError> {
-    read_meta(db, MEMBERSHIP_KEY)
-}
-
-fn read_meta<T: Message + Default>(db: &DB, key: &[u8]) -> Result<Option<T>, StorageError> {
-    let value = db.get_cf(&family(db, META), key);
-    decode_meta(key, value.map_err(StorageError::engine("read the state"))?)
-}
-
-fn decode_meta<T: Message + Default>(
-    key: &[u8],
-    value: Option<Vec<u8>>,
-) -> Result<Option<T>, StorageError> {
-    let decoded = value.map(|value| T::decode(value.as_slice())).transpose();
-    decoded.map_err(|e| {
-        StorageError::damaged(
-            format!("the state's `{}`", String::from_utf8_lossy(key)),
-            e.to_string(),
-        )
-    })
-}
-
-/// The applied entry as of a snapshot of the database.
-pub(super) fn decode_applied(value: Option<Vec<u8>>) -> Result<Option<LogId>, StorageError> {
-    decode_meta(APPLIED_KEY, value)
-}
-
-pub(super) const fn applied_key() -> &'static [u8] {
-    APPLIED_KEY
-}
-
-pub(super) fn family<'a>(db: &'a DB, name: &str) -> Arc<rocksdb::BoundColumnFamily<'a>> {
-    db.cf_handle(name)
-        .expect("every family is created when the database is opened")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rocksdb::{BoundColumnFamily, DB, ErrorKind, ReadOptions, ReadTier, SnapshotW
 use super::{
     error::StorageError,
     options::{META, ROWS},
-    state_db,
+    state_meta::{APPLIED_KEY, decode_applied, family},
 };
 
 /// The state as of one entry of the log.
@@ -41,8 +41,8 @@ impl<'a> StateView<'a> {
         Self {
             db,
             snapshot,
-            rows: state_db::family(db, ROWS),
-            meta: state_db::family(db, META),
+            rows: family(db, ROWS),
+            meta: family(db, META),
             reach,
             options,
         }
@@ -53,9 +53,8 @@ impl<'a> StateView<'a> {
     /// # Errors
     /// If the record is damaged, or the engine fails.
     pub fn applied(&self) -> Result<Option<LogId>, StorageError> {
-        let key = state_db::applied_key();
-        let value = self.db.get_cf_opt(&self.meta, key, &self.options);
-        state_db::decode_applied(value.map_err(unread)?)
+        let value = self.db.get_cf_opt(&self.meta, APPLIED_KEY, &self.options);
+        decode_applied(value.map_err(unread)?)
     }
 
     /// Shows every row, in the order of the keys, until `visit` answers false. It reads past the cache, which others need.

@@ -7,7 +7,7 @@ use rocksdb::{DB, WriteBatch};
 use super::{
     error::StorageError,
     options::{self, ROWS},
-    state_db,
+    state_meta,
 };
 use crate::failpoint::{self, Failpoint};
 
@@ -19,7 +19,7 @@ pub(super) fn write_half<'a>(db: &DB, rows: &'a [Row]) -> Result<&'a [Row], Stor
         return Ok(rows);
     }
     let (rows, rest) = rows.split_at(rows.len() / 2);
-    let family = state_db::family(db, ROWS);
+    let family = state_meta::family(db, ROWS);
     let mut batch = WriteBatch::default();
     for (key, value) in rows {
         match value {
@@ -30,7 +30,7 @@ pub(super) fn write_half<'a>(db: &DB, rows: &'a [Row]) -> Result<&'a [Row], Stor
     db.write_opt(batch, &options::unlogged())
         .map_err(StorageError::engine("write the state"))?;
     // A memtable may be flushed at any time, and then a crash leaves the half.
-    state_db::flush(db)?;
+    state_meta::flush(db)?;
     failpoint::pass(Failpoint::ApplyBetweenWrites);
     Ok(rest)
 }

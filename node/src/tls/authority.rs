@@ -46,7 +46,7 @@ impl Life {
 pub struct Issued {
     /// The certificate.
     pub certificate_pem: String,
-    /// The key: nobody but its owner may see it.
+    /// The key: only its owner may see it.
     pub key_pem: Zeroizing<String>,
 }
 
@@ -157,7 +157,7 @@ fn subject(certificate: &CertificateDer<'_>) -> Result<(Vec<u8>, Vec<u8>), Forei
 
 fn authority_params(name: &str, life: Life) -> Result<CertificateParams, Error> {
     let mut params = params(name, life)?;
-    // It signs what stands below it, and no further CA.
+    // It signs leaf certificates, and no further CA.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(params)

@@ -16,7 +16,7 @@ const WARNING_MS_MAX: u64 = 14 * DAY_MS;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// What a certificate says, as far as a node cares. Whoever made it was checked elsewhere.
+/// What a certificate says, as far as a node cares. Its issuer was checked elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The subject's common name; empty if it has none.

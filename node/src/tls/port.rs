@@ -1,4 +1,4 @@
-//! TLS of one port, made of its files and made anew when they change.
+//! TLS of one port, made of its files and made again when they change.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ const ALPN_H2: &[u8] = b"h2";
 /// The files of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortFiles {
-    /// The port's certificate, with what stands between it and its CA.
+    /// The port's certificate, with its intermediate certificates.
     pub certificate: NamedFile,
     /// Its private key.
     pub key: NamedFile,
@@ -260,8 +260,9 @@ fn dial(
     Ok(config)
 }
 
-/// How a command calls a node's client port: it trusts these CAs, and shows this certificate with its key. Without a CA it trusts
-/// nobody: that is enough to find out whether a port speaks TLS at all.
+/// How a command calls a node's client port: it trusts these CAs, and shows this certificate with
+/// its key. Without a CA it trusts no certificate: that is enough to find out whether a port speaks
+/// TLS at all.
 ///
 /// # Errors
 /// Which file cannot be used, and why.

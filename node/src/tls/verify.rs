@@ -1,4 +1,4 @@
-//! Who may be a peer: whoever a node's certificate names as one, on both ends of a connection.
+//! Who may be a peer: the holder of a node's certificate, on both ends of a connection.
 
 use std::sync::Arc;
 

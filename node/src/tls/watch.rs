@@ -47,7 +47,7 @@ impl Certificates {
         self.0.iter().filter_map(warning).collect()
     }
 
-    /// Keeps looking. A connection that stands keeps the certificate that it was made with.
+    /// Keeps looking. An open connection keeps the certificate that it was made with.
     pub async fn watch(self) {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -10,7 +10,7 @@ use std::{
 use helve_seal::{KeyId, Keyring, Secret};
 
 use super::{PURPOSE, Vault, is_over};
-use crate::config::Refusal;
+use crate::refusal::Refusal;
 
 /// How often files are looked at.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);

@@ -24,7 +24,7 @@ fn ring(bytes: &[u8]) -> Keyring {
     Keyring::new(&secrets, PURPOSE).unwrap()
 }
 
-/// Of a cluster that seals under the key of this number, and has nothing left to seal anew.
+/// Of a cluster that seals under the key of this number, and has nothing left to seal again.
 fn row(ring: &Keyring, key: usize) -> SealingRow {
     let key = ring.find(ring.ids()[key]).unwrap();
     let key_id = Bytes::copy_from_slice(key.id().bytes());
@@ -54,7 +54,7 @@ fn command(operation: Operation) -> Command {
     }
 }
 
-/// A minted value as it stands under its handle once it is sealed.
+/// A minted value as it is stored under its handle once it is sealed.
 fn minted(vault: &Vault, value: &[u8]) -> GetReply {
     let command = command(Operation::Mint(MintRequest {
         store: "carts".into(),

@@ -22,7 +22,7 @@ use helve_seal::KeyId;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    OpenError, Vault, hex,
+    OpenError, PAUSE_AFTER_TROUBLE, Vault, hex,
     seal::{HANDLE, Into, KEY, SealError},
 };
 use crate::{
@@ -32,8 +32,6 @@ use crate::{
     storage::state_db::StateDb,
 };
 
-/// How long to wait after something went wrong.
-pub(super) const PAUSE_AFTER_TROUBLE: Duration = Duration::from_secs(1);
 /// How long one command may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
 

@@ -82,6 +82,25 @@ fn calls_turned_away_go_to_a_file_of_their_own_and_are_counted() {
 }
 
 #[test]
+fn files_of_calls_turned_away_are_as_large_and_many_as_asked_for() {
+    let put_aside = |size_bytes, keep| {
+        let mut log = Log::new();
+        log.settings.denied_size_bytes = size_bytes;
+        log.settings.denied_keep = keep;
+        for port in 0..3 {
+            let audit = log.open();
+            audit.record(denied(port));
+            audit.close();
+        }
+        assert_eq!(log.files(), [log.path()], "the other log has its own size");
+        file::put_aside(&log.denied_path()).unwrap().len()
+    };
+    assert_eq!(put_aside(16 << 20, 16), 0);
+    assert!(put_aside(256, 16) > 1);
+    assert_eq!(put_aside(256, 1), 1);
+}
+
+#[test]
 fn the_chain_of_calls_turned_away_goes_on_over_restarts() {
     let log = Log::new();
     for port in 0..3 {

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use super::{Addresses, Background, Core, Parts, identify, open};
 use crate::{
     audit::{Class, Destination, Ids, OnFailure, Settings},
+    change_feed::ChangeFeed,
     config::{Auth, Bootstrap, Config, Tls, Tuning},
     metrics::Observed,
     raft::Consensus,
@@ -54,6 +55,7 @@ impl Alone {
             identity: Arc::new(identity),
             audit,
             stamper: Arc::default(),
+            feed: ChangeFeed::new(1 << 20),
             observed: Observed::default(),
         };
         let runtime = Handle::current();
@@ -96,6 +98,8 @@ fn config(directory: &Path, log: &Path) -> Config {
         key_file: None,
         size_bytes: u64::MAX,
         keep: 1,
+        denied_size_bytes: 16 << 20,
+        denied_keep: 16,
         keep_for: std::time::Duration::ZERO,
         on_failure: OnFailure::Refuse,
     };

@@ -83,7 +83,7 @@ fn what_an_earlier_run_acknowledged_is_not_forgotten_over_a_later_one() {
     known.note(PEER, run(1), at(3, 3, 50));
     known.note(PEER, run(2), at(3, 3, 10));
     assert!(!judged(&known, 2, at(3, 3, 9)));
-    // Heard of late, it counts all the same, and not as the newer run.
+    // A late report counts all the same, and not as the newer run.
     let known = AcknowledgedPositions::default();
     known.note(PEER, run(2), at(3, 3, 10));
     known.note(PEER, run(1), at(3, 3, 50));

@@ -1,7 +1,8 @@
 //! Which node may have which seat.
 //!
-//! A seat that a silent member holds is free to a node without state: so a lost disk is replaced without a word. A seat that no
-//! member holds is given only by an operator's word, so that nobody grows a cluster by a slip of the pen.
+//! A seat that a silent member holds is free to a node without state: so a lost disk is replaced
+//! without a word. A seat that no member holds is given only by an operator's command, so that no
+//! cluster grows by mistake.
 
 use std::{
     collections::BTreeSet,

@@ -1,11 +1,13 @@
 //! Which of a peer's answers to entries consensus hears of: those that prove no more than the peer said.
 //!
-//! Entries are sent without waiting for answers. This openraft takes an answer for one to every request that ends at its log id or
-//! before, and dates it by the last of them; a request without entries, which says how far the log was committed, ends where the one
-//! before it does. So an answer that waited while this node stood still would stand for a request that the peer has not even got, and
-//! one who was deposed meanwhile for a leader that a quorum has just confirmed: it would answer reads with the past (Raft
-//! dissertation, section 6.4). Hence an answer is passed on only while no later request ends there unanswered. What is not passed on
-//! is not missed: the answer to that request says the same.
+//! Entries are sent without waiting for answers. This openraft takes an answer for one to every
+//! request that ends at its log id or before, and dates it by the last of them; a request without
+//! entries, which says how far the log was committed, ends where the one before it does. So an
+//! answer that waited while this node was stopped would count for a request that the peer has not
+//! even got. A leader that was deposed meanwhile would look confirmed by a quorum, and serve stale
+//! reads (Raft dissertation, section 6.4). Hence an answer is passed on only while no later request
+//! ends there unanswered. What is not passed on is not missed: the answer to that request says the
+//! same.
 
 use std::{
     collections::VecDeque,
@@ -41,7 +43,7 @@ struct Open {
     ends: VecDeque<Option<LogId>>,
     /// Consensus has an answer, and may not have dated it yet: a request that it made now could be mistaken for an answered one.
     is_dating: bool,
-    /// Whoever wants a request meanwhile.
+    /// The task that wants a request meanwhile.
     waker: Option<Waker>,
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use helve_proto::{
     Reason,
-    peer::v1::{AppendReply, Testimony, VoteReply, append_reply},
+    peer::v1::{AppendReply, Testimony, Vote, VoteReply, append_reply},
 };
 use openraft::errors::Unreachable;
 use tonic::Status;
@@ -16,9 +16,11 @@ use tonic_types::StatusExt as _;
 use super::{Error, unreachable};
 use crate::raft::{
     acknowledged::{Position, Run},
+    codec,
     identity::Identity,
     log_store::Flushed,
-    types::{LogId, TypeConfig},
+    reception::Rival,
+    types::{self, LogId, TypeConfig},
 };
 
 /// Between two requests of one stream that tell what nodes acknowledged.
@@ -26,6 +28,16 @@ const TESTIMONY_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a leader says of a member that lost what it had acknowledged.
 const LACKS: &str = "its log lacks what it has acknowledged: its disk was put back to an older state; stop that node and start it with an empty --data-dir";
+
+/// What a leader says of a member that follows another leader of the same term.
+fn two_leaders(rival: Rival) -> String {
+    let Rival { term, own, other } = rival;
+    format!(
+        "it follows node {own} as the leader of term {term}, and node {other} was elected in that term as well, by nodes whose disks were \
+         put back to an older state or lost; what was acknowledged may be left on that node alone: its own `helve status` says how to \
+         keep it"
+    )
+}
 
 /// Whom a connection is to.
 #[derive(Debug, Clone)]
@@ -89,10 +101,15 @@ impl Peer {
         matching: Option<&LogId>,
         reply: &AppendReply,
     ) -> Result<(), Error> {
-        let lacks = matches!(reply.result, Some(append_reply::Result::Conflict(_)));
-        match matching.filter(|_| lacks) {
-            Some(matching) => self.check_conflict(term, matching.index),
-            None => {
+        match (&reply.result, matching) {
+            (Some(append_reply::Result::Conflict(_)), Some(matching)) => {
+                self.check_conflict(term, matching.index)
+            }
+            (Some(append_reply::Result::HigherVote(vote)), _) => {
+                self.refused_by(term, vote);
+                Ok(())
+            }
+            _ => {
                 self.accepted();
                 Ok(())
             }
@@ -115,10 +132,23 @@ impl Peer {
                 let index = reply.conflict_log_id.map_or(u64::MAX, |id| id.index);
                 self.check_conflict(term, index)?;
             }
+            Some(append_reply::Result::HigherVote(vote)) => {
+                self.refused_by(term, vote);
+                return Ok(());
+            }
             _ => {}
         }
         self.accepted();
         Ok(())
+    }
+
+    /// Notes that the peer, which refused a message of this term's leader, follows another leader of the term, if its vote says so.
+    fn refused_by(&self, term: u64, vote: &Vote) {
+        let own = types::Vote::new_committed(term, self.identity.node_id());
+        if let Some(rival) = Rival::of(&codec::vote_from_proto(vote), &own) {
+            let reception = self.identity.reception();
+            reception.note_refusal(self.target, &two_leaders(rival));
+        }
     }
 
     /// The peer took a message as one of its cluster.

@@ -67,7 +67,7 @@ async fn entries_heartbeats_and_snapshots_have_a_connection_each() {
     }
 }
 
-/// The pause that consensus makes behind a failure stands before the first request.
+/// The pause that consensus makes after a failure is before the first request.
 #[tokio::test]
 async fn a_stream_of_entries_connects_when_its_first_request_is_due_and_not_before() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -101,7 +101,7 @@ async fn a_stream_of_entries_connects_when_its_first_request_is_due_and_not_befo
 
 #[tokio::test]
 async fn a_stream_without_requests_makes_no_connection() {
-    // Nobody listens there: a connection would be refused.
+    // Nothing listens there: a connection would be refused.
     let mut connection = connection("127.0.0.1:1".to_owned());
     let option = RPCOption::new(Duration::from_secs(60));
     let opened = connection.stream_append(stream::empty(), option).await;

@@ -1,9 +1,10 @@
 //! The way to the thread that applies, and when that writes the rows that it has worked out.
 //!
-//! Rows have to be there for whoever reads them. Where nobody does, a caller is answered as soon as a command is applied, for its entry is
-//! durable, and a crash replays it; its rows are kept for a moment, and written with those of the commands that follow: what every command
-//! changes is written once then, and what lives shortly, as many outcomes of calls, never. Where somebody reads, they are written first: a
-//! read that follows an answer finds them, and has nobody to wake.
+//! Reads need written rows. Where there are none, a caller is answered as soon as a command is
+//! applied: its entry is durable, and a crash replays it. Its rows are kept for a moment, and
+//! written with those of the commands that follow. What every command changes is then written once,
+//! and short-lived rows, such as most replay outcomes, never reach disk. Where there are reads,
+//! rows are written first: a read that follows an answer finds them, and has no task to wake.
 
 use std::{
     collections::VecDeque,
@@ -29,7 +30,7 @@ pub(super) struct Work {
 
 /// Rows that wait to be written together with others.
 pub(super) trait Linger {
-    /// Whether they may: whoever waits for outcomes is told first then.
+    /// Whether they may: callers that wait for outcomes are told first then.
     fn may(&self) -> bool;
 
     /// Work whose rows can be written with those that wait; `None` once they are to be written.
@@ -140,8 +141,8 @@ impl ApplyQueue {
         self.changed.notify_one();
     }
 
-    /// The thread has ended. The first reason stays, and that the queue was closed is none: whoever closed it has its own. Who waits for
-    /// what is left hears that it never came.
+    /// The thread has ended. The first reason stays, and a closed queue is none: the task that
+    /// closed it has its own. Who waits for what is left hears that it never came.
     pub(super) fn end(&self, why: String) {
         let mut waiting = self.lock();
         waiting.work.clear();

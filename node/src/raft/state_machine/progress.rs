@@ -1,5 +1,6 @@
-//! How far the rows have come, told to two kinds of listeners: whoever waits for an entry, and whoever waits for a turn of events. To wake
-//! the second kind for every batch costs each node two wake-ups or three, for nothing.
+//! How far the rows have come, published to two kinds of listeners: those that wait for an entry,
+//! and those that wait for a change of state. To wake the second kind for every batch costs each
+//! node two wake-ups or three, for nothing.
 
 use std::sync::{
     Arc,
@@ -38,7 +39,8 @@ impl Progress {
 pub struct Milestones {
     /// When the next row is due, in milliseconds since the Unix epoch.
     pub next_deadline_ms: Option<u64>,
-    /// Changes whenever how values must be sealed does, and when all are; 0 if nobody ever said.
+    /// Changes whenever how values must be sealed does, and when all are; 0 if no command ever
+    /// said.
     pub sealing_state: u64,
 }
 
@@ -82,7 +84,7 @@ impl Report {
         }
     }
 
-    /// The milestones are told last: whoever hears of them finds progress that is at least as new.
+    /// The milestones are published last: a listener then finds progress that is at least as new.
     pub(super) fn note(&self, progress: Progress) {
         self.applied.store(progress.index, Ordering::Release);
         self.rows.send_replace(progress);

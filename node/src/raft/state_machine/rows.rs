@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, Repairs, View,
+    Batch, Context, Fault, RecordChange, Repairs, View,
     planted::{self, Plant},
 };
 use helve_proto::{
@@ -22,6 +22,7 @@ use super::{
     progress::Report,
 };
 use crate::{
+    change_feed::ChangeFeed,
     failpoint::{self, Failpoint},
     limits::GROUP_ID,
     raft::{identity::Identity, unapplied::Unapplied},
@@ -33,6 +34,8 @@ pub(super) struct Rows {
     pub(super) state: Arc<StateDb>,
     identity: Arc<Identity>,
     data_dir: Arc<Mutex<DataDir>>,
+    /// Where callers that watch look.
+    pub(super) feed: ChangeFeed,
 }
 
 /// What entries come to, to be written as one.
@@ -48,11 +51,13 @@ impl Rows {
         state: Arc<StateDb>,
         identity: Arc<Identity>,
         data_dir: Arc<Mutex<DataDir>>,
+        feed: ChangeFeed,
     ) -> Self {
         Self {
             state,
             identity,
             data_dir,
+            feed,
         }
     }
 
@@ -178,12 +183,14 @@ impl Rows {
         let Begun {
             commands, outcomes, ..
         } = begun;
+        let mut applied = Applied::of(&self.feed);
         for (index, command) in &commands[outcomes.len()..] {
+            let index = *index;
             let Some(command) = command else {
                 outcomes.push(Outcome::default());
+                applied.head = index;
                 continue;
             };
-            let index = *index;
             let context = Context {
                 group_id: GROUP_ID,
                 index,
@@ -192,6 +199,11 @@ impl Rows {
             let outcome = outcome.map_err(|fault| io::Error::other(Unapplied { index, fault }))?;
             self.note(&outcome)?;
             outcomes.push(outcome);
+            applied.head = index;
+            let changes = batch.take_changes();
+            if !changes.is_empty() {
+                applied.changes.push((index, changes));
+            }
             if is_much_removed(batch.removed_rows()) {
                 break;
             }
@@ -227,6 +239,32 @@ impl Rows {
         assigned.map_err(io::Error::other)?;
         self.identity.set_cluster_id(cluster_id);
         Ok(())
+    }
+}
+
+/// What entries changed that were applied. Those who watch are told when this is dropped: the entries are committed, also where
+/// their rows are written later or a later entry cannot be applied.
+struct Applied<'a> {
+    feed: &'a ChangeFeed,
+    changes: Vec<(u64, Vec<RecordChange>)>,
+    head: u64,
+}
+
+impl<'a> Applied<'a> {
+    fn of(feed: &'a ChangeFeed) -> Self {
+        Self {
+            feed,
+            changes: Vec::new(),
+            head: 0,
+        }
+    }
+}
+
+impl Drop for Applied<'_> {
+    fn drop(&mut self) {
+        if self.head > 0 {
+            self.feed.push(std::mem::take(&mut self.changes), self.head);
+        }
     }
 }
 

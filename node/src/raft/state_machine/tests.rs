@@ -12,7 +12,7 @@ use super::{
     *,
 };
 use crate::{
-    limits::{GROUP_ID, LOG_TAIL_BYTES},
+    limits::{GROUP_ID, LOG_TAIL_BYTES, WATCH_WINDOW_BYTES},
     raft::types::Entry,
     storage::options::StateOptions,
 };
@@ -36,8 +36,8 @@ impl Node {
             Arc::new(Snapshots::open(&path.join("snapshots")).unwrap()),
             Arc::new(Identity::new(NodeRecord::default(), 1, String::new())),
             Arc::new(Mutex::new(data_dir)),
-            log.clone(),
-            gate,
+            (log.clone(), gate),
+            ChangeFeed::new(WATCH_WINDOW_BYTES),
         );
         Self {
             _directory: directory,

@@ -196,6 +196,8 @@ async fn what_no_message_may_be_is_left_to_the_service() {
             assert!(first.len() >= PREFIX_BYTES && begun.starts_with(&first));
         }
     }
+    let given_up = budgets.load().given_up;
+    assert!(given_up.contains(&(GivenUp::OverLength, 2)), "{given_up:?}");
 }
 
 #[test]

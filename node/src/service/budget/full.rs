@@ -9,7 +9,7 @@ use crate::bounds::{self, OwnerKind, What};
 pub(crate) struct Full {
     /// Whose budget it is.
     pub(crate) owner: OwnerKind,
-    /// What there is too much of.
+    /// What exceeds its limit.
     pub(crate) what: What,
 }
 
@@ -22,6 +22,7 @@ impl fmt::Display for Full {
             What::Streams => "open streams",
             What::Exchanges => "open streams of Exchange or reflection",
             What::Lists => "lists under way",
+            What::Watches => "watches",
         };
         let whose = match self.owner {
             OwnerKind::Node => "all callers of this node have",

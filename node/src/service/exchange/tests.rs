@@ -81,7 +81,7 @@ async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
     );
 }
 
-/// As many calls as there are answers in so many batches, each answered at once.
+/// As many calls as there are answers in this many batches, each answered at once.
 fn answered(batches: usize) -> Calls {
     let answer = || future::ready((ExchangeAnswer::default(), None)).boxed();
     let count = batches * limits::EXCHANGE_BATCH_ANSWERS_MAX;

@@ -19,11 +19,11 @@ struct Stream {
 }
 
 impl Stream {
-    fn start(quay: &Quay, body: impl FnOnce() -> Body + Send + 'static) -> Self {
+    fn start(unread: &UnreadAnswers, body: impl FnOnce() -> Body + Send + 'static) -> Self {
         let takes = Arc::new(Semaphore::new(0));
         let whole = Arc::<AtomicBool>::default();
         let (permits, done) = (Arc::clone(&takes), Arc::clone(&whole));
-        let task = tokio::spawn(quay.clone().send(async move {
+        let task = tokio::spawn(unread.clone().send(async move {
             let mut leaving = Leaving::of(body(), None);
             while let Some(piece) =
                 poll_fn(|context| Pin::new(&mut leaving).poll_frame(context)).await
@@ -37,8 +37,8 @@ impl Stream {
         Self { takes, task, whole }
     }
 
-    fn of_bytes(quay: &Quay, bytes: usize) -> Self {
-        Self::start(quay, move || {
+    fn of_bytes(unread: &UnreadAnswers, bytes: usize) -> Self {
+        Self::start(unread, move || {
             Body::new(axum::body::Body::from(vec![7; bytes]))
         })
     }
@@ -50,18 +50,18 @@ impl Stream {
     }
 }
 
-fn waiting(quay: &Quay) -> (usize, usize) {
-    let waiting = lock(&quay.waiting);
+fn waiting(unread: &UnreadAnswers) -> (usize, usize) {
+    let waiting = lock(&unread.waiting);
     (waiting.answers.len(), waiting.bytes)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_takes_is_given_up_and_one_that_is_taken_slowly_is_not() {
-    let quay = Quay::default();
+    let unread = UnreadAnswers::default();
     let (pieces, began) = (4, time::Instant::now());
     let bytes = pieces * ANSWER_PIECE_BYTES;
-    let idle = Stream::of_bytes(&quay, bytes);
-    let slow = Stream::of_bytes(&quay, bytes);
+    let idle = Stream::of_bytes(&unread, bytes);
+    let slow = Stream::of_bytes(&unread, bytes);
     let takes = Arc::clone(&slow.takes);
     let taking = tokio::spawn(async move {
         for _ in 0..pieces {
@@ -73,36 +73,37 @@ async fn an_answer_that_nobody_takes_is_given_up_and_one_that_is_taken_slowly_is
     assert_eq!(began.elapsed().as_secs(), ANSWER_STALL_MAX.as_secs());
     assert!(slow.ends().await);
     taking.await.unwrap();
-    assert_eq!(waiting(&quay), (0, 0));
+    assert_eq!(waiting(&unread), (0, 0));
+    assert_eq!((unread.fullness().used, unread.fullness().refused), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_has_waited_longest_makes_room() {
-    let quay = Quay::default();
+    let unread = UnreadAnswers::default();
     let bytes = ANSWERS_WAITING_BYTES_MAX / 4;
     let mut streams = Vec::new();
     for _ in 0..4 {
-        streams.push(Stream::of_bytes(&quay, bytes));
+        streams.push(Stream::of_bytes(&unread, bytes));
         advance(Duration::from_millis(1)).await;
     }
-    assert_eq!(waiting(&quay), (4, ANSWERS_WAITING_BYTES_MAX));
+    assert_eq!(waiting(&unread), (4, ANSWERS_WAITING_BYTES_MAX));
     // The first takes a piece, and so begins to wait anew: then the second has waited longest.
     streams[0].takes.add_permits(1);
     advance(Duration::from_millis(1)).await;
-    streams.push(Stream::of_bytes(&quay, bytes));
+    streams.push(Stream::of_bytes(&unread, bytes));
     assert!(!streams.remove(1).ends().await);
     for stream in &streams {
         stream.takes.add_permits(bytes);
     }
     let whole = join_all(streams.into_iter().map(Stream::ends)).await;
     assert_eq!(whole, [true; 4]);
-    assert_eq!(waiting(&quay), (0, 0));
+    assert_eq!(waiting(&unread), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_for_the_node_is_waited_for() {
-    let quay = Quay::default();
-    let open = Stream::start(&quay, || {
+    let unread = UnreadAnswers::default();
+    let open = Stream::start(&unread, || {
         let message = Ok::<_, axum::Error>(Bytes::from_static(b"message"));
         let pieces = stream::iter([message]).chain(stream::pending());
         Body::new(axum::body::Body::from_stream(pieces))
@@ -113,14 +114,14 @@ async fn a_caller_that_waits_for_the_node_is_waited_for() {
             .await
             .is_err()
     );
-    assert_eq!(waiting(&quay), (0, 0));
+    assert_eq!(waiting(&unread), (0, 0));
 }
 
 #[tokio::test]
 async fn an_answer_that_is_taken_at_once_waits_nowhere() {
-    let quay = Quay::default();
-    let small = Stream::of_bytes(&quay, 100);
+    let unread = UnreadAnswers::default();
+    let small = Stream::of_bytes(&unread, 100);
     small.takes.add_permits(1);
     assert!(small.ends().await);
-    assert_eq!(lock(&quay.waiting).next, 0);
+    assert_eq!(lock(&unread.waiting).next, 0);
 }

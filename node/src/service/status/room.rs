@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use helve_proto::Reason;
+
 use super::{Problem, overloaded};
 use crate::{limits::OVERLOADED_RETRY_AFTER, service::budget::Full};
 
@@ -11,6 +13,12 @@ pub(super) fn full(full: Full) -> Problem {
         "{full}, and the call was not executed: end or read what is open, or retry after the pause in `retry_after_ms`"
     );
     overloaded(&message, OVERLOADED_RETRY_AFTER).with("bound", full.bound())
+}
+
+/// The values asked for do not fit one reply.
+pub(super) fn too_much() -> Problem {
+    let message = "the values asked for do not fit one reply: ask for fewer keys at a time";
+    Problem::new(Reason::TooLarge, message)
 }
 
 /// A stream was ended that nothing came over.

@@ -169,7 +169,7 @@ fn walls_that_were_ahead_and_are_right_again_are_met_from_ahead() {
 fn walls_that_were_not_heard_of_lately_are_not_followed() {
     let mut leader = Leader::new();
     leader.pass(CONFIRM_MS + LOOK_MS, Some(10 * HOUR_MS));
-    // Nobody looks any more.
+    // No caller looks any more.
     leader.passed_ms += 60_000;
     let (now, true_ms) = (leader.now(), leader.true_ms());
     assert_eq!(leader.course.step(now, leader.time_ms(), true_ms), 0);

@@ -10,12 +10,12 @@ use helve_proto::peer::v1::{SnapshotFile, SnapshotManifest};
 use prost::Message;
 use rocksdb::DB;
 
-use super::{ENGINE, FORMAT, MANIFEST_NAME, is_immutable};
+use super::snapshot_dir::{ENGINE, FORMAT, MANIFEST_NAME, is_immutable};
 use crate::storage::{
     durable_file,
     error::StorageError,
     options::{self, StateOptions},
-    state_db,
+    state_meta,
 };
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -34,8 +34,8 @@ pub(super) fn describe(
             DB::open_cf_descriptors_read_only(&options::state_db(options), path, families, false)
                 .map_err(StorageError::engine("open the checkpoint"))?;
         (
-            state_db::read_applied(&db)?,
-            state_db::read_membership(&db)?,
+            state_meta::read_applied(&db)?,
+            state_meta::read_membership(&db)?,
         )
     };
     let mut files = Vec::new();

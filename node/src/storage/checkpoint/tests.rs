@@ -1,10 +1,11 @@
 //! Tests of `checkpoint`.
 
+use bytes::Bytes;
 use helve_machine::View;
-use helve_proto::peer::v1::{LogId, SnapshotFile, StoredMembership};
+use helve_proto::peer::v1::{LogId, SnapshotChunk, SnapshotFile, StoredMembership};
 use tempfile::TempDir;
 
-use super::*;
+use super::{snapshot_dir::is_immutable, *};
 use crate::storage::options::StateOptions;
 
 /// A node's state and snapshots in a directory.
@@ -296,7 +297,7 @@ fn a_table_file_is_read_once_for_all_snapshots_of_one_state() {
             .clone()
     };
     // Read again, it would have another checksum.
-    let path = lock(&first.0.path).join(table(&first).name);
+    let path = first.path().join(table(&first).name);
     let content = fs::read(&path).unwrap();
     let mut flipped = content.clone();
     flipped[0] ^= 1;

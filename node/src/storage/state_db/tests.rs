@@ -6,7 +6,10 @@ mod scans;
 use tempfile::TempDir;
 
 use super::*;
-use crate::storage::checkpoint::Snapshots;
+use crate::storage::{
+    checkpoint::Snapshots,
+    state_meta::{FORMAT, FORMAT_KEY},
+};
 use helve_machine::View;
 
 fn options() -> StateOptions {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
-    limits::APPLY_ENTRIES_MAX,
+    limits::{APPLY_ENTRIES_MAX, WATCH_WINDOW_BYTES},
     raft::{
         state_machine::{
             chunk::Chunk,
@@ -39,6 +39,7 @@ impl Node {
             Arc::new(state),
             Arc::new(identity),
             Arc::new(Mutex::new(data_dir)),
+            ChangeFeed::new(WATCH_WINDOW_BYTES),
         );
         let report = Report::new(rows.progress().unwrap());
         Self {

@@ -1,5 +1,5 @@
-//! The machine on the rows as they are stored: it makes no difference whether the node is started anew between two batches, and the
-//! same log comes to the same rows each time.
+//! The machine on the rows as they are stored: it makes no difference whether the node is restarted
+//! between two batches, and the same log gives the same rows each time.
 
 use bytes::Bytes;
 use helve_machine::{Batch, Context, audit, level, limits, minted_id};

@@ -1,0 +1,45 @@
+//! What may be said of a command after an attempt to have it executed.
+
+use helve_proto::command::v1::{Outcome, Refusal, outcome::Outcome as Kind};
+
+use super::ProposeError;
+use crate::{
+    attempt::{Attempt, Rejection},
+    raft::Answer,
+};
+
+/// These refusals are never kept, so after an attempt whose fate is unknown they do not say that nothing was executed.
+pub(super) fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcome, ProposeError> {
+    let forgotten = match &outcome.outcome {
+        Some(Kind::Refused(refused)) => matches!(
+            refused.refusal(),
+            Refusal::SessionExpired
+                | Refusal::StaleCall
+                | Refusal::RequestTooOld
+                | Refusal::TooEarly
+        ),
+        _ => false,
+    };
+    match unknown {
+        Some(why) if forgotten => Err(ProposeError::Unknown(why)),
+        _ => Ok(outcome),
+    }
+}
+
+pub(super) fn final_rejection(rejection: Rejection) -> Option<ProposeError> {
+    match rejection {
+        Rejection::NotLeading => None,
+        Rejection::Overloaded => Some(ProposeError::Overloaded),
+        Rejection::DiskFull => Some(ProposeError::DiskFull),
+        Rejection::WriteRate => Some(ProposeError::WriteRate),
+        Rejection::Stopping => Some(ProposeError::Stopping),
+    }
+}
+
+pub(super) fn of_answer(answer: Answer) -> Attempt {
+    match answer {
+        Answer::Outcome(outcome) => Attempt::Outcome(outcome),
+        Answer::NotLeading => Attempt::Rejected(Rejection::NotLeading),
+        Answer::Unknown(why) => Attempt::Unknown(why),
+    }
+}

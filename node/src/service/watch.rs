@@ -1,0 +1,280 @@
+//! `helve.v1.WatchService`: changes of records as they are applied here.
+//!
+//! ```text
+//! apply ──► Window ◄── look ── pump (one task a watch) ── parts ──► gRPC stream
+//! ```
+//!
+//! A watch holds a place in the log and no changes: what its caller does not read stays in the window, which all watches share. Where
+//! the window has moved on, the watch ends and says so.
+
+use std::{future, sync::Arc};
+
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use helve_machine::{Selection, check, query::Read, window::Next};
+use helve_proto::v1::{ReplyHeader, WatchReply, WatchRequest, watch_service_server::WatchService};
+use prost::Message as _;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{
+    Services,
+    admit::{self, Origin, WatchPlace},
+    budget::Charge,
+    failure::Failure,
+    status::Problem,
+};
+use crate::{
+    audit::{Class, Ended, Entry},
+    bounds::What,
+    limits,
+    read_index::{Place, ReadView},
+};
+
+const RPC: &str = "Watch";
+
+/// Serves watches.
+pub(crate) struct Watches(pub(crate) Arc<Services>);
+
+/// A part, and what it takes until it has left.
+type Charged = (WatchReply, Charge);
+
+#[async_trait]
+impl WatchService for Watches {
+    type WatchStream = BoxStream<'static, Result<WatchReply, Status>>;
+
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let services = &self.0;
+        let origin = Origin::of(&request)?;
+        let account = Arc::clone(&origin.account);
+        let deadline = admit::deadline(request.metadata(), Instant::now());
+        let watched = request.into_inner();
+        let caller = (&*origin.caller, origin.peer);
+        let entry = services.begin_entry(Class::Read, RPC, caller, &watched)?;
+        let admitted = services.admit_watch(&watched, origin, deadline);
+        let (place, deadline) = match admitted {
+            Ok(admitted) => admitted,
+            Err(failure) => {
+                let problem = Problem::from(failure);
+                entry.ended(|| Ended::with(problem.reason().as_str()));
+                return Err(problem.into_status());
+            }
+        };
+        let (out, parts) = mpsc::channel(1);
+        let pump = pump(Arc::clone(services), watched, place, deadline, out, entry);
+        let end = stream::once(AbortOnDropHandle::new(tokio::spawn(pump)));
+        let end = end.filter_map(|joined| {
+            future::ready(match joined {
+                Ok(problem) => problem.map(|problem| Err(problem.into_status())),
+                Err(error) => Some(Err(
+                    Failure::Stopping(format!("a watch broke: {error}")).into()
+                )),
+            })
+        });
+        let parts = ReceiverStream::new(parts).map(move |(part, charge): Charged| {
+            account.keep_answer(charge);
+            Ok(part)
+        });
+        Ok(Response::new(parts.chain(end).boxed()))
+    }
+}
+
+impl Services {
+    fn admit_watch(
+        &self,
+        watched: &WatchRequest,
+        origin: Origin,
+        deadline: Result<Instant, Failure>,
+    ) -> Result<(WatchPlace, Instant), Failure> {
+        let deadline = deadline?;
+        check::watch(watched)?;
+        origin.caller.may_touch_all(watched)?;
+        self.leadership.serves().map_err(Failure::Stopping)?;
+        Ok((origin.admit_watch()?, deadline))
+    }
+
+    /// The index of a linearizable view of this node's rows, and the cluster's name.
+    async fn newest(&self, tenant: &str, deadline: Instant) -> Result<(u64, String), Failure> {
+        let look = |view: &ReadView<'_>| {
+            let cluster_id = helve_machine::cluster_id(view.view, limits::GROUP_ID)?;
+            Ok(Read::Answer((view.index, cluster_id.unwrap_or_default())))
+        };
+        let newest = self.reader.read(tenant, deadline, Place::Memory, look);
+        Ok(newest.await?)
+    }
+}
+
+/// Runs a watch to its end, counts it, and records it.
+async fn pump(
+    services: Arc<Services>,
+    watched: WatchRequest,
+    place: WatchPlace,
+    deadline: Instant,
+    out: mpsc::Sender<Charged>,
+    entry: Entry,
+) -> Option<Problem> {
+    let mut timer = services.metrics.call(RPC);
+    let stopping = services.stopping.clone();
+    let failure = tokio::select! {
+        failure = run(&services, &watched, &place, deadline, &out) => failure,
+        () = out.closed() => None,
+        () = stopping.cancelled() => Some(Failure::Stopping("it is shutting down".into())),
+    };
+    let problem = failure.map(Problem::from);
+    let outcome = problem
+        .as_ref()
+        .map_or("OK", |problem| problem.reason().as_str());
+    timer.answered(outcome);
+    entry.ended(|| Ended::with(outcome));
+    problem
+}
+
+/// One watch under way.
+struct Watch<'a> {
+    services: &'a Services,
+    place: &'a WatchPlace,
+    out: &'a mpsc::Sender<Charged>,
+    selection: Selection,
+    head: watch::Receiver<u64>,
+    /// Where to look next, and how far the caller was told that it knows.
+    next: Next,
+    told: u64,
+    /// When a part is due though nothing changed.
+    progress_at: Instant,
+}
+
+/// Says why it ends; `None`: its caller has gone.
+async fn run(
+    services: &Services,
+    watched: &WatchRequest,
+    place: &WatchPlace,
+    deadline: Instant,
+    out: &mpsc::Sender<Charged>,
+) -> Option<Failure> {
+    let tenant = &place.caller.tenant;
+    let (index, cluster_id) = match services.newest(tenant, deadline).await {
+        Ok(newest) => newest,
+        Err(failure) => return Some(failure),
+    };
+    if !watched.cluster_id.is_empty() && watched.cluster_id != cluster_id {
+        return Some(Failure::WatchTooOld { floor: index });
+    }
+    let after = watched.after.unwrap_or(index);
+    if after > index {
+        return Some(Failure::Malformed(format!(
+            "revision {after} is not reached yet: the newest is {index}; watch after a revision that this cluster named"
+        )));
+    }
+    let mut watch = Watch {
+        services,
+        place,
+        out,
+        selection: Selection::of(limits::GROUP_ID, tenant, watched),
+        head: services.feed.head(),
+        next: Next::After(after),
+        told: after,
+        progress_at: Instant::now(),
+    };
+    // What was applied before its rows were written is in the window; a view of the rows is never ahead of it.
+    watch.follow(cluster_id).await.err().flatten()
+}
+
+/// Why a watch ends; `None`: its caller has gone.
+type End = Option<Failure>;
+
+impl Watch<'_> {
+    async fn follow(&mut self, cluster_id: String) -> Result<(), End> {
+        let first = self.services.feed.look(self.next, &self.selection, 0);
+        first.map_err(|gone| Failure::WatchTooOld { floor: gone.floor })?;
+        // First, where the caller stands: before that it cannot tell a watch from a node that does not answer.
+        let told = self.told;
+        self.send(WatchReply {
+            revision: told,
+            cluster_id,
+            ..WatchReply::default()
+        })
+        .await?;
+        loop {
+            let part_at = Instant::now() + limits::WATCH_PART_INTERVAL;
+            self.head.mark_unchanged();
+            let found = self
+                .services
+                .feed
+                .look(self.next, &self.selection, limits::WATCH_PART_CHANGES_MAX)
+                .map_err(|gone| Failure::WatchTooOld { floor: gone.floor })?;
+            let is_all = found.next == Next::After(found.upto);
+            self.next = found.next;
+            if !found.changes.is_empty() {
+                self.send(WatchReply {
+                    revision: found.upto,
+                    changes: found.changes,
+                    ..WatchReply::default()
+                })
+                .await?;
+            } else if Instant::now() >= self.progress_at {
+                self.progress(found.upto).await?;
+            }
+            if is_all {
+                self.wait().await;
+                sleep_until(part_at).await;
+            } else {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Waits until there is something to look at, or to say.
+    async fn wait(&mut self) {
+        // The sender lives as long as the services do.
+        let _due = timeout_at(self.progress_at, self.head.changed()).await;
+    }
+
+    /// Tells how far the log is, confirmed by a quorum: on a node that is cut off, the watch ends so that its caller goes elsewhere.
+    async fn progress(&mut self, looked: u64) -> Result<(), End> {
+        let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
+        let tenant = &self.place.caller.tenant;
+        self.services.newest(tenant, deadline).await?;
+        self.send(WatchReply {
+            revision: looked,
+            ..WatchReply::default()
+        })
+        .await
+    }
+
+    /// Sends a part to a caller that still may have it.
+    async fn send(&mut self, mut part: WatchReply) -> Result<(), End> {
+        self.services.door.again(&self.place.caller).await?;
+        part.header = Some(ReplyHeader {
+            index: part.revision,
+            clock_ms: self.services.reader.rows_clock_ms(),
+            leader_hint: self.services.leadership.hint(),
+        });
+        self.told = self.told.max(part.revision);
+        part.revision = self.told;
+        let lapsed = || Failure::WatchLapsed {
+            revision: self.told,
+        };
+        let stall = Instant::now() + limits::WATCH_STALL_MAX;
+        let account = Arc::clone(&self.place.account);
+        let bytes = account.answer_room(part.encoded_len());
+        let charge = account.wait(What::AnswerBytes, bytes, stall).await;
+        let charge = charge.map_err(Failure::from)?;
+        match timeout(limits::WATCH_STALL_MAX, self.out.send((part, charge))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(None),
+            Err(_) => return Err(Some(lapsed())),
+        }
+        self.progress_at = Instant::now() + limits::WATCH_PROGRESS_INTERVAL;
+        Ok(())
+    }
+}
