@@ -1,0 +1,381 @@
+//! `helve serve`: one node of a cluster.
+
+pub(crate) mod tls;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::anyhow;
+use helve_command::{
+    duration::display_ms,
+    ending::{Ending, Outcome},
+    logging::{self, LogArgs},
+    signals::Signals,
+};
+use helve_node::{
+    bounds::{Bounds, Setting},
+    config::{AuthSetting, Bootstrap, Config, ConsensusSettings, Exposure, Settings, Tuning},
+    node::{Ended, Node},
+    stamp,
+    storage::options::StateOptions,
+};
+use tokio::time::timeout;
+
+use self::tls::TlsArgs;
+use super::{audit::AuditArgs, data_key::DataKeyArgs, memory, size};
+
+/// How long a node that cannot go on may take to stop what still works.
+const BROKEN_STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Run one node of a cluster
+///
+/// Start every seat that --peers lists with the same list, in any order. The cluster forms once all
+/// of them have met. From then on a restarted node finds its place again by its data directory. A
+/// wiped node takes its seat over as a new node.
+///
+/// SIGTERM or SIGINT hand leadership over, finish calls under way and stop. kill -9 is a normal way
+/// to stop too, and loses nothing.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  Three nodes on one machine, each in a terminal of its own:
+    PEERS=1=127.0.0.1:7401,2=127.0.0.1:7411,3=127.0.0.1:7421
+    helve serve --id 1 --data-dir n1 --listen 127.0.0.1:7400 --peer-listen 127.0.0.1:7401 --http-listen 127.0.0.1:7402 --peers $PEERS
+    helve serve --id 2 --data-dir n2 --listen 127.0.0.1:7410 --peer-listen 127.0.0.1:7411 --http-listen 127.0.0.1:7412 --peers $PEERS
+    helve serve --id 3 --data-dir n3 --listen 127.0.0.1:7420 --peer-listen 127.0.0.1:7421 --http-listen 127.0.0.1:7422 --peers $PEERS
+  One of three machines, over TLS:
+    helve cert ca --dir certs; helve cert node --dir certs --host 10.0.0.1 --name node-1    (and so on; ca.key stays where it is)
+    helve serve --id 1 --data-dir n1 --listen 10.0.0.1:7400 --tls-cert certs/node-1.crt --tls-key certs/node-1.key \\
+      --peer-listen 10.0.0.1:7401 --peer-tls-cert certs/node-1.crt --peer-tls-key certs/node-1.key --peer-tls-ca certs/ca.crt \\
+      --peers 1=10.0.0.1:7401,2=10.0.0.2:7401,3=10.0.0.3:7401
+  Then:
+    helve status --endpoints 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
+
+Exit status: 0 stopped by a signal, 2 refused to start (the message names the flag and the remedy), 4 fatal while running.")]
+pub(crate) struct Args {
+    /// Seat of this node: its number in --peers
+    #[arg(long, env = "HELVE_ID", value_name = "SEAT")]
+    id: u64,
+
+    /// Directory for all data of the node; created if it is missing, in an existing directory
+    #[arg(long, env = "HELVE_DATA_DIR", value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// Address of the client port
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7400",
+        env = "HELVE_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    listen: String,
+
+    /// Address of the peer port
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7401",
+        env = "HELVE_PEER_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    peer_listen: String,
+
+    /// Address of the HTTP port: /livez, /readyz and /metrics
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7402",
+        env = "HELVE_HTTP_LISTEN",
+        value_name = "HOST:PORT"
+    )]
+    http_listen: String,
+
+    /// Peer address of every seat, this node's own included, as SEAT=HOST:PORT,...; the same on
+    /// every node
+    #[arg(
+        long,
+        value_delimiter = ',',
+        required = true,
+        env = "HELVE_PEERS",
+        value_name = "SEAT=HOST:PORT,..."
+    )]
+    peers: Vec<String>,
+
+    /// Address at which clients reach this node, if that is not --listen
+    #[arg(long, env = "HELVE_ADVERTISE", value_name = "HOST:PORT")]
+    advertise: Option<String>,
+
+    /// Space that must stay free on the data directory's disk, such as 256MiB; below it only calls
+    /// that free space are admitted
+    #[arg(long, default_value = "256MiB", value_parser = size::parse, env = "HELVE_DISK_RESERVE", value_name = "SIZE")]
+    disk_reserve: u64,
+
+    /// What callers must present: nothing, so that every caller may do everything, or a token. The
+    /// same on every node
+    #[arg(long, default_value = "none", env = "HELVE_AUTH", value_name = "MODE")]
+    auth: AuthMode,
+
+    /// File with the first operator's token, with which other tokens are made; the same on every
+    /// node
+    #[arg(long, env = "HELVE_OPERATOR_TOKEN_FILE", value_name = "FILE")]
+    operator_token_file: Option<PathBuf>,
+
+    /// Allow listeners beyond this machine without TLS, and calls without tokens: any caller that
+    /// reaches them owns the data
+    #[arg(long, env = "HELVE_INSECURE")]
+    insecure: bool,
+
+    /// Allow a peer port on loopback without TLS beside --auth tokens: every process of this machine may then act as a node
+    #[arg(long, env = "HELVE_INSECURE_PEERS")]
+    insecure_peers: bool,
+
+    #[command(flatten)]
+    tls: TlsArgs,
+
+    /// Form a new, empty cluster although listed peers do not answer. Refused where a listed peer
+    /// has data: see `helve recover`. If peers do not answer, the value must say that the data of
+    /// all of them is lost
+    #[arg(
+        long,
+        env = "HELVE_FORCE_BOOTSTRAP",
+        num_args = 0..=1,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true,
+        value_name = "everything-is-lost"
+    )]
+    force_bootstrap: ForceBootstrap,
+
+    #[command(flatten)]
+    data_keys: DataKeyArgs,
+
+    /// Number of entries after which a snapshot is taken
+    #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    snapshot_entries: u64,
+
+    /// Size of the entries after which a snapshot is taken, such as 256MiB. The log before the
+    /// previous snapshot is then removed, however few entries it has
+    #[arg(long, default_value = "256MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_SNAPSHOT_BYTES", value_name = "SIZE")]
+    snapshot_bytes: u64,
+
+    /// Number of entries that stay in the log behind a snapshot, for nodes that lag; fewer if they
+    /// are larger than --snapshot-bytes, and up to 1 GiB more while a node that answers needs them
+    #[arg(
+        long,
+        default_value_t = 50_000,
+        hide_short_help = true,
+        env = "HELVE_LOG_KEEP_ENTRIES",
+        value_name = "N"
+    )]
+    log_keep_entries: u64,
+
+    /// Memory for rows and indexes that were read from disk, such as 1GiB. Everything else takes up
+    /// to 400 MiB, with ten million handles
+    #[arg(long, default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
+    block_cache: u64,
+
+    /// Number of threads for consensus and peer traffic; one is the fastest on two cores
+    #[arg(
+        long,
+        default_value_t = 1,
+        hide_short_help = true,
+        env = "HELVE_RAFT_THREADS",
+        value_name = "N"
+    )]
+    raft_threads: usize,
+
+    /// Number of threads for client service; one is the fastest on two cores
+    #[arg(
+        long,
+        default_value_t = 1,
+        hide_short_help = true,
+        env = "HELVE_SERVICE_THREADS",
+        value_name = "N"
+    )]
+    service_threads: usize,
+
+    /// Limits of what callers may take up, as NAME=NUMBER,... such as principal-streams=64;
+    /// `docs/limits.md` lists the names
+    #[arg(
+        long = "bound",
+        value_delimiter = ',',
+        hide_short_help = true,
+        env = "HELVE_BOUNDS",
+        value_name = "NAME=NUMBER,..."
+    )]
+    bounds: Vec<Setting>,
+
+    /// Memory for the last changes of records, which callers that watch read, such as 32MiB
+    #[arg(
+        long,
+        default_value = "32MiB",
+        value_parser = size::parse,
+        hide_short_help = true,
+        env = "HELVE_WATCH_WINDOW",
+        value_name = "SIZE"
+    )]
+    watch_window: u64,
+
+    #[command(flatten)]
+    audit: AuditArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// What callers must present.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum AuthMode {
+    None,
+    Tokens,
+}
+
+/// What the operator vouches for.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ForceBootstrap {
+    /// A variable that is set to nothing counts as not set
+    #[value(name = "false", alias = "", hide = true)]
+    No,
+    /// The flag without a value
+    #[value(name = "true", hide = true)]
+    Asked,
+    /// No data of a cluster is left on any listed node
+    EverythingIsLost,
+}
+
+impl Args {
+    fn bounds(&self) -> Bounds {
+        let mut bounds = Bounds::default();
+        self.bounds.iter().for_each(|setting| bounds.set(*setting));
+        bounds
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            seat: self.id,
+            data_dir: self.data_dir.clone(),
+            listen: self.listen.clone(),
+            peer_listen: self.peer_listen.clone(),
+            http_listen: self.http_listen.clone(),
+            peers: self.peers.clone(),
+            advertise: self.advertise.clone(),
+            disk_reserve_bytes: self.disk_reserve,
+            auth: match self.auth {
+                AuthMode::None => AuthSetting::None,
+                AuthMode::Tokens => AuthSetting::Tokens,
+            },
+            operator_token_file: self.operator_token_file.clone(),
+            exposure: match (self.insecure, self.insecure_peers) {
+                (true, _) => Exposure::Insecure,
+                (false, true) => Exposure::LocalPeers,
+                (false, false) => Exposure::Loopback,
+            },
+            tls: self.tls.settings(),
+            bootstrap: match self.force_bootstrap {
+                ForceBootstrap::No => Bootstrap::WhenAllPristine,
+                ForceBootstrap::Asked => Bootstrap::Forced,
+                ForceBootstrap::EverythingIsLost => Bootstrap::EverythingIsLost,
+            },
+            audit: self.audit.settings(),
+            data_keys: self.data_keys.files(),
+            tuning: Tuning {
+                consensus: ConsensusSettings {
+                    snapshot_entries: self.snapshot_entries,
+                    log_keep_entries: self.log_keep_entries,
+                    ..ConsensusSettings::default()
+                },
+                snapshot_bytes: self.snapshot_bytes,
+                rows: StateOptions {
+                    block_cache_bytes: self.block_cache as usize,
+                    ..StateOptions::default()
+                },
+                raft_threads: self.raft_threads,
+                service_threads: self.service_threads,
+                bounds: self.bounds(),
+                watch_window_bytes: usize::try_from(self.watch_window).unwrap_or(usize::MAX),
+            },
+        }
+    }
+}
+
+/// Runs the command until a signal or a fatal error.
+///
+/// # Errors
+/// See [`Ending`].
+pub(crate) async fn run(args: &Args) -> Outcome {
+    let logging = logging::start(&args.log).map_err(Ending::Refused)?;
+    let signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
+    let config =
+        Config::check(&args.settings()).map_err(|refusal| Ending::Refused(refusal.into()))?;
+    run_node(config, signals, |_| Ok(())).await
+}
+
+/// Has SIGHUP read again what the node has from files.
+fn read_again_on_hangup(node: &Node, signals: &mut Signals) {
+    let reload = node.reload();
+    for port in reload.ports() {
+        let port = Arc::clone(port);
+        signals.on_hangup(port.flag(), move || {
+            port.read_again()?;
+            let left_ms = port
+                .certificate()
+                .not_after_ms
+                .saturating_sub(stamp::wall_ms());
+            Ok(format!("expires in {}", display_ms(left_ms)))
+        });
+    }
+    if reload.has_data_keys() {
+        let reload = reload.clone();
+        signals.on_hangup("data keys", move || {
+            let held = reload.data_keys().map_err(|why| anyhow!(why))?;
+            let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+            Ok(format!("held: {}", held.join(", ")))
+        });
+    }
+    if reload.has_audit_file() {
+        let reload = reload.clone();
+        signals.on_hangup("--audit-log", move || {
+            reload.audit_file()?;
+            Ok("a new file if it was moved".to_owned())
+        });
+    }
+}
+
+/// Runs a node until SIGTERM, SIGINT or its own end. `started` is called once it takes part in its cluster.
+///
+/// # Errors
+/// That the start was refused, or what ended the node if not a signal.
+pub(super) async fn run_node(
+    config: Config,
+    mut stop: Signals,
+    started: impl FnOnce(&Node) -> Outcome,
+) -> Outcome {
+    memory::take_small_pages();
+    let node = tokio::select! {
+        node = Node::start(config) => node.map_err(|error| Ending::Refused(error.into()))?,
+        // It waits for its peers, and has nothing yet that would have to be handed over.
+        _ = stop.recv() => return Ok(()),
+    };
+    let addresses = node.addresses();
+    tracing::info!(clients = %addresses.client, peers = %addresses.peer, http = %addresses.http, "serving");
+    read_again_on_hangup(&node, &mut stop);
+    started(&node)?;
+    let ended = tokio::select! {
+        ended = node.wait() => Some(ended),
+        signal = stop.recv() => {
+            tracing::info!(signal, "stopping");
+            None
+        }
+    };
+    // Also a node that cannot go on: a thread that still works in the storage engine while the process ends crashes it, and hides why.
+    let limit = ended.as_ref().map_or(Duration::MAX, |_| BROKEN_STOP_LIMIT);
+    tokio::select! {
+        stopped = timeout(limit, node.shutdown()) => if stopped.is_err() {
+            tracing::warn!("not everything stopped in time");
+        },
+        // Who asks twice wants it now; a node that is killed loses nothing.
+        again = stop.recv() => tracing::warn!(signal = again, "stopping at once"),
+    }
+    match ended {
+        None => Ok(()),
+        Some(Ended::Stopped(why)) => Err(Ending::Fatal(anyhow!("{why}"))),
+        Some(Ended::Broken(broken)) => Err(Ending::Fatal(broken.into())),
+        Some(Ended::Refused(error)) => Err(Ending::Refused(error.into())),
+    }
+}

@@ -1,0 +1,114 @@
+//! Tests of the flags that reach a cluster, and of what its answers mean.
+
+use std::{collections::HashMap, fs};
+
+use clap::{Args as _, FromArgMatches as _};
+use helve_node::tls::authority::{Authority, Life};
+use tonic_types::ErrorDetails;
+
+use super::*;
+
+/// How a command ends that has these flags of TLS.
+fn of_tls(flags: &[&str]) -> Caused {
+    let words = ["helve", "--endpoints", "127.0.0.1:7400"];
+    let words = words.into_iter().chain(flags.iter().copied());
+    let command = ClusterArgs::augment_args(clap::Command::new("helve"));
+    let matches = command.try_get_matches_from(words).unwrap();
+    let args = ClusterArgs::from_arg_matches(&matches).unwrap();
+    let ended = [
+        client(&args).err().map(|ending| ending.caused().cloned()),
+        args.channel("127.0.0.1:7400")
+            .err()
+            .map(|error| error.downcast_ref().cloned()),
+    ];
+    let [through_client, through_channel] = ended.map(|caused| caused.flatten().unwrap());
+    assert_eq!(through_client.message, through_channel.message);
+    through_client
+}
+
+#[test]
+fn unusable_tls_flag_is_blamed_whatever_the_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&path, private).unwrap();
+        path.display().to_string()
+    };
+    let authority = Authority::make("ca", Life::of(Duration::from_secs(3_600)));
+    let (_, issued) = authority.unwrap();
+    let ca = file("ca.crt", &issued.certificate_pem);
+    let (empty, text) = (file("empty", ""), file("text", "<html></html>"));
+    let table: [(&[&str], Cause, &str); 6] = [
+        (&["--tls-ca", &empty], Cause::TlsFile, "--tls-ca: "),
+        (&["--tls-ca", &text], Cause::TlsFile, "--tls-ca: "),
+        (
+            &[
+                "--tls-ca",
+                &ca,
+                "--tls-client-cert",
+                &text,
+                "--tls-client-key",
+                &text,
+            ],
+            Cause::TlsFile,
+            "--tls-client-cert: ",
+        ),
+        (
+            &[
+                "--tls-ca",
+                &ca,
+                "--tls-client-cert",
+                &ca,
+                "--tls-client-key",
+                &text,
+            ],
+            Cause::TlsFile,
+            "--tls-client-key: ",
+        ),
+        (
+            &["--tls-ca", &ca, "--tls-client-cert", &ca],
+            Cause::TlsFile,
+            "--tls-client-cert and --tls-client-key: ",
+        ),
+        (
+            &["--tls-ca", &ca, "--tls-server-name", "a b"],
+            Cause::CertificateName,
+            "--tls-server-name: ",
+        ),
+    ];
+    for (flags, cause, begins) in table {
+        let caused = of_tls(flags);
+        assert_eq!(caused.cause, cause, "{caused}");
+        assert!(caused.message.starts_with(begins), "{caused}");
+        assert!(caused.message.contains("; "), "no remedy: {caused}");
+    }
+}
+
+#[test]
+fn endpoint_is_refused_with_the_remedy_that_fits() {
+    for (address, scheme, remedy) in [
+        ("https://a:7400", "http", "pass --tls-ca FILE"),
+        ("http://a:7400", "https", "remove --tls-ca"),
+        ("ftp://a:7400", "http", "give HOST:PORT"),
+        ("a", "http", "give HOST:PORT"),
+        ("::1:7400", "http", "[::1]:7400"),
+    ] {
+        let refused = check_endpoint(address, scheme).unwrap_err();
+        let (_, next) = refused.message.rsplit_once("; ").unwrap();
+        assert!(next.starts_with(remedy) || next.ends_with(remedy), "{next}");
+    }
+    assert!(check_endpoint("[::1]:7400", "http").is_ok());
+    assert!(check_endpoint("https://a:7400", "https").is_ok());
+}
+
+#[test]
+fn node_that_says_why_it_took_too_long_is_quoted() {
+    let reason = Reason::NodeSilent.as_str();
+    let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());
+    let why = "nothing was changed";
+    let told = Status::with_error_details(Code::DeadlineExceeded, why, details);
+    assert_eq!(transport(&told), why);
+    assert!(transport(&Status::deadline_exceeded("")).contains("--timeout"));
+}

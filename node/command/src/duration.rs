@@ -1,0 +1,67 @@
+//! Durations as operators write them: `500ms`, `90s`, `1h30m`, `7d`.
+
+use std::time::Duration;
+
+use helve_node::quantity::UNITS;
+pub use helve_node::quantity::display_ms;
+
+/// Parses a duration: counts with units, added up. A bare number has no meaning here.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration: write 500ms, 90s, 15m, 1h30m or 7d");
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut total_ms: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (count, tail) = rest.split_at(digits);
+        let letters = tail.bytes().take_while(u8::is_ascii_lowercase).count();
+        let (unit, tail) = tail.split_at(letters);
+        let (_, unit_ms) = UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(wrong)?;
+        let count: u64 = count.parse().map_err(|_| wrong())?;
+        let part = count
+            .checked_mul(*unit_ms)
+            .and_then(|ms| total_ms.checked_add(ms));
+        total_ms = part.ok_or_else(|| format!("`{text}` does not fit 64 bits of milliseconds"))?;
+        rest = tail;
+    }
+    Ok(Duration::from_millis(total_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_counts_with_units() {
+        let table = [
+            ("500ms", Some(500)),
+            ("90s", Some(90_000)),
+            ("15m", Some(900_000)),
+            ("1h30m", Some(5_400_000)),
+            ("7d", Some(604_800_000)),
+            (" 0s ", Some(0)),
+            ("", None),
+            ("90", None),
+            ("s", None),
+            ("1.5h", None),
+            ("-1s", None),
+            ("1 h", None),
+            ("1H", None),
+            ("1week", None),
+            ("99999999999999999999s", None),
+            ("18446744073709551615s", None),
+            ("1\u{e9}", None),
+        ];
+        for (text, ms) in table {
+            assert_eq!(parse(text).ok(), ms.map(Duration::from_millis), "{text}");
+        }
+    }
+}
