@@ -1,14 +1,18 @@
-//! The narrow waist: every store stands on [`Backend`], and every host is one.
+//! The narrow waist: every store uses a [`Backend`], and every host is one.
 
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use helve_proto::v1::{
-    self, ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
-    exchange_call::Call,
+    self, ListKeysReply, ListKeysRequest, ListReply, ListRequest, WatchRequest,
+    exchange_answer::Answer, exchange_call::Call,
 };
 
-use crate::{error::Error, promises::Promises};
+use crate::{
+    error::{Error, ErrorKind},
+    promises::Promises,
+    watch::WatchParts,
+};
 
 /// Something that answers the calls of `helve.v1`: a cluster, or the state machine in this process.
 #[async_trait]
@@ -41,6 +45,17 @@ pub trait Backend: fmt::Debug + Send + Sync {
         deadline: Duration,
     ) -> Result<Vec<ListKeysReply>, Error>;
 
+    /// Watches records: the parts of a stream that goes on where its host allows, each change told once and in order, the first
+    /// part at once and without changes. `deadline` bounds the wait for the first part, and for each that follows an interruption.
+    ///
+    /// # Errors
+    /// As [`list_handles`](Self::list_handles), and [`Unsupported`](crate::ErrorKind::Unsupported) if not told otherwise.
+    async fn watch(&self, request: WatchRequest, deadline: Duration) -> Result<WatchParts, Error> {
+        let _unused = (request, deadline);
+        let message = "this host tells no changes: list, or use a cluster";
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+
     /// How long a call may take if its caller says nothing.
     fn deadline(&self) -> Duration;
 
@@ -50,7 +65,6 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// What each of its nodes says of itself, `None` where none says anything within `patience`. If not told: there are no nodes.
-    #[cfg(feature = "partition")]
     async fn survey(&self, patience: Duration) -> Vec<Option<v1::StatusReply>> {
         let _nobody_to_wait_for = patience;
         Vec::new()

@@ -6,18 +6,9 @@ use helve_proto::v1::{ListKeysReply, ListKeysRequest, ListReply, ListRequest};
 
 use crate::{
     backend::{Backend, Request},
-    codec::{Codec, Json},
     error::Error,
-    guard::Guards,
-    handles::{HandleOptions, Handles},
-    keys::{KeyOptions, Keys},
-    owner::Owner,
     promises::Promises,
-    transaction::Transaction,
 };
-
-/// No call takes longer, whatever its caller says: "for ever" would not fit an [`Instant`](tokio::time::Instant).
-pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A client of a cluster or of the in-memory host. Cloning is cheap, and clones share everything: connections, replay session,
 /// and [`close`](Self::close).
@@ -56,35 +47,6 @@ impl Client {
         self.backend.promises()
     }
 
-    /// A store of handles, whose values are kept as JSON. Options name it: stores of the same name on the same cluster are one.
-    #[must_use]
-    pub fn handles<T>(&self, options: HandleOptions) -> Handles<T> {
-        Handles::new(self.clone(), options, Arc::new(Json))
-    }
-
-    /// As [`handles`](Self::handles), with a [codec](crate::Codec) for the values: [`Raw`](crate::Raw) for bytes as they are.
-    #[must_use]
-    pub fn handles_with<T, C: Codec<T>>(&self, options: HandleOptions, codec: C) -> Handles<T, C> {
-        Handles::new(self.clone(), options, Arc::new(codec))
-    }
-
-    /// The state tool: values under keys of the caller's choosing.
-    #[must_use]
-    pub fn keys(&self, options: KeyOptions) -> Keys {
-        Keys::new(self.clone(), options)
-    }
-
-    /// Locks under this owner's keys. A guard's key holds nothing else.
-    #[must_use]
-    pub fn guards(&self, owner: impl Into<Owner>) -> Guards {
-        Guards::new(self.keys(KeyOptions::new(owner)))
-    }
-
-    /// A transaction over handles and keys, still empty.
-    pub fn transaction(&self) -> Transaction {
-        Transaction::new(self.clone())
-    }
-
     /// Makes one call of `helve.v1` as it is. Stores and transactions do this for you.
     ///
     /// # Errors
@@ -113,7 +75,6 @@ impl Client {
         self.backend.list_keys(request, self.deadline).await
     }
 
-    #[cfg(feature = "partition")]
     pub(crate) async fn survey(
         &self,
         patience: Duration,
@@ -121,8 +82,9 @@ impl Client {
         self.backend.survey(patience).await
     }
 
-    #[cfg(any(feature = "sealed", all(test, feature = "write-queue")))]
-    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+    /// The host of this client, for a host that wraps it.
+    #[must_use]
+    pub fn backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.backend)
     }
 

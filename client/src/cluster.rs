@@ -1,11 +1,24 @@
 //! The cluster as a host.
 
+mod address;
+mod bearer;
 mod builder;
+mod channel;
+mod dial;
+mod exchange;
+mod greeted;
+mod limits;
+mod line;
+pub(crate) mod line_error;
 mod list;
-#[cfg(feature = "partition")]
+mod session;
 mod survey;
+#[cfg(feature = "tls")]
+mod tls;
 mod tries;
 mod unary;
+pub(crate) mod verdict;
+mod watching;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +27,7 @@ use futures::future::BoxFuture;
 use helve_proto::{
     Reason,
     v1::{
-        ListKeysReply, ListKeysRequest, ListReply, ListRequest, OpenSessionRequest,
+        ListKeysReply, ListKeysRequest, ListReply, ListRequest, OpenSessionRequest, WatchRequest,
         exchange_answer::Answer, exchange_call::Call,
     },
 };
@@ -25,17 +38,29 @@ use tokio::{
 };
 use tracing::Instrument as _;
 
-pub use self::builder::ClusterBuilder;
+#[cfg(any(test, fuzzing))]
+pub use self::exchange::exchange_reply;
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;
+pub use self::{
+    address::Address,
+    bearer::{Bearer, open_to_all},
+    builder::ClusterBuilder,
+    line::Line,
+};
 use crate::{
     backend::{Backend, header_mut, identity_mut, name},
-    channel::{Node, Pool},
-    client::DEADLINE_MAX,
-    cluster::tries::{Effect, Pace, Tries, end},
+    cluster::{
+        channel::{Node, Pool},
+        session::{Number, Session},
+        tries::{Effect, Pace, Tries, end},
+        verdict::{Health, Verdict},
+        watching::Watching,
+    },
     error::{Error, ErrorKind},
-    limits,
+    limits::DEADLINE_MAX,
     promises::Promises,
-    session::{Number, Session},
-    verdict::{Health, Verdict},
+    watch::WatchParts,
 };
 
 /// How calls travel.
@@ -48,7 +73,7 @@ enum Carriage {
 }
 
 struct Cluster {
-    pool: Pool,
+    pool: Arc<Pool>,
     deadline: Duration,
     pace: Pace,
     carriage: Carriage,
@@ -117,6 +142,16 @@ impl Backend for Cluster {
         self.unless_closed(collected).instrument(span).await
     }
 
+    async fn watch(&self, request: WatchRequest, deadline: Duration) -> Result<WatchParts, Error> {
+        check_size(request.encoded_len())?;
+        let deadline = deadline.min(DEADLINE_MAX);
+        let pool = Arc::clone(&self.pool);
+        let closed = self.closed.subscribe();
+        let mut watching = Watching::new(pool, self.pace, deadline, closed, request);
+        watching.open().await?;
+        Ok(watching.into_parts())
+    }
+
     fn deadline(&self) -> Duration {
         self.deadline
     }
@@ -125,7 +160,6 @@ impl Backend for Cluster {
         Promises::CLUSTER
     }
 
-    #[cfg(feature = "partition")]
     async fn survey(&self, patience: Duration) -> Vec<Option<helve_proto::v1::StatusReply>> {
         survey::survey(&self.pool, patience).await
     }
@@ -235,7 +269,7 @@ impl Cluster {
         Ok(opened)
     }
 
-    /// Whoever holds the lock until the deadline is opening another session already.
+    /// The task that holds the lock until the deadline is opening another session already.
     async fn forget(&self, expired: &Arc<Session>, until: Instant) {
         let Ok(mut session) = timeout_at(until, self.session.lock()).await else {
             return;

@@ -49,14 +49,16 @@ pub enum ErrorKind {
     /// what an earlier call under that identity did is not known any more.
     Forgotten,
     /// A list took too long for its view, and what was read of it is dropped: its rest would be of another view. List less at
-    /// once: by owner, by prefix, or without values.
+    /// once: by owner, by prefix, or without values. Of a watch: no node has all changes that follow any more. List again, and watch
+    /// after the list's revision.
     Lapsed,
     /// A value could not be encoded as JSON, or a stored one is not what this type expects. Nothing was written. A stored value
     /// stays as it is: read it with the type that it was written with.
     Codec,
-    /// A sealed value does not open under the keys at hand for this tenant, owner, key and field: it was sealed under another key,
-    /// or somebody changed it or moved it here. Nothing of it is given out, and it stays as it is. Give the key that it was sealed
-    /// under; or clear the field and obtain its value anew, by logging in again.
+    /// A sealed value does not open under the keys at hand for this tenant, owner, key and field:
+    /// it was sealed under another key, or it was changed or moved here. Nothing of it is given
+    /// out, and it stays as it is. Give the key that it was sealed under; or clear the field and
+    /// obtain a new value, by logging in again.
     Sealed,
     /// The operating system gave no randomness. Nothing was minted or sent. Repair the machine.
     Entropy,
@@ -123,13 +125,16 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_reason(mut self, reason: Reason) -> Self {
+    /// The same error with the cluster's reason.
+    #[must_use]
+    pub fn with_reason(mut self, reason: Reason) -> Self {
         self.reason = Some(reason);
         self
     }
 
-    /// What it is because of, if the message does not say so itself.
-    pub(crate) fn with_source(
+    /// The same error with its cause, unless the message repeats the cause already.
+    #[must_use]
+    pub fn with_source(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
@@ -140,16 +145,32 @@ impl Error {
         self
     }
 
-    pub(crate) fn closed() -> Self {
+    /// The same error with the record's name, if a value could not be decoded: in a list, the name
+    /// says which one.
+    #[must_use]
+    pub fn of_record(mut self, name: &str) -> Self {
+        if self.kind == ErrorKind::Codec {
+            self.message = format!("record {name:?}: {}", self.message);
+        }
+        self
+    }
+
+    /// The error of every call to a store or client after its `close`.
+    #[must_use]
+    pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "this store or its client was closed")
     }
 
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
+    /// An error of kind [`Internal`](ErrorKind::Internal).
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// What the cluster, or the machine, refused for this reason. `revision` and `operation` count for conflicts alone.
-    pub(crate) fn refused(
+    /// The error for a call that was refused for this reason; the reason decides the kind. `revision` and
+    /// `operation` are used for conflicts only.
+    #[must_use]
+    pub fn refused(
         reason: Reason,
         message: impl Into<String>,
         revision: u64,
@@ -179,7 +200,7 @@ impl Error {
             | Reason::TooEarly
             | Reason::SessionExpired
             | Reason::RequestTooOld => ErrorKind::Forgotten,
-            Reason::ListLapsed => ErrorKind::Lapsed,
+            Reason::ListLapsed | Reason::WatchTooOld | Reason::WatchLapsed => ErrorKind::Lapsed,
             _ => ErrorKind::Internal,
         };
         Self::new(kind, message).with_reason(reason)

@@ -3,6 +3,8 @@
 //! `serde_json` reads an integer beyond 64 bits as the nearest double, and keeps only the last of two members of one name. It writes
 //! deeper nesting than it reads. Values go through these checks where they are stored and where they are read, so that a value
 //! comes back as it was stored, or is refused.
+//!
+//! A fraction is the double that it names: 0.10000000000000001 comes back as 0.1.
 
 use std::{borrow::Cow, cell::RefCell, collections::HashSet, fmt};
 
@@ -29,7 +31,7 @@ pub enum Inexact {
         /// The name, cut after 48 characters.
         name: String,
     },
-    /// A number that neither 64 bits nor a double hold.
+    /// A number that neither 64 bits nor a double hold. A fraction that only names a double is held.
     #[error("the number {number} has more digits than can be kept: write it as a string")]
     Number {
         /// The number as it is written, cut after 48 characters.
@@ -50,8 +52,7 @@ pub fn check(json: &[u8]) -> Result<(), Inexact> {
     check_depth(json)
 }
 
-/// Checks syntax, and that no name stands twice in one object. Numbers may have any number of digits: whoever keeps the text
-/// keeps them.
+/// Checks syntax, and that no object has a name twice. Numbers may have any number of digits: they are kept with the text.
 ///
 /// # Errors
 /// As [`check`], but for numbers.
@@ -100,8 +101,8 @@ pub fn check_numbers(json: &[u8]) -> Result<(), Inexact> {
 }
 
 /// Whether a text that is JSON holds `-0.0`, whose sign a decimal number loses.
-#[cfg(feature = "postgres")]
-pub(crate) fn has_negative_zero(json: &[u8]) -> bool {
+#[must_use]
+pub fn has_negative_zero(json: &[u8]) -> bool {
     let is_zero = |number: &[u8]| {
         let mantissa = number.split(|byte| matches!(byte, b'e' | b'E')).next();
         mantissa.is_some_and(|digits| !digits.iter().any(|digit| matches!(digit, b'1'..=b'9')))
@@ -322,7 +323,6 @@ mod tests {
         assert!(check(b"1e400").is_err());
     }
 
-    #[cfg(feature = "postgres")]
     #[test]
     fn a_zero_with_a_sign_is_told_from_other_numbers() {
         for (text, expected) in [
@@ -387,11 +387,13 @@ mod tests {
             if !double.is_finite() {
                 return Ok(());
             }
-            let text = serde_json::to_string(&double).expect("it is finite");
-            prop_assert!(check(text.as_bytes()).is_ok(), "{}", text);
-            let back: Value = serde_json::from_str(&text).expect("it was written");
-            let back = back.as_f64().expect("it is a number");
-            prop_assert_eq!(back.to_bits(), double.to_bits(), "{}", text);
+            let shortest = serde_json::to_string(&double).expect("it is finite");
+            for text in [shortest, format!("{double:.16e}")] {
+                prop_assert!(check(text.as_bytes()).is_ok(), "{}", text);
+                let back: Value = serde_json::from_str(&text).expect("it was written");
+                let back = back.as_f64().expect("it is a number");
+                prop_assert_eq!(back.to_bits(), double.to_bits(), "{}", text);
+            }
             Ok(())
         });
     }

@@ -1,4 +1,4 @@
-//! Guards: locks in the cluster that expire, and that nobody has to trust.
+//! Guards: locks in the cluster that expire, and whose holder is checked at each write.
 
 use std::time::Duration;
 
@@ -10,9 +10,11 @@ use tokio::{
 };
 
 use crate::{
-    client::DEADLINE_MAX,
+    client::Client,
     error::{Error, ErrorKind},
-    keys::Keys,
+    keys::{KeyOptions, Keys},
+    limits::DEADLINE_MAX,
+    owner::Owner,
     retry::Backoff,
     state_tool::{StateTool, StoreOutcome},
     ttl::Ttl,
@@ -21,24 +23,31 @@ use crate::{
 /// Locks under keys, of [`Client::guards`](crate::Client::guards): at most one caller holds the guard of a key, until it lets go or the guard's time is over on the cluster's
 /// clock. So the death of a holder delays the others, and never stops them.
 ///
-/// A holder that was suspended for longer than its guard lives does not know that it lost it. What it guards must therefore be
-/// written on a condition: on the revision that it read under the guard, so that whoever wrote in the meantime wins, or on the
-/// guard itself, through its [`fence`](Guard::fence).
+/// A holder that was suspended for longer than its guard lives does not know that it lost it. What
+/// it guards must therefore be written on a condition: on the revision that it read under the
+/// guard, so that a writer in the meantime wins, or on the guard itself, through its
+/// [`fence`](Guard::fence).
 #[derive(Debug, Clone)]
 pub struct Guards {
     keys: Keys,
 }
 
-impl Guards {
-    pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys }
+impl Client {
+    /// Locks under this owner's keys. A guard's key holds nothing else.
+    #[must_use]
+    pub fn guards(&self, owner: impl Into<Owner>) -> Guards {
+        Guards {
+            keys: self.keys(KeyOptions::new(owner)),
+        }
     }
+}
 
-    /// The guard of this key, if nobody holds it. It is given up after `ttl`, which must not be zero.
+impl Guards {
+    /// The guard of this key, if it is free. It is given up after `ttl`, which must not be zero.
     ///
     /// # Errors
-    /// Those of every write, but [`Ambiguous`](ErrorKind::Ambiguous) only if not even a read says who holds it; then nobody may
-    /// hold it until `ttl` has passed.
+    /// Those of every write, but [`Ambiguous`](ErrorKind::Ambiguous) only if not even a read says
+    /// who holds it; then it may have no holder until `ttl` has passed.
     pub async fn try_acquire(&self, key: &str, ttl: Duration) -> Result<Option<Guard>, Error> {
         let holder = Value::from(holder()?);
         let acquired = self.keys.store_if(key, &holder, Ttl::After(ttl), 0).await;
@@ -62,7 +71,8 @@ impl Guards {
         }))
     }
 
-    /// The guard of this key, as soon as nobody else holds it, within `patience`. Waiting costs reads, no writes.
+    /// The guard of this key, as soon as it is free, within `patience`. Waiting costs reads, no
+    /// writes.
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if others held it all the time; and as [`try_acquire`](Self::try_acquire).
@@ -83,7 +93,7 @@ impl Guards {
                     let message = "others held the guard all the time: try again";
                     return Err(Error::refused(Reason::Conflict, message, 0, 0));
                 }
-                sleep(backoff.next()).await;
+                sleep(backoff.next_pause()).await;
                 if !self.keys.exists(key).await? {
                     break;
                 }

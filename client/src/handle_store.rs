@@ -7,12 +7,11 @@ use helve_proto::v1::RecordInfo;
 use tokio::time::Instant;
 
 use crate::{
-    client::DEADLINE_MAX,
     error::Error,
-    record::{Listing, Page, Record, Resolved},
+    limits::DEADLINE_MAX,
+    record::{Listing, NotLive, Page, Record, Resolved},
     retry::Backoff,
     steps::{Ended, pause, within},
-    transaction::NotLive,
     ttl::Ttl,
 };
 
@@ -206,9 +205,10 @@ pub enum TakeOutcome<T> {
 /// What every handle store can do besides.
 #[async_trait]
 pub trait HandleStoreExt<T: Send + Sync + 'static>: HandleStore<T> {
-    /// Changes a value, and loses no other caller's change: reads, calls `change`, writes if nobody wrote in between, else
-    /// begins anew. Keeps the lifetime. `change` may be called several times: it must do nothing but compute. Answers the handle
-    /// as written, or why there is none.
+    /// Changes a value, and loses no other caller's change: reads, calls `change`, writes if no
+    /// other caller wrote in between, else starts over. Keeps the lifetime. `change` may be called
+    /// several times: it must do nothing but compute. Answers the handle as written, or why there
+    /// is none.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) if others wrote first until the store's deadline ended: nothing was written.

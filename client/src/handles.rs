@@ -26,8 +26,7 @@ use crate::{
     error::{Error, ErrorKind},
     handle_store::{HandleStore, PutOutcome, TakeOutcome},
     owner::Owner,
-    record::{Listing, Page, Record, Resolved, page, page_limit, present},
-    transaction::NotLive,
+    record::{Listing, NotLive, Page, Record, Resolved, page, page_limit, present, record_with},
     ttl::Ttl,
 };
 
@@ -41,8 +40,22 @@ pub struct Handles<T, C = Json> {
     value: PhantomData<fn(T) -> T>,
 }
 
+impl Client {
+    /// A store of handles, whose values are kept as JSON. Options name it: stores of the same name on the same cluster are one.
+    #[must_use]
+    pub fn handles<T>(&self, options: HandleOptions) -> Handles<T> {
+        Handles::new(self.clone(), options, Arc::new(Json))
+    }
+
+    /// As [`handles`](Self::handles), with a [codec](crate::Codec) for the values: [`Raw`](crate::Raw) for bytes as they are.
+    #[must_use]
+    pub fn handles_with<T, C: Codec<T>>(&self, options: HandleOptions, codec: C) -> Handles<T, C> {
+        Handles::new(self.clone(), options, Arc::new(codec))
+    }
+}
+
 impl<T, C> Handles<T, C> {
-    pub(crate) fn new(client: Client, options: HandleOptions, codec: Arc<C>) -> Self {
+    fn new(client: Client, options: HandleOptions, codec: Arc<C>) -> Self {
         Self {
             client,
             options,
@@ -136,10 +149,7 @@ impl<T, C> Handles<T, C> {
     where
         C: Codec<T>,
     {
-        Ok(Record {
-            info: present(info, "info")?,
-            value: self.codec.decode(value)?,
-        })
+        record_with(info, || self.codec.decode(value))
     }
 
     pub(crate) fn encode(&self, value: &T) -> Result<Bytes, Error>
@@ -300,8 +310,7 @@ where
     ) -> Result<Page<RecordInfo>, Error> {
         let request = self.page_request(after, limit)?;
         let listing = self.parts(request).await?;
-        let listing = listing.try_map(|handle| present(handle.info, "info"))?;
-        Ok(page(listing, limit.max(1)))
+        page(listing, limit, |handle| present(handle.info, "info"))
     }
 
     async fn list_values_page(
@@ -313,15 +322,9 @@ where
             with_values: true,
             ..self.page_request(after, limit)?
         };
-        let mut listing = self.parts(request).await?;
-        // A value that is not shown need not be one.
-        let has_more = listing.items.len() > limit.max(1);
-        listing.items.truncate(limit.max(1));
-        let listing = listing.try_map(|handle| self.record(handle.info, handle.value))?;
-        let last = listing.items.last().filter(|_| has_more);
-        Ok(Page {
-            next: last.map(|last| last.name().to_owned()),
-            ..page(listing, limit.max(1))
+        let listing = self.parts(request).await?;
+        page(listing, limit, |handle| {
+            self.record(handle.info, handle.value)
         })
     }
 

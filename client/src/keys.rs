@@ -1,5 +1,8 @@
 //! The state tool on a client, whatever its host.
 
+mod options;
+mod raw;
+
 use std::{
     fmt,
     sync::{
@@ -12,67 +15,22 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use helve_proto::v1::{
-    BatchRetrieveRequest, BatchStoreRequest, DeleteKeyRequest, ExistsRequest, KeyRecord, Lifetime,
-    ListKeysReply, ListKeysRequest, RecordInfo, RetrieveRequest, StoreItem, StoreRequest,
-    WriteStatus,
+    DeleteKeyRequest, ExistsRequest, KeyRecord, Lifetime, ListKeysReply, ListKeysRequest,
+    RecordInfo, RetrieveRequest, StoreRequest, WriteStatus,
 };
 use serde_json::Value;
+
+pub use self::options::KeyOptions;
 
 use crate::{
     client::Client,
     error::{Error, ErrorKind},
     owner::Owner,
     promises::Promises,
-    record::{
-        Listing, Page, Record, decode_value, encode, page, page_limit, present, record_value,
-    },
+    record::{Listing, Page, Record, encode, page, page_limit, present, record_value},
     state_tool::{StateTool, StoreOutcome},
-    ttl::{Defaults, Ttl},
+    ttl::Ttl,
 };
-
-/// Whose keys, and how long they live.
-#[derive(Debug, Clone)]
-pub struct KeyOptions {
-    owner: Owner,
-    defaults: Defaults,
-}
-
-impl KeyOptions {
-    /// All calls are about this owner's keys: every owner has keys of their own. No lifetimes. The name is checked by the first call.
-    pub fn new(owner: impl Into<Owner>) -> Self {
-        Self {
-            owner: owner.into(),
-            defaults: Defaults::default(),
-        }
-    }
-
-    /// As [`new`](Self::new), for keys that all callers share: of [`Owner::shared`].
-    #[must_use]
-    pub fn shared() -> Self {
-        Self::new(Owner::shared())
-    }
-
-    /// What [`Ttl::Default`], and so every plain store, stands for. Without it: for ever.
-    #[must_use]
-    pub fn default_ttl(mut self, ttl: Duration) -> Self {
-        self.defaults.ttl = Some(ttl);
-        self
-    }
-
-    /// Keys that nobody retrieves or stores for this long expire, whatever their [`Ttl`].
-    #[must_use]
-    pub fn idle_ttl(mut self, ttl: Duration) -> Self {
-        self.defaults.idle_ttl = Some(ttl);
-        self
-    }
-
-    /// The same options for another owner.
-    #[must_use]
-    pub fn owner(mut self, owner: impl Into<Owner>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-}
 
 /// The state tool, whatever the client's host. Clones share [`close`](StateTool::close).
 #[derive(Clone)]
@@ -82,8 +40,16 @@ pub struct Keys {
     closed: Arc<AtomicBool>,
 }
 
+impl Client {
+    /// The state tool: values under keys of the caller's choosing.
+    #[must_use]
+    pub fn keys(&self, options: KeyOptions) -> Keys {
+        Keys::new(self.clone(), options)
+    }
+}
+
 impl Keys {
-    pub(crate) fn new(client: Client, options: KeyOptions) -> Self {
+    fn new(client: Client, options: KeyOptions) -> Self {
         Self {
             client,
             options,
@@ -97,11 +63,19 @@ impl Keys {
         Self::new(self.client.clone(), self.options.clone().owner(owner))
     }
 
-    pub(crate) fn owner(&self) -> Result<String, Error> {
+    /// Returns the owner's name, as requests bear it.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if the owner has no valid name.
+    pub fn owner(&self) -> Result<String, Error> {
         self.options.owner.on_wire()
     }
 
-    pub(crate) fn lifetime(&self, ttl: Ttl) -> Result<Option<Lifetime>, Error> {
+    /// Returns the lifetime that a request bears, with the defaults of these keys.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a lifetime out of bounds.
+    pub fn lifetime(&self, ttl: Ttl) -> Result<Option<Lifetime>, Error> {
         ttl.lifetime(self.options.defaults).map(Some)
     }
 
@@ -109,8 +83,11 @@ impl Keys {
         Arc::clone(&self.closed)
     }
 
-    /// The client, for as long as these keys are open.
-    pub(crate) fn open(&self) -> Result<&Client, Error> {
+    /// Returns the client, for requests that these keys have no method for.
+    ///
+    /// # Errors
+    /// [`Closed`](ErrorKind::Closed) after [`close`](StateTool::close).
+    pub fn open(&self) -> Result<&Client, Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed());
         }
@@ -130,8 +107,11 @@ impl Keys {
         })
     }
 
-    /// Deletes a key; true if there was one.
-    pub(crate) async fn remove(&self, key: &str, if_revision: Option<u64>) -> Result<bool, Error> {
+    /// Deletes a key, if its revision is `if_revision` where one is given. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of every write, [`Conflict`](ErrorKind::Conflict) included.
+    pub async fn remove(&self, key: &str, if_revision: Option<u64>) -> Result<bool, Error> {
         let request = DeleteKeyRequest {
             identity: None,
             owner: self.owner()?,
@@ -141,55 +121,13 @@ impl Keys {
         Ok(self.open()?.call(request).await?.existed)
     }
 
-    /// Stores bytes as they are, which need be no JSON. As JSON they are read by those alone for whom they are some.
+    /// Stores a value, if the key's revision is `if_revision` where one is given, and says whether the key is
+    /// new. 0 means: if there is no such key.
     ///
     /// # Errors
-    /// Those of every write.
-    pub async fn store_bytes(
-        &self,
-        key: &str,
-        value: Bytes,
-        ttl: Ttl,
-    ) -> Result<RecordInfo, Error> {
-        self.write_bytes(key, value, ttl, None)
-            .await?
-            .unconditional()
-    }
-
-    /// As [`store_bytes`](Self::store_bytes), if the key's revision is `revision`; 0: if there is no such key.
-    ///
-    /// # Errors
-    /// Those of every write, but a conflict is an outcome here.
-    pub async fn store_bytes_if(
-        &self,
-        key: &str,
-        value: Bytes,
-        ttl: Ttl,
-        revision: u64,
-    ) -> Result<StoreOutcome, Error> {
-        or_conflict(self.write_bytes(key, value, ttl, Some(revision)).await)
-    }
-
-    /// The value as it was stored, with its revision and times, if there is such a key. Restarts the idle time.
-    ///
-    /// # Errors
-    /// Those of every read.
-    pub async fn retrieve_bytes(&self, key: &str) -> Result<Option<Record<Bytes>>, Error> {
-        let request = RetrieveRequest {
-            owner: self.owner()?,
-            key: key.to_owned(),
-        };
-        let found = self.open()?.call(request).await?.record;
-        let bytes = found.map(|found| {
-            Ok(Record {
-                info: present(found.info, "info")?,
-                value: found.value,
-            })
-        });
-        bytes.transpose()
-    }
-
-    pub(crate) async fn write(
+    /// Those of every write, [`Conflict`](ErrorKind::Conflict) included: [`store_if`](StateTool::store_if)
+    /// returns it as an outcome.
+    pub async fn write(
         &self,
         key: &str,
         value: &Value,
@@ -329,8 +267,7 @@ impl StateTool for Keys {
     ) -> Result<Page<RecordInfo>, Error> {
         let request = self.page_request(prefix, after, limit)?;
         let listing = self.parts(request).await?;
-        let listing = listing.try_map(|key| present(key.info, "info"))?;
-        Ok(page(listing, limit.max(1)))
+        page(listing, limit, |key| present(key.info, "info"))
     }
 
     async fn list_values_page(
@@ -339,13 +276,8 @@ impl StateTool for Keys {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Record<Value>>, Error> {
-        let request = ListKeysRequest {
-            with_values: true,
-            ..self.page_request(prefix, after, limit)?
-        };
-        let listing = self.parts(request).await?;
-        let listing = listing.try_map(|key| record_value(key.info, &key.value))?;
-        Ok(page(listing, limit.max(1)))
+        let listing = self.raw_page(prefix, after, limit).await?;
+        page(listing, limit, |key| record_value(key.info, &key.value))
     }
 
     async fn exists(&self, key: &str) -> Result<bool, Error> {
@@ -357,33 +289,15 @@ impl StateTool for Keys {
     }
 
     async fn batch_store(&self, items: &[(String, Value)]) -> Result<(), Error> {
-        let lifetime = self.lifetime(Ttl::Default)?;
-        let item = |(key, value): &(String, Value)| {
-            Ok(StoreItem {
-                key: key.clone(),
-                value: encode(value)?,
-                lifetime,
-                if_revision: None,
-            })
-        };
-        let request = BatchStoreRequest {
-            identity: None,
-            owner: self.owner()?,
-            items: items.iter().map(item).collect::<Result<_, Error>>()?,
-        };
-        self.open()?.call(request).await.map(drop)
+        let item = |(key, value): &(String, Value)| Ok((key.clone(), encode(value)?));
+        let items = items.iter().map(item).collect::<Result<Vec<_>, Error>>()?;
+        self.batch_store_bytes(&items).await
     }
 
     async fn batch_retrieve(&self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
-        let request = BatchRetrieveRequest {
-            owner: self.owner()?,
-            keys: keys.to_vec(),
-        };
-        let reply = self.open()?.call(request).await?;
-        let values = reply.keys.into_iter().map(|key| key.record);
-        values
-            .map(|found| found.map(|found| decode_value(&found.value)).transpose())
-            .collect()
+        let found = self.raw_batch(keys).await?.into_iter();
+        let value = |found: KeyRecord| Ok(record_value(found.info, &found.value)?.value);
+        found.map(|found| found.map(value).transpose()).collect()
     }
 
     fn promises(&self) -> Promises {

@@ -1,85 +1,17 @@
-//! Every bound of the client.
+//! Bounds of the client. Those that stores and state tools outside this crate share with it are public.
 
 use std::time::Duration;
 
-/// How long a call may take, retries included, if nobody says otherwise.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
-
-/// How long the first try of a call waits for its node, and the first part of a list; each further try waits twice as long.
-/// A node without a leader holds a call until it knows the next one, which takes about as long as this: with less time the tries of
-/// every failover and every slow disk would multiply, and none be answered earlier.
-#[cfg(feature = "cluster")]
-pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pauses between the tries of one call, on different nodes.
-#[cfg(feature = "cluster")]
-pub(crate) const BACKOFF_FIRST: Duration = Duration::from_millis(5);
-#[cfg(feature = "cluster")]
-pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(200);
-/// How long a connection may take to be made.
-#[cfg(feature = "cluster")]
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// A connection without traffic is probed this often, and given up when the probe gets no answer for as long again.
-#[cfg(feature = "cluster")]
-pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// A node that did not answer is not preferred for this long.
-#[cfg(feature = "cluster")]
-pub(crate) const SUSPECT: Duration = Duration::from_secs(2);
-/// How long calls to a node go each by itself after a proxy refused a stream of many for its size.
-#[cfg(feature = "cluster")]
-pub(crate) const ALONE: Duration = Duration::from_secs(10);
-/// Endpoints that are learned from leader hints.
-#[cfg(feature = "cluster")]
-pub(crate) const LEARNED_ENDPOINTS_MAX: usize = 16;
-/// Bytes of a request, as encoded: the 4 MiB of names and values that a transaction may have, and ample room for what frames
-/// them. More is within no limit of a node, and might not fit a message, so it is refused unsent; less is the node's to judge.
-#[cfg(feature = "cluster")]
-pub(crate) const REQUEST_BYTES_MAX: usize = 6 << 20;
-/// Bytes of a gRPC message.
-#[cfg(feature = "cluster")]
-pub(crate) const MESSAGE_BYTES_MAX: usize = 8 << 20;
-
-/// How long a list may take from its first part to its last.
-#[cfg(feature = "cluster")]
-pub(crate) const LIST: Duration = Duration::from_secs(60);
-/// How long a list may stall between two parts.
-#[cfg(feature = "cluster")]
-pub(crate) const LIST_STALL: Duration = Duration::from_secs(5);
-/// Bytes of a whole list, as encoded; of a tool that keeps its keys elsewhere: of the values.
-#[cfg(any(feature = "cluster", feature = "memory", feature = "tools"))]
-pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
-
-/// Streams to one node.
-#[cfg(feature = "cluster")]
-pub(crate) const EXCHANGE_STREAMS_MAX: usize = 4;
-/// Calls under way on a stream from which on another one is opened.
-#[cfg(feature = "cluster")]
-pub(crate) const EXCHANGE_BUSY_CALLS: usize = 256;
-/// Calls under way on one stream; more wait for room. A node reads no further at as many.
-#[cfg(feature = "cluster")]
-pub(crate) const EXCHANGE_CALLS_IN_FLIGHT_MAX: usize = 1024;
-/// Calls in one batch; a node ends a stream that sends more.
-#[cfg(feature = "cluster")]
-pub(crate) const EXCHANGE_BATCH_CALLS_MAX: usize = 1024;
-/// Bytes of calls after which a batch is sent; one call more may stand in it.
-#[cfg(feature = "cluster")]
-pub(crate) const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a call that a stream carries; a larger one goes alone, as a unary call, for it would hold up the others.
-#[cfg(feature = "cluster")]
-pub(crate) const EXCHANGE_CALL_BYTES_MAX: usize = 256 << 10;
-
-/// Bytes of a key, and of a value as JSON: a cluster's own limits, for what is checked here.
-#[cfg(any(feature = "tools", feature = "write-queue"))]
-pub(crate) const KEY_BYTES_MAX: usize = 1024;
-#[cfg(any(feature = "tools", feature = "write-queue"))]
-pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of all keys and values of a batch, and keys of a batch: likewise.
-#[cfg(feature = "tools")]
-pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
-#[cfg(feature = "tools")]
-pub(crate) const BATCH_KEYS_MAX: usize = 128;
-/// Keys of a list of a tool that keeps them elsewhere.
-#[cfg(feature = "tools")]
-pub(crate) const LIST_KEYS_MAX: usize = 100_000;
-/// Bytes of a write queue's journal that may be done with before it is written anew, besides as many as are not.
-#[cfg(feature = "write-queue")]
-pub(crate) const JOURNAL_SLACK_BYTES: u64 = 64 << 10;
+/// How long a call may take, retries included, unless the caller sets a deadline.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+/// The longest deadline of a call: longer ones are cut to it, since they might not fit an
+/// [`Instant`](tokio::time::Instant).
+pub const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Bytes of a whole list, as encoded; for a state tool on another store, bytes of the values.
+pub const LIST_BYTES_MAX: usize = 256 << 20;
+/// Bytes of changes that a host in this process keeps for watches.
+#[cfg(feature = "memory")]
+pub(crate) const WATCH_WINDOW_BYTES: usize = 4 << 20;
+/// Changes in one part of a watch of a host in this process.
+#[cfg(feature = "memory")]
+pub(crate) const WATCH_PART_CHANGES_MAX: usize = 256;

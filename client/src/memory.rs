@@ -1,6 +1,7 @@
 //! The state machine in this process, as a host.
 
 mod command;
+mod feed;
 mod host;
 mod rows;
 
@@ -17,8 +18,8 @@ use async_trait::async_trait;
 use helve_proto::{
     Reason,
     v1::{
-        ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
-        exchange_call::Call,
+        ListKeysReply, ListKeysRequest, ListReply, ListRequest, WatchRequest,
+        exchange_answer::Answer, exchange_call::Call,
     },
 };
 use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
@@ -30,6 +31,7 @@ use crate::{
     limits,
     memory::host::{Entropy, Host},
     promises::Promises,
+    watch::WatchParts,
 };
 
 /// A host in this process: the same state machine as a cluster's, over a map. It is gone when its last client is. For tests, and
@@ -190,6 +192,10 @@ impl Backend for Memory {
         self.host()?.list_keys(request, self.clock.now_ms())
     }
 
+    async fn watch(&self, request: WatchRequest, _deadline: Duration) -> Result<WatchParts, Error> {
+        self.host()?.feed().watch(&request)
+    }
+
     fn deadline(&self) -> Duration {
         self.deadline
     }
@@ -200,6 +206,9 @@ impl Backend for Memory {
 
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        let host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
+        host.feed().close();
+        drop(host);
         if let Some(collector) = &self.collector {
             collector.abort();
         }

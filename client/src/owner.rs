@@ -4,8 +4,9 @@ use helve_proto::Reason;
 
 use crate::error::Error;
 
-/// Whose records a store's calls are about: one end user's, or no one's. To say which is up to whoever makes a store, so that a caller
-/// whose name was lost on the way does not end up among the records that all share.
+/// Whose records a store's calls are about: one end user's, or no one's. The code that makes a
+/// store must say which, so that a caller whose name was lost on the way does not end up among the
+/// records that all share.
 ///
 /// ```
 /// # #[cfg(feature = "memory")]

@@ -15,13 +15,13 @@ pub struct Promises {
     pub atomic_batch: bool,
     /// A list, and a batch that is retrieved, is of one view.
     pub one_view: bool,
-    /// `store_if` writes only on the revision, whoever else writes.
+    /// `store_if` writes only on the revision, whatever others write.
     pub revisions: bool,
     /// Revisions grow, over all keys, in the order in which writes become visible, and a list says up to which it shows.
     pub ordered_revisions: bool,
     /// Keys expire at their deadline.
     pub ttl: bool,
-    /// Keys expire when nobody reads or writes them for a time.
+    /// Keys expire when they are not read or written for a time.
     pub idle_ttl: bool,
 }
 

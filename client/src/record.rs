@@ -32,7 +32,8 @@ impl<T> Record<T> {
         self.info.revision
     }
 
-    /// When the record expires if nobody touches it, in milliseconds since the Unix epoch on the cluster's clock; `None`: never.
+    /// When the record expires unless it is used, in milliseconds since the Unix epoch on the
+    /// cluster's clock; `None`: never.
     #[must_use]
     pub fn expires_at_ms(&self) -> Option<u64> {
         let RecordInfo {
@@ -44,7 +45,7 @@ impl<T> Record<T> {
     }
 }
 
-/// What became of a handle. Whoever is not its owner hears `Unknown`, by construction.
+/// What became of a handle. Every other caller than its owner gets `Unknown`, by construction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolved<L> {
     /// It lives; of a take: it lived, and this call took it.
@@ -83,6 +84,17 @@ impl<L> Resolved<L> {
     }
 }
 
+/// Why a handle does not live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotLive {
+    /// Its lifetime ended, less than a day ago.
+    Expired,
+    /// Its value was taken, less than a day ago.
+    Taken,
+    /// Never minted, deleted, long gone, or another owner's.
+    Unknown,
+}
+
 /// A list, all of it from one view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing<I> {
@@ -95,10 +107,11 @@ pub struct Listing<I> {
 }
 
 impl<I> Listing<I> {
-    pub(crate) fn try_map<O>(
-        self,
-        item: impl FnMut(I) -> Result<O, Error>,
-    ) -> Result<Listing<O>, Error> {
+    /// The same listing with each item converted.
+    ///
+    /// # Errors
+    /// The first that `item` returns.
+    pub fn try_map<O>(self, item: impl FnMut(I) -> Result<O, Error>) -> Result<Listing<O>, Error> {
         Ok(Listing {
             revision: self.revision,
             clock_ms: self.clock_ms,
@@ -137,22 +150,28 @@ impl<T> Named for Record<T> {
     }
 }
 
-/// The first `limit` of a list which, if more follow, has at least one of them, too.
-pub(crate) fn page<I: Named>(listing: Listing<I>, limit: usize) -> Page<I> {
+/// A page of the first `limit` records of a list, and at least one. If more follow, the list holds at
+/// least one of them. Only records of the page are converted, so that no error is of one beyond it.
+pub(crate) fn page<I, O: Named>(
+    mut listing: Listing<I>,
+    limit: usize,
+    item: impl FnMut(I) -> Result<O, Error>,
+) -> Result<Page<O>, Error> {
+    let limit = limit.max(1);
+    let has_more = listing.items.len() > limit;
+    listing.items.truncate(limit);
     let Listing {
         revision,
         clock_ms,
-        mut items,
-    } = listing;
-    let has_more = items.len() > limit;
-    items.truncate(limit);
+        items,
+    } = listing.try_map(item)?;
     let last = items.last().filter(|_| has_more);
-    Page {
+    Ok(Page {
         revision,
         clock_ms,
         next: last.map(|last| last.named().to_owned()),
         items,
-    }
+    })
 }
 
 /// A page of a whole list.
@@ -160,11 +179,11 @@ pub(crate) fn page_of_all<I: Named>(
     mut listing: Listing<I>,
     after: Option<&str>,
     limit: usize,
-) -> Page<I> {
+) -> Result<Page<I>, Error> {
     if let Some(after) = after {
         listing.items.retain(|item| item.named() > after);
     }
-    page(listing, limit.max(1))
+    page(listing, limit, Ok)
 }
 
 /// How many records to ask for to fill a page, and to know whether more follow.
@@ -172,7 +191,11 @@ pub(crate) fn page_limit(limit: usize) -> u64 {
     (limit.max(1) as u64).saturating_add(1)
 }
 
-pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
+/// Encodes a value as JSON that comes back as it is.
+///
+/// # Errors
+/// [`Codec`](ErrorKind::Codec) if the value has no JSON form, or JSON would change it (see [`exact`]).
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
     let json = serde_json::to_vec(value).map_err(|error| {
         Error::new(ErrorKind::Codec, "the value has no JSON form").with_source(error)
     })?;
@@ -182,7 +205,11 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
     Ok(json.into())
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+/// Decodes a stored value.
+///
+/// # Errors
+/// [`Codec`](ErrorKind::Codec) if it is not the JSON that `T` expects, or reading would change it (see [`exact`]).
+pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     let value = serde_json::from_slice(json).map_err(|error| {
         let message = "the stored value is not the JSON that this type expects";
         Error::new(ErrorKind::Codec, message).with_source(error)
@@ -191,18 +218,28 @@ pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     Ok(value)
 }
 
-/// A value of a key, exactly as it was stored.
-pub(crate) fn decode_value(json: &[u8]) -> Result<Value, Error> {
+/// Decodes the value of a key, exactly as it was stored.
+///
+/// # Errors
+/// [`Codec`](ErrorKind::Codec) if it is no JSON, or reading would change it (see [`exact`]).
+pub fn decode_value(json: &[u8]) -> Result<Value, Error> {
     exact::check_names(json).map_err(|error| changed("the stored value", error))?;
     decode(json)
 }
 
 /// A key's record, its value exactly as it was stored.
 pub(crate) fn record_value(info: Option<RecordInfo>, json: &[u8]) -> Result<Record<Value>, Error> {
-    Ok(Record {
-        info: present(info, "info")?,
-        value: decode_value(json)?,
-    })
+    record_with(info, || decode_value(json))
+}
+
+/// A record whose value is decoded so. An error names it.
+pub(crate) fn record_with<T>(
+    info: Option<RecordInfo>,
+    decode: impl FnOnce() -> Result<T, Error>,
+) -> Result<Record<T>, Error> {
+    let info = present(info, "info")?;
+    let value = decode().map_err(|error| error.of_record(&info.name))?;
+    Ok(Record { info, value })
 }
 
 fn changed(what: &str, error: Inexact) -> Error {
@@ -210,8 +247,11 @@ fn changed(what: &str, error: Inexact) -> Error {
     Error::new(ErrorKind::Codec, message).with_source(error)
 }
 
-/// What must stand in a reply of the cluster.
-pub(crate) fn present<P>(part: Option<P>, name: &str) -> Result<P, Error> {
+/// Returns a part that every reply of a cluster has.
+///
+/// # Errors
+/// [`Internal`](ErrorKind::Internal) if it is missing.
+pub fn present<P>(part: Option<P>, name: &str) -> Result<P, Error> {
     part.ok_or_else(|| Error::internal(format!("a reply without its {name}")))
 }
 
@@ -219,8 +259,5 @@ pub(crate) fn record<T: DeserializeOwned>(
     info: Option<RecordInfo>,
     json: &[u8],
 ) -> Result<Record<T>, Error> {
-    Ok(Record {
-        info: present(info, "info")?,
-        value: decode(json)?,
-    })
+    record_with(info, || decode(json))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Pauses that double up to a bound, each drawn from the upper half, so that callers that collided once spread out.
 #[derive(Debug, Clone)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     max: Duration,
 }
@@ -27,8 +27,9 @@ impl Backoff {
         Self::between(Duration::from_millis(50), Duration::from_secs(1))
     }
 
-    /// Between rounds of one update that others got ahead of.
-    pub(crate) fn contention() -> Self {
+    /// From 1 to 50 ms: between rounds of one update that others got ahead of.
+    #[must_use]
+    pub fn contention() -> Self {
         Self {
             next: Duration::from_millis(1),
             max: Duration::from_millis(50),
@@ -43,7 +44,8 @@ impl Backoff {
         }
     }
 
-    pub(crate) fn next(&mut self) -> Duration {
+    /// Returns the next pause.
+    pub fn next_pause(&mut self) -> Duration {
         let half = self.next / 2;
         self.next = (self.next * 2).min(self.max);
         half + half.mul_f64(f64::from(draw()) / f64::from(u32::MAX))
@@ -63,7 +65,7 @@ mod tests {
     fn pauses_double_within_their_half_up_to_the_bound() {
         let mut backoff = Backoff::contention();
         for bound_ms in [1, 2, 4, 8, 16, 32, 50, 50] {
-            let (bound, pause) = (Duration::from_millis(bound_ms), backoff.next());
+            let (bound, pause) = (Duration::from_millis(bound_ms), backoff.next_pause());
             assert!(
                 bound / 2 <= pause && pause <= bound,
                 "{pause:?} of {bound:?}"

@@ -111,7 +111,7 @@ pub trait StateTool: Send + Sync {
         limit: usize,
     ) -> Result<Page<RecordInfo>, Error> {
         let listing = self.list_infos(prefix).await?;
-        Ok(page_of_all(listing, after, limit))
+        page_of_all(listing, after, limit)
     }
 
     /// As [`list_page`](Self::list_page), with the values.
@@ -125,7 +125,7 @@ pub trait StateTool: Send + Sync {
         limit: usize,
     ) -> Result<Page<Record<Value>>, Error> {
         let listing = self.list_values(prefix).await?;
-        Ok(page_of_all(listing, after, limit))
+        page_of_all(listing, after, limit)
     }
 
     /// Whether there is such a key.
@@ -176,8 +176,11 @@ pub enum StoreOutcome {
 }
 
 impl StoreOutcome {
-    /// What a store without condition did.
-    pub(crate) fn unconditional(self) -> Result<RecordInfo, Error> {
+    /// Returns what a store without condition wrote.
+    ///
+    /// # Errors
+    /// [`Internal`](crate::ErrorKind::Internal) for a conflict, which such a store cannot have.
+    pub fn unconditional(self) -> Result<RecordInfo, Error> {
         match self {
             Self::Created(info) | Self::Replaced(info) => Ok(info),
             Self::Conflict { .. } => Err(Error::internal("a conflict without condition")),

@@ -7,14 +7,25 @@ use crate::{
     retry::Backoff,
 };
 
-/// What was under way when the deadline ended.
-pub(crate) enum Ended {
+/// What was under way when the deadline ended. It decides the kind of the error.
+#[derive(Debug, Clone, Copy)]
+pub enum Ended {
+    /// A read: [`Unavailable`](ErrorKind::Unavailable).
     Reading,
+    /// A write: [`Ambiguous`](ErrorKind::Ambiguous).
     Writing,
-    Pausing { revision: u64 },
+    /// The pause before another round: [`Conflict`](ErrorKind::Conflict).
+    Pausing {
+        /// The revision that the other writers left.
+        revision: u64,
+    },
 }
 
-pub(crate) async fn within<O>(
+/// Waits for a step, at most until the deadline.
+///
+/// # Errors
+/// The step's own; at the deadline, the one that `ended` names.
+pub async fn within<O>(
     deadline: Instant,
     step: impl Future<Output = Result<O, Error>>,
     ended: Ended,
@@ -37,13 +48,12 @@ pub(crate) async fn within<O>(
 }
 
 /// Waits before the next round, because others wrote first and left the key at this revision.
-pub(crate) async fn pause(
-    deadline: Instant,
-    backoff: &mut Backoff,
-    revision: u64,
-) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Conflict`](ErrorKind::Conflict) at the deadline.
+pub async fn pause(deadline: Instant, backoff: &mut Backoff, revision: u64) -> Result<(), Error> {
     let pause = async {
-        sleep(backoff.next()).await;
+        sleep(backoff.next_pause()).await;
         Ok(())
     };
     within(deadline, pause, Ended::Pausing { revision }).await

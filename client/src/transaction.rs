@@ -1,10 +1,14 @@
 //! Several writes as one.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
+use bytes::Bytes;
 use helve_proto::{
     Reason,
     v1::{
@@ -21,7 +25,7 @@ use crate::{
     error::{Error, ErrorKind},
     handles::Handles,
     keys::Keys,
-    record::{Record, encode, present, record},
+    record::{NotLive, Record, encode, present, record, record_with},
     ttl::Ttl,
 };
 
@@ -29,7 +33,6 @@ use crate::{
 /// no key in two of them. None of the stores may be closed when it is committed.
 ///
 /// What cannot be built (a value without JSON form, a lifetime that does not fit) is said by [`commit`](Self::commit).
-#[derive(Debug)]
 #[must_use = "a transaction does nothing until it is committed"]
 pub struct Transaction {
     client: Client,
@@ -51,17 +54,6 @@ pub enum Transacted {
         /// Why not.
         status: NotLive,
     },
-}
-
-/// Why a handle does not live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotLive {
-    /// Its lifetime ended, less than a day ago.
-    Expired,
-    /// Its value was taken, less than a day ago.
-    Taken,
-    /// Never minted, deleted, long gone, or another owner's.
-    Unknown,
 }
 
 /// The replies to the operations of a transaction that took effect.
@@ -99,15 +91,19 @@ impl Committed {
         codec: &impl Codec<T>,
     ) -> Result<Record<T>, Error> {
         let reply = present(self.replies.get(operation), "operation")?;
-        Ok(Record {
-            info: present(reply.info.clone(), "info")?,
-            value: codec.decode(reply.value.clone())?,
-        })
+        record_with(reply.info.clone(), || codec.decode(reply.value.clone()))
+    }
+}
+
+impl Client {
+    /// A transaction over handles and keys, still empty.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.clone())
     }
 }
 
 impl Transaction {
-    pub(crate) fn new(client: Client) -> Self {
+    fn new(client: Client) -> Self {
         Self {
             client,
             operations: Vec::new(),
@@ -143,7 +139,7 @@ impl Transaction {
         })
     }
 
-    /// Takes a handle; its value stands in the reply. One that does not live aborts the transaction.
+    /// Takes a handle; the reply has its value. One that does not live aborts the transaction.
     pub fn take<T, C>(self, store: &Handles<T, C>, id: &str) -> Self {
         self.with(store.closed(), || {
             Ok(Kind::Take(TakeOperation {
@@ -182,11 +178,26 @@ impl Transaction {
 
     /// Stores a value under a key.
     pub fn store<V: Serialize + ?Sized>(self, keys: &Keys, key: &str, value: &V, ttl: Ttl) -> Self {
+        self.store_encoded(keys, key, || encode(value), ttl)
+    }
+
+    /// Stores bytes as they are, which need be no JSON, under a key.
+    pub fn store_bytes(self, keys: &Keys, key: &str, value: Bytes, ttl: Ttl) -> Self {
+        self.store_encoded(keys, key, || Ok(value), ttl)
+    }
+
+    fn store_encoded(
+        self,
+        keys: &Keys,
+        key: &str,
+        value: impl FnOnce() -> Result<Bytes, Error>,
+        ttl: Ttl,
+    ) -> Self {
         self.with(keys.closed(), || {
             Ok(Kind::Store(StoreOperation {
                 owner: keys.owner()?,
                 key: key.to_owned(),
-                value: encode(value)?,
+                value: value()?,
                 lifetime: keys.lifetime(ttl)?,
                 if_revision: None,
             }))
@@ -271,6 +282,13 @@ impl Transaction {
             }
         }
         self
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operations = self.operations.len();
+        write!(f, "Transaction({operations} operations, {:?})", self.client)
     }
 }
 

@@ -21,21 +21,27 @@ pub enum Ttl {
     /// This long. Zero, and what does not fit 64 bits of milliseconds, is refused as
     /// [`Invalid`](crate::ErrorKind::Invalid).
     After(Duration),
-    /// The deadline and the idle time that the record has; the idle time starts anew. A record that does not exist yet gets
-    /// neither.
+    /// The deadline and the idle time that the record has; the idle time restarts. A record that
+    /// does not exist yet gets neither.
     Keep,
 }
 
-/// What a store's options say of lifetimes.
+/// The lifetimes that a store's options set.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Defaults {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) idle_ttl: Option<Duration>,
+pub struct Defaults {
+    /// What [`Ttl::Default`] means; `None`: no deadline.
+    pub ttl: Option<Duration>,
+    /// The time without use after which a record expires; `None`: it has no idle time.
+    pub idle_ttl: Option<Duration>,
 }
 
 impl Ttl {
-    /// What goes to the cluster.
-    pub(crate) fn lifetime(self, defaults: Defaults) -> Result<Lifetime, Error> {
+    /// Returns the lifetime that a request bears.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a lifetime of zero, and for one that does not fit 64 bits of
+    /// milliseconds.
+    pub fn lifetime(self, defaults: Defaults) -> Result<Lifetime, Error> {
         let absolute = match (self, defaults.ttl) {
             (Self::Never, _) | (Self::Default, None) => Absolute::Never(Unit {}),
             (Self::After(ttl), _) | (Self::Default, Some(ttl)) => Absolute::AfterMs(millis(ttl)?),

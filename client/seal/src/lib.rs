@@ -24,7 +24,7 @@ mod secret;
 
 pub use self::{
     keyring::{GivenTwice, Keyring},
-    looks::{Looks, decode_line, is_text},
+    looks::{Looks, decode_line},
     place::Place,
     sealed::{DataKey, KEY_ID_BYTES, KeyId, RANDOM_BYTES, SEAL_BYTES},
     secret::{SECRET_BYTES_MIN, Secret, SecretError},

@@ -159,7 +159,7 @@ impl fmt::Display for Looks {
     }
 }
 
-/// The bytes that one line of hexadecimal digits or base64 stands for, if there are at least
+/// The bytes that one line of hexadecimal digits or base64 encodes, if there are at least
 /// `bytes_min`. White space around it does not count.
 ///
 /// A line of hexadecimal digits alone is never read as base64: 60 digits would else be 45 other
@@ -180,8 +180,7 @@ pub fn decode_line(content: &[u8], bytes_min: usize) -> Option<Zeroizing<Vec<u8>
 
 /// Whether it reads as text: UTF-8 without control characters, or ASCII but for one byte of eight,
 /// such as a stray NUL or Latin-1 character. Of 2^26 random keys of 32 bytes fewer than one does.
-#[must_use]
-pub fn is_text(content: &[u8]) -> bool {
+fn is_text(content: &[u8]) -> bool {
     let odd = content
         .iter()
         .filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~'));

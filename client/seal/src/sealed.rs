@@ -198,7 +198,8 @@ mod tests {
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
 
-    /// What another implementation makes of it, `cryptography` of Python, by the form that stands at the head of this crate.
+    /// What another implementation makes of it, `cryptography` of Python, by the form that the head
+    /// of this crate describes.
     #[test]
     fn a_sealed_value_is_the_bytes_that_it_was_when_the_form_was_made() {
         let random = std::array::from_fn(|at| u8::try_from(at).unwrap());

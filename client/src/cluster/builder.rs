@@ -4,14 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
-use super::{Carriage, Cluster, tries::Pace};
+use super::{Carriage, Cluster, limits, tries::Pace};
+#[cfg(feature = "tls")]
+use crate::cluster::tls::Tls;
 use crate::{
-    bearer::Bearer,
-    channel::{Hints, Pool},
     client::Client,
-    dial::Dial,
+    cluster::{
+        bearer::Bearer,
+        channel::{Hints, Pool},
+        dial::Dial,
+    },
     error::Error,
-    limits,
+    limits::DEADLINE,
 };
 
 /// How to reach a cluster.
@@ -35,7 +39,7 @@ impl ClusterBuilder {
     {
         Self {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
-            deadline: limits::DEADLINE,
+            deadline: DEADLINE,
             pace: Pace {
                 attempt_timeout: limits::ATTEMPT_TIMEOUT,
                 backoff_first: limits::BACKOFF_FIRST,
@@ -92,7 +96,7 @@ impl ClusterBuilder {
 
     /// Connects over TLS, to nodes that this trusts. Then an endpoint may be written `https://HOST:PORT`, too.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, tls: crate::Tls) -> Self {
+    pub fn tls(mut self, tls: Tls) -> Self {
         self.dial.tls = Some(tls);
         self
     }
@@ -104,9 +108,10 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sends each call by itself, as clients in other languages do. By default calls that come at the same time travel in one batch, over
-    /// a few streams that stay open: that costs the client and the node much less, and what a call does and answers is the same. For
-    /// where a proxy between passes no streams on, or shall choose a node anew for each call.
+    /// Sends each call by itself, as clients in other languages do. By default calls that come at
+    /// the same time travel in one batch, over a few streams that stay open: that costs the client
+    /// and the node much less, and what a call does and answers is the same. Use it where a proxy
+    /// between passes no streams on, or must choose a node for each call.
     pub fn unary(mut self) -> Self {
         self.carriage = Carriage::Unary;
         self
@@ -118,7 +123,7 @@ impl ClusterBuilder {
     /// [`Invalid`](crate::ErrorKind::Invalid) if there is no endpoint, one is not `HOST:PORT`, or what was given for TLS cannot be used.
     pub fn build(self) -> Result<Client, Error> {
         Ok(Client::new(Arc::new(Cluster {
-            pool: Pool::new(&self.endpoints, self.hints, self.dial)?,
+            pool: Arc::new(Pool::new(&self.endpoints, self.hints, self.dial)?),
             deadline: self.deadline,
             pace: self.pace,
             carriage: self.carriage,

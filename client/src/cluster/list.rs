@@ -12,12 +12,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Response, Status, Streaming};
 
 use crate::{
-    channel::{Node, Pool},
-    cluster::tries::Tries,
+    cluster::{
+        channel::{Node, Pool},
+        limits::{LIST, LIST_STALL},
+        line::Line,
+        tries::Tries,
+        verdict::Verdict,
+    },
     error::{Error, ErrorKind},
-    limits::{LIST, LIST_BYTES_MAX, LIST_STALL},
-    line::Line,
-    verdict::Verdict,
+    limits::LIST_BYTES_MAX,
 };
 
 pub(crate) type Opened<P> = BoxFuture<'static, Result<Response<Streaming<P>>, Status>>;
@@ -94,8 +97,8 @@ impl Wanted {
     }
 }
 
-/// All parts of one stream. The first must come until `until`; a stream that breaks before is opened anew, and its parts are
-/// dropped, for the new one is another view.
+/// All parts of one stream. The first must come until `until`; a stream that breaks before is
+/// opened again, and its parts are dropped, since the new one is another view.
 pub(crate) async fn collect<'a, P: Part>(
     pool: &Pool,
     until: Instant,

@@ -7,7 +7,7 @@ use helve_proto::v1::{StatusReply, StatusRequest, cluster_service_client::Cluste
 use tokio::time::timeout;
 
 use super::unary::timed;
-use crate::channel::Pool;
+use crate::cluster::channel::Pool;
 
 /// The status of each endpoint that the caller gave, `None` where none came in time.
 pub(super) async fn survey(pool: &Pool, patience: Duration) -> Vec<Option<StatusReply>> {

@@ -11,10 +11,12 @@ use tokio::{
 use tracing::Instrument as _;
 
 use crate::{
-    channel::{Node, Pool},
+    cluster::{
+        channel::{Node, Pool},
+        verdict::{Health, Verdict},
+    },
     error::{Error, ErrorKind},
     retry::Backoff,
-    verdict::{Health, Verdict},
 };
 
 /// Whether a try that had no answer may have changed something.
@@ -176,15 +178,16 @@ impl<'a> Tries<'a> {
             .as_ref()
             .is_some_and(|next| next.index() != node.index() && !next.is_suspect());
         let pause = match health {
-            Health::Behind if is_elsewhere => self.behind.next(),
-            Health::Behind => self.behind.next().max(asked),
-            _ => self.backoff.next().max(asked),
+            Health::Behind if is_elsewhere => self.behind.next_pause(),
+            Health::Behind => self.behind.next_pause().max(asked),
+            _ => self.backoff.next_pause().max(asked),
         };
         (next, pause)
     }
 
-    /// A refusal stands if no earlier try is in doubt, or if it is the replicated outcome, which every retry is given alike, or
-    /// depends on the request alone, so that the earlier tries were refused as well.
+    /// A refusal is final if no earlier try is in doubt, or if it is the replicated outcome, which
+    /// every retry is given alike, or depends on the request alone, so that the earlier tries were
+    /// refused as well.
     fn refused(&self, error: Error) -> Error {
         // Without a reason it is the transport's word, which may differ from try to try.
         let is_outcome = error.reason().is_some_and(|reason| {
@@ -237,7 +240,7 @@ impl<'a> Tries<'a> {
     }
 }
 
-/// Returns when the client is closed, or is gone, which nobody can then see.
+/// Returns when the client is closed, or is gone, which no caller can then see.
 pub(crate) async fn end(closed: &mut watch::Receiver<bool>) {
     let _gone_or_closed = closed.wait_for(|is_closed| *is_closed).await;
 }
@@ -266,8 +269,8 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-    use crate::channel::Hints;
-    use crate::dial::Dial;
+    use crate::cluster::channel::Hints;
+    use crate::cluster::dial::Dial;
 
     /// Calls once a node that asks for this pause, and then one that answers.
     async fn after_pause(pause: Duration) -> (Result<(), Error>, u32) {

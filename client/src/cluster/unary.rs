@@ -9,7 +9,7 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Status};
 
-use crate::{limits::MESSAGE_BYTES_MAX, line::Line, verdict::Verdict};
+use crate::cluster::{limits::MESSAGE_BYTES_MAX, line::Line, verdict::Verdict};
 
 /// Sends the call, and waits for its answer as long as the node is told.
 pub(crate) async fn send(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Verdict> {

@@ -30,7 +30,7 @@ impl HandleOptions {
         Self::new(store, Owner::shared())
     }
 
-    /// What [`Ttl::Default`](crate::Ttl::Default) stands for. Without it: for ever.
+    /// What [`Ttl::Default`](crate::Ttl::Default) means. Without it: for ever.
     #[must_use]
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = Some(ttl);

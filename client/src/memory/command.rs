@@ -94,7 +94,7 @@ fn refusal(refused: &Refused) -> Error {
             Reason::FormatNewer,
             "the operation needs a higher feature level",
         ),
-        // No call of this store makes tokens or tenants, and nobody seals in this process.
+        // No call of this store makes tokens or tenants, and this process seals nothing.
         Refusal::Malformed
         | Refusal::NoTenant
         | Refusal::TokenExists

@@ -23,12 +23,13 @@ use crate::{
     limits::LIST_BYTES_MAX,
     memory::{
         command::{self, Taken},
+        feed::Feed,
         rows::Rows,
     },
 };
 
-const GROUP_ID: u32 = 1;
-const TENANT: &str = "default";
+pub(super) const GROUP_ID: u32 = 1;
+pub(super) const TENANT: &str = "default";
 const PRINCIPAL: &str = "anonymous";
 const PAGE: Page = Page {
     rows_max: 1024,
@@ -48,6 +49,7 @@ pub(super) struct Host {
     sessions: u64,
     calls: u64,
     entropy: Entropy,
+    feed: Feed,
 }
 
 impl Host {
@@ -59,11 +61,16 @@ impl Host {
             sessions: 0,
             calls: 0,
             entropy,
+            feed: Feed::default(),
         }
     }
 
     pub(super) fn rows(&self) -> &Rows {
         &self.rows
+    }
+
+    pub(super) fn feed(&self) -> &Feed {
+        &self.feed
     }
 
     pub(super) fn answer(&mut self, mut call: Call, now_ms: u64) -> Result<Answer, Error> {
@@ -162,8 +169,11 @@ impl Host {
         };
         let mut batch = Batch::new(&self.rows);
         let outcome = apply(&context, command, &mut batch).map_err(fault)?;
+        let changes = batch.take_changes();
         let writes = batch.finish().map_err(fault)?;
         self.rows.write(writes);
+        let clock_ms = helve_machine::clock(&self.rows, GROUP_ID).map_err(fault)?;
+        self.feed.push(self.index, changes, clock_ms);
         Ok(outcome)
     }
 
@@ -280,7 +290,7 @@ impl Host {
         Ok(self.sessions)
     }
 
-    /// Says in a reply at which index its view stands.
+    /// Writes the index of its view into a reply.
     fn place(&self, header: &mut Option<ReplyHeader>) {
         if let Some(header) = header {
             header.index = self.index;
@@ -328,7 +338,7 @@ fn room(bytes: usize, part: &impl Message) -> Result<usize, Error> {
     Ok(bytes)
 }
 
-fn violation(violation: Violation) -> Error {
+pub(super) fn violation(violation: Violation) -> Error {
     let operation = violation
         .operation
         .and_then(|operation| u32::try_from(operation).ok());

@@ -5,16 +5,21 @@ use std::{
     time::Duration,
 };
 
+use futures::StreamExt as _;
 use helve_machine::query::tenant_usage;
-use helve_proto::v1::GetRequest;
+use helve_proto::v1::{ChangeKind, GetRequest};
 
 use super::*;
 use crate::{
     error::ErrorKind,
     handle_store::{HandleStore, HandleStoreExt},
     handles::HandleOptions,
+    keys::KeyOptions,
+    owner::Owner,
     record::Resolved,
+    state_tool::StateTool,
     ttl::Ttl,
+    watch::Watch,
 };
 
 #[tokio::test]
@@ -134,4 +139,86 @@ async fn a_reply_says_at_which_index_its_view_stands() {
     let (header, info) = (reply.header.unwrap(), reply.info.unwrap());
     assert!(header.index >= info.revision && info.revision > 0);
     assert!(header.clock_ms >= info.created_at_ms);
+}
+
+/// Not by time, which a fast machine hides: a page of a few among many reads a few rows, wherever it begins.
+#[tokio::test]
+async fn a_page_of_a_list_reads_about_as_many_rows_as_it_lists() {
+    const MANY: usize = 3_000;
+    const LISTED: usize = 10;
+    let memory = MemoryBuilder::new().host().unwrap();
+    let client = Client::new(Arc::clone(&memory) as Arc<dyn Backend>);
+    let keys = client.keys(KeyOptions::shared());
+    let handles = client.handles::<usize>(HandleOptions::shared("s"));
+    let name = |number: usize| format!("name-{number:05}");
+    for number in 0..MANY {
+        keys.store(&name(number), &number.into()).await.unwrap();
+        handles
+            .put(&name(number), &number, Ttl::Default)
+            .await
+            .unwrap();
+    }
+    let read = || memory.host().unwrap().rows().take_read();
+    read();
+    for after in [None, Some(name(MANY / 2))] {
+        let first = after.as_ref().map_or(0, |_| MANY / 2 + 1);
+        let expected: Vec<_> = (first..first + LISTED).map(name).collect();
+        let page = keys.list_page("name-", after.as_deref(), LISTED).await;
+        let listed: Vec<_> = page
+            .unwrap()
+            .items
+            .into_iter()
+            .map(|key| key.name)
+            .collect();
+        assert_eq!(listed, expected);
+        let rows = read();
+        assert!(rows <= 2 * LISTED, "{rows} rows for {LISTED} keys");
+        let page = handles.list_page(after.as_deref(), LISTED).await;
+        let listed: Vec<_> = page
+            .unwrap()
+            .items
+            .into_iter()
+            .map(|item| item.name)
+            .collect();
+        assert_eq!(listed, expected);
+        let rows = read();
+        assert!(rows <= 2 * LISTED, "{rows} rows for {LISTED} handles");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_tells_changes_until_the_host_is_closed() {
+    let client = MemoryBuilder::new()
+        .gc_interval(Duration::from_secs(1))
+        .build()
+        .unwrap();
+    let keys = client.keys(KeyOptions::shared());
+    let first = keys.store_record("a", &1.into(), Ttl::Never).await.unwrap();
+    let mut changes = client
+        .watch(Watch::keys(Owner::shared(), ""))
+        .await
+        .unwrap();
+    assert_eq!(changes.revision(), first.revision);
+    let short = Ttl::After(Duration::from_millis(500));
+    keys.store_record("b", &1.into(), short).await.unwrap();
+    keys.delete("a").await.unwrap();
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.extend(changes.next().await.unwrap().unwrap().changes);
+    }
+    let kinds = told.iter().map(|change| (change.kind, &*change.info.name));
+    let expected = [
+        (ChangeKind::Put, "b"),
+        (ChangeKind::Deleted, "a"),
+        (ChangeKind::Expired, "b"),
+    ];
+    assert!(kinds.eq(expected), "{told:?}");
+    let replay = Watch::keys(Owner::shared(), "").after(first.revision);
+    let mut again = client.watch(replay).await.unwrap();
+    let replayed = again.next().await.unwrap().unwrap();
+    assert_eq!(replayed.changes, told);
+    client.close();
+    let closed = changes.next().await.unwrap().unwrap_err();
+    assert_eq!(closed.kind(), ErrorKind::Closed);
+    assert!(changes.next().await.is_none());
 }

@@ -119,7 +119,7 @@ impl Node {
         Self { address, script }
     }
 
-    /// An address where nobody listens.
+    /// An address without a listener.
     pub(crate) async fn gone() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap().to_string()

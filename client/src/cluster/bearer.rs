@@ -1,0 +1,225 @@
+//! The token that says who calls, on every call.
+
+use std::{
+    fmt, fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use helve_proto::Reason;
+use tokio::time::Instant;
+use tonic::codegen::http::HeaderValue;
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+
+/// Bytes that a token's file may have.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// How long a file is not looked at again.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Puts a token into each call's `authorization` (RFC 6750), or nothing, where there is none. It is never shown.
+#[derive(Clone, Default)]
+pub struct Bearer(Option<Arc<Source>>);
+
+/// Where the token comes from.
+enum Source {
+    Given(HeaderValue),
+    File { path: PathBuf, read: Mutex<Loaded> },
+}
+
+/// A file, as it was read last.
+struct Loaded {
+    header: HeaderValue,
+    changed: Option<SystemTime>,
+    looked_at: Instant,
+}
+
+impl Bearer {
+    /// This token.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is empty, or has characters that no token has.
+    pub fn given(token: &str) -> Result<Self, Error> {
+        Ok(Self(Some(Arc::new(Source::Given(header(token)?)))))
+    }
+
+    /// The token in this file. It is read again when the file has changed, within a second; a file that cannot be read then leaves the
+    /// token that was there.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the file cannot be read, can be read by everyone, or holds no token.
+    pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        let read = Mutex::new(Loaded::new(&path)?);
+        Ok(Self(Some(Arc::new(Source::File { path, read }))))
+    }
+
+    /// The content of `authorization`; nothing where there is no token.
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        self.0.as_deref().map(Source::header)
+    }
+}
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.0.as_deref() {
+            None => "Bearer(none)",
+            Some(Source::Given(_)) => "Bearer(given)",
+            Some(Source::File { .. }) => "Bearer(file)",
+        })
+    }
+}
+
+impl Source {
+    fn header(&self) -> HeaderValue {
+        match self {
+            Self::Given(header) => header.clone(),
+            Self::File { path, read } => {
+                // Nothing panics while it holds the lock half-way, so a poisoned one is still right.
+                let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+                read.refresh(path);
+                read.header.clone()
+            }
+        }
+    }
+}
+
+impl Loaded {
+    fn new(path: &Path) -> Result<Self, Error> {
+        let (token, changed) = read(path)?;
+        Ok(Self {
+            header: header(token.trim())?,
+            changed,
+            looked_at: Instant::now(),
+        })
+    }
+
+    fn refresh(&mut self, path: &Path) {
+        let now = Instant::now();
+        if now.duration_since(self.looked_at) < FRESH {
+            return;
+        }
+        self.looked_at = now;
+        let changed = fs::metadata(path).and_then(|file| file.modified()).ok();
+        if changed == self.changed {
+            return;
+        }
+        match Self::new(path) {
+            Ok(loaded) => *self = loaded,
+            Err(error) => tracing::warn!(%error, "the token of before is used on"),
+        }
+    }
+}
+
+/// The text of a token's file, and when it was changed.
+fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
+    let refused = |what: &str| {
+        let message = format!("the token file {}: {what}", path.display());
+        Error::refused(Reason::BadRequest, message, 0, 0)
+    };
+    let unreadable = |error| refused("it cannot be read").with_source(error);
+    let file = fs::File::open(path).map_err(unreadable)?;
+    // Of the open file: its name may lead elsewhere by now.
+    let metadata = file.metadata().map_err(unreadable)?;
+    if open_to_all(&metadata) {
+        return Err(refused("everyone can read it: chmod 600 it"));
+    }
+    let mut text = Zeroizing::new(String::new());
+    let mut file = file.take(FILE_BYTES_MAX + 1);
+    let bytes = file.read_to_string(&mut text).map_err(unreadable)?;
+    // The beginning of a longer file would be another token.
+    if bytes as u64 > FILE_BYTES_MAX {
+        return Err(refused("it is over 4096 bytes, and holds something else"));
+    }
+    Ok((text, metadata.modified().ok()))
+}
+
+/// Whether every user of the machine can read the file, or change it.
+#[cfg(unix)]
+#[must_use]
+pub fn open_to_all(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    metadata.mode() & 0o007 != 0
+}
+
+/// Whether every user of the machine can read the file, or change it: not known here.
+#[cfg(not(unix))]
+#[must_use]
+pub fn open_to_all(_: &fs::Metadata) -> bool {
+    false
+}
+
+fn header(token: &str) -> Result<HeaderValue, Error> {
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let text = Zeroizing::new(format!("Bearer {token}"));
+    match text.parse::<HeaderValue>() {
+        Ok(mut header) if is_token => {
+            // HTTP/2 must not keep it in its table of headers, nor any log.
+            header.set_sensitive(true);
+            Ok(header)
+        }
+        _ => {
+            let message = "there is no token: it is one line of visible characters";
+            Err(Error::refused(Reason::BadRequest, message, 0, 0))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "hlv_not-to-be-shown";
+
+    fn sent(bearer: &Bearer) -> Option<String> {
+        let value = bearer.header();
+        value.map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn each_call_bears_the_token_and_nothing_shows_it() {
+        let bearer = Bearer::given(SECRET).unwrap();
+        assert_eq!(sent(&bearer), Some(format!("Bearer {SECRET}")));
+        let Some(Source::Given(header)) = bearer.0.as_deref() else {
+            panic!("it was given");
+        };
+        assert!(!format!("{bearer:?} {header:?}").contains(SECRET));
+        assert_eq!(sent(&Bearer::default()), None);
+        for token in ["", "two words", "a\nb"] {
+            assert!(Bearer::given(token).is_err(), "{token:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_changes_is_read_again_and_one_that_breaks_leaves_the_token() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(Bearer::from_file(file.path()).is_err(), "it is empty");
+        fs::write(file.path(), format!("{SECRET}\n")).unwrap();
+        let bearer = Bearer::from_file(file.path()).unwrap();
+        let write = |text: &str, age_s| {
+            fs::write(file.path(), text).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age_s);
+            file.as_file().set_modified(time).unwrap();
+        };
+        write("hlv_next", 1000);
+        assert_eq!(sent(&bearer), Some(format!("Bearer {SECRET}")));
+        tokio::time::advance(FRESH).await;
+        assert_eq!(sent(&bearer), Some("Bearer hlv_next".into()));
+        write("", 2000);
+        tokio::time::advance(FRESH).await;
+        assert_eq!(sent(&bearer), Some("Bearer hlv_next".into()));
+        write(&"x".repeat(4097), 3000);
+        let refused = Bearer::from_file(file.path()).unwrap_err();
+        assert!(refused.to_string().contains("over 4096 bytes"), "{refused}");
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = Bearer::from_file(file.path()).unwrap_err();
+        assert!(refused.to_string().contains("chmod 600"), "{refused}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Tests of what failed tries say.
+
+use std::collections::HashMap;
+
+use proptest::{collection::vec, prelude::*, sample::Index};
+use tonic_types::ErrorDetails;
+
+use super::*;
+use crate::properties::check;
+
+fn status(code: Code, reason: Reason) -> Status {
+    let metadata = [("revision", "7"), ("operation", "2")];
+    let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let metadata = HashMap::from(metadata);
+    let mut details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata);
+    details.set_retry_info(Some(Duration::from_millis(40)));
+    Status::with_error_details(code, "what to do", details)
+}
+
+fn verdict(status: &Status) -> Verdict {
+    Verdict::of("a:1", status)
+}
+
+#[test]
+fn only_a_rejection_before_append_says_not_done() {
+    let overloaded = verdict(&status(Code::ResourceExhausted, Reason::Overloaded));
+    let pause = Some(Duration::from_millis(40));
+    assert!(matches!(overloaded, Verdict::NotDone { pause: said, .. } if said == pause));
+    let leaderless = verdict(&status(Code::Unavailable, Reason::NoLeader));
+    assert!(matches!(leaderless, Verdict::NotDone { .. }));
+    let stopping = verdict(&status(Code::Unavailable, Reason::Stopping));
+    let node = Health::Suspect;
+    assert!(matches!(stopping, Verdict::NotDone { node: said, .. } if said == node));
+    let unknown = verdict(&status(Code::Unavailable, Reason::Ambiguous));
+    assert!(matches!(unknown, Verdict::Unknown { .. }));
+    for code in [
+        Code::Unavailable,
+        Code::Cancelled,
+        Code::Internal,
+        Code::Unknown,
+    ] {
+        let unknown = verdict(&Status::new(code, "broken pipe"));
+        assert!(matches!(unknown, Verdict::Unknown { .. }), "{code:?}");
+    }
+}
+
+#[test]
+fn a_message_over_a_transports_limit_is_too_large() {
+    for (code, message) in [
+        (Code::OutOfRange, "Error, decoded message length too large"),
+        (
+            Code::ResourceExhausted,
+            "grpc: received message larger than max",
+        ),
+    ] {
+        let Verdict::Barred(error) = verdict(&Status::new(code, message)) else {
+            panic!("{code:?}");
+        };
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.reason(), Some(Reason::TooLarge));
+    }
+    let other = verdict(&Status::new(Code::ResourceExhausted, "too many requests"));
+    assert!(matches!(other, Verdict::Unknown { .. }));
+}
+
+#[test]
+fn a_conflict_names_revision_and_operation() {
+    let verdict = verdict(&status(Code::FailedPrecondition, Reason::Conflict));
+    let Verdict::Refused(error) = verdict else {
+        panic!("{verdict:?}");
+    };
+    let (revision, operation) = (7, 2);
+    let conflict = ErrorKind::Conflict {
+        revision,
+        operation,
+    };
+    assert_eq!(error.kind(), conflict);
+}
+
+#[test]
+fn an_error_within_a_stream_says_what_the_status_of_a_unary_call_says() {
+    let reply = |code: Code, reason: &str| ErrorReply {
+        code: code.into(),
+        reason: reason.to_owned(),
+        message: "what to do".to_owned(),
+        metadata: [
+            ("revision", "7"),
+            ("operation", "2"),
+            ("retry_after_ms", "40"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    };
+    for &reason in Reason::ALL {
+        let unary = verdict(&status(Code::Unavailable, reason));
+        let carried = Verdict::of_reply("a:1", reply(Code::Unavailable, reason.as_str()));
+        assert_eq!(format!("{unary:?}"), format!("{carried:?}"));
+    }
+    let unknown = Verdict::of_reply("a:1", reply(Code::Unavailable, "LATER_VERSION"));
+    assert!(matches!(unknown, Verdict::Unknown { .. }), "{unknown:?}");
+}
+
+#[test]
+fn only_a_node_that_stops_or_shuts_out_leaves_a_sent_call_certainly_undone() {
+    let stopping = verdict(&status(Code::Unavailable, Reason::Stopping)).of_stream();
+    assert!(matches!(stopping, Verdict::NotDone { .. }), "{stopping:?}");
+    let shut_out = verdict(&status(Code::Unauthenticated, Reason::Unauthenticated));
+    assert!(matches!(shut_out, Verdict::Refused(_)), "{shut_out:?}");
+    let shut_out = shut_out.of_stream();
+    assert!(matches!(shut_out, Verdict::NotDone { .. }), "{shut_out:?}");
+    for reason in [Reason::Overloaded, Reason::BadRequest, Reason::NoLeader] {
+        let other = verdict(&status(Code::Unavailable, reason)).of_stream();
+        assert!(matches!(other, Verdict::Unknown { .. }), "{other:?}");
+    }
+}
+
+#[test]
+fn a_reason_of_another_domain_is_not_ours() {
+    let details = ErrorDetails::with_error_info("CONFLICT", "elsewhere", HashMap::new());
+    let verdict = verdict(&Status::with_error_details(Code::Unavailable, "", details));
+    assert!(matches!(verdict, Verdict::Unknown { .. }));
+}
+
+#[test]
+fn details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours() {
+    let real = status(Code::Unavailable, Reason::Overloaded);
+    let edits = vec((any::<Index>(), any::<u8>()), 0..6);
+    let edited = edits.prop_map(move |edits| {
+        let mut details = real.details().to_vec();
+        for (at, byte) in edits {
+            let at = at.index(details.len());
+            details[at] ^= byte;
+        }
+        details
+    });
+    let details = prop_oneof![vec(any::<u8>(), 0..100), edited];
+    check(&(details, 0..20_u8), |(details, code)| {
+        crate::fuzzing::error_details(&[&[code][..], &details].concat());
+        Ok(())
+    });
+}
