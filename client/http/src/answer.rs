@@ -18,6 +18,7 @@ use crate::{
     outstanding::Counted,
     pool::{Place, Rank},
     site::Site,
+    traffic::{Bound, Streaming},
 };
 
 /// Bytes of an answer that go to the transport at a time.
@@ -32,7 +33,7 @@ pub(crate) struct Answer {
     site: Arc<Site>,
     line: Arc<Line>,
     /// Present if the answer streams without an end.
-    _endless: Option<Counted>,
+    _endless: Option<(Counted, Streaming)>,
 }
 
 impl Answer {
@@ -40,7 +41,7 @@ impl Answer {
         body: AxumBody,
         site: Arc<Site>,
         line: Arc<Line>,
-        endless: Option<Counted>,
+        endless: Option<(Counted, Streaming)>,
     ) -> Self {
         Self {
             body,
@@ -62,7 +63,8 @@ impl Answer {
         let place = self.site.answers.enter(self.line.address(), evict);
         place.wait(Rank::First);
         place.claim(self.rest.len()).map_err(|_| {
-            self.site.gives_up(self.line.from, NO_ROOM);
+            self.site
+                .gives_up(self.line.from, Bound::AnswerBytes, NO_ROOM);
             axum::Error::new(NO_ROOM)
         })?;
         self.place = Some(place);

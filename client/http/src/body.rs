@@ -1,7 +1,7 @@
 //! The body of a request on its way: within its time, its size, and the room that all bodies share.
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
@@ -50,6 +50,47 @@ impl Intake {
         io::Error::other(self.refusal.get_or_init(|| refusal).message())
     }
 }
+
+/// The room that a request's body takes up among all of its listener's, in the request's extensions.
+///
+/// Remove it from them before they are kept for longer than the request is served.
+#[derive(Clone)]
+pub struct Room(Arc<Intake>);
+
+/// There is no room for what a body becomes. The listener has its own answer: 503, or 429 for the
+/// address.
+#[derive(Debug)]
+pub struct NoRoom(String);
+
+impl Room {
+    pub(crate) fn new(intake: &Arc<Intake>) -> Self {
+        Self(Arc::clone(intake))
+    }
+
+    /// Claims as many bytes more, for what is made of a body that has come whole. They are given
+    /// back as the body's own are, when the answer begins.
+    ///
+    /// # Errors
+    /// If others hold the room. Whatever the service answers then, the listener refuses the request.
+    pub fn claim(&self, bytes: usize) -> Result<(), NoRoom> {
+        let claimed = self.0.place.claim(bytes);
+        claimed.map_err(|full| NoRoom(self.0.refuse(full.into()).to_string()))
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoRoom {}
 
 /// The length that the head declares. What is no number is refused by the transport.
 fn declared(headers: &HeaderMap) -> Option<u64> {

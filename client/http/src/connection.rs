@@ -23,9 +23,10 @@ use crate::{
     closing::{close, close_quietly},
     line::{Line, Phase},
     listener::Open,
-    refusal::Refusal,
+    refusal::{Refusal, Refused},
     service::Requests,
     site::Site,
+    traffic::Bound,
     wire::Wire,
 };
 
@@ -46,7 +47,7 @@ enum End {
     /// It rested, and is not kept any longer.
     Rested,
     /// The caller does not read its answer, and others need its room: why.
-    Cut(&'static str),
+    Cut(Bound, &'static str),
 }
 
 /// Serves one connection.
@@ -92,11 +93,11 @@ pub(crate) async fn serve<O: Open>(site: Arc<Site>, line: Arc<Line>, open: O, st
             }
         }
         End::Refused(refusal) => {
-            site.refuses(line.from, refusal);
+            site.refuses(line.from, refusal, Refused::Connection);
             close(stream, &refusal.bytes(site.port.style)).await;
         }
         End::Rested => close_quietly(stream).await,
-        End::Cut(why) => site.gives_up(line.from, why),
+        End::Cut(bound, why) => site.gives_up(line.from, bound, why),
     }
 }
 
@@ -132,7 +133,10 @@ fn broke(site: &Site, line: &Line, error: &hyper::Error) {
         .and_then(|source| source.downcast_ref::<io::Error>())
         .is_some_and(|source| source.kind() == io::ErrorKind::TimedOut);
     if is_late {
-        site.gives_up(line.from, "their callers did not read their answers");
+        let why = "their callers did not read their answers";
+        site.gives_up(line.from, Bound::AnswerProgress, why);
+    } else if error.is_parse_too_large() {
+        site.gives_up(line.from, Bound::HeadBytes, "their heads were too large");
     } else {
         tracing::debug!(port = site.port.name, from = %line.from, %error, "a connection broke");
     }
@@ -168,7 +172,7 @@ where
             return Poll::Ready(End::Over(ended));
         }
         if self.line.answer_lost().has_rung(context.waker()) {
-            return Poll::Ready(End::Cut(NO_ROOM));
+            return Poll::Ready(End::Cut(Bound::AnswerBytes, NO_ROOM));
         }
         let (phase, since) = self.line.phase();
         if self.line.place_lost().has_rung(context.waker()) {
@@ -178,7 +182,7 @@ where
                 }
                 Phase::Idle => return Poll::Ready(End::Rested),
                 Phase::Busy if self.line.is_stalled() => {
-                    return Poll::Ready(End::Cut(NO_PLACE));
+                    return Poll::Ready(End::Cut(Bound::Connections, NO_PLACE));
                 }
                 // A request came just before: it is served, and is the last.
                 Phase::Busy => Pin::new(&mut self.transport).graceful_shutdown(),

@@ -7,7 +7,7 @@
 //!   has waited longest goes first, and one that has not sent a whole head before one that is kept alive.
 //! - A head and a body must arrive in time, and a body at a minimum speed.
 //! - The bytes of bodies that are held at once, and of answers that wait to be read, are bounded, in all
-//!   and per address.
+//!   and per address. A service charges what it makes of a body with [`Room`].
 //!
 //! What is refused is a typed answer: 408, 413, 429 or 503, with `Retry-After` where a retry helps.
 //!
@@ -32,10 +32,12 @@ mod site;
 mod stall;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod wire;
 
 pub use self::{
     address::Address,
+    body::{NoRoom, Room},
     bounds::{Bounds, Drain, Progress},
     complaint::Complaint,
     listener::{Open, Plain, serve},
@@ -43,4 +45,5 @@ pub use self::{
     shutdown::{EndOnDrop, Shutdown},
     site::Port,
     stall::Stall,
+    traffic::{Bound, Traffic},
 };

@@ -16,7 +16,7 @@ use crate::{
     closing::close,
     connection,
     line::Line,
-    refusal::Refusal,
+    refusal::{Refusal, Refused},
     shutdown::Shutdown,
     site::{Port, Site},
 };
@@ -83,7 +83,7 @@ pub async fn serve<O: Open>(
     {
         let mut stop = pin!(async {
             site.shutdown.begun().await;
-            sleep(port.drain.delay).await;
+            sleep(site.port.drain.delay).await;
         });
         loop {
             tokio::select! {
@@ -93,7 +93,7 @@ pub async fn serve<O: Open>(
                     Ok(accepted) => admit(&mut connections, accepted),
                     // Out of open files, or a caller that has gone already: neither is the port's end.
                     Err(error) => {
-                        tracing::warn!(port = port.name, %error, "could not accept a connection");
+                        tracing::warn!(port = site.port.name, %error, "could not accept a connection");
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -117,13 +117,14 @@ fn admitted<O: Open>(
     stream: TcpStream,
     from: SocketAddr,
 ) -> Option<impl Future<Output = ()> + Send + use<O>> {
+    site.port.traffic.accepted_one();
     let counted = site.outstanding.connection();
     let (site, open) = (Arc::clone(site), open.clone());
     let line = Line::open(&site.connections, from);
     let permit = match &line {
         Ok(_) => None,
         Err(full) => {
-            site.refuses(from, (*full).into());
+            site.refuses(from, (*full).into(), Refused::Connection);
             let permit = Arc::clone(refusing).try_acquire_owned().ok();
             Some(permit.filter(|_| O::IS_PLAIN)?)
         }
@@ -150,6 +151,8 @@ async fn stop(site: &Site, mut connections: JoinSet<()>) {
         .is_err()
     {
         let (port, connections) = (site.port.name, site.outstanding.count());
+        let under_way = u64::try_from(connections).unwrap_or(0);
+        site.port.traffic.broke_off(under_way);
         tracing::warn!(port, connections, after = ?drain.timeout, "requests are still under way: they are broken off");
     }
     site.shutdown.end();

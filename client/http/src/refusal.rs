@@ -9,7 +9,7 @@ use http::{
 };
 use serde_json::json;
 
-use crate::pool::Full;
+use crate::{pool::Full, traffic::Bound};
 
 /// How long a caller is asked to wait that is refused for want of room, in seconds.
 const RETRY_SECONDS: &str = "1";
@@ -42,6 +42,13 @@ pub(crate) enum Refusal {
     AddressCrowded,
 }
 
+/// What is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Connection,
+    Body,
+}
+
 impl From<Full> for Refusal {
     fn from(full: Full) -> Self {
         match full {
@@ -58,6 +65,19 @@ impl Refusal {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             Self::AddressCrowded => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+
+    /// The bound that it is for.
+    pub(crate) fn bound(self, what: Refused) -> Bound {
+        match (self, what) {
+            (Self::SlowHead, _) => Bound::HeadTime,
+            (Self::SlowBody, _) => Bound::BodyTime,
+            (Self::TooLarge { .. }, _) => Bound::BodyBytes,
+            (Self::Crowded, Refused::Connection) => Bound::Connections,
+            (Self::Crowded, Refused::Body) => Bound::RequestBytes,
+            (Self::AddressCrowded, Refused::Connection) => Bound::AddressConnections,
+            (Self::AddressCrowded, Refused::Body) => Bound::AddressRequestBytes,
         }
     }
 

@@ -7,7 +7,13 @@ use futures::future::{BoxFuture, FutureExt as _};
 use http::{HeaderValue, Request, Response, header::CONNECTION};
 use hyper::{body::Incoming, service::Service};
 
-use crate::{answer::Answer, body::Arriving, line::Line, site::Site};
+use crate::{
+    answer::Answer,
+    body::{Arriving, Room},
+    line::Line,
+    refusal::Refused,
+    site::Site,
+};
 
 /// Serves the requests of one connection.
 pub(crate) struct Requests {
@@ -32,14 +38,16 @@ impl Service<Request<Incoming>> for Requests {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(ConnectInfo(line.from));
         let is_endless = (site.port.is_endless)(&parts);
-        let endless = is_endless.then(|| site.outstanding.endless());
+        let endless =
+            is_endless.then(|| (site.outstanding.endless(), site.port.traffic.streaming()));
         let arriving = Arriving::new(&parts.headers, body, Arc::clone(&site), Arc::clone(&line));
         let intake = arriving.intake();
+        parts.extensions.insert(Room::new(&intake));
         let answering = site.pages.call(Request::from_parts(parts, arriving));
         async move {
             let mut response = answering.await?;
             if let Some(refusal) = intake.refusal() {
-                site.refuses(line.from, refusal);
+                site.refuses(line.from, refusal, Refused::Body);
                 let (parts, _) = response.into_parts();
                 response = refusal.response(site.port.style, parts.headers);
             }

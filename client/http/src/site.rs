@@ -12,12 +12,13 @@ use crate::{
     complaint::Complaint,
     outstanding::Outstanding,
     pool::Pool,
-    refusal::{Refusal, Style},
+    refusal::{Refusal, Refused, Style},
     shutdown::Shutdown,
+    traffic::{Bound, Traffic},
 };
 
 /// What a listener is for, what it bears, and how it stops.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Port {
     /// Its name in the log.
     pub name: &'static str,
@@ -30,6 +31,8 @@ pub struct Port {
     /// Whether the answer to this request streams without an end of its own, so that a server that stops does
     /// not wait for it.
     pub is_endless: fn(&Parts) -> bool,
+    /// What it counts, for its operator.
+    pub traffic: Traffic,
 }
 
 impl Port {
@@ -42,6 +45,7 @@ impl Port {
             drain: Drain::default(),
             style: Style::default(),
             is_endless: |_| false,
+            traffic: Traffic::default(),
         }
     }
 }
@@ -63,10 +67,15 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(port: Port, router: Router, shutdown: Shutdown) -> Arc<Self> {
         let bounds = &port.bounds;
+        let connections = Pool::new(bounds.connections, bounds.address_connections);
+        let requests = Pool::new(bounds.request_bytes, bounds.address_request_bytes);
+        let answers = Pool::new(bounds.answer_bytes, bounds.address_answer_bytes);
+        port.traffic
+            .watch(&connections, &requests, &answers, &shutdown);
         Arc::new(Self {
-            connections: Pool::new(bounds.connections, bounds.address_connections),
-            requests: Pool::new(bounds.request_bytes, bounds.address_request_bytes),
-            answers: Pool::new(bounds.answer_bytes, bounds.address_answer_bytes),
+            connections,
+            requests,
+            answers,
             port,
             pages: TowerToHyperService::new(router),
             shutdown,
@@ -77,8 +86,9 @@ impl Site {
         })
     }
 
-    /// Logs a refusal, one line for many.
-    pub(crate) fn refuses(&self, from: SocketAddr, refusal: Refusal) {
+    /// Counts a refusal, and logs it, one line for many.
+    pub(crate) fn refuses(&self, from: SocketAddr, refusal: Refusal, what: Refused) {
+        self.port.traffic.refused_for(refusal.bound(what));
         self.complain(
             &self.refused,
             from,
@@ -87,8 +97,9 @@ impl Site {
         );
     }
 
-    /// Logs that a connection was closed on its caller, one line for many.
-    pub(crate) fn gives_up(&self, from: SocketAddr, why: &str) {
+    /// Counts that a connection was closed on its caller, and logs it, one line for many.
+    pub(crate) fn gives_up(&self, from: SocketAddr, bound: Bound, why: &str) {
+        self.port.traffic.refused_for(bound);
         self.complain(&self.slow, from, "connections were closed", why);
     }
 

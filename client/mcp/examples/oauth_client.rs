@@ -10,12 +10,12 @@
 
 use std::{env, error::Error, io, path::Path, thread, time::Duration};
 
-use helve_client::{
-    ClusterBuilder,
+use helve_client::ClusterBuilder;
+use helve_mcp::storage::{Credentials, REFRESH_GUARD_TTL, ReplicatedAuthClient, connect, resume};
+use helve_request_state::{
     client_state::{ClientState, ClientStateOptions, Seal},
     state_codec::OperatorKey,
 };
-use helve_mcp::storage::{Credentials, REFRESH_GUARD_TTL, ReplicatedAuthClient, connect, resume};
 use rmcp::{
     RoleClient,
     model::{CallToolRequestParams, ClientConfig, ProtocolVersion},

@@ -38,7 +38,7 @@ impl Access {
         Ok(Self {
             hosts: hosts.into_iter().map(host).collect::<Result<_, _>>()?,
             origins: origins.into_iter().map(origin).collect::<Result<_, _>>()?,
-            guard: None,
+            ..Self::default()
         })
     }
 }
@@ -132,6 +132,11 @@ pub fn origin(value: &str) -> Result<String, NameError> {
     if url.scheme() == "file" || url.host_str().is_none_or(str::is_empty) {
         return refused("has no host: browsers send `null` for its pages, which anybody's have");
     }
+    if let Some(of_pages) = scheme_of_pages(url.scheme()) {
+        return refused(&format!(
+            "has a scheme that no page has, and matches no Origin header: write {of_pages}"
+        ));
+    }
     if url.port() == Some(0) {
         return refused("has port 0, which no page has");
     }
@@ -163,6 +168,15 @@ fn serialized(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}"));
     let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
     format!("{}://{host}{}", url.scheme(), port.unwrap_or_default())
+}
+
+/// What to write for a scheme that is of connections, and never of the page that opens them.
+fn scheme_of_pages(scheme: &str) -> Option<&'static str> {
+    match scheme {
+        "ws" => Some("http://"),
+        "wss" | "ftp" => Some("https://"),
+        _ => None,
+    }
 }
 
 fn default_port(scheme: &str) -> Option<u16> {
@@ -267,6 +281,10 @@ mod tests {
             ("https://app.example:99999", "such as"),
             ("https://", "such as"),
             ("file:///index.html", "null"),
+            ("ws://app.example", "write http://"),
+            ("WSS://app.example:8443", "write https://"),
+            ("wss://localhost:*", "write https://"),
+            ("ftp://app.example", "write https://"),
         ];
         for (value, remedy) in table {
             let refused = origin(value).unwrap_err().to_string();

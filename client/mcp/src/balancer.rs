@@ -1,4 +1,5 @@
-//! A round-robin HTTP balancer: what stands in front of the replicas in the demo, in `deploy/compose.yaml` and in the tests.
+//! A round-robin HTTP balancer: it is in front of the replicas in the demo, in
+//! `deploy/compose.yaml` and in the tests.
 //!
 //! Each request goes to the next replica on a connection of its own. Only if that replica cannot be reached, so that nothing
 //! was sent, does the request go to the one after it. Once a byte was sent a failure is answered with 502: whether the
@@ -16,7 +17,8 @@ use std::{
 use axum::{
     body::{Body, Bytes, to_bytes},
     extract::{Request, State},
-    response::Response,
+    middleware::from_fn_with_state,
+    response::{IntoResponse as _, Response},
 };
 use helve_http::{Bounds, Drain, Plain, Port, Shutdown, Style};
 use http::{HeaderMap, StatusCode, header, request::Parts};
@@ -24,7 +26,10 @@ use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::serve::{self, is_endless};
+use crate::{
+    metrics::{Metrics, count},
+    serve::{self, is_endless},
+};
 
 /// The largest request or answer that is passed on, in bytes.
 const BODY_BYTES_MAX: usize = serve::BODY_BYTES_MAX;
@@ -37,9 +42,10 @@ struct Balancer {
     shutdown: Shutdown,
 }
 
-/// Serves until `shutdown` begins, then finishes the requests under way. Once it has begun, `/readyz` answers 503; until then a
-/// replica answers that, as it does all else. Replicas are named as `HOST:PORT`; a name is resolved anew for each request, since a
-/// replica that was replaced may be elsewhere.
+/// Serves until `shutdown` begins, then finishes the requests under way. Once it has begun,
+/// `/readyz` answers 503; until then a replica answers that, as it does all else. Replicas are
+/// named as `HOST:PORT`; a name is resolved for each request, since a replica that was replaced may
+/// be elsewhere.
 ///
 /// # Errors
 /// If the listener fails.
@@ -70,13 +76,35 @@ pub async fn serve_within(
     drain: Drain,
     shutdown: Shutdown,
 ) -> io::Result<()> {
+    let metrics = Metrics::new();
+    serve_counted(listener, replicas, bounds, drain, shutdown, &metrics).await
+}
+
+/// As [`serve_within`], counting requests and what the listener does.
+///
+/// # Errors
+/// If the listener fails.
+///
+/// # Panics
+/// If `replicas` is empty.
+pub async fn serve_counted(
+    listener: TcpListener,
+    replicas: Vec<String>,
+    bounds: Bounds,
+    drain: Drain,
+    shutdown: Shutdown,
+    metrics: &Metrics,
+) -> io::Result<()> {
     assert!(!replicas.is_empty(), "a balancer needs a replica");
     let balancer = Arc::new(Balancer {
         replicas,
         next: AtomicUsize::new(0),
         shutdown: shutdown.clone(),
     });
-    let router = axum::Router::new().fallback(forward).with_state(balancer);
+    let router = axum::Router::new()
+        .fallback(forward)
+        .with_state(balancer)
+        .layer(from_fn_with_state(metrics.clone(), count));
     let port = Port {
         bounds: Bounds {
             body_bytes: bounds.body_bytes.min(BODY_BYTES_MAX),
@@ -85,6 +113,7 @@ pub async fn serve_within(
         drain,
         style: Style::JsonRpc,
         is_endless,
+        traffic: metrics.traffic().clone(),
         ..Port::new("balancer")
     };
     helve_http::serve(listener, Plain, router, port, shutdown).await
@@ -146,7 +175,8 @@ async fn exchange(stream: TcpStream, parts: Parts, body: Bytes) -> Result<Respon
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(text)?;
-    // It ends with the answer, or once the client has gone and nobody reads the answer; its failure is the answer's too.
+    // It ends with the answer, or once the client has gone and the answer is not read; its failure
+    // is the answer's too.
     tokio::spawn(connection);
     let request = http::Request::from_parts(parts, Full::new(body));
     let (mut parts, body) = sender
@@ -187,7 +217,5 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn answer(status: StatusCode, why: &'static str) -> Response {
-    let mut response = Response::new(Body::from(why));
-    *response.status_mut() = status;
-    response
+    (status, why).into_response()
 }

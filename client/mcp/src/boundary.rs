@@ -1,8 +1,10 @@
 //! The boundary between an MCP server and its clients, as far as `requestState` goes (SEP-2322).
 //!
-//! A [`Boundary`] stands in front of a server. What the server's handlers put into an `InputRequiredResult` leaves sealed, bound to
-//! the end user, to this server and to the very request; what a client echoes is opened before any handler runs, so that handlers
-//! see their own plain state, or none. An echo that does not hold is answered with one constant error, whatever is wrong with it:
+//! A [`Boundary`] is in front of a server. What the server's handlers put into an
+//! `InputRequiredResult` leaves sealed, bound to the end user, to this server and to the very
+//! request; what a client echoes is opened before any handler runs, so that handlers see their own
+//! plain state, or none. An echo that does not hold is answered with one constant error, whatever
+//! is wrong with it:
 //!
 //! ```json
 //! {"code": -32602, "message": "Invalid or expired requestState", "data": {"reason": "invalid_request_state"}}
@@ -12,14 +14,22 @@
 
 mod forward;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
 
-use helve_client::state_codec::{ArgumentsDigest, Refusal, StateCodec, StateContext};
+use helve_http::Complaint;
+use helve_request_state::state_codec::{ArgumentsDigest, Refusal, StateCodec, StateContext};
 use rmcp::{
     ErrorData,
     model::{Extensions, InputRequiredResult, JsonObject},
 };
 use serde_json::{Value, json};
+
+use crate::excerpt::Excerpt;
+
+/// Each kind of refusal has one line in the log for many.
+static REFUSED: Complaint = Complaint::new();
+static UNCHECKED: Complaint = Complaint::new();
+static UNSEALED: Complaint = Complaint::new();
 
 /// The message of the one error for every echo that does not hold.
 pub const INVALID_STATE: &str = "Invalid or expired requestState";
@@ -41,7 +51,8 @@ pub trait Subjects: Send + Sync {
 #[error("the subject is not verified: {0}")]
 pub struct Unverified(pub String);
 
-/// Requests are not authenticated: states are bound to the server and the request alone, and whoever has one may redeem it.
+/// Requests are not authenticated: states are bound to the server and the request alone, and any
+/// caller that has one may redeem it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unauthenticated;
 
@@ -63,7 +74,7 @@ pub struct Boundary<S> {
 impl<S> Boundary<S> {
     /// This server, its states sealed by this codec for this audience: a name that all replicas of the server share and no other
     /// server has. States that must be redeemed at most once take a codec that is
-    /// [`SingleUse`](helve_client::state_codec::SingleUse).
+    /// [`SingleUse`](helve_request_state::state_codec::SingleUse).
     #[must_use]
     pub fn new(server: S, codec: Arc<dyn StateCodec>, audience: &str) -> Self {
         Self {
@@ -83,7 +94,10 @@ impl<S> Boundary<S> {
 
     fn subject(&self, extensions: &Extensions) -> Result<Option<String>, ErrorData> {
         self.subjects.subject(extensions).map_err(|error| {
-            tracing::warn!(%error, "a requestState is refused");
+            if let Some(count) = REFUSED.count(Instant::now()) {
+                let error = Excerpt::reason(error);
+                tracing::warn!(count, %error, "requestStates were refused, the last one for its caller");
+            }
             invalid()
         })
     }
@@ -150,12 +164,18 @@ impl<S> Bound<'_, S> {
                 Ok(())
             }
             Err(Refusal::Unavailable(error)) => {
-                tracing::warn!(%error, method = self.method, target_name = self.target, "a requestState cannot be checked");
+                if let Some(count) = UNCHECKED.count(Instant::now()) {
+                    let target_name = Excerpt::name(&self.target);
+                    tracing::warn!(count, %error, method = self.method, %target_name, "requestStates cannot be checked, the last one of this call");
+                }
                 let data = json!({"reason": "unavailable"});
                 Err(ErrorData::internal_error(UNCHECKED_STATE, Some(data)))
             }
             Err(reason) => {
-                tracing::warn!(%reason, method = self.method, target_name = self.target, "a requestState is refused");
+                if let Some(count) = REFUSED.count(Instant::now()) {
+                    let target_name = Excerpt::name(&self.target);
+                    tracing::warn!(count, %reason, method = self.method, %target_name, "requestStates were refused, the last one of this call");
+                }
                 Err(invalid())
             }
         }
@@ -172,7 +192,10 @@ impl<S> Bound<'_, S> {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, method = self.method, target_name = self.target, "a requestState cannot be sealed");
+                if let Some(count) = UNSEALED.count(Instant::now()) {
+                    let target_name = Excerpt::name(&self.target);
+                    tracing::error!(count, %error, method = self.method, %target_name, "requestStates cannot be sealed, the last one of this call");
+                }
                 let message = "requestState cannot be sealed now";
                 Err(ErrorData::internal_error(message, None))
             }

@@ -1,16 +1,19 @@
 //! Serving clients before protocol 2026-07-28, too, whose sessions live in the cluster.
 //!
-//! Such a client begins a session, and names it with each request. The session belongs to whoever began it: it is kept under
-//! their principal, and each request is checked against the cluster, so that a session's id gives nothing to anybody else, and a
-//! session that was ended through one replica is over on all. What a replica keeps in memory is a copy, made anew wherever the
+//! Such a client begins a session, and names it with each request. The session belongs to the
+//! principal that began it, and is kept under it, and each request is checked against the cluster,
+//! so that a session's id gives nothing to any other caller, and a session that was ended through
+//! one replica is over on all. What a replica keeps in memory is a copy, made again wherever the
 //! next request lands. Requests of protocol 2026-07-28 are served as ever, beside them.
+//!
+//! Each copy is counted before it is made, and `initialize` makes one whatever version it names.
 
 mod copies;
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -39,9 +42,9 @@ use self::copies::{Busy, Call, Copies, LIMITS};
 use crate::{
     bearer::Principal,
     callers::Callers,
-    serve::{self, Access, MCP_PATH, Shutdown, config, finish},
+    serve::{self, Access, MCP_PATH, MCP_PATH_SLASH, Shutdown, config, finish},
     storage::{SessionOptions, Sessions},
-    wire::http::shape,
+    wire::http::{in_use, may_begin_session, request_id, shape},
 };
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -53,8 +56,16 @@ const SESSIONS_OF_PRINCIPAL_MAX: u64 = 1_000;
 const SESSIONS_OF_ALL_MAX: u64 = 10_000;
 
 tokio::task_local! {
-    /// Whose request this is.
-    static OWNER: Owner;
+    /// The request under way.
+    static ASKED: Asked;
+}
+
+/// A request under way, as the store of sessions sees it.
+struct Asked {
+    /// Whose it is.
+    owner: Owner,
+    /// Whether the store failed. `rmcp` logs that, and answers as if it had not.
+    has_failed: Arc<AtomicBool>,
 }
 
 /// Sessions in the cluster, each under its owner.
@@ -112,10 +123,19 @@ impl LegacySessions {
     }
 
     fn of_caller(&self) -> Result<Sessions, SessionStoreError> {
-        OWNER
-            .try_with(|owner| self.of(owner))
+        ASKED
+            .try_with(|asked| self.of(&asked.owner))
             .map_err(|_| discreet(&"a session outside a request"))
     }
+}
+
+/// What the store did. A failure is noted for the answer.
+fn told<T>(done: Result<T, SessionStoreError>) -> Result<T, SessionStoreError> {
+    done.map_err(|error| {
+        // The store is asked within a request alone.
+        let _noted = ASKED.try_with(|asked| asked.has_failed.store(true, Ordering::Relaxed));
+        discreet(&error)
+    })
 }
 
 /// The error goes to the log; rmcp would send it to the client.
@@ -127,18 +147,15 @@ fn discreet(error: &dyn std::fmt::Display) -> SessionStoreError {
 #[async_trait]
 impl SessionStore for LegacySessions {
     async fn load(&self, session_id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        let loaded = self.of_caller()?.load(session_id).await;
-        loaded.map_err(|error| discreet(&error))
+        told(self.of_caller()?.load(session_id).await)
     }
 
     async fn store(&self, session_id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        let stored = self.of_caller()?.store(session_id, state).await;
-        stored.map_err(|error| discreet(&error))
+        told(self.of_caller()?.store(session_id, state).await)
     }
 
     async fn delete(&self, session_id: &str) -> Result<(), SessionStoreError> {
-        let deleted = self.of_caller()?.delete(session_id).await;
-        deleted.map_err(|error| discreet(&error))
+        told(self.of_caller()?.delete(session_id).await)
     }
 }
 
@@ -155,6 +172,20 @@ where
     let Some(sessions) = sessions else {
         return serve::router(server, access, shutdown);
     };
+    let (router, _) = routes(server, access, sessions, shutdown);
+    finish(router, access, shutdown)
+}
+
+/// The MCP routes, and what counts the sessions that begin there.
+fn routes<S>(
+    server: S,
+    access: &Access,
+    sessions: LegacySessions,
+    shutdown: &Shutdown,
+) -> (Router, Arc<Door>)
+where
+    S: ServerHandler + Clone + Send + Sync + 'static,
+{
     let mut copies = LocalSessionManager::default();
     let mut config = config(access, shutdown);
     // Nothing can be resumed, so no stream begins with an id to resume it by.
@@ -166,14 +197,16 @@ where
         StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&copies), config);
     let door = Arc::new(Door {
         sessions,
-        copies: Copies::new(copies, LIMITS),
+        copies: Copies::new(copies, LIMITS, access.metrics.clone()),
         begun: AtomicU64::new(0),
     });
+    // Messages are read first: what they are decides what is counted.
     let router = Router::new()
-        .nest_service(MCP_PATH, service)
-        .route_layer(from_fn(shape))
-        .route_layer(from_fn_with_state(door, enter));
-    finish(router, access, shutdown)
+        .route_service(MCP_PATH, service.clone())
+        .route_service(MCP_PATH_SLASH, service)
+        .route_layer(from_fn_with_state(Arc::clone(&door), enter))
+        .route_layer(from_fn(shape));
+    (router, door)
 }
 
 struct Door {
@@ -183,8 +216,9 @@ struct Door {
     begun: AtomicU64,
 }
 
-/// Lets a request of a session pass only if the session is the caller's, and not over. A request of protocol 2026-07-28 passes
-/// without being counted.
+/// Lets a request of a session pass only if the session is the caller's, and not over. Lets one that
+/// begins a session pass only if there is room. Other requests of protocol 2026-07-28 are not
+/// counted.
 async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
     let principal = request.extensions().get::<Principal>().cloned();
     let Some(owner) = door.sessions.callers.of(principal.as_ref()) else {
@@ -198,40 +232,31 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
         // Protocol 2026-07-28 knows neither, and says to ignore them.
         request.headers_mut().remove(SESSION_ID);
         request.headers_mut().remove(LAST_EVENT_ID);
-        return OWNER.scope(owner, next.run(request)).await;
     }
     // Where callers do not authenticate no one has a share.
     let sharer = principal.map_or_else(String::new, |principal| principal.owner().to_owned());
     // A stream that only listens may go with its copy, and the client asks for it again.
     let is_listening = request.method() == Method::GET;
-    let begins = request.method() == Method::POST;
-    let call = match session_id(request.headers()) {
-        Some(id) => {
-            if let Err(refusal) = door.check(&owner, &id).await {
-                return refusal;
-            }
-            door.copies
-                .call(&id, &sharer)
-                .await
-                .map(|call| (call, false))
+    let Some(id) = session_id(request.headers()) else {
+        if may_begin_session(&request) {
+            return door.begin(owner, &sharer, request, next).await;
         }
-        None if begins => {
-            door.sessions.make_room(&owner).await;
-            let number = door.begun.fetch_add(1, Ordering::Relaxed);
-            let call = door.copies.call(&format!("begun {number}"), &sharer).await;
-            call.map(|call| (call, true))
-        }
-        None => return OWNER.scope(owner, next.run(request)).await,
+        return door.run(owner, request, next).await;
     };
-    let (call, is_new) = match call {
+    if let Err(refusal) = door.check(&owner, &id).await {
+        return refusal;
+    }
+    let call = match door.copies.call(&id, &sharer).await {
         Ok(call) => call,
         Err(busy) => return crowded(busy),
     };
-    let response = OWNER.scope(owner, next.run(request)).await;
-    let call = match session_id(response.headers()) {
-        Some(id) if is_new => call.named(&id),
-        _ => call,
+    // `rmcp` tells requests of a session apart by their ids alone. Of two with one id it would
+    // answer one, with the answer of either.
+    let call = match call.with_id(request_id(&request)) {
+        Ok(call) => call,
+        Err(id) => return in_use(&id),
     };
+    let response = door.run(owner, request, next).await;
     if is_listening {
         return response;
     }
@@ -239,6 +264,56 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
 }
 
 impl Door {
+    /// Begins a session, within the bounds of its owner.
+    async fn begin(
+        self: &Arc<Self>,
+        owner: Owner,
+        sharer: &str,
+        request: Request,
+        next: Next,
+    ) -> Response {
+        self.sessions.make_room(&owner).await;
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let call = match self.copies.call(&format!("begun {number}"), sharer).await {
+            Ok(call) => call,
+            Err(busy) => return crowded(busy),
+        };
+        // A task of its own, so that it ends even if its caller goes away: only the response names
+        // the copy that it makes, and without the name the copy would not be counted.
+        let door = Arc::clone(self);
+        let begun = tokio::spawn(async move {
+            let response = door.run(owner, request, next).await;
+            let call = match session_id(response.headers()) {
+                Some(id) => call.named(&id),
+                None => call,
+            };
+            held_until_answered(response, call)
+        });
+        begun.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a session could not be begun");
+            let why = "the session could not be begun";
+            refuse(StatusCode::INTERNAL_SERVER_ERROR, why)
+        })
+    }
+
+    /// Runs a request for its owner. Where the store of sessions fails, the answer says so. A session
+    /// that was not kept would be unknown to the next request, one that was not deleted not over.
+    async fn run(&self, owner: Owner, request: Request, next: Next) -> Response {
+        let has_failed = Arc::<AtomicBool>::default();
+        let asked = Asked {
+            owner,
+            has_failed: Arc::clone(&has_failed),
+        };
+        let response = ASKED.scope(asked, next.run(request)).await;
+        if !has_failed.load(Ordering::Relaxed) {
+            return response;
+        }
+        if let Some(id) = session_id(response.headers()) {
+            self.copies.close(&id).await;
+        }
+        unavailable()
+    }
+
     async fn check(&self, owner: &Owner, id: &str) -> Result<(), Response> {
         match self.sessions.of(owner).load(id).await {
             Ok(Some(_)) => Ok(()),
@@ -248,8 +323,7 @@ impl Door {
             )),
             Err(error) => {
                 discreet(&error);
-                let why = "sessions cannot be had now";
-                Err(refuse(StatusCode::SERVICE_UNAVAILABLE, why))
+                Err(unavailable())
             }
         }
     }
@@ -285,6 +359,12 @@ fn crowded(busy: Busy) -> Response {
     (status, [(RETRY_AFTER, "1")], why).into_response()
 }
 
+fn unavailable() -> Response {
+    let why = "sessions cannot be had now: send it again later";
+    let retry = [(RETRY_AFTER, "1")];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response()
+}
+
 fn is_modern(headers: &HeaderMap) -> bool {
     headers
         .get(PROTOCOL_VERSION)
@@ -295,3 +375,6 @@ fn is_modern(headers: &HeaderMap) -> bool {
 fn refuse(status: StatusCode, why: &'static str) -> Response {
     (status, why).into_response()
 }
+
+#[cfg(test)]
+mod tests;

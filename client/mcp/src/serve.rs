@@ -2,7 +2,11 @@
 
 use std::{io, sync::Arc};
 
-use axum::{Router, middleware::from_fn, routing::get};
+use axum::{
+    Router,
+    middleware::{from_fn, from_fn_with_state},
+    routing::get,
+};
 pub use helve_http::{Bounds, Drain, EndOnDrop, Progress, Shutdown};
 use helve_http::{Plain, Port, Style};
 use http::{Method, StatusCode, request::Parts};
@@ -18,6 +22,7 @@ use tokio::net::TcpListener;
 use crate::{
     bearer::Guard,
     browser,
+    metrics::{Metrics, count},
     wire::{MESSAGE_BYTES_MAX, http::shape},
 };
 
@@ -25,6 +30,8 @@ use crate::allowed::with_port;
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
+/// The same endpoint as some clients write it. What is further below is no endpoint.
+pub(crate) const MCP_PATH_SLASH: &str = "/mcp/";
 /// Bytes of a request's body: the 4 MiB that a transaction may hold, however they are escaped, and what frames them. More is
 /// answered with 413, unread.
 pub const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
@@ -45,6 +52,8 @@ pub struct Access {
     /// What lets in callers with a bearer token alone; without it, callers need none. It comes after what browsers are told
     /// of origins, so that a page can read that its token was refused.
     pub guard: Option<Arc<Guard>>,
+    /// What the server counts. Nothing shows it but [`metrics::serve`](crate::metrics::serve).
+    pub metrics: Metrics,
 }
 
 /// Which protocol versions a server speaks.
@@ -82,7 +91,8 @@ where
     );
     finish(
         Router::new()
-            .nest_service(MCP_PATH, service)
+            .route_service(MCP_PATH, service.clone())
+            .route_service(MCP_PATH_SLASH, service)
             .route_layer(from_fn(shape)),
         access,
         shutdown,
@@ -124,6 +134,7 @@ pub(crate) fn finish(router: Router, access: &Access, shutdown: &Shutdown) -> Ro
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready));
     browser::open_to(&access.origins, router)
+        .layer(from_fn_with_state(access.metrics.clone(), count))
 }
 
 /// Serves within the default [`Bounds`] until `shutdown` begins, then finishes the requests under way.
@@ -146,6 +157,21 @@ pub async fn serve_within(
     drain: Drain,
     shutdown: Shutdown,
 ) -> io::Result<()> {
+    serve_counted(listener, router, bounds, drain, shutdown, &Metrics::new()).await
+}
+
+/// As [`serve_within`], counting what the listener does. Give it the metrics of the router's [`Access`].
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve_counted(
+    listener: TcpListener,
+    router: Router,
+    bounds: Bounds,
+    drain: Drain,
+    shutdown: Shutdown,
+    metrics: &Metrics,
+) -> io::Result<()> {
     let body_bytes = bounds.body_bytes.min(BODY_BYTES_MAX);
     let port = Port {
         bounds: Bounds {
@@ -155,6 +181,7 @@ pub async fn serve_within(
         drain,
         style: Style::JsonRpc,
         is_endless,
+        traffic: metrics.traffic().clone(),
         ..Port::new("MCP")
     };
     helve_http::serve(listener, Plain, router, port, shutdown).await

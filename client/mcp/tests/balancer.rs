@@ -55,7 +55,7 @@ async fn dying_replica() -> SocketAddr {
     address
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 async fn nobody() -> SocketAddr {
     loopback().await.1
 }
@@ -130,4 +130,18 @@ async fn a_request_that_a_dying_replica_may_have_acted_on_goes_nowhere_else() {
 async fn without_any_replica_nothing_was_sent() {
     let (balancer, _guard) = balancer(vec![nobody().await, nobody().await]).await;
     assert_eq!(hi(balancer).await.0, 503);
+}
+
+#[tokio::test]
+async fn answers_of_the_balancer_itself_say_their_type() {
+    for (replica, status) in [(nobody().await, 503), (dying_replica().await, 502)] {
+        let (balancer, _guard) = balancer(vec![replica]).await;
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = http.post(format!("http://{balancer}/mcp")).body("hi");
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), status);
+        let kind = answer.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok());
+        assert_eq!(kind, Some("text/plain; charset=utf-8"), "{status}");
+    }
 }

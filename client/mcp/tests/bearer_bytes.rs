@@ -48,7 +48,7 @@ fn no_token_that_a_client_makes_up_speaks_for_anybody() {
     });
 }
 
-/// Tokens of the right form with claims of any kind, and a signature that nobody made.
+/// Tokens of the right form with claims of any kind, and a signature that no key made.
 fn claimed() -> impl Strategy<Value = String> {
     let algorithm = prop::sample::select(vec!["HS256", "ES256", "EdDSA", "RS256", "none", ""]);
     let claim = prop_oneof![

@@ -9,9 +9,13 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use data_encoding::{BASE64, BASE64_MIME, BASE64URL_NOPAD, HEXLOWER};
 use helve_mcp::bearer::{KeySource, Owners, TrustError, Trusted, Verifier};
+use ring::digest::{SHA256, SHA512, digest};
 use serde_json::{Value, json};
 
 use crate::tokens::{AUDIENCE, Claims, SECRET, Signer, der, keys, p256_jwk};
+
+/// Bytes of a secret.
+const SECRET_BYTES_MIN: usize = 32;
 
 fn utf16(text: &str, unit: fn(u16) -> [u8; 2]) -> Vec<u8> {
     text.encode_utf16().flat_map(unit).collect()
@@ -44,6 +48,39 @@ fn recognised() -> Vec<(&'static str, Vec<u8>)> {
         ("a set in lines", format!("\n{set:#}\n")),
     ];
     forms.map(|(name, text)| (name, text.into_bytes())).into()
+}
+
+/// Public values that are nothing but bytes, as many as random generators write.
+fn bare() -> Vec<(&'static str, Vec<u8>)> {
+    let of = |name: &str| der(name);
+    let (p256, ed25519) = (of("es256.pub.pem"), of("eddsa.pub.pem"));
+    let p384 = of("p384.pub.pem");
+    let point = &p256[p256.len() - 64..];
+    let octets = &ed25519[ed25519.len() - 32..];
+    let part = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+    // RFC 7638, section 3: the members of the key, in this order.
+    let members = format!(
+        r#"{{"crv":"P-256","kty":"EC","x":"{}","y":"{}"}}"#,
+        part(&point[..32]),
+        part(&point[32..])
+    );
+    let sha256 = |text: &[u8]| digest(&SHA256, text).as_ref().to_vec();
+    let texts = [
+        ("an Ed25519 key of a JWK", part(octets)),
+        ("an Ed25519 key of WireGuard", BASE64.encode(octets)),
+        ("hex of an Ed25519 key", HEXLOWER.encode(octets)),
+        ("a point without its tag", BASE64.encode(point)),
+        ("hex of such a point", HEXLOWER.encode(point)),
+        ("a coordinate on P-256", part(&point[..32])),
+        ("a coordinate on P-384", part(&p384[p384.len() - 48..])),
+        ("a thumbprint", part(&sha256(members.as_bytes()))),
+        ("a fingerprint", HEXLOWER.encode(&sha256(&p256))),
+        (
+            "a SHA-512",
+            HEXLOWER.encode(digest(&SHA512, &p256).as_ref()),
+        ),
+    ];
+    texts.map(|(name, text)| (name, text.into_bytes())).into()
 }
 
 /// Forms that are refused, though a public key is in them.
@@ -114,6 +151,7 @@ fn disguised() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("a set in UTF-16", utf16(&set, u16::to_le_bytes)),
     ]);
+    forms.extend(bare());
     forms
 }
 
@@ -159,6 +197,8 @@ fn a_refusal_says_what_the_file_looks_like() {
         ("a certificate's label", "openssl x509 -pubkey"),
         ("a key without its set", "keys"),
         ("words", "--token-secret-file"),
+        ("a thumbprint", "holds 32 bytes"),
+        ("a point without its tag", "--token-secret-file"),
     ];
     let disguised = disguised();
     for (name, what) in table {
@@ -169,34 +209,43 @@ fn a_refusal_says_what_the_file_looks_like() {
     }
 }
 
-#[test]
-fn secrets_of_random_generators_need_not_be_said() {
+/// Each of these lengths is also that of a public value.
+#[tokio::test]
+async fn secrets_of_random_generators_must_be_said() {
     let key: Vec<u8> = (0x80..0xc0).collect();
     let hex = HEXLOWER.encode(&key[..32]);
     let lines = [
         BASE64.encode(&key[..32]),
+        BASE64.encode(&key[..40]),
         BASE64.encode(&key[..48]),
         BASE64.encode(&key),
         BASE64URL_NOPAD.encode(&key[..32]),
-        hex.clone(),
+        hex[..62].to_owned(),
+        hex[..32].to_owned(),
         hex.to_uppercase(),
+        hex,
     ];
     for line in lines {
-        let signer = Signer::es256_with(format!("{line}\r\n").as_bytes());
-        let verifier = Verifier::new(signer.file(), AUDIENCE, None).expect(&line);
-        // As before: the secret is the line and not what it stands for.
-        let token = Signer::shared(line.as_bytes()).sign(&Claims::of("alice"));
-        assert!(verifier.verify(&token).is_ok(), "{line}");
-        assert!(verifier.verify(&signer.sign(&Claims::of("alice"))).is_err());
-    }
-    for line in [&hex[..62], &hex[..32], &BASE64.encode(&key[..40])] {
-        let signer = Signer::es256_with(line.as_bytes());
-        let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+        let content = format!("{line}\r\n");
+        let signer = Signer::es256_with(content.as_bytes());
+        let refused = Verifier::new(signer.file(), AUDIENCE, None).expect_err(&line);
         assert!(
             refused.to_string().contains("--token-secret-file"),
             "{refused}"
         );
+        // The secret is the line and not what it encodes.
+        let token = Signer::shared(line.as_bytes()).sign(&Claims::of("alice"));
+        let said = open_secret(content.as_bytes(), 0o600).await;
+        let is_long = line.len() >= SECRET_BYTES_MIN;
+        assert_eq!(said.is_ok_and(|it| it.verify(&token).is_ok()), is_long);
     }
+}
+
+#[test]
+fn a_set_may_hold_a_secret_since_it_says_so() {
+    let signer = Signer::secret();
+    let verifier = Verifier::new(signer.file(), AUDIENCE, None).unwrap();
+    assert!(verifier.verify(&signer.sign(&Claims::of("alice"))).is_ok());
 }
 
 async fn open(source: KeySource) -> Result<Verifier, TrustError> {
@@ -249,7 +298,7 @@ async fn a_public_key_is_no_secret_though_it_is_said_to_be() {
         "base64 of DER in lines",
     ];
     for (name, content) in forms {
-        if plain.contains(&name) {
+        if plain.contains(&name) || bare().iter().any(|(bare, _)| *bare == name) {
             continue;
         }
         let refused = open_secret(&content, 0o600).await;

@@ -171,7 +171,7 @@ fn each_principal_has_an_owner_of_its_own() {
     let seen: RefCell<BTreeMap<String, (usize, String)>> = RefCell::default();
     check(&(0..names.len(), subject), |(at, subject)| {
         let token = signers[at].sign(&claims(Some(names[at]), &subject));
-        if let Ok(principal) = verifier.verify(&token) {
+        if let Ok(principal) = runtime.block_on(verifier.check(&token)) {
             let who = (at, subject);
             let mut seen = seen.borrow_mut();
             let known = seen.entry(principal.owner().to_owned());
@@ -180,4 +180,34 @@ fn each_principal_has_an_owner_of_its_own() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn every_kind_of_key_verifies_its_own_tokens_and_no_others() {
+    let signers = || {
+        [
+            Signer::secret(),
+            Signer::es256(),
+            Signer::eddsa(),
+            Signer::rs256(),
+            Signer::set(),
+        ]
+    };
+    for signer in signers() {
+        let verifier = Verifier::new(signer.file(), AUDIENCE, None).unwrap();
+        let principal = verifier.verify(&signer.sign(&Claims::of("alice"))).unwrap();
+        assert_eq!(principal.subject(), "alice");
+        for other in signers()
+            .iter()
+            .filter(|other| other.name() != signer.name())
+        {
+            let token = other.sign(&Claims::of("alice"));
+            assert!(
+                verifier.verify(&token).is_err(),
+                "{} took {}'s",
+                signer.name(),
+                other.name()
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod guarded;
+mod logged;
 #[path = "../../src/properties.rs"]
 mod properties;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     guarded::{Ask, PLAIN, Replica},
+    logged::Lines,
     properties::check,
 };
 
@@ -42,6 +44,27 @@ async fn a_round_that_began_on_one_replica_ends_on_another_for_every_method() {
         let done = two.ask(&ask, Some(&sealed)).await;
         assert!(done.to_string().contains(PLAIN), "{method}: {done}");
     }
+}
+
+#[tokio::test]
+async fn parameters_that_do_not_fit_are_no_unknown_method_behind_the_boundary() {
+    let replica = Replica::new(7, "shop", None);
+    for (method, code) in [
+        ("tools/call", -32602),
+        ("prompts/get", -32602),
+        ("completion/complete", -32601),
+        ("tasks/get", -32601),
+        ("no/such/method", -32601),
+    ] {
+        let ask = Ask {
+            method,
+            arguments: json!(1),
+            ..Ask::tool()
+        };
+        let error = replica.ask(&ask, None).await;
+        assert_eq!(error["code"], code, "{method}: {error}");
+    }
+    assert_eq!(replica.runs(), 0);
 }
 
 #[tokio::test]
@@ -162,4 +185,29 @@ fn nothing_that_a_client_makes_up_reaches_a_handler() {
         Ok(())
     });
     assert_eq!(replica.runs(), 0);
+}
+
+#[tokio::test]
+async fn long_name_of_a_refused_state_is_cut_in_the_log() {
+    let replica = Replica::new(7, "shop", None);
+    let ask = Ask {
+        target: Box::leak("x".repeat(1 << 20).into_boxed_str()),
+        ..Ask::tool()
+    };
+    let (lines, _collecting) = Lines::collect();
+    // The line is one for many: it comes within seconds of other tests' lines.
+    let refused = "h1.wrong";
+    let mut calls = 0;
+    while lines.all().is_empty() {
+        assert_eq!(replica.ask(&ask, Some(refused)).await, invalid());
+        calls += 1;
+        assert!(calls < 100_000, "no line");
+    }
+    let all = lines.all();
+    assert!(
+        all.iter().all(|line| line.len() < 1 << 10),
+        "{}",
+        all[0].len()
+    );
+    assert!(all[0].contains("xxx..."), "{}", all[0]);
 }

@@ -20,7 +20,7 @@ impl Served {
     async fn with(access: &Access) -> Self {
         let shutdown = Shutdown::new();
         let client = MemoryBuilder::new().build().unwrap();
-        let server = CartServer::new(client, Settings::default());
+        let server = CartServer::new(client, Settings::shared());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let router = router(server, access, &shutdown);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::{sync::watch, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-/// The keys' prefix; behind it stands the list's name.
+/// The keys' prefix; after it comes the list's name.
 const PREFIX: &str = "conformance/changes/";
 /// How often a replica looks.
 const INTERVAL: Duration = Duration::from_millis(50);

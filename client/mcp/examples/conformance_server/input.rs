@@ -37,8 +37,8 @@ pub(crate) fn ask(questions: Value, state: Option<Value>) -> InputRequiredResult
     InputRequiredResult::new(Some(fixed(questions)), state.map(|state| state.to_string()))
 }
 
-/// What the client answered. Whatever is missing or malformed is as if it had not been answered, so it is asked again; what
-/// nobody asked is ignored.
+/// What the client answered. A missing or malformed answer counts as none, so it is asked for
+/// again; answers to no question are ignored.
 pub(crate) struct Answers<'a>(pub(crate) Option<&'a InputResponses>);
 
 impl Answers<'_> {

@@ -23,14 +23,14 @@ mod tools;
 use std::{env, io, sync::Arc};
 
 use axum::{Router, middleware::from_fn_with_state};
-use helve_client::{
-    Client, ClusterBuilder, Error, MemoryBuilder,
-    state_codec::{ClusterKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec},
-};
+use helve_client::{Client, ClusterBuilder, Error, MemoryBuilder};
 use helve_mcp::{
     boundary::Boundary,
     serve::{MCP_PATH, Shutdown, serve},
     tasks::{Tasks, task_filter},
+};
+use helve_request_state::state_codec::{
+    ClusterKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec,
 };
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,

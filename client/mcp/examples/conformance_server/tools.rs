@@ -25,12 +25,12 @@ use crate::{
 /// Between two steps of a tool that takes its time.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What stands in this source as JSON, as the protocol's type.
+/// JSON in this source, as the protocol's type.
 pub(crate) fn fixed<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("it is written here, in the protocol's form")
 }
 
-/// What stands in this source as JSON, as a result that ends its request.
+/// JSON in this source, as a result that ends its request.
 pub(crate) fn completed<T: DeserializeOwned>(mut json: Value) -> T {
     json["resultType"] = json!("complete");
     fixed(json)

@@ -4,12 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use super::{
     key_file::{KeyFileError, Said},
+    owner::OWNER_BYTES_MAX,
+    rejected::Rejected,
     source::{KeySource, KeysError, Source},
-    verifier::Rejected,
 };
 
-/// Bytes of an owner, as many as the cluster takes.
-pub(super) const OWNER_BYTES_MAX: usize = 256;
 /// How the owner begins that names an issuer. No subject begins so.
 pub(super) const QUALIFIED: &str = "iss:";
 
@@ -70,10 +69,14 @@ pub(super) struct Issuer {
 
 impl Issuer {
     /// One that is alone, with the keys of one file.
-    pub(super) fn only(key_file: &Path, name: Option<String>) -> Result<Self, KeyFileError> {
+    pub(super) fn only(
+        key_file: &Path,
+        said: Said,
+        name: Option<String>,
+    ) -> Result<Self, KeyFileError> {
         Ok(Self {
             name: name.map(Into::into),
-            sources: vec![Source::of_file(key_file, Said::Keys)?],
+            sources: vec![Source::of_file(key_file, said)?],
             owners: Owners::Plain,
         })
     }

@@ -336,7 +336,7 @@ fn deepest(error: &hyper_util::client::legacy::Error) -> Box<dyn std::error::Err
 }
 
 /// How long a set may be used that came with these headers (RFC 9111, section 5.2.2).
-fn fresh(headers: &HeaderMap) -> Duration {
+pub(super) fn fresh(headers: &HeaderMap) -> Duration {
     let said = headers.get_all(header::CACHE_CONTROL).iter();
     let said: Vec<_> = said.filter_map(|value| value.to_str().ok()).collect();
     let mut fresh = FRESH_DEFAULT;

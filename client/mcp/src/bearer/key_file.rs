@@ -1,8 +1,9 @@
 //! The files with the keys that tokens are checked with.
 //!
-//! What a file is must be unmistakable, or said: a JWK set (RFC 7517), public keys in PEM, or a
-//! secret. A public key that is not recognised must never become a secret: everybody has it, and
-//! could sign tokens with it.
+//! What a file is must be unmistakable, or said: a JWK set (RFC 7517), public keys in PEM, or what
+//! the operator says is a secret. A public key that is not recognised must never become a secret:
+//! everybody has it, and could sign tokens with it. So no form of a line makes it a secret: 32
+//! random bytes look like an Ed25519 key, and 64 like a point on P-256.
 
 use std::{
     fs::File,
@@ -10,7 +11,8 @@ use std::{
     path::Path,
 };
 
-use helve_seal::{Looks, decode_line, is_text};
+use helve_seal::{Looks, decode_line};
+use jsonwebtoken::Algorithm;
 use zeroize::Zeroizing;
 
 use super::{
@@ -20,9 +22,8 @@ use super::{
 
 /// Bytes of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of the secrets that are recognised without being said to be secrets: those of random
-/// generators, in base64 or hexadecimal.
-const SECRET_BYTES: [usize; 3] = [32, 48, 64];
+/// Bytes that one line encodes, from which on a refusal says that it may be a secret.
+const UNSAID_BYTES_MIN: usize = 16;
 /// Public keys in one PEM file.
 const PEM_KEYS_MAX: usize = 16;
 /// The label of a public key (RFC 7468, section 13).
@@ -66,14 +67,25 @@ pub enum KeyFileError {
     },
     /// It is no form of a key.
     #[error(
-        "{path} looks like {looks}: give a JWK set, public keys in PEM, or a secret as `openssl \
-         rand -base64 32` writes it (name a secret of another form with --token-secret-file)"
+        "{path} looks like {looks}: give a JWK set or public keys in PEM (name a shared secret with \
+         --token-secret-file)"
     )]
     Unrecognised {
         /// The file.
         path: String,
         /// Its form.
         looks: Looks,
+    },
+    /// It is one line of bytes, which may be a secret or a public key.
+    #[error(
+        "{path} holds {bytes} bytes in base64 or hexadecimal, which may be a public key: name a \
+         shared secret with --token-secret-file, or give a JWK set or public keys in PEM"
+    )]
+    Unsaid {
+        /// The file.
+        path: String,
+        /// How many bytes its line encodes.
+        bytes: usize,
     },
     /// It was said to hold a secret, and holds what may be public.
     #[error("{path} looks like {looks}, and not like a secret: name a key with --token-key-file")]
@@ -82,12 +94,6 @@ pub enum KeyFileError {
         path: String,
         /// Its form.
         looks: Looks,
-    },
-    /// It held public keys when the server started.
-    #[error("{path} held public keys, and now a secret: restart the server if that is meant")]
-    BecameSecret {
-        /// The file.
-        path: String,
     },
     /// It is PEM, and holds no public key that can be used.
     #[error(
@@ -102,7 +108,7 @@ pub enum KeyFileError {
     },
     /// It is a JWK set without a key that can be used.
     #[error(
-        "{path} holds no usable key: give a public key on P-256, of Ed25519 or of 2048 bit RSA, as PEM or in a JWK set, or a secret{}",
+        "{path} holds no usable key: give a public key on P-256, of Ed25519 or of 2048 bit RSA, as PEM or in a JWK set{}",
         listed(skipped)
     )]
     NoKey {
@@ -133,37 +139,30 @@ fn listed(skipped: &[String]) -> String {
 /// What the operator said that a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Keys, of a form that is unmistakable.
+    /// A JWK set or PEM. Only a set, which names the kind of each key, may hold a secret.
     Keys,
     /// A shared secret.
-    Secret,
-}
-
-/// What a file turned out to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    JwkSet,
-    Pem,
     Secret,
 }
 
 /// The keys of a file.
 #[derive(Debug)]
 pub(super) struct Keys {
-    pub(super) form: Form,
     pub(super) keys: Vec<Key>,
     /// Entries that cannot be used, and why.
     pub(super) skipped: Vec<String>,
 }
 
 impl Keys {
-    fn new(form: Form, keys: Vec<Key>) -> Self {
+    fn new(keys: Vec<Key>) -> Self {
         let skipped = Vec::new();
-        Self {
-            form,
-            keys,
-            skipped,
-        }
+        Self { keys, skipped }
+    }
+
+    /// Whether a reader of the file could sign tokens.
+    pub(super) fn hold_secret(&self) -> bool {
+        let mut algorithms = self.keys.iter().map(|key| key.algorithm);
+        algorithms.any(|algorithm| algorithm == Algorithm::HS256)
     }
 
     /// Itself, unless no token could hold under it.
@@ -239,7 +238,6 @@ fn keys(content: &[u8], path: &Path) -> Result<Keys, KeyFileError> {
                 source,
             })?;
             Ok(Keys {
-                form: Form::JwkSet,
                 keys: found.keys,
                 skipped: found.skipped,
             })
@@ -249,31 +247,28 @@ fn keys(content: &[u8], path: &Path) -> Result<Keys, KeyFileError> {
                 path: name(),
                 problem,
             })?;
-            Ok(Keys::new(Form::Pem, keys))
+            Ok(Keys::new(keys))
         }
-        looks => match unmistakable_secret(content) {
-            Ok(secret) => Ok(Keys::new(Form::Secret, vec![Key::shared(secret)])),
-            Err(inside) => Err(KeyFileError::Unrecognised {
-                path: name(),
-                looks: inside.unwrap_or(looks),
-            }),
-        },
+        looks => Err(unrecognised(content, looks, name())),
     }
 }
 
-/// The secret, which is the line itself and not the bytes that it stands for; or what those look
-/// like.
-fn unmistakable_secret(content: &[u8]) -> Result<&[u8], Option<Looks>> {
-    let decoded = decode_line(content, SECRET_BYTES_MIN).ok_or(None)?;
-    let looks = Looks::of(&decoded);
-    if looks.is_public() {
-        return Err(Some(looks));
+/// Why a file is refused that is neither JSON nor PEM. What its line encodes says more than the
+/// line.
+fn unrecognised(content: &[u8], looks: Looks, path: String) -> KeyFileError {
+    // What has a name of its own, such as a prefix, is named so.
+    let is_bare = matches!(looks, Looks::Text | Looks::Digits(_));
+    let inside = decode_line(content, UNSAID_BYTES_MIN).filter(|_| is_bare);
+    let Some(inside) = inside else {
+        return KeyFileError::Unrecognised { path, looks };
+    };
+    match Looks::of(&inside) {
+        looks if looks.is_public() => KeyFileError::Unrecognised { path, looks },
+        _ => KeyFileError::Unsaid {
+            path,
+            bytes: inside.len(),
+        },
     }
-    // A text was encoded, perhaps a key's.
-    if is_text(&decoded) || !SECRET_BYTES.contains(&decoded.len()) {
-        return Err(None);
-    }
-    Ok(content.trim_ascii())
 }
 
 /// What was said to be a secret: anything but what is plainly something else.
@@ -301,11 +296,11 @@ fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
             path: name(),
             looks,
         }),
-        None => Ok(Keys::new(Form::Secret, vec![Key::shared(secret)])),
+        None => Ok(Keys::new(vec![Key::shared(secret)])),
     }
 }
 
-/// The public keys of a PEM file (RFC 7468), whatever text stands around them, such as a comment or
+/// The public keys of a PEM file (RFC 7468), whatever text is around them, such as a comment or
 /// OpenSSL's "Bag Attributes". A private key has no place on a server that only verifies.
 fn of_pem(content: &[u8]) -> Result<Vec<Key>, String> {
     let blocks = pem::parse_many(content).map_err(|error| error.to_string())?;

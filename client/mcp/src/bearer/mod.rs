@@ -4,18 +4,22 @@
 //! authorization server. A request that passes carries its [`Principal`] in its extensions, which `rmcp` hands to tools with the
 //! request's parts; the token itself goes no further.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod issuer;
 mod jwks;
 mod jwks_url;
 mod key;
 mod key_file;
+mod owner;
 mod provider;
+mod rejected;
 mod resource;
 mod scopes;
 mod source;
 mod verifier;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
     Json, Router,
@@ -23,6 +27,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
+use helve_http::Complaint;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 
@@ -30,12 +35,13 @@ pub use self::{
     issuer::{Owners, TrustError, Trusted},
     jwks_url::{FetchError, JwksUrl, JwksUrlError},
     key_file::KeyFileError,
+    rejected::Rejected,
     resource::{Resource, ResourceError},
     scopes::{NoScope, Scopes},
     source::{KEYS_KEPT_MAX, KeySource, KeysError, KeysRead},
-    verifier::{Principal, Rejected, Verifier},
+    verifier::{Principal, Verifier},
 };
-use crate::wire::http::read_message;
+use crate::{excerpt::Excerpt, wire::http::read_message};
 
 /// What guards a server's MCP endpoint.
 #[derive(Debug)]
@@ -179,6 +185,11 @@ async fn describe(State(guard): State<Arc<Guard>>, request: Request, next: Next)
     Json(metadata).into_response()
 }
 
+/// Each kind of refusal has one line for many.
+static REJECTED: Complaint = Complaint::new();
+static UNSCOPED: Complaint = Complaint::new();
+static UNCHECKED: Complaint = Complaint::new();
+
 async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     if !is_guarded(request.uri().path()) {
         return next.run(request).await;
@@ -195,11 +206,10 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
                     Err(refused) => return refused,
                 };
                 if let Some(scope) = scopes.missing(principal.scopes(), message.as_ref()) {
-                    tracing::info!(
-                        principal = principal.owner(),
-                        scope,
-                        "a token lacks a scope"
-                    );
+                    if let Some(count) = UNSCOPED.count(Instant::now()) {
+                        let principal = Excerpt::name(principal.owner());
+                        tracing::info!(count, %principal, scope, "tokens lack a scope, the last one this");
+                    }
                     return guard.demand(&scope);
                 }
                 request = read;
@@ -208,13 +218,19 @@ async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
             next.run(request).await
         }
         Err(why @ Rejected::KeysTooOld) => {
-            tracing::error!(%why, "no bearer token can be checked");
+            if let Some(count) = UNCHECKED.count(Instant::now()) {
+                tracing::error!(count, %why, "no bearer token can be checked");
+            }
             let retry = [(header::RETRY_AFTER, "30")];
             let message = "bearer tokens cannot be checked now\n";
             (StatusCode::SERVICE_UNAVAILABLE, retry, message).into_response()
         }
         Err(why) => {
-            tracing::info!(%why, "a bearer token was rejected");
+            // A stranger sends as many as it likes.
+            if let Some(count) = REJECTED.count(Instant::now()) {
+                let why = Excerpt::reason(why);
+                tracing::info!(count, %why, "bearer tokens were rejected, the last one for this");
+            }
             guard.refuse(Some("invalid_token"))
         }
     }

@@ -63,7 +63,8 @@ impl Resource {
         &self.url
     }
 
-    /// The URL of its metadata: the well-known path stands between the host and the resource's own path.
+    /// The URL of its metadata: the well-known path is between the host and the resource's own
+    /// path.
     #[must_use]
     pub fn metadata_url(&self) -> String {
         format!("{}{WELL_KNOWN}{}", self.origin, self.path)

@@ -29,8 +29,9 @@ pub struct NoScope {
 }
 
 impl Scopes {
-    /// A token must have `read` for everything, and `write`, too, for each call of a tool that is not among `reading_tools`. A token
-    /// that may write may read. Without either every token that holds may do what the other one does not guard.
+    /// Requires `read` of a token for everything. Requires `write` for each call of a tool that is
+    /// not among `reading_tools`, and to answer or cancel a task. A token that may write may read.
+    /// Where one of the two is `None`, each valid token may do what the other one does not guard.
     ///
     /// # Errors
     /// If one of them is no scope: do not start.
@@ -92,9 +93,11 @@ impl Scopes {
             ClientRequest::CallToolRequest(call) => {
                 !self.reading_tools.contains(&&*call.params.name)
             }
-            // Parameters that are none are refused later, and may be anything until then.
-            ClientRequest::CustomRequest(custom) => custom.method == "tools/call",
-            _ => false,
+            // Malformed parameters are refused later. Until then only the name of the method counts.
+            other => matches!(
+                other.method(),
+                "tools/call" | "tasks/update" | "tasks/cancel"
+            ),
         }
     }
 }
@@ -178,6 +181,18 @@ mod tests {
         assert_eq!(scopes.missing(&none, None), None);
         let odd = call(&json!(["store"]));
         assert_eq!(scopes.missing(&none, Some(&odd)), Some("w".to_owned()));
+        let task = |method: &str, params: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+            scopes.missing(&none, Some(&message(body)))
+        };
+        let good = json!({"taskId": "t", "inputResponses": {}});
+        for params in [good.clone(), json!({"taskId": 1})] {
+            for method in ["tasks/update", "tasks/cancel"] {
+                let found = task(method, params.clone());
+                assert_eq!(found.as_deref(), Some("w"), "{method} {params}");
+            }
+        }
+        assert_eq!(task("tasks/get", good), None);
     }
 
     #[test]

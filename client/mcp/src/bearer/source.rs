@@ -1,5 +1,6 @@
 //! Where one issuer's keys come from, and how they are kept up to date while the server runs.
 
+mod on_time;
 mod pace;
 mod read_now;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 
 pub use self::pace::KEYS_KEPT_MAX;
@@ -28,7 +29,7 @@ pub use self::read_now::KeysRead;
 use super::{
     jwks_url::{FetchError, Fetched, JwksUrl},
     key::Key,
-    key_file::{self, Form, KeyFileError, Said},
+    key_file::{self, KeyFileError, Said},
 };
 
 /// How long a request with an unknown key waits for a fetch.
@@ -40,8 +41,7 @@ const REPORTED_MAX: usize = 16;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum KeySource {
-    /// A file with a JWK set, with public keys in PEM, or with a secret as random generators write
-    /// it.
+    /// A file with a JWK set or with public keys in PEM.
     File(PathBuf),
     /// A file that is said to hold a shared secret for HS256.
     SecretFile(PathBuf),
@@ -71,11 +71,13 @@ pub(super) struct Source {
     first_look: Duration,
     /// Whether a task keeps the keys up to date. Until then they cannot be too old.
     is_watched: AtomicBool,
+    /// Whether the look that is due has kept a request waiting for nothing. Others do not wait.
+    is_stuck: AtomicBool,
     /// Wakes the task.
     wanted: Arc<Notify>,
     fetching: Mutex<Fetching>,
-    /// How many fetches have ended.
-    ended: watch::Sender<u64>,
+    /// When the last look ended.
+    looked: watch::Sender<Instant>,
     /// What was last said to be wrong, so that it is said once.
     trouble: Mutex<String>,
 }
@@ -85,7 +87,6 @@ enum From {
     File {
         path: PathBuf,
         said: Said,
-        form: Form,
         is_regular: bool,
     },
     Url(JwksUrl),
@@ -126,13 +127,12 @@ impl Source {
         let content = key_file::read(path)?;
         let keys = key_file::parse(&content, said, path)?.some(path)?;
         report(&path.display().to_string(), &keys.skipped);
-        if keys.form == Form::Secret && content.is_open {
+        if keys.hold_secret() && content.is_open {
             tracing::warn!(path = %path.display(), "the file holds a secret, and other users may read it: chmod 600 it");
         }
         let from = From::File {
             path: path.to_owned(),
             said,
-            form: keys.form,
             is_regular: content.is_regular,
         };
         let digest = Sha256::digest(&content.bytes).into();
@@ -169,22 +169,27 @@ impl Source {
             known: ArcSwap::from_pointee(known),
             first_look,
             is_watched: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
             wanted: Arc::default(),
             fetching: Mutex::new(Fetching {
                 began: Instant::now(),
                 is_running: false,
             }),
-            ended: watch::Sender::new(0),
+            looked: watch::Sender::new(Instant::now()),
             trouble: Mutex::new(String::new()),
         })
     }
 
-    /// The keys; `None` if it has not been possible to read them again for [`KEYS_KEPT_MAX`].
+    /// The keys; `None` if it has not been possible to read them again for [`KEYS_KEPT_MAX`], or
+    /// if they are to be read again first.
     pub(super) fn keys(&self) -> Option<Arc<[Key]>> {
-        let known = self.known.load();
-        let is_old = self.is_watched.load(Ordering::Relaxed)
-            && known.confirmed.elapsed() > self.pace.kept_max;
-        (!is_old).then(|| Arc::clone(&known.keys))
+        let is_bad = self.are_old() || self.is_overdue();
+        (!is_bad).then(|| Arc::clone(&self.known.load().keys))
+    }
+
+    fn are_old(&self) -> bool {
+        let confirmed = self.known.load().confirmed;
+        self.is_watched.load(Ordering::Relaxed) && confirmed.elapsed() > self.pace.kept_max
     }
 
     /// Keeps the keys up to date from now on, if there is a runtime to do it on. A pipe, which
@@ -196,10 +201,11 @@ impl Source {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        self.confirm();
+        // The keys are as old as they are: they may have been read long before there was a runtime.
         if !self.is_watched.swap(true, Ordering::Relaxed) {
+            let first = *self.looked.borrow() + self.first_look;
             let wanted = Arc::clone(&self.wanted);
-            runtime.spawn(follow(Arc::downgrade(self), wanted, self.first_look));
+            runtime.spawn(follow(Arc::downgrade(self), wanted, first));
         }
     }
 
@@ -214,11 +220,11 @@ impl Source {
         if !matches!(self.from, From::Url(_)) || !self.is_watched.load(Ordering::Relaxed) {
             return false;
         }
-        let mut ended = self.ended.subscribe();
+        let mut looked = self.looked.subscribe();
         if !self.wants_fetch() {
             return false;
         }
-        matches!(timeout(AWAIT_MAX, ended.changed()).await, Ok(Ok(())))
+        matches!(timeout(AWAIT_MAX, looked.changed()).await, Ok(Ok(())))
     }
 
     /// Whether a fetch is under way, or was asked for with this.
@@ -238,6 +244,13 @@ impl Source {
 
     /// Reads again; returns how long to wait until the next time.
     async fn look(self: &Arc<Self>) -> Duration {
+        let pause = self.read().await;
+        self.is_stuck.store(false, Ordering::Relaxed);
+        self.looked.send_replace(Instant::now());
+        pause
+    }
+
+    async fn read(self: &Arc<Self>) -> Duration {
         match &self.from {
             From::File { .. } => {
                 let source = Arc::clone(self);
@@ -256,7 +269,6 @@ impl Source {
                 };
                 let fresh = self.fetch_again(url).await;
                 self.lock(&self.fetching).is_running = false;
-                self.ended.send_modify(|ended| *ended += 1);
                 fresh
             }
         }
@@ -285,10 +297,7 @@ impl Source {
 
     /// Reads a file again; `None` if it has not changed.
     fn read_again(&self) -> Result<Option<Read>, KeyFileError> {
-        let From::File {
-            path, said, form, ..
-        } = &self.from
-        else {
+        let From::File { path, said, .. } = &self.from else {
             return Ok(None);
         };
         let content = key_file::read(path)?;
@@ -297,10 +306,6 @@ impl Source {
             return Ok(None);
         }
         let keys = key_file::parse(&content, *said, path)?;
-        if keys.form == Form::Secret && *form != Form::Secret {
-            let path = path.display().to_string();
-            return Err(KeyFileError::BecameSecret { path });
-        }
         // A whole set without a usable key is what the issuer says: it has withdrawn all keys.
         report(&path.display().to_string(), &keys.skipped);
         Ok(Some((keys.keys, digest)))
@@ -321,7 +326,7 @@ impl Source {
                 self.known.store(Arc::new(Known::new(keys, digest)));
                 String::new()
             }
-            Err(trouble) if self.keys().is_none() => format!(
+            Err(trouble) if self.are_old() => format!(
                 "{trouble}; for {} s the keys could not be read again, and tokens under them are refused",
                 self.pace.kept_max.as_secs()
             ),
@@ -356,10 +361,10 @@ impl Source {
 }
 
 /// Reads a source again and again, as long as a verifier uses it.
-async fn follow(source: Weak<Source>, wanted: Arc<Notify>, mut pause: Duration) {
+async fn follow(source: Weak<Source>, wanted: Arc<Notify>, mut next: Instant) {
     loop {
         let is_wanted = tokio::select! {
-            () = sleep(pause) => false,
+            () = sleep_until(next) => false,
             () = wanted.notified() => true,
         };
         let Some(source) = source.upgrade() else {
@@ -367,7 +372,8 @@ async fn follow(source: Weak<Source>, wanted: Arc<Notify>, mut pause: Duration) 
         };
         // What was wanted while another fetch was under way has been fetched by it.
         if !is_wanted || source.lock(&source.fetching).is_running {
-            pause = source.look().await;
+            let pause = source.look().await;
+            next = Instant::now() + pause;
         }
     }
 }

@@ -16,10 +16,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    issuer::{Issuer, OWNER_BYTES_MAX, TrustError, Trusted},
+    issuer::{Issuer, TrustError, Trusted},
     key::Key,
-    key_file::KeyFileError,
-    provider, scopes,
+    key_file::{KeyFileError, Said},
+    provider,
+    rejected::Rejected,
+    scopes,
     source::KeysRead,
 };
 
@@ -33,7 +35,7 @@ const TRIED_MAX: usize = 8;
 /// types, such as proofs of possession or logout tokens, give no access.
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
-/// Whom a request's token speaks for: it stands in the request's extensions.
+/// The principal of a request's token, in the request's extensions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     subject: String,
@@ -76,42 +78,6 @@ impl Principal {
     }
 }
 
-/// Why a token does not hold: for the log only. The caller hears no more than that it does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Rejected {
-    /// It is no signed JWT, or lacks a claim, or a claim is not of its type.
-    #[error("it is malformed")]
-    Malformed,
-    /// It demands an extension that must be understood (`crit`), or is of another type (`typ`).
-    #[error("it has critical extensions, or is no access token")]
-    Kind,
-    /// No key is the token's, or its key is for another algorithm.
-    #[error("no key is this token's")]
-    NoKey,
-    /// The keys could not be read again for longer than they may be used.
-    #[error("the keys are too old to be trusted, and cannot be read again")]
-    KeysTooOld,
-    /// The signature is not of its key.
-    #[error("the signature does not hold")]
-    Forged,
-    /// Its time is over.
-    #[error("it has expired")]
-    Expired,
-    /// Its time has not come.
-    #[error("it is not valid yet")]
-    NotYet,
-    /// It is meant for another server.
-    #[error("it is for another audience")]
-    Audience,
-    /// It comes from another issuer, or does not say from which.
-    #[error("it is from another issuer")]
-    Issuer,
-    /// The subject is empty, too long to own anything, or of a reserved form.
-    #[error("the subject is empty, makes an owner of over {OWNER_BYTES_MAX} bytes, or is reserved")]
-    Subject,
-}
-
 /// Checks tokens: JWTs (RFC 7519) signed with HS256, RS256, ES256 or `EdDSA`, whichever the key is for.
 ///
 /// Signatures are checked by the process's provider of `jsonwebtoken`; the first verifier installs
@@ -149,10 +115,9 @@ impl Verifier {
         read
     }
 
-    /// Checks with the keys of one file: a JWK set, public keys in PEM, or a secret as random
-    /// generators write it. A token must name `audience` among its audiences, have a subject and an
-    /// end, and come from `issuer` if one is given. Within a runtime the file is read again when it
-    /// changes.
+    /// Checks with the keys of one file: a JWK set or public keys in PEM. A token must name
+    /// `audience` among its audiences, have a subject and an end, and come from `issuer` if one is
+    /// given. Within a runtime the file is read again when it changes.
     ///
     /// # Errors
     /// If the file holds no key that can be used: do not start.
@@ -161,10 +126,22 @@ impl Verifier {
         audience: impl Into<String>,
         issuer: Option<String>,
     ) -> Result<Self, KeyFileError> {
-        Ok(Self::of(
-            vec![Issuer::only(key_file, issuer)?],
-            audience.into(),
-        ))
+        let issuer = Issuer::only(key_file, Said::Keys, issuer)?;
+        Ok(Self::of(vec![issuer], audience.into()))
+    }
+
+    /// As [`new`](Self::new), with a shared secret for HS256: a line of at least 32 bytes, in a file
+    /// that other users must not be able to read.
+    ///
+    /// # Errors
+    /// If the file holds no secret, or is open to others: do not start.
+    pub fn of_secret(
+        secret_file: &Path,
+        audience: impl Into<String>,
+        issuer: Option<String>,
+    ) -> Result<Self, KeyFileError> {
+        let issuer = Issuer::only(secret_file, Said::Secret, issuer)?;
+        Ok(Self::of(vec![issuer], audience.into()))
     }
 
     /// Checks the tokens of these issuers, each with its own keys. All are read or fetched before
@@ -188,6 +165,10 @@ impl Verifier {
         };
         validation.set_audience(&[&audience]);
         validation.set_required_spec_claims(&["exp", "aud", "sub"]);
+        // From now on, and not from the first token on: a key may be withdrawn before that one.
+        for source in issuers.iter().flat_map(|issuer| &issuer.sources) {
+            source.watch();
+        }
         Self {
             issuers,
             audience,
@@ -201,12 +182,13 @@ impl Verifier {
         &self.audience
     }
 
-    /// Whom this token speaks for, by the keys that are known. Within a runtime the keys are kept
-    /// up to date from the first call on.
+    /// Whom this token speaks for, by the keys that are known. The runtime in which this verifier
+    /// was made keeps them up to date, or else the one of the first call.
     ///
     /// # Errors
     /// If it does not hold: answer 401, or 503 for [`KeysTooOld`](Rejected::KeysTooOld), and keep
-    /// the reason for the log.
+    /// the reason for the log. Keys are too old, too, while the time to read them again is over and
+    /// they have not been.
     pub fn verify(&self, token: &str) -> Result<Principal, Rejected> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Rejected::Malformed);
@@ -227,14 +209,21 @@ impl Verifier {
         Err(refused)
     }
 
-    /// Whom this token speaks for. If it names an unknown key, the issuer's set is fetched again,
-    /// at most every 30 s, and awaited for up to 5 s.
+    /// Whom this token speaks for. Keys that should have been read again by now are awaited for up
+    /// to 5 s. If no known key signed the token, the issuer's set is fetched again, at most every 30 s,
+    /// and awaited as well.
     ///
     /// # Errors
     /// As [`verify`](Self::verify) says.
     pub async fn check(&self, token: &str) -> Result<Principal, Rejected> {
+        if token.len() <= TOKEN_BYTES_MAX {
+            for source in &self.issuer(token)?.sources {
+                source.on_time().await;
+            }
+        }
         let refused = match self.verify(token) {
-            Err(refused @ (Rejected::NoKey | Rejected::KeysTooOld)) => refused,
+            // A forged token may be one under a key that took another's id, or that has none.
+            Err(refused @ (Rejected::NoKey | Rejected::Forged | Rejected::KeysTooOld)) => refused,
             verdict => return verdict,
         };
         let mut is_new = false;

@@ -12,18 +12,20 @@ use rmcp::{
     model::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
         CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult,
-        DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
-        GetSkillResult, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-        ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
-        ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+        DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+        GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
+        ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 
 use super::Boundary;
+use crate::methods::misread;
 
 type Request = RequestContext<RoleServer>;
 type Notification = NotificationContext<RoleServer>;
@@ -38,6 +40,9 @@ macro_rules! forward {
     )*};
 }
 
+/// Malformed parameters get -32602 and unknown methods -32601, even if the server does not tell them
+/// apart.
+///
 /// Keep in step with the trait: a method that is missing here is answered by the trait's default, not by the server.
 impl<S: ServerHandler> ServerHandler for Boundary<S> {
     async fn call_tool(
@@ -84,6 +89,24 @@ impl<S: ServerHandler> ServerHandler for Boundary<S> {
         Ok(response)
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: Request,
+    ) -> Answer<CustomResult> {
+        let version = context.protocol_version();
+        let capabilities = self.server.get_info().capabilities;
+        let misread = misread(&request, &capabilities, version.as_ref());
+        let answer = self.server.on_custom_request(request, context).await;
+        answer.map_err(|error| {
+            if error.code == ErrorCode::METHOD_NOT_FOUND {
+                misread
+            } else {
+                error
+            }
+        })
+    }
+
     forward! {
         ping(context: Request) -> Answer<()>;
         initialize(request: InitializeRequestParams, context: Request) -> Answer<InitializeResult>;
@@ -97,7 +120,6 @@ impl<S: ServerHandler> ServerHandler for Boundary<S> {
         subscribe(request: SubscribeRequestParams, context: Request) -> Answer<()>;
         unsubscribe(request: UnsubscribeRequestParams, context: Request) -> Answer<()>;
         list_tools(request: Page, context: Request) -> Answer<ListToolsResult>;
-        on_custom_request(request: CustomRequest, context: Request) -> Answer<CustomResult>;
         on_cancelled(notification: CancelledNotificationParam, context: Notification) -> ();
         on_progress(notification: ProgressNotificationParam, context: Notification) -> ();
         on_initialized(context: Notification) -> ();

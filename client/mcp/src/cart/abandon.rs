@@ -3,7 +3,7 @@
 use helve_client::{HandleStore, Resolved};
 
 use crate::cart::{
-    Carts, error::ToolError, items::why_gone, model::check_name, tools::AbandonView,
+    carts::Carts, error::ToolError, items::why_gone, model::check_name, views::AbandonView,
 };
 
 /// Takes the cart, and drops what was in it. Taking rather than deleting leaves a tombstone, so that a second call, be it of the

@@ -3,14 +3,14 @@
 use helve_client::{Error, ErrorKind, StateTool, Transacted, Ttl};
 
 use crate::cart::{
-    Carts, ROUNDS_MAX, busy,
+    carts::{Carts, ROUNDS_MAX, busy},
     error::ToolError,
     items::open_cart,
     model::{Order, check_name},
 };
 
-/// Takes the cart and stores its order, in one transaction. Whoever comes second, be it the same caller who lost the answer,
-/// finds no cart, but the order, and is answered with it.
+/// Takes the cart and stores its order, in one transaction. A second call, perhaps of the same
+/// caller who lost the answer, finds no cart, but the order, and returns it.
 pub(super) async fn checkout(carts: &Carts, cart_id: &str) -> Result<Order, ToolError> {
     check_name("cart_id", cart_id)?;
     for _ in 0..ROUNDS_MAX {

@@ -6,11 +6,11 @@ use data_encoding::BASE32_NOPAD;
 use helve_client::{Error, ErrorKind, HandleStore, StateTool, Transacted, Ttl};
 
 use crate::cart::{
-    Carts, ID_PREFIX, ROUNDS_MAX, busy,
+    carts::{Carts, ID_PREFIX, ROUNDS_MAX, busy},
     error::ToolError,
     items::view,
     model::{Cart, check_name},
-    tools::CartView,
+    views::CartView,
 };
 
 /// How long an idempotency key is remembered.

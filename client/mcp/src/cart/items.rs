@@ -3,11 +3,11 @@
 use helve_client::{HandleStore, HandleStoreExt, Record, Resolved};
 
 use crate::cart::{
-    Carts,
+    carts::Carts,
     checkout::order_of,
     error::ToolError,
     model::{Added, Cart, Line, check_name},
-    tools::CartView,
+    views::CartView,
 };
 
 /// The open cart of this id.

@@ -3,10 +3,10 @@
 use helve_client::HandleStore as _;
 
 use crate::cart::{
-    Carts,
+    carts::Carts,
     error::ToolError,
     listed::Listed,
-    tools::{CartList, CartView},
+    views::{CartList, CartView},
 };
 
 /// How many carts are shown.

@@ -5,7 +5,7 @@ use helve_client::{
     v1::{ListRequest, ListedHandle},
 };
 
-use super::Cart;
+use super::model::Cart;
 
 /// The carts of a store, and what else is stored among them.
 #[derive(Debug, Default)]

@@ -24,7 +24,8 @@ impl Owners for Anonymous {
     }
 }
 
-/// The subject of the token that a [`Guard`](crate::bearer::Guard) let pass. Without a guard in front nobody owns anything.
+/// The subject of the token that a [`Guard`](crate::bearer::Guard) let pass. Without a guard in
+/// front no caller owns anything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Authenticated;
 

@@ -1,4 +1,5 @@
-//! The tools, as a model sees them: names, schemas, hints and descriptions. What they do stands in their own files.
+//! The tools, as a model sees them: names, schemas, hints and descriptions. What they do is in
+//! their own files.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -10,26 +11,29 @@ use rmcp::{
         wrapper::{Json, Parameters},
     },
     model::{
-        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, Extensions,
-        Implementation, ProtocolVersion, ServerCapabilities, ServerConfig,
+        CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult,
+        Extensions, Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ResultType, ServerCapabilities, ServerConfig,
     },
     service::RequestContext,
     tool, tool_handler, tool_router,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{
     cart::{
-        Cart, CartServer, Line, Order,
         abandon::abandon,
         checkout::checkout,
         create::create,
         error::ToolError,
         items::{add_item, view},
         list::list,
+        model::{Line, Order},
+        server::CartServer,
+        views::{AbandonView, CartList, CartView},
     },
-    methods::misread,
+    methods::{first_page, is_modern, misread},
     schema::{plain, whole},
 };
 
@@ -75,47 +79,6 @@ struct AddItem {
 
 fn one() -> u32 {
     1
-}
-
-/// An open cart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CartView {
-    /// The cart's id: pass it to the other tools.
-    pub cart_id: String,
-    /// The lines, in the order in which they were added.
-    pub lines: Vec<Line>,
-    /// Sum of all lines, in cents.
-    pub total_cents: u64,
-}
-
-impl CartView {
-    pub(super) fn of(cart_id: &str, cart: Cart) -> Self {
-        let total_cents = cart.total_cents();
-        Self {
-            cart_id: cart_id.to_owned(),
-            lines: cart.lines,
-            total_cents,
-        }
-    }
-}
-
-/// A cart that is no more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AbandonView {
-    /// The cart's id. No tool takes it any more.
-    pub cart_id: String,
-}
-
-/// Open carts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CartList {
-    /// At most 100.
-    pub carts: Vec<CartView>,
-    /// How many open carts there are in all.
-    pub open: u64,
-    /// Ids under which something else than a cart is stored, which is left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unreadable: Vec<String>,
 }
 
 #[tool_router(vis = "pub(super)")]
@@ -275,6 +238,23 @@ impl ServerHandler for CartServer {
         Cow::Borrowed(self.settings.versions.supported())
     }
 
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        first_page(request.as_ref())?;
+        let is_modern = is_modern(&context);
+        Ok(ListToolsResult {
+            result_type: Some(ResultType::COMPLETE),
+            tools: self.router.list_all(),
+            meta: None,
+            next_cursor: None,
+            ttl_ms: is_modern.then_some(0),
+            cache_scope: is_modern.then_some(CacheScope::Public),
+        })
+    }
+
     async fn call_tool(
         &self,
         mut request: CallToolRequestParams,
@@ -291,9 +271,11 @@ impl ServerHandler for CartServer {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(misread(&request, &self.get_info().capabilities))
+        let capabilities = self.get_info().capabilities;
+        let version = context.protocol_version();
+        Err(misread(&request, &capabilities, version.as_ref()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// Flows wait at it; whoever breaks things waits until enough of them do, and then opens it.
+/// Flows wait at it. The task that breaks things waits until enough of them do, and then opens it.
 #[derive(Debug)]
 pub struct Gate {
     waiting: watch::Sender<usize>,

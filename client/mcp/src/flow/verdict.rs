@@ -15,7 +15,7 @@ use crate::{
 pub struct Findings {
     /// Something that was acknowledged and is not there.
     pub lost: BTreeSet<String>,
-    /// Something that is there twice, or that nobody was told of, or that should be gone.
+    /// Something that exists twice, or that no client was told of, or that should be gone.
     pub doubled: BTreeSet<String>,
 }
 

@@ -8,9 +8,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rmcp::transport::streamable_http_server::session::{
-    SessionManager as _, local::LocalSessionManager,
+use rmcp::{
+    model::RequestId,
+    transport::streamable_http_server::session::{SessionManager as _, local::LocalSessionManager},
 };
+
+use crate::metrics::{Limit, Metrics};
 
 /// How many copies a replica keeps, and for one principal.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +40,10 @@ pub(super) enum Busy {
 /// The copies of one replica.
 #[derive(Clone)]
 pub(super) struct Copies {
-    sessions: Arc<LocalSessionManager>,
+    pub(super) sessions: Arc<LocalSessionManager>,
     limits: Limits,
     state: Arc<Mutex<State>>,
+    metrics: Metrics,
 }
 
 #[derive(Default)]
@@ -53,21 +57,35 @@ struct Copy {
     owner: String,
     used: u64,
     calls: usize,
+    /// The ids of the requests under way.
+    requests: HashSet<RequestId>,
 }
 
 /// A call in a session. Its copy stays until this is dropped.
 pub(super) struct Call {
     copies: Copies,
     id: String,
+    request: Option<RequestId>,
 }
 
 impl Copies {
-    pub(super) fn new(sessions: Arc<LocalSessionManager>, limits: Limits) -> Self {
+    pub(super) fn new(
+        sessions: Arc<LocalSessionManager>,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             sessions,
             limits,
             state: Arc::default(),
+            metrics,
         }
+    }
+
+    /// Whether there is a copy of this session, or is about to be.
+    #[cfg(test)]
+    pub(super) fn is_counted(&self, id: &str) -> bool {
+        self.lock().is_known(id)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -80,16 +98,28 @@ impl Copies {
     /// # Errors
     /// If there is no room.
     pub(super) async fn call(&self, id: &str, owner: &str) -> Result<Call, Busy> {
-        let going = self.reserve(id, owner).await?;
+        let going = self.reserve(id, owner).await.inspect_err(|busy| {
+            self.metrics.refused(match busy {
+                Busy::Principal => Limit::PrincipalSessions,
+                Busy::Replica => Limit::Sessions,
+            });
+        })?;
+        self.metrics.sessions(self.lock().copies.len());
         for id in going {
-            if let Err(error) = self.sessions.close_session(&Arc::from(id.as_str())).await {
-                tracing::debug!(%error, "a copy of a session had gone already");
-            }
+            self.close(&id).await;
         }
         Ok(Call {
             copies: self.clone(),
             id: id.to_owned(),
+            request: None,
         })
+    }
+
+    /// Gives up the copy of a session.
+    pub(super) async fn close(&self, id: &str) {
+        if let Err(error) = self.sessions.close_session(&Arc::from(id)).await {
+            tracing::debug!(%error, "a copy of a session had gone already");
+        }
     }
 
     /// Takes a place for a copy. Returns the sessions whose copies must go for it.
@@ -141,6 +171,7 @@ impl State {
             owner: owner.to_owned(),
             used: 0,
             calls: 0,
+            requests: HashSet::new(),
         });
         copy.used = self.next;
         copy.calls += 1;
@@ -165,6 +196,25 @@ impl State {
 }
 
 impl Call {
+    /// Takes this id of a request until the call is over.
+    ///
+    /// # Errors
+    /// The id, if another call of the session has it.
+    pub(super) fn with_id(mut self, request: Option<RequestId>) -> Result<Self, RequestId> {
+        let Some(request) = request else {
+            return Ok(self);
+        };
+        let mut state = self.copies.lock();
+        let copy = state.copies.get_mut(&self.id);
+        let is_free = copy.is_none_or(|copy| copy.requests.insert(request.clone()));
+        drop(state);
+        if !is_free {
+            return Err(request);
+        }
+        self.request = Some(request);
+        Ok(self)
+    }
+
     /// A session that this call has begun has been given its id.
     pub(super) fn named(mut self, id: &str) -> Self {
         let mut state = self.copies.lock();
@@ -182,6 +232,9 @@ impl Drop for Call {
         let mut state = self.copies.lock();
         if let Some(copy) = state.copies.get_mut(&self.id) {
             copy.calls -= 1;
+            if let Some(request) = &self.request {
+                copy.requests.remove(request);
+            }
         }
     }
 }
@@ -195,7 +248,7 @@ mod tests {
             copies,
             of_principal,
         };
-        Copies::new(Arc::default(), limits)
+        Copies::new(Arc::default(), limits, Metrics::new())
     }
 
     /// Begins a session as rmcp does, and a call in it.

@@ -16,7 +16,7 @@ pub struct KeyInfo {
     pub created_at_ms: u64,
     /// When its value was last changed, in milliseconds since the Unix epoch.
     pub updated_at_ms: u64,
-    /// When it expires if nobody touches it, in milliseconds since the Unix epoch; left out: never.
+    /// When it expires unless it is used, in milliseconds since the Unix epoch; left out: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
     /// Size of the value in bytes.

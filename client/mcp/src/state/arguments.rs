@@ -58,8 +58,9 @@ pub(super) struct Store {
     /// A convention is parts with `/` between them, such as checkpoints/my-agent/latest.
     #[schemars(length(min = 1, max = 1024))]
     pub(super) key: String,
-    /// The value: any JSON, at most 1 MiB as text. It comes back as it is, but for the order of an object's members. A number that
-    /// neither 64 bits nor a double hold is refused: write it as a string.
+    /// The value: any JSON, at most 1 MiB as text. It comes back as it is, but for the order of an object's members. A fraction of up to
+    /// 17 digits comes back as the same double, in its shortest form. A number that neither 64 bits nor a double hold is refused: write
+    /// it as a string.
     #[serde(deserialize_with = "present")]
     pub(super) value: Value,
     /// How long the key lives from now on, in milliseconds. Without it, `lifetime` says.

@@ -20,7 +20,7 @@ use super::{
     reads::look,
 };
 
-/// How often a change that others got ahead of is looked at anew.
+/// How often a change that others overtook is decided again.
 const ROUNDS_MAX: usize = 8;
 
 /// What is to become of one key.
@@ -41,7 +41,7 @@ enum Edit {
 pub(super) enum Consent {
     /// The operator says so, for all calls.
     Assumed,
-    /// Nobody was asked.
+    /// No user was asked.
     Missing,
     /// The user says so, for keys at these revisions, in the order of the changes; 0: absent.
     Given(Vec<u64>),

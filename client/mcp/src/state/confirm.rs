@@ -10,7 +10,7 @@ use rmcp::{
     ErrorData, RoleServer,
     model::{
         ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
-        InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
+        InputRequest, InputRequests, InputRequiredResult, InputResponses,
     },
     service::RequestContext,
 };
@@ -20,6 +20,7 @@ use super::{
     change::{Change, Consent},
     error::{Failure, ToolError},
 };
+use crate::methods::is_modern;
 
 /// The name of the question, and of the one field of its form.
 const CONFIRM: &str = "confirm";
@@ -109,13 +110,6 @@ pub(super) fn check_can_ask(context: &RequestContext<RoleServer>) -> Result<(), 
     }
     let why = "this client cannot ask for it: it did not declare the capability `elicitation` with `form`";
     Err(ToolError::CannotConfirm { why })
-}
-
-/// Whether the request is of protocol 2026-07-28, or a later one.
-pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context
-        .protocol_version()
-        .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
 fn form() -> ElicitationSchema {

@@ -130,7 +130,7 @@ impl ToolError {
         }
     }
 
-    /// The reason, for programs: it stands in the error's `_meta` under [`REASON`].
+    /// The reason, for programs: in the error's `_meta` under [`REASON`].
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

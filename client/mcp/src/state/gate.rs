@@ -1,9 +1,9 @@
 //! What a server of the state tool may start as: a function from what the operator asked for to what is served, or to every
-//! reason against it. `MCP.md` has the same as a table, and a test holds both together over all combinations.
+//! reason against it. `docs/mcp.md` has the same as a table, and a test holds both together over all combinations.
 //!
-//! After mistmcp's stateless mode (its pull request 43), which hides tools at build time and refuses the one start whose
-//! confirmations could not work. Here confirmations do work without sessions (SEP-2322), if whoever asks and whoever is answered
-//! share a key.
+//! After mistmcp's stateless mode (its pull request 43), which hides tools at build time and
+//! refuses the one start whose confirmations could not work. Here confirmations do work without
+//! sessions (SEP-2322), if the replica that asks and the one that is answered share a key.
 
 /// Who can reach the server, and through how many processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub enum Refusal {
     /// A confirmation could not be checked after a restart, nor on another replica.
     #[error(
         "--enable-writes without a key: replacing and deleting ask the user, and the answer may reach another process; give all \
-         replicas the same --key-file, or --ephemeral-key to a single one, or --assume-yes to let agents replace and delete \
+         replicas the same --key-file (`helve key new FILE` makes one), or --ephemeral-key to a single one, or --assume-yes to let agents replace and delete \
          unasked"
     )]
     NoKey,

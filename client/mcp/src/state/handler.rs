@@ -21,16 +21,19 @@ use super::{
     arguments::read,
     call::Call,
     change::{self, Change, Consent, Outcome, carry_out},
-    confirm::{ask, check_can_ask, consent, is_modern, shown},
+    confirm::{ask, check_can_ask, consent, shown},
     error::{Failure, ToolError},
     gate::Destructive,
     reads,
     tools::{Name, visible},
 };
-use crate::methods::misread;
+use crate::methods::{first_page, is_modern, misread};
 
 /// The target of the log events that say who did what: one for each call.
 pub const AUDIT: &str = "helve::audit";
+
+/// The outcome of a call whose end this process has not seen.
+const CUT_OFF: &str = "CUT_OFF";
 
 /// For how long a client may take the list of tools for true. It changes only with the server's flags.
 const TOOLS_TTL: Duration = Duration::from_secs(60);
@@ -122,6 +125,30 @@ fn structured(answer: &impl Serialize) -> Result<CallToolResponse, Failure> {
     Ok(CallToolResult::structured(answer).into())
 }
 
+/// A call under way, whose one log event says who did what. A call that is broken off, since its
+/// server stops or its caller goes away, leaves one as well: it may have taken effect.
+struct Audited {
+    principal: Option<String>,
+    tool: &'static str,
+    about: String,
+    began: Instant,
+    outcome: &'static str,
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        let Self {
+            principal,
+            tool,
+            about,
+            began,
+            outcome,
+        } = self;
+        let (principal, ms) = (principal.as_deref(), began.elapsed().as_millis());
+        tracing::info!(target: AUDIT, principal, tool, about, outcome, ms, "called");
+    }
+}
+
 /// What a call is about, for the log: one key, or how many.
 fn about(arguments: Option<&JsonObject>) -> String {
     let of = |name: &str| arguments.and_then(|arguments| arguments.get(name));
@@ -155,10 +182,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        if request.is_some_and(|request| request.cursor.is_some()) {
-            // The list has one page: no cursor was ever given out.
-            return Err(ErrorData::invalid_params("Invalid cursor", None));
-        }
+        first_page(request.as_ref())?;
         let is_modern = is_modern(&context);
         let ttl_ms = u64::try_from(TOOLS_TTL.as_millis()).unwrap_or(u64::MAX);
         Ok(ListToolsResult {
@@ -174,9 +198,11 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(misread(&request, &self.get_info().capabilities))
+        let capabilities = self.get_info().capabilities;
+        let version = context.protocol_version();
+        Err(misread(&request, &capabilities, version.as_ref()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -194,19 +220,22 @@ impl ServerHandler for Handler {
             let message = format!("Unknown tool: {}", shown(&request.name));
             return Err(ErrorData::invalid_params(message, None));
         };
-        let began = Instant::now();
-        let about = about(request.arguments.as_ref());
         let owner = self.settings.callers.owner(&context.extensions);
-        let principal = owner.as_ref().map(|owner| owner.name().unwrap_or_default());
+        let mut audited = Audited {
+            principal: owner.map(|owner| owner.name().unwrap_or_default().to_owned()),
+            tool: tool.as_str(),
+            about: about(request.arguments.as_ref()),
+            began: Instant::now(),
+            outcome: CUT_OFF,
+        };
         let answer = self.answer(tool, request, &context).await;
-        let outcome = match &answer {
+        audited.outcome = match &answer {
             Ok(CallToolResponse::InputRequired(_)) => "ASKED",
             Ok(_) => "DONE",
             Err(Failure::Tool(error)) => error.reason(),
             Err(Failure::Protocol(_)) => "REFUSED",
         };
-        let ms = began.elapsed().as_millis();
-        tracing::info!(target: AUDIT, principal, tool = tool.as_str(), about, outcome, ms, "called");
+        drop(audited);
         match answer {
             Ok(response) => Ok(response),
             Err(Failure::Tool(error)) => Ok(CallToolResult::from(error).into()),

@@ -10,6 +10,8 @@ mod call;
 mod change;
 mod confirm;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod gate;
 mod handler;
 mod reads;
@@ -20,10 +22,8 @@ mod unsealed;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use helve_client::{
-    Client, KeyOptions,
-    state_codec::{SingleUse, StateCodec},
-};
+use helve_client::{Client, KeyOptions};
+use helve_request_state::state_codec::{SingleUse, StateCodec};
 use rmcp::model::Extensions;
 
 pub use self::{

@@ -1,10 +1,8 @@
 //! A server that never asks: it gives no state out, so whatever is presented as one does not hold.
 
 use async_trait::async_trait;
-use helve_client::{
-    Error, ErrorKind,
-    state_codec::{Opened, Refusal, StateCodec, StateContext},
-};
+use helve_client::{Error, ErrorKind};
+use helve_request_state::state_codec::{Opened, Refusal, StateCodec, StateContext};
 
 /// Seals nothing, and opens nothing.
 pub(super) struct Unsealed;

@@ -1,9 +1,7 @@
 //! Connections that begin with what an earlier process learned.
 
-use helve_client::{
-    Error, ErrorKind,
-    client_state::{ClientState, ClientStateStore},
-};
+use helve_client::{Error, ErrorKind};
+use helve_request_state::client_state::{ClientState, ClientStateStore};
 use rmcp::{
     RoleClient, Service,
     model::{DiscoverResult, ProtocolVersion, RequestMetaObject, ServerPeerInfo},
@@ -18,11 +16,11 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use super::{Credentials, Logins};
+use super::{credentials::Credentials, logins::Logins};
 
-/// Connects to a server of protocol 2026-07-28 by what the state holds of it: a fresh result of `server/discover` saves the
-/// request, else its result is kept for whoever comes next. A state that cannot be read or written costs that request, and a
-/// line in the log.
+/// Connects to a server of protocol 2026-07-28 by what the state holds of it: a fresh result of
+/// `server/discover` saves the request, else its result is kept for the next client. A state that
+/// cannot be read or written costs that request, and a line in the log.
 ///
 /// # Errors
 /// As rmcp's `serve_client_with_lifecycle`.

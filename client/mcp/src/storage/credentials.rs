@@ -6,10 +6,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use helve_client::{
-    Error, ErrorKind, Guard, Guards, Ttl,
-    client_state::{ClientState, SealedRecords},
-};
+use helve_client::{Error, ErrorKind, Guard, Guards, Ttl};
+use helve_request_state::client_state::{ClientState, SealedRecords};
 use rmcp::transport::auth::{
     AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
 };
@@ -31,10 +29,11 @@ const SAVE_PAUSE: Duration = Duration::from_millis(100);
 
 /// rmcp's [`CredentialStore`] in the cluster: what one client has from one issuer, sealed.
 ///
-/// Replicas refresh one at a time, under a guard that expires. rmcp exchanges the refresh token whenever it has the guard, even
-/// if another replica did so while this one waited. So the guard is not given out then: the refresh ends with an error that
-/// [`was_replaced`] knows, and whoever asks for the token again gets the new one, as
-/// [`access_token`](super::access_token) and [`ReplicatedAuthClient`](super::ReplicatedAuthClient) do.
+/// Replicas refresh one at a time, under a guard that expires. rmcp exchanges the refresh token
+/// whenever it has the guard, even if another replica did so while this one waited. So the guard is
+/// not given out then: the refresh ends with an error that [`was_replaced`] knows, and the next
+/// call for the token gets the new one, as [`access_token`](super::access_token) and
+/// [`ReplicatedAuthClient`](super::ReplicatedAuthClient) do.
 ///
 /// A holder that lost its guard because it took too long cannot overwrite newer credentials: what is saved under a guard is
 /// written only over what was read under it.
@@ -233,7 +232,7 @@ impl CredentialStore for Credentials {
         let (_, base) = self.read().await?;
         if seen.is_some_and(|seen| seen != base) {
             self.view().seen = Some(base);
-            // If it cannot be let go it lapses: nobody but the next refresh waits for it.
+            // If it cannot be released it lapses: only the next refresh waits for it.
             if let Err(error) = guard.release().await {
                 tracing::debug!(%error, "a refresh guard that was not needed lapses by itself");
             }

@@ -3,20 +3,18 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use helve_client::{
-    ErrorKind, Ttl,
-    client_state::{ClientState, SealedRecords},
-};
+use helve_client::{ErrorKind, Ttl};
+use helve_request_state::client_state::{ClientState, SealedRecords};
 use rmcp::transport::auth::{AuthError, StateStore, StoredAuthorizationState};
 use zeroize::Zeroizing;
 
 use super::{
     credentials::{decode, failed},
-    digest,
+    digest::digest,
 };
 
-/// How long a login may take, if nobody says otherwise: ten minutes, as long as an authorization code at most should live
-/// (RFC 6749, section 4.1.2).
+/// How long a login may take by default: ten minutes, as long as an authorization code at most
+/// should live (RFC 6749, section 4.1.2).
 pub const LOGIN_TTL: Duration = Duration::from_secs(10 * 60);
 
 /// rmcp's [`StateStore`] in the cluster: PKCE verifier and CSRF token of logins under way, sealed, under a digest of the CSRF token.

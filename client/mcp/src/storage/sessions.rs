@@ -10,7 +10,7 @@ use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
 };
 
-use super::digest;
+use super::digest::digest;
 
 /// The store of handles that sessions stand in, if the options name no other.
 pub const SESSIONS: &str = "mcp-sessions";
@@ -66,9 +66,10 @@ impl SessionOptions {
     }
 }
 
-/// rmcp's [`SessionStore`] in the cluster: what each session's client said when it began it, under a digest of the session's id.
-/// Set it as `session_store` of rmcp's `StreamableHttpServerConfig`; a replica that is asked about a session that it does not know
-/// then takes it up, and the client need not begin anew.
+/// rmcp's [`SessionStore`] in the cluster: what each session's client said when it began it, under
+/// a digest of the session's id. Set it as `session_store` of rmcp's `StreamableHttpServerConfig`;
+/// a replica that is asked about a session that it does not know then takes it up, and the client
+/// need not start over.
 ///
 /// A session's id proves nothing about who sends it: authenticate every request. A session that its client ends leaves the
 /// store at once; a replica that has served it forgets it only when its own session manager's time is over.

@@ -1,4 +1,4 @@
-//! No bytes that are stored make a decoder do worse than refuse, whoever put them there.
+//! No bytes that are stored make a decoder do worse than refuse, whatever wrote them.
 
 use proptest::prelude::*;
 use rmcp::transport::{

@@ -1,4 +1,4 @@
-//! The access token that replicas share, for whoever makes requests.
+//! The access token that replicas share, for the tasks that make requests.
 
 use std::{collections::HashMap, sync::Arc};
 

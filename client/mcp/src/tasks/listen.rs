@@ -25,7 +25,7 @@ use serde::Deserialize;
 use super::{Tasks, acknowledged::with_task_ids};
 use crate::{
     bearer::Principal,
-    wire::{envelope::Envelope, http::is_type},
+    wire::{content_type::is_type, envelope::Envelope},
 };
 
 /// Tasks that one subscription may name; those after are not reported.
@@ -95,6 +95,12 @@ fn task_ids(body: &[u8]) -> TaskIds {
     );
     ids.truncate(TASK_IDS_MAX);
     TaskIds(ids)
+}
+
+/// The tasks that a listen request names.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn named_tasks(body: &[u8]) -> Vec<String> {
+    task_ids(body).0
 }
 
 impl Tasks {

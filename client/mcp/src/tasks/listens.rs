@@ -15,6 +15,8 @@ use http::{StatusCode, header::RETRY_AFTER};
 use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
 
+use crate::metrics::{Limit, Metrics, One};
+
 /// Subscriptions of one principal at one replica, unless the builder says otherwise.
 pub const LISTENS_OF_PRINCIPAL_MAX: usize = 16;
 /// Subscriptions at one replica. Where callers do not authenticate, no one has a share, and this is their bound.
@@ -65,21 +67,24 @@ pub(super) struct Listens {
     all: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
     refused: Arc<Complaint>,
+    metrics: Metrics,
 }
 
 /// A subscription that is open until this is dropped.
 pub(super) struct Listen {
     listens: Listens,
     principal: String,
+    _counted: One,
 }
 
 impl Listens {
-    pub(super) fn new(of_principal: usize, all: usize) -> Self {
+    pub(super) fn new(of_principal: usize, all: usize, metrics: Metrics) -> Self {
         Self {
             of_principal,
             all,
             open: Arc::default(),
             refused: Arc::default(),
+            metrics,
         }
     }
 
@@ -104,6 +109,10 @@ impl Listens {
         };
         if let Some(full) = full {
             drop(open);
+            self.metrics.refused(match full {
+                Full::Principal { .. } => Limit::PrincipalSubscriptions,
+                Full::Replica { .. } => Limit::Subscriptions,
+            });
             if let Some(count) = self.refused.count(Instant::now()) {
                 tracing::warn!(count, principal, why = %full.message(), "subscriptions were refused, the last one to this caller");
             }
@@ -113,6 +122,7 @@ impl Listens {
         Ok(Listen {
             listens: self.clone(),
             principal: principal.to_owned(),
+            _counted: self.metrics.subscription(),
         })
     }
 }
@@ -135,7 +145,7 @@ mod tests {
 
     #[test]
     fn principal_over_its_share_is_refused_and_others_are_not() {
-        let listens = Listens::new(2, 4);
+        let listens = Listens::new(2, 4, Metrics::new());
         let held: Vec<_> = (0..2).map(|_| listens.enter("alice").unwrap()).collect();
         assert_eq!(
             listens.enter("alice").err(),
@@ -151,7 +161,7 @@ mod tests {
 
     #[test]
     fn replica_is_bounded_and_callers_without_a_name_have_no_share() {
-        let listens = Listens::new(1, 3);
+        let listens = Listens::new(1, 3, Metrics::new());
         let held: Vec<_> = (0..3).map(|_| listens.enter("").unwrap()).collect();
         for principal in ["", "alice"] {
             assert_eq!(

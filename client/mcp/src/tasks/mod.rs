@@ -49,6 +49,8 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::listen::named_tasks;
 pub use self::{
     context::TaskContext,
     listen::{TASK_IDS_MAX, task_filter},
@@ -61,6 +63,8 @@ use self::{
     store::{Change, TaskStore},
     watches::Watches,
 };
+
+use crate::metrics::{Limit, Metrics, TaskEvent};
 
 /// Tasks that one replica runs at once, unless the builder says otherwise.
 pub const RUNNING_MAX: usize = 256;
@@ -100,6 +104,7 @@ pub struct TasksBuilder {
     running_max: usize,
     per_owner_max: u64,
     listens: (usize, usize),
+    metrics: Metrics,
 }
 
 impl TasksBuilder {
@@ -149,6 +154,12 @@ impl TasksBuilder {
         self
     }
 
+    /// Counts tasks and subscriptions among what the server counts: give it the metrics of its [`Access`](crate::serve::Access).
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = metrics.clone();
+        self
+    }
+
     /// Starts looking for tasks whose replica died, until `shutdown` is cancelled. Then this replica's runs
     /// are stopped and their leases are given up, so that others take over at once.
     #[must_use]
@@ -159,17 +170,18 @@ impl TasksBuilder {
             self.operations,
             self.lease,
             self.look,
-            self.running_max,
+            (self.running_max, self.metrics.clone()),
             shutdown,
         );
         runs.watch_leases();
         let (of_principal, all) = self.listens;
         Tasks {
             watches: Watches::new(store.clone(), self.look),
-            listens: Listens::new(of_principal, all),
+            listens: Listens::new(of_principal, all, self.metrics.clone()),
             store,
             runs,
             per_owner_max: self.per_owner_max,
+            metrics: self.metrics,
         }
     }
 }
@@ -191,6 +203,7 @@ pub struct Tasks {
     watches: Watches,
     listens: Listens,
     per_owner_max: u64,
+    metrics: Metrics,
 }
 
 impl Tasks {
@@ -206,6 +219,7 @@ impl Tasks {
             running_max: RUNNING_MAX,
             per_owner_max: PER_OWNER_MAX,
             listens: (LISTENS_OF_PRINCIPAL_MAX, LISTENS_MAX),
+            metrics: Metrics::new(),
         }
     }
 
@@ -237,6 +251,7 @@ impl Tasks {
             return Err(ErrorData::internal_error(message, None));
         }
         let Some(place) = self.runs.reserve() else {
+            self.metrics.refused(Limit::RunningTasks);
             return Err(refusal(
                 "OVERLOADED",
                 "this replica runs as many tasks as it may: try again later",
@@ -248,6 +263,7 @@ impl Tasks {
             .await
             .map_err(|error| failed(&error))?;
         if owned >= self.per_owner_max {
+            self.metrics.refused(Limit::OwnerTasks);
             return Err(refusal(
                 "QUOTA",
                 "this caller has as many tasks as it may: let some end and lapse first",
@@ -257,6 +273,7 @@ impl Tasks {
         let created = self.store.create(owner, record).await;
         let held = created.map_err(|error| failed(&error))?;
         let task = held.record.task(held.id());
+        self.metrics.task_event(TaskEvent::Created);
         self.runs.begin(held, place);
         Ok(CreateTaskResult::new(task))
     }

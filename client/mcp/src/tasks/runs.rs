@@ -1,7 +1,7 @@
 //! Runs of tasks on this replica, and the taking over of those whose replica died.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
@@ -24,7 +24,9 @@ use super::{
     store::{Held, Lease, TaskStore, Written},
 };
 
-/// A lease is renewed, and the leases of others are looked at, so many times within its time.
+use crate::metrics::{Metrics, TaskEvent};
+
+/// A lease is renewed, and the leases of others are looked at, this many times within its time.
 const BEATS_PER_LEASE: u32 = 4;
 
 /// A place among the tasks that this replica runs at once.
@@ -43,6 +45,7 @@ struct Inner {
     running: StdMutex<HashMap<String, Arc<Notify>>>,
     tracker: TaskTracker,
     shutdown: CancellationToken,
+    metrics: Metrics,
     #[cfg(test)]
     is_dead: std::sync::atomic::AtomicBool,
 }
@@ -60,7 +63,7 @@ impl Runs {
         operations: BTreeMap<String, Operation>,
         lease: Duration,
         look: Duration,
-        running_max: usize,
+        (running_max, metrics): (usize, Metrics),
         shutdown: CancellationToken,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -72,6 +75,7 @@ impl Runs {
             running: StdMutex::default(),
             tracker: TaskTracker::new(),
             shutdown,
+            metrics,
             #[cfg(test)]
             is_dead: false.into(),
         }))
@@ -108,14 +112,17 @@ impl Runs {
         let id = held.id().to_owned();
         self.running().insert(id.clone(), Arc::clone(&wake));
         let runs = self.clone();
+        let counted = self.0.metrics.task();
         self.0.tracker.spawn(async move {
-            runs.run(&operation, held, &wake).await;
+            let _counted = counted;
+            let event = runs.run(&operation, held, &wake).await;
+            runs.0.metrics.task_event(event);
             runs.running().remove(&id);
             drop(place);
         });
     }
 
-    async fn run(&self, operation: &Operation, held: Held, wake: &Notify) {
+    async fn run(&self, operation: &Operation, held: Held, wake: &Notify) -> TaskEvent {
         let store = &self.0.store;
         let (sender, seen) = watch::channel(held.record.clone());
         let run = held.lease.run;
@@ -142,14 +149,19 @@ impl Runs {
         let mut held = shared.lock().await;
         match over {
             Over::Ended(outcome) => {
-                tokio::select! {
-                    () = self.0.shutdown.cancelled() => self.release(&held).await,
-                    () = end(store, &mut held, outcome) => {}
+                let is_ended = tokio::select! {
+                    () = self.0.shutdown.cancelled() => false,
+                    () = end(store, &mut held, outcome) => true,
+                };
+                if is_ended {
+                    return TaskEvent::Ended;
                 }
+                self.release(&held).await;
             }
             Over::Lost => tracing::info!(task = held.id(), run, "a task's run was lost"),
             Over::Shutdown => self.release(&held).await,
         }
+        TaskEvent::GivenUp
     }
 
     async fn release(&self, held: &Held) {
@@ -224,9 +236,10 @@ impl Runs {
     async fn take_over(&self) {
         let mut looks = patient(self.0.lease / BEATS_PER_LEASE);
         let mut watched = HashMap::new();
+        let mut unreadable = HashSet::new();
         loop {
             looks.tick().await;
-            match self.0.store.leases().await {
+            match self.0.store.leases(&mut unreadable).await {
                 Ok(leases) => {
                     watched = self.still_unchanged(&watched, &leases);
                     for lease in &leases {
@@ -282,6 +295,7 @@ impl Runs {
                     run = held.lease.run,
                     "a task is taken over"
                 );
+                self.0.metrics.task_event(TaskEvent::TakenOver);
                 self.begin(held, place);
             }
             Ok(None) => {}

@@ -1,10 +1,10 @@
 //! Tasks and their leases in the cluster. Each write of a run holds on the revision of its lease.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use helve_client::{
     Client, Error, ErrorKind, HandleOptions, HandleStore, HandleStoreExt as _, Handles, PutOutcome,
-    Record, RecordInfo, Resolved, Transacted, Transaction, Ttl,
+    Raw, Record, RecordInfo, Resolved, Transacted, Transaction, Ttl, extend::decode,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -75,14 +75,18 @@ pub(super) struct TaskStore {
     client: Client,
     tasks: Handles<TaskRecord>,
     leases: Handles<Lease>,
+    /// The same, undecoded, so that one unreadable lease does not fail the list.
+    raw_leases: Handles<Vec<u8>, Raw>,
 }
 
 impl TaskStore {
     pub(super) fn new(client: &Client, name: &str) -> Self {
+        let leases = HandleOptions::shared(format!("{name}-open"));
         Self {
             client: client.clone(),
             tasks: client.handles(HandleOptions::shared(name)),
-            leases: client.handles(HandleOptions::shared(format!("{name}-open"))),
+            leases: client.handles(leases.clone()),
+            raw_leases: client.handles_with(leases, Raw),
         }
     }
 
@@ -305,9 +309,31 @@ impl TaskStore {
         })
     }
 
-    /// The leases of all open tasks.
-    pub(super) async fn leases(&self) -> Result<Vec<Record<Lease>>, Error> {
-        Ok(self.leases.list_first_values(LEASES_MAX).await?.items)
+    /// The leases of all open tasks. A lease that this version cannot read is left alone. It is
+    /// logged once: `unreadable` holds those of the last look.
+    pub(super) async fn leases(
+        &self,
+        unreadable: &mut HashSet<String>,
+    ) -> Result<Vec<Record<Lease>>, Error> {
+        let listed = self.raw_leases.list_first_values(LEASES_MAX).await?.items;
+        let before = std::mem::take(unreadable);
+        let mut leases = Vec::with_capacity(listed.len());
+        for Record { info, value } in listed {
+            match decode(&value) {
+                Ok(value) => leases.push(Record { info, value }),
+                Err(error) => {
+                    if !before.contains(&info.name) {
+                        tracing::warn!(
+                            task = info.name, %error,
+                            "a task's lease cannot be read, and its task is not taken over: another version may have \
+                             written it, otherwise delete it"
+                        );
+                    }
+                    unreadable.insert(info.name);
+                }
+            }
+        }
+        Ok(leases)
     }
 
     /// Makes the next run of a task this replica's. `None`: another replica was first, there is nothing to run,

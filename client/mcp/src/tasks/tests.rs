@@ -1,5 +1,7 @@
 //! Tasks across replicas: each `Tasks` on one client is a replica of its own.
 
+mod leases;
+
 use std::{
     sync::{
         Arc,
@@ -23,8 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Recovery, TaskContext, Tasks, TasksBuilder,
-    record::{Asked, Ended, INPUT_KEYS_MAX, TASK_BYTES_MAX, TaskRecord},
-    store::{TaskStore, Written},
+    record::{Asked, INPUT_KEYS_MAX, TASK_BYTES_MAX, TaskRecord},
 };
 
 const OWNER: &str = "alice";
@@ -235,47 +236,6 @@ async fn checkpoint_and_answers_reach_the_next_run() {
     let ended = until(&other, &id, TaskStatus::Completed).await;
     assert_eq!(said(&ended), "2 after 1");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test]
-async fn run_that_lost_its_lease_writes_nothing() {
-    let store = TaskStore::new(&client(), "jobs");
-    let record = TaskRecord::new("ask", JsonObject::new(), TaskOptions::default());
-    let mut old = store.create(OWNER, record).await.unwrap();
-    let seen = store.leases().await.unwrap();
-    let mut new = store.claim(&seen[0], |_| true).await.unwrap().unwrap();
-    assert_eq!(
-        store
-            .claim(&seen[0], |_| true)
-            .await
-            .unwrap()
-            .map(|held| held.lease.run),
-        None
-    );
-    let late = store.write(&mut old, |record| record.set_status_message("late"));
-    assert_eq!(late.await, Written::Lost);
-    assert!(!store.beat(&mut old).await.unwrap());
-    let ended = Ended::Cancelled;
-    let late = store
-        .end(&mut old, |record| record.end(ended.clone()))
-        .await;
-    assert_eq!(late, Written::Lost);
-    let now = store.write(&mut new, |record| record.set_status_message("now"));
-    assert_eq!(now.await, Written::Done);
-    let task = store.get(OWNER, new.id()).await.unwrap().unwrap().value;
-    assert!(task.is_open());
-    assert_eq!(task.task("t").status_message.as_deref(), Some("now"));
-}
-
-#[tokio::test]
-async fn replica_that_lacks_the_operation_leaves_the_lease() {
-    let store = TaskStore::new(&client(), "jobs");
-    let record = TaskRecord::new("new", JsonObject::new(), TaskOptions::default());
-    store.create(OWNER, record).await.unwrap();
-    let seen = store.leases().await.unwrap();
-    let claimed = store.claim(&seen[0], |operation| operation == "old").await;
-    assert!(claimed.unwrap().is_none());
-    assert_eq!(store.leases().await.unwrap(), seen);
 }
 
 #[tokio::test]

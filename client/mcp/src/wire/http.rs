@@ -1,5 +1,7 @@
 //! The layer before the MCP endpoint: what of a request `rmcp` would refuse without need, or without a JSON-RPC error.
 
+use std::{fmt, time::Instant};
+
 use axum::{
     Json,
     body::Body,
@@ -7,12 +9,19 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use helve_http::{Complaint, Room};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ConstString as _, RequestId};
 use serde_json::Value;
 
-use super::{MESSAGE_BYTES_MAX, message, message::Refusal, sse};
+use super::{
+    MESSAGE_BYTES_MAX, content_type::is_type, message, message::Refusal, sse, weight::weigh,
+};
+use crate::{
+    excerpt::Excerpt,
+    metrics::{Told, outcome_of},
+};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -20,6 +29,49 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// What `rmcp` wants to read, whatever else a client accepts.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// A refusal as its fields, which are written only as far as they are shown.
+struct Shown<'a>(&'a Refusal);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.0, formatter)
+    }
+}
+
+/// Bodies that are refused have one line for many.
+static REFUSED: Complaint = Complaint::new();
+
+/// What a message says that matters to sessions of the protocols before 2026-07-28. [`shape`] puts
+/// it into the request's extensions.
+#[derive(Debug, Clone)]
+struct Says {
+    /// The id, if it is a request.
+    id: Option<RequestId>,
+    /// Whether it may begin a session. The method alone says so: `rmcp` begins one for each
+    /// `initialize`, whichever version the headers or the parameters name.
+    begins: bool,
+}
+
+/// Whether a request may begin a session, as far as is known: what was not read may.
+pub(crate) fn may_begin_session(request: &Request) -> bool {
+    let is_post = request.method() == Method::POST;
+    let read: Option<&Says> = request.extensions().get();
+    is_post && read.is_none_or(|says| says.begins)
+}
+
+/// The id of the message, if it is a request.
+pub(crate) fn request_id(request: &Request) -> Option<RequestId> {
+    let read: Option<&Says> = request.extensions().get();
+    read.and_then(|says| says.id.clone())
+}
+
+/// The answer to a request whose id another one has that is under way in the same session.
+pub(crate) fn in_use(id: &RequestId) -> Response {
+    let refusal = Refusal::in_use(id);
+    log(&refusal);
+    refused(StatusCode::BAD_REQUEST, &refusal)
+}
 
 /// Reads a request before `rmcp` does, and gives its answer the form that clients expect.
 pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
@@ -30,16 +82,25 @@ pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
     if accepts(request.headers(), needed) {
         request.headers_mut().insert(header::ACCEPT, BOTH);
     }
-    request = match read_message(request).await {
-        Ok((request, _)) => request,
+    let (mut request, message) = match read_message(request).await {
+        Ok(read) => read,
         Err(refused) => return refused,
     };
+    if let Some(message) = &message {
+        request.extensions_mut().insert(says(message));
+    }
+    let named = message.as_ref().and_then(method_of).map(str::to_owned);
+    // `rmcp` parses it again: it is not held twice.
+    drop(message);
     let mut response = next.run(request).await;
     if method == Method::DELETE && response.status() == StatusCode::ACCEPTED {
         return StatusCode::NO_CONTENT.into_response();
     }
     if method == Method::POST {
-        response = sse::settled(response).await;
+        let (settled, outcome) = outcome_of(sse::settled(response).await).await;
+        response = settled;
+        let told = Told::new(named.as_deref(), outcome);
+        response.extensions_mut().insert(told);
     }
     let is_error = response.status().is_client_error() || response.status().is_server_error();
     if is_error && !response.headers().contains_key(header::CONTENT_TYPE) {
@@ -48,13 +109,47 @@ pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
     response
 }
 
+fn says(message: &ClientJsonRpcMessage) -> Says {
+    match message {
+        ClientJsonRpcMessage::Request(request) => Says {
+            id: Some(request.id.clone()),
+            begins: matches!(request.request, ClientRequest::InitializeRequest(_)),
+        },
+        _ => Says {
+            id: None,
+            begins: false,
+        },
+    }
+}
+
+/// The method that a message names, if it is a request or a notification that the specification knows.
+fn method_of(message: &ClientJsonRpcMessage) -> Option<&str> {
+    use rmcp::model::ClientNotification::{
+        CancelledNotification, CustomNotification, InitializedNotification, ProgressNotification,
+        RootsListChangedNotification,
+    };
+    match message {
+        ClientJsonRpcMessage::Request(request) => Some(request.request.method()),
+        ClientJsonRpcMessage::Notification(notification) => match &notification.notification {
+            CancelledNotification(it) => Some(it.method.as_str()),
+            ProgressNotification(it) => Some(it.method.as_str()),
+            InitializedNotification(it) => Some(it.method.as_str()),
+            RootsListChangedNotification(it) => Some(it.method.as_str()),
+            CustomNotification(it) => Some(it.method.as_str()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The same request, and its message if it bears one as JSON.
 ///
 /// # Errors
 /// The answer to a body that does not arrive, is too large, or is no message.
 pub(crate) async fn read_message(
-    request: Request,
+    mut request: Request,
 ) -> Result<(Request, Option<ClientJsonRpcMessage>), Response> {
+    let room = request.extensions_mut().remove::<Room>();
     if request.method() != Method::POST || !is_type(request.headers(), JSON) {
         return Ok((request, None));
     }
@@ -72,12 +167,29 @@ pub(crate) async fn read_message(
         }
     };
     let body = body.slice_ref(message::unmarked(&body));
+    let weight = weigh(&body).map_err(|refusal| {
+        log(&refusal);
+        refused(StatusCode::PAYLOAD_TOO_LARGE, &refusal)
+    })?;
+    // Once for each request: what guards the server may have read it before.
+    if let Some(room) = room
+        && let Err(error) = room.claim(weight)
+    {
+        return Err((StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response());
+    }
     match message::read(&body) {
         Ok(message) => Ok((Request::from_parts(parts, Body::from(body)), Some(message))),
         Err(refusal) => {
-            tracing::info!(?refusal, "a body is no message");
+            log(&refusal);
             Err(refused(StatusCode::BAD_REQUEST, &refusal))
         }
+    }
+}
+
+fn log(refusal: &Refusal) {
+    if let Some(count) = REFUSED.count(Instant::now()) {
+        let why = Excerpt::reason(Shown(refusal));
+        tracing::info!(count, %why, "bodies were refused, the last one for this");
     }
 }
 
@@ -89,16 +201,6 @@ fn refused(status: StatusCode, refusal: &Refusal) -> Response {
         &refusal.envelope.id
     };
     (status, Json(refusal.answer(id))).into_response()
-}
-
-/// Whether the body is of this media type.
-pub(crate) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
-    let value = headers.get(header::CONTENT_TYPE);
-    let value = value.and_then(|value| value.to_str().ok());
-    value.is_some_and(|value| {
-        let essence = value.split(';').next().unwrap_or_default();
-        essence.trim().eq_ignore_ascii_case(wanted)
-    })
 }
 
 /// Whether the client accepts this media type (RFC 9110, section 12.5.1): the most specific range that matches decides, and no

@@ -16,6 +16,8 @@ use tokio::{
 use super::{
     envelope::{Envelope, id_at_end},
     message::{self, Refusal},
+    under_way::UnderWay,
+    weight::weigh,
 };
 
 /// Messages that wait to be written.
@@ -30,6 +32,7 @@ type Written = oneshot::Sender<io::Result<()>>;
 pub(crate) struct Lines<R> {
     reader: Arc<Mutex<Reader<R>>>,
     writer: mpsc::Sender<(Vec<u8>, Written)>,
+    under_way: UnderWay,
 }
 
 impl<R> Clone for Lines<R> {
@@ -37,6 +40,7 @@ impl<R> Clone for Lines<R> {
         Self {
             reader: Arc::clone(&self.reader),
             writer: self.writer.clone(),
+            under_way: self.under_way.clone(),
         }
     }
 }
@@ -92,6 +96,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Lines<R> {
         Self {
             reader: Arc::new(Mutex::new(reader)),
             writer,
+            under_way: UnderWay::default(),
         }
     }
 }
@@ -120,6 +125,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = self.writer.clone();
+        self.under_way.sent(&message);
         async move {
             let line = serde_json::to_vec(&message)?;
             let (written, is_written) = oneshot::channel();
@@ -147,7 +153,10 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
                 Read::TooLong(id) => reader.refuse(&Refusal::too_large(id)),
                 Read::Line => {
                     if let Some(message) = reader.take_line() {
-                        return Some(message);
+                        match self.under_way.received(&message) {
+                            Ok(()) => return Some(message),
+                            Err(id) => reader.refuse(&Refusal::in_use(&id)),
+                        }
                     }
                 }
                 Read::End => {
@@ -205,7 +214,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if line.trim_ascii().is_empty() {
             return None;
         }
-        match message::read(message::unmarked(&line)) {
+        let text = message::unmarked(&line);
+        match weigh(text).and_then(|_| message::read(text)) {
             Ok(message) => Some(message),
             Err(refusal) => {
                 self.refuse(&refusal);
@@ -215,7 +225,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     fn refuse(&mut self, refusal: &Refusal) {
-        tracing::warn!(?refusal, "a line is no message");
+        tracing::warn!(?refusal, "a line is refused");
         if !refusal.envelope.is_unanswered() {
             self.pending = Some(refusal.answer(&refusal.envelope.id));
         }

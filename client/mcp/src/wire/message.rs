@@ -1,10 +1,10 @@
 //! Reading one message.
 
 use helve_client::exact::{self, Inexact};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, RequestId};
 use serde_json::{Value, json};
 
-use super::{MESSAGE_BYTES_MAX, envelope::Envelope};
+use super::{MESSAGE_BYTES_MAX, envelope::Envelope, weight::MESSAGE_VALUES_MAX};
 
 /// A byte order mark, which a JSON parser may ignore (RFC 8259, section 8.1).
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -31,6 +31,32 @@ impl Refusal {
         }
     }
 
+    /// Of a request whose id another one has that is under way.
+    pub(crate) fn in_use(id: &RequestId) -> Self {
+        Self {
+            code: ErrorCode::INVALID_REQUEST,
+            message: "Invalid Request: a request with this `id` is under way: give each its own"
+                .to_owned(),
+            envelope: Envelope {
+                id: json!(id),
+                has_id: true,
+                has_method: true,
+                ..Envelope::default()
+            },
+        }
+    }
+
+    /// Of a message with more than [`MESSAGE_VALUES_MAX`] values.
+    pub(super) fn too_many_values(text: &[u8]) -> Self {
+        Self {
+            code: ErrorCode::INVALID_REQUEST,
+            message: format!(
+                "a message of more than {MESSAGE_VALUES_MAX} values and names: send less at once"
+            ),
+            envelope: Envelope::of(text),
+        }
+    }
+
     /// Whether the message is no JSON at all.
     pub(crate) fn is_unparsed(&self) -> bool {
         self.code == ErrorCode::PARSE_ERROR
@@ -48,7 +74,7 @@ pub(crate) fn unmarked(text: &[u8]) -> &[u8] {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// Reads a message, exactly or not at all.
+/// Reads a message, exactly or not at all. [`weigh`](super::weight::weigh) it first.
 ///
 /// # Errors
 /// If it is no JSON, is no message of JSON-RPC, or holds what would be changed.
@@ -75,6 +101,11 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
         let message = "Invalid Request: no message of JSON-RPC 2.0".to_owned();
         refuse(ErrorCode::INVALID_REQUEST, message)
     })?;
+    // rmcp takes a request whose id it cannot read for a notification, which is never answered.
+    if matches!(message, ClientJsonRpcMessage::Notification(_)) && Envelope::of(text).has_id {
+        let message = "Invalid Request: an `id` is a string or an integer".to_owned();
+        return Err(refuse(ErrorCode::INVALID_REQUEST, message));
+    }
     if lists(&message) && !is_page(text) {
         let message = "Invalid params: they are an object, and its `cursor` is a string".to_owned();
         return Err(refuse(ErrorCode::INVALID_PARAMS, message));

@@ -4,11 +4,14 @@
 //! beyond 64 bits into doubles and keeps one of two members with the same name. This layer reads each message first, over standard
 //! input as over HTTP.
 
+pub(crate) mod content_type;
 pub(crate) mod envelope;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
 mod sse;
+mod under_way;
+mod weight;
 
 /// Bytes of one message, as an HTTP body or a line of standard input: the 4 MiB of text that a transaction may hold, each byte
 /// written as an escape of six, and 1 MiB that frames them. More is refused, unread.

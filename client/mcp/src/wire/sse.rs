@@ -17,7 +17,7 @@ use futures::{StreamExt as _, future, stream};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sse_stream::SseStream;
 
-use super::{envelope::Envelope, http::is_type};
+use super::{content_type::is_type, envelope::Envelope};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

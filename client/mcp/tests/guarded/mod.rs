@@ -9,11 +9,11 @@ use std::{
 };
 
 use axum::body::Body;
-use helve_client::{
-    Client,
-    state_codec::{FixedKeys, HardenedCodec, OperatorKey, SingleUse, StateCodec},
-};
+use helve_client::Client;
 use helve_mcp::boundary::{Boundary, Subjects, Unverified};
+use helve_request_state::state_codec::{
+    FixedKeys, HardenedCodec, OperatorKey, SingleUse, StateCodec,
+};
 use http::{Request, request::Parts};
 use http_body_util::BodyExt;
 use rmcp::{

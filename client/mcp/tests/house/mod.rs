@@ -65,7 +65,7 @@ impl House {
         let lose = Arc::new(Mutex::new(None));
         let (mut replicas, mut wires) = (Vec::new(), Vec::new());
         for _ in 0..replica_count {
-            let server = CartServer::new(client.clone(), Settings::default());
+            let server = CartServer::new(client.clone(), Settings::shared());
             let wire = Arc::new(Wire {
                 served: AtomicU64::new(0),
                 lose: Arc::clone(&lose),

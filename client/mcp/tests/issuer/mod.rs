@@ -5,12 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use helve_client::{
-    Client,
+use helve_client::Client;
+use helve_mcp::storage::{Credentials, Logins, resume};
+use helve_request_state::{
     client_state::{ClientState, ClientStateOptions, Seal},
     state_codec::OperatorKey,
 };
-use helve_mcp::storage::{Credentials, Logins, resume};
 use http::{Response, StatusCode};
 use rmcp::transport::auth::{
     AuthorizationManager, OAuthClientConfig, OAuthHttpClient, OAuthHttpClientFuture,

@@ -201,6 +201,11 @@ async fn metadata_is_served_where_the_challenge_says_and_other_paths_are_404() {
         "/other",
         "/.well-known/oauth-protected-resource/other",
         "/.well-known/openid-configuration",
+        // Where some clients look for what an issuer says of itself.
+        "/mcp/.well-known/openid-configuration",
+        "/mcp/.well-known/oauth-protected-resource",
+        "/mcp/other",
+        "/mcpother",
     ] {
         let told = send(
             address,
@@ -212,4 +217,6 @@ async fn metadata_is_served_where_the_challenge_says_and_other_paths_are_404() {
         .await;
         assert_eq!(told.status(), StatusCode::NOT_FOUND, "{path}");
     }
+    let slash = send(address, Method::POST, "/mcp/", &[], String::new()).await;
+    assert_eq!(slash.status(), StatusCode::UNAUTHORIZED, "the endpoint");
 }

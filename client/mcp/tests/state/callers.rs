@@ -23,10 +23,10 @@ const SECRET: &[u8] = b"gIGCg4SFhoeIiYqLjI2Oj5CRkpOUlZaXmJmam5ydnp8=";
 
 /// What checks the tokens of these tests.
 pub(crate) fn verifier() -> Verifier {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("secret");
-    std::fs::write(&file, SECRET).unwrap();
-    Verifier::new(&file, AUDIENCE, None).unwrap()
+    // Its file is for its owner alone.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), SECRET).unwrap();
+    Verifier::of_secret(file.path(), AUDIENCE, None).unwrap()
 }
 
 /// A token of this subject, for an hour.

@@ -116,7 +116,8 @@ async fn a_replacement_of_the_revision_that_was_read_asks_nobody() {
     let arguments = json!({"key": "k", "value": "newer", "if_revision": revision});
     let stored: Stored = caller.done("store", arguments).await;
     assert_eq!(keys.retrieve("k").await.unwrap(), Some(json!("newer")));
-    // What nobody read is lost only if the user says so, and so is what is deleted for good.
+    // A value that was not read is lost only if the user says so, and so is what is deleted for
+    // good.
     let unread = json!({"items": [
         {"key": "k", "value": 2, "if_revision": stored.info.revision}, {"key": "l", "value": 2},
     ]});

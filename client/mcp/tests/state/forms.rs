@@ -2,7 +2,7 @@
 
 use helve_client::StateTool;
 use helve_mcp::{
-    cart::CartServer,
+    cart::{CartServer, Settings},
     serve::{Access, router},
 };
 use reqwest::{Method, StatusCode};
@@ -18,6 +18,16 @@ async fn tools(house: &House) -> Vec<Value> {
         .send(house.replicas[0])
         .await;
     answer.body["result"]["tools"].as_array().unwrap().clone()
+}
+
+/// A cart server whose callers share all carts.
+async fn carts() -> House {
+    let client = memory();
+    House::of(&client, |shutdown| {
+        let server = CartServer::new(client.clone(), Settings::shared());
+        router(server, &Access::default(), shutdown)
+    })
+    .await
 }
 
 /// Every schema of an integer within another one.
@@ -37,14 +47,17 @@ fn integers(schema: &Value, found: &mut Vec<Value>) {
 }
 
 #[tokio::test]
+async fn cursor_of_a_list_of_one_page_is_refused() {
+    for house in [House::open(ASSUMES).await, carts().await] {
+        let list = Post::method("tools/list", json!({"cursor": "made up"}));
+        let answer = list.send(house.replicas[0]).await;
+        assert_eq!(answer.code(), -32602, "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn schemas_say_bounds_in_words_of_json_schema() {
-    let state = House::open(ASSUMES).await;
-    let client = memory();
-    let cart = House::of(&client, |shutdown| {
-        let server = CartServer::new(client.clone(), helve_mcp::cart::Settings::default());
-        router(server, &Access::default(), shutdown)
-    })
-    .await;
+    let (state, cart) = (House::open(ASSUMES).await, carts().await);
     for house in [&state, &cart] {
         let mut found = Vec::new();
         for tool in tools(house).await {
@@ -132,33 +145,10 @@ async fn whatever_accepts_json_is_answered() {
 
 #[tokio::test]
 async fn undeclared_methods_and_malformed_parameters_are_told_apart() {
-    let house = House::open(ASSUMES).await;
-    for method in [
-        "prompts/list",
-        "prompts/get",
-        "resources/list",
-        "resources/read",
-        "resources/templates/list",
-        "completion/complete",
-        "no/such/method",
-    ] {
-        let post = Post::method(method, json!({"name": "n", "uri": "u:n"})).with(
-            "mcp-name",
-            if method == "resources/read" {
-                "u:n"
-            } else {
-                "n"
-            },
-        );
-        let answer = post.send(house.replicas[0]).await;
-        let found = (answer.status, answer.code());
-        assert_eq!(
-            found,
-            (StatusCode::NOT_FOUND, -32601),
-            "{method}: {answer:?}"
-        );
-        assert_eq!(answer.content_type.as_deref(), Some("application/json"));
+    for house in [House::open(ASSUMES).await, carts().await] {
+        undeclared_methods_are_not_found(&house).await;
     }
+    let house = House::open(ASSUMES).await;
     for (method, params) in [
         ("tools/call", json!({"name": 1})),
         ("tools/call", json!({})),
@@ -172,6 +162,37 @@ async fn undeclared_methods_and_malformed_parameters_are_told_apart() {
         let name = params["name"].as_str().unwrap_or("n").to_owned();
         let answer = post.with("mcp-name", &name).send(house.replicas[0]).await;
         assert_eq!(answer.code(), -32602, "{method} {params}: {answer:?}");
+        assert_eq!(answer.content_type.as_deref(), Some("application/json"));
+    }
+}
+
+async fn undeclared_methods_are_not_found(house: &House) {
+    for method in [
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "resources/subscribe",
+        "completion/complete",
+        "logging/setLevel",
+        "tasks/get",
+        "no/such/method",
+    ] {
+        let post = Post::method(method, json!({"name": "n", "uri": "u:n"})).with(
+            "mcp-name",
+            match method {
+                "resources/read" | "resources/subscribe" => "u:n",
+                _ => "n",
+            },
+        );
+        let answer = post.send(house.replicas[0]).await;
+        let found = (answer.status, answer.code());
+        assert_eq!(
+            found,
+            (StatusCode::NOT_FOUND, -32601),
+            "{method}: {answer:?}"
+        );
         assert_eq!(answer.content_type.as_deref(), Some("application/json"));
     }
 }

@@ -1,10 +1,10 @@
-//! The table of starts in `MCP.md` says what the gate does, over all combinations of what an operator can ask for.
+//! The table of starts in `docs/mcp.md` says what the gate does, over all combinations of what an operator can ask for.
 
 use helve_mcp::state::gate::{
     Asked, Backing, Destructive, Gate, Key, Refusal, Replicas, Transport, Visible,
 };
 
-const PAGE: &str = include_str!("../../../../MCP.md");
+const PAGE: &str = include_str!("../../../../docs/mcp.md");
 const COLUMNS: usize = 10;
 
 /// A row: what its conditions say, and what comes of it.

@@ -6,10 +6,7 @@ use std::{
 };
 
 use axum::Router;
-use helve_client::{
-    Client, KeyOptions, Keys, MemoryBuilder, Owner,
-    state_codec::{FixedKeys, HardenedCodec, OperatorKey},
-};
+use helve_client::{Client, KeyOptions, Keys, MemoryBuilder, Owner};
 use helve_mcp::{
     balancer,
     serve::{Access, EndOnDrop, Shutdown, Versions, router, serve},
@@ -19,6 +16,7 @@ use helve_mcp::{
         server,
     },
 };
+use helve_request_state::state_codec::{FixedKeys, HardenedCodec, OperatorKey};
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient, ServiceError,
     model::{

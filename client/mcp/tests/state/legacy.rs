@@ -1,5 +1,8 @@
 //! Clients before protocol 2026-07-28, whose sessions live in the cluster.
 
+mod outages;
+mod twins;
+
 use std::{net::SocketAddr, time::Duration};
 
 use axum::Router;
@@ -210,6 +213,50 @@ async fn principal_over_its_bound_in_the_cluster_loses_its_idlest_session() {
     assert_eq!(read.await.status, StatusCode::OK, "another caller's stay");
 }
 
+/// `initialize` begins a session whatever version it names, and whatever its headers say.
+#[tokio::test]
+async fn session_that_names_the_new_protocol_is_counted() {
+    let client = memory();
+    let house = house(&client, Callers::Authenticated).await;
+    let version = "io.modelcontextprotocol/protocolVersion";
+    let table = [
+        ("2026-07-28", vec!["2026-07-28"]),
+        ("9999", vec!["9999"]),
+        ("2026-07-28x", vec!["2026-07-28x"]),
+        ("2026-07-28", vec!["2026-07-28", "2025-11-25"]),
+        ("2025-11-25", vec!["2025-11-25", "2026-07-28"]),
+    ];
+    let mut begun = 0;
+    for number in 0..3 * FEW {
+        let alice = Session {
+            id: String::new(),
+            token: Some(token("alice")),
+        };
+        for (named, said) in &table {
+            // A version of the request's own lets headers name one that is not known.
+            let params = json!({
+                "protocolVersion": named,
+                "capabilities": {},
+                "clientInfo": {"name": "old", "version": "1"},
+                "_meta": {version: named},
+            });
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+            let mut headers = alice.headers();
+            headers.extend(
+                said.iter()
+                    .map(|said| ("mcp-protocol-version", (*said).to_owned())),
+            );
+            let replica = house.replicas[usize::from(number % 2 == 0)];
+            let answer = request(Method::POST, replica, &headers, body.to_string()).await;
+            begun += u64::from(answer.session.is_some());
+        }
+    }
+    assert!(begun > FEW, "{begun}: these begin none");
+    let stored = client.handles::<Value>(HandleOptions::new(SESSIONS, "alice"));
+    let stored = stored.len().await.unwrap();
+    assert!(stored <= FEW, "{stored} of {begun} are stored");
+}
+
 #[tokio::test]
 async fn a_session_is_answered_with_json_whatever_the_size_of_a_value() {
     let house = house(&memory(), anybody()).await;
@@ -338,16 +385,4 @@ async fn a_client_without_sessions_is_served_beside_them() {
         (StatusCode::OK, &None),
         "{answer:?}"
     );
-}
-
-#[tokio::test]
-async fn without_the_store_of_sessions_a_session_is_not_called_unknown() {
-    let client = memory();
-    let house = house(&client, anybody()).await;
-    let session = Session::begin(house.replicas[0], None).await;
-    client.close();
-    for replica in &house.replicas {
-        let answer = session.call(*replica, "exists", json!({"key": "k"})).await;
-        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
-    }
 }

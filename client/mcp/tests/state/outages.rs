@@ -58,7 +58,7 @@ async fn a_connected_client_survives_a_restart_and_so_does_what_it_was_asked() {
 
 #[tokio::test]
 async fn without_a_cluster_every_tool_says_so_and_names_no_node() {
-    // Nobody listens there any more.
+    // Nothing listens there any more.
     let (_, dead) = loopback().await;
     let client = ClusterBuilder::new([dead.to_string()])
         .deadline(Duration::from_millis(300))

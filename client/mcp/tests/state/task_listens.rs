@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use axum::{Router, middleware::from_fn_with_state};
 use helve_mcp::{
     bearer::{Guard, Principal},
+    metrics::{self, Metrics},
     serve::{MCP_PATH, Shutdown},
     tasks::{Recovery, Tasks, task_filter},
 };
@@ -19,6 +20,7 @@ use rmcp::{
     },
 };
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -49,12 +51,17 @@ impl ServerHandler for Teller {
 
 /// Lets one principal hold this many subscriptions, and all together that many.
 fn tasks(of_principal: usize, all: usize) -> Tasks {
+    counted_tasks(of_principal, all, &Metrics::new())
+}
+
+fn counted_tasks(of_principal: usize, all: usize, metrics: &Metrics) -> Tasks {
     Tasks::builder(&memory(), "jobs")
         .operation("wait", Recovery::Rerun, async |context| {
             context.cancelled().await;
             Err(TaskExit::Cancelled)
         })
         .listens_max(of_principal, all)
+        .metrics(metrics)
         .start(CancellationToken::new())
 }
 
@@ -168,6 +175,67 @@ async fn caller_holds_no_more_subscriptions_than_its_share() {
     loop {
         let again = listen(one, "alice", &["t"]).send().await.unwrap();
         if again.status() == StatusCode::OK {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The page as a scraper reads it.
+async fn scraped(metrics: &Metrics) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+    let (shutdown, metrics) = (Shutdown::new(), metrics.clone());
+    let serving = metrics::serve(listener, move || metrics.page(), shutdown.clone());
+    let serving = tokio::spawn(serving);
+    let page = reqwest::get(url).await.unwrap();
+    assert_eq!(page.status(), StatusCode::OK);
+    let page = page.text().await.unwrap();
+    shutdown.begin();
+    serving.await.unwrap().unwrap();
+    page
+}
+
+fn says(page: &str, line: &str) {
+    assert!(page.lines().any(|one| one == line), "no {line:?} in {page}");
+}
+
+#[tokio::test]
+async fn subscriptions_and_tasks_are_counted_and_so_is_what_is_refused() {
+    let metrics = Metrics::new();
+    let tasks = counted_tasks(1, 2, &metrics);
+    let house = house(&tasks).await;
+    let one = house.replicas[0];
+    let mut held = Vec::new();
+    for subject in ["alice", "bob"] {
+        let id = task(&tasks, subject).await;
+        let stream = listen(one, subject, &[&id]).send().await.unwrap();
+        assert_eq!(stream.status(), StatusCode::OK, "{subject}");
+        held.push((id, stream));
+    }
+    let page = scraped(&metrics).await;
+    says(&page, "helve_mcp_subscriptions 2");
+    says(&page, "helve_mcp_tasks_running 2");
+    says(&page, r#"helve_mcp_tasks_total{event="created"} 2"#);
+    for subject in ["alice", "alice", "carol"] {
+        refusal(listen(one, subject, &["t"])).await;
+    }
+    let page = scraped(&metrics).await;
+    let refused = |bound: &str| format!("helve_mcp_limits_refused_total{{bound=\"{bound}\"}}");
+    says(&page, &format!("{} 2", refused("principal_subscriptions")));
+    says(&page, &format!("{} 1", refused("subscriptions")));
+    assert!(!page.contains("alice"), "{page}");
+    for (subject, (id, stream)) in ["alice", "bob"].into_iter().zip(held) {
+        tasks.cancel(&id, subject).await.unwrap();
+        // The stream ends with its task.
+        stream.bytes().await.unwrap();
+    }
+    loop {
+        let page = scraped(&metrics).await;
+        let is_over = page.contains("helve_mcp_subscriptions 0\n")
+            && page.contains("helve_mcp_tasks_running 0\n");
+        if is_over {
+            says(&page, r#"helve_mcp_tasks_total{event="ended"} 2"#);
             break;
         }
         tokio::task::yield_now().await;

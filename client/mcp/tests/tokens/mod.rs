@@ -35,6 +35,12 @@ pub(crate) fn p256_jwk(id: Option<&str>) -> Value {
 pub(crate) const AUDIENCE: &str = "https://shop.example/mcp";
 /// As `openssl rand -base64 32` writes it. The line itself is the secret.
 pub(crate) const SECRET: &[u8] = b"gIGCg4SFhoeIiYqLjI2Oj5CRkpOUlZaXmJmam5ydnp8=";
+
+/// A set with [`SECRET`], which its `kty` says to be one.
+pub(crate) fn secret_set() -> String {
+    json!({"keys": [{"kty": "oct", "k": BASE64URL_NOPAD.encode(SECRET)}]}).to_string()
+}
+
 const KEY_ID: &str = "of the set";
 
 #[derive(Clone, Serialize)]
@@ -123,8 +129,7 @@ pub(crate) struct Signer {
 impl Signer {
     pub(crate) fn secret() -> Self {
         let key = Key::Secret(hmac::Key::new(hmac::HMAC_SHA256, SECRET));
-        // As editors and `echo` leave it: with a line end.
-        Self::with_file(key, &[SECRET, b"\n"].concat())
+        Self::with_file(key, secret_set().as_bytes())
     }
 
     pub(crate) fn es256() -> Self {

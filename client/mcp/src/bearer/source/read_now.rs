@@ -16,7 +16,7 @@ pub struct KeysRead {
 impl Source {
     /// Reads the source again at once, whether it is time to or not; `None` if it can be read once
     /// alone.
-    pub(in super::super) async fn read_now(self: &Arc<Self>) -> Option<KeysRead> {
+    pub(crate) async fn read_now(self: &Arc<Self>) -> Option<KeysRead> {
         if self.is_once() {
             return None;
         }

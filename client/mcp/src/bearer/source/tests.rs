@@ -1,5 +1,6 @@
 //! Keys that change while a server runs.
 
+mod replaced;
 mod secured;
 
 use std::{
@@ -15,7 +16,10 @@ use axum::{Router, extract::State, response::IntoResponse, routing::get};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{net::TcpListener, time::advance};
+use tokio::{
+    net::TcpListener,
+    time::{advance, sleep},
+};
 
 use super::*;
 use crate::bearer::{Rejected, Verifier, issuer::Issuer};
@@ -71,7 +75,7 @@ impl Setting {
         self.verifier.verify(&token).map(drop)
     }
 
-    /// Waits until a token with this key's id is judged so. The clock stands still while files are
+    /// Waits until a token with this key's id is judged so. The clock is stopped while files are
     /// read, so that a few looks are enough.
     async fn becomes(&self, id: &str, verdict: Result<(), Rejected>) {
         for _ in 0..LOOKS {
@@ -131,9 +135,11 @@ async fn keys_that_cannot_be_read_again_are_used_for_an_hour() {
         assert_eq!(setting.verdict("id"), Ok(()));
         sleep(LOOK_EVERY * 2).await;
         setting.write(content);
-        advance(KEYS_KEPT_MAX - LOOK_EVERY * 5).await;
-        assert_eq!(setting.verdict("id"), Ok(()), "{content}");
+        advance(KEYS_KEPT_MAX - LOOK_EVERY * 8).await;
+        setting.becomes("id", Ok(())).await;
         advance(LOOK_EVERY * 10).await;
+        // A look that is overdue refuses tokens as well.
+        sleep(LOOK_EVERY * 2).await;
         setting.becomes("id", Err(Rejected::KeysTooOld)).await;
         setting.write(&good);
         setting.becomes("id", Ok(())).await;
@@ -141,6 +147,36 @@ async fn keys_that_cannot_be_read_again_are_used_for_an_hour() {
         advance(KEYS_KEPT_MAX + LOOK_EVERY).await;
         setting.becomes("id", Err(Rejected::KeysTooOld)).await;
     }
+}
+
+/// A server that was idle has looked at its keys all the same.
+#[tokio::test(start_paused = true)]
+async fn key_withdrawn_before_the_first_token_works_for_none() {
+    let setting = Setting::new(&set(&[p256_jwk(Some("old"))]));
+    setting.write(&set(&[p256_jwk(Some("new"))]));
+    advance(Duration::from_secs(2 * 3600)).await;
+    assert!(setting.verdict("old").is_err());
+    let check = setting.verifier.check(&token("old")).await;
+    assert_eq!(check.map(drop), Err(Rejected::NoKey));
+    assert_eq!(setting.verdict("new"), Ok(()));
+}
+
+/// The keys were read at the start of a program whose runtime came later.
+#[test]
+fn keys_read_before_there_was_a_runtime_are_read_again_first() {
+    let setting = Setting::new(&set(&[p256_jwk(Some("old"))]));
+    setting.write(&set(&[p256_jwk(Some("new"))]));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        advance(Duration::from_secs(2 * 3600)).await;
+        let check = setting.verifier.check(&token("old")).await;
+        assert_eq!(check.map(drop), Err(Rejected::NoKey));
+        assert!(setting.verifier.check(&token("new")).await.is_ok());
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,6 +313,25 @@ async fn a_key_that_its_issuer_withdrew_stops_working() {
     assert!(verifier.verify(&token("other")).is_ok());
     issuing.now_answers(StatusCode::OK, set(&[]));
     becomes(&verifier, "other", Err(Rejected::NoKey)).await;
+}
+
+#[tokio::test]
+async fn set_is_fetched_again_before_the_first_token() {
+    let issuing = Issuing::serve(set(&[p256_jwk(Some("id"))])).await;
+    let verifier = issuing.open(EAGER).await.unwrap();
+    issuing.now_answers(StatusCode::OK, set(&[p256_jwk(Some("other"))]));
+    let fetched = async {
+        // The one of the start, one that may have begun before the change, and the next.
+        while issuing.asked() < 4 {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let within = timeout(Duration::from_secs(60), fetched).await;
+    assert!(within.is_ok(), "nothing is fetched while no token comes");
+    assert_eq!(
+        verifier.verify(&token("id")).map(drop),
+        Err(Rejected::NoKey)
+    );
 }
 
 #[tokio::test]

@@ -1,17 +1,26 @@
 //! Every line that wants an answer gets one, with its id where that can be known.
 
+use std::time::Duration;
+
 use rmcp::{
-    ServerHandler,
-    model::{ServerCapabilities, ServerConfig},
+    ErrorData, ServerHandler,
+    model::{ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig},
+    service::RequestContext,
 };
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+    sync::Notify,
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::stdio::serve_lines;
 
 const LINE_BYTES_MAX: usize = 1000;
+/// Ample, for slow machines.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 struct Bare;
@@ -61,7 +70,7 @@ fn ids(answers: &[Value]) -> Vec<(Value, i64)> {
 async fn lines_that_do_not_parse_are_answered_with_their_id() {
     let deep = [b"{\"id\":4,\"params\":".as_slice(), &[b'['; 300]].concat();
     let last = request(9, "tools/list");
-    let lines: [&[u8]; 9] = [
+    let lines: [&[u8]; 12] = [
         br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\ud800"}}"#,
         b"{\"jsonrpc\":\"2.0\",\"id\":\"two\",\"method\":\"\xff\"}",
         br#"{"jsonrpc":"2.0","id":3,"method":"ping","method":"ping"}"#,
@@ -70,6 +79,10 @@ async fn lines_that_do_not_parse_are_answered_with_their_id() {
         b"[]",
         b"",
         br#"{"method":"notifications/x","params":{"x":"\ud800"}}"#,
+        // Ids that are none: a parser might take each for a notification.
+        br#"{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}"#,
+        br#"{"jsonrpc":"2.0","id":null,"method":"notifications/initialized"}"#,
+        br#"{"jsonrpc":"2.0","id":[7],"method":"made/up"}"#,
         &last,
     ];
     let said = answers(&lines).await;
@@ -79,6 +92,9 @@ async fn lines_that_do_not_parse_are_answered_with_their_id() {
         (json!(3), -32600),
         (json!(4), -32700),
         (Value::Null, -32700),
+        (Value::Null, -32600),
+        (Value::Null, -32600),
+        (Value::Null, -32600),
         (Value::Null, -32600),
         (json!(9), 0),
     ];
@@ -141,4 +157,61 @@ async fn a_session_begins_after_whatever_comes_first() {
     assert_eq!(said[0]["id"], json!(8), "{said:?}");
     assert_eq!(last["id"], json!(1), "{said:?}");
     assert_eq!(last["result"]["protocolVersion"], json!("2025-11-25"));
+}
+
+/// A server whose list of tools waits until it is told to go on.
+#[derive(Debug, Clone, Default)]
+struct Waits {
+    begun: Arc<Notify>,
+    go_on: Arc<Notify>,
+}
+
+impl ServerHandler for Waits {
+    fn get_info(&self) -> ServerConfig {
+        Bare.get_info()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.begun.notify_one();
+        self.go_on.notified().await;
+        Ok(ListToolsResult::default())
+    }
+}
+
+#[tokio::test]
+async fn two_requests_of_one_id_are_both_answered() {
+    let (client, server) = duplex(1 << 20);
+    let (input, output) = tokio::io::split(server);
+    let lines = Lines::new(input, output, LINE_BYTES_MAX);
+    let waits = Waits::default();
+    tokio::spawn(serve_lines(waits.clone(), lines, CancellationToken::new()));
+    let (said, mut say) = tokio::io::split(client);
+    let mut said = BufReader::new(said).lines();
+    let mut ask = async |line: &[u8]| say.write_all(&[line, b"\n"].concat()).await.unwrap();
+    let list = request(1, "tools/list");
+    ask(&list).await;
+    waits.begun.notified().await;
+    ask(&list).await;
+    let mut next = async || -> Value {
+        let line = timeout(PATIENCE, said.next_line()).await.unwrap().unwrap();
+        serde_json::from_str(&line.unwrap()).unwrap()
+    };
+    assert_eq!(ids(&[next().await]), [(json!(1), -32600)]);
+    waits.go_on.notify_one();
+    let first = next().await;
+    assert!(first["result"].is_object(), "{first}");
+    // Once it is answered, or cancelled, the id is free.
+    ask(&list).await;
+    waits.begun.notified().await;
+    ask(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
+    ask(&list).await;
+    waits.begun.notified().await;
+    waits.go_on.notify_waiters();
+    waits.go_on.notify_one();
+    let last = next().await;
+    assert!(last["result"].is_object(), "{last}");
 }

@@ -1,0 +1,83 @@
+//! What fuzz targets call, in builds for tests and fuzzing alone. Each function takes bytes that a
+//! client, an issuer of tokens or an operator wrote, and panics if they are taken for what they are
+//! not.
+
+use serde_json::Value;
+
+pub use crate::{
+    bearer::fuzzing::{bearer_token, key_file, key_set},
+    state::fuzzing::{confirmation, tool_arguments},
+};
+use crate::{
+    browser,
+    tasks::{TASK_IDS_MAX, named_tasks},
+    wire::{
+        envelope::{Envelope, id_at_end},
+        message,
+    },
+};
+
+/// The one origin whose pages may call.
+const ALLOWED: &str = "https://app.example";
+/// Bytes of a complaint.
+const COMPLAINT_BYTES_MAX: usize = 400;
+
+/// Reads a message of JSON-RPC, its envelope, and the tasks that it names.
+///
+/// # Panics
+/// If its id is another one than JSON says, or the complaint about it is long.
+pub fn rpc_message(bytes: &[u8]) {
+    let envelope = Envelope::of(bytes);
+    let _scalar_or_null = id_at_end(bytes);
+    assert!(named_tasks(bytes).len() <= TASK_IDS_MAX);
+    match message::read(bytes) {
+        Ok(_) => {
+            // What passed has no name twice, so that any parser reads the same.
+            let whole: Value = serde_json::from_slice(bytes).expect("it was read");
+            let is_integer = |id: &&Value| id.is_string() || id.is_i64();
+            let id = whole.get("id").filter(is_integer);
+            if id.is_none_or(|id| id.to_string().len() < COMPLAINT_BYTES_MAX) {
+                assert_eq!(&envelope.id, id.unwrap_or(&Value::Null));
+            }
+            assert_eq!(envelope.has_method, whole.get("method").is_some());
+        }
+        Err(refused) => {
+            let answer = refused.answer(&refused.envelope.id);
+            let message = answer["error"]["message"].as_str();
+            assert!(message.is_some_and(|message| message.len() < COMPLAINT_BYTES_MAX));
+            assert_eq!(answer["id"], envelope.id);
+        }
+    }
+}
+
+/// Checks the `Origin` of a page.
+///
+/// # Panics
+/// If a page of another origin may call.
+pub fn page_origin(bytes: &[u8]) {
+    if browser::admits(ALLOWED, bytes) {
+        let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
+        let host = text.trim().strip_prefix("https://");
+        assert!(
+            host.is_some_and(|host| host.contains("app.example")),
+            "{text}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds;
+
+    #[test]
+    fn seeds_of_each_target_hold() {
+        seeds::each("rpc_message", rpc_message);
+        seeds::each("page_origin", page_origin);
+        seeds::each("bearer_token", bearer_token);
+        seeds::each("key_set", key_set);
+        seeds::each("key_file", key_file);
+        seeds::each("tool_arguments", tool_arguments);
+        seeds::each("confirmation", confirmation);
+    }
+}
