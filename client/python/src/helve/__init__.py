@@ -1,0 +1,130 @@
+"""State handles and keys on Helve: for MCP servers, and everything whose replicas share state.
+
+`AsyncClient` is for asyncio, `Client` for threads; both have the same methods.
+"""
+
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
+from importlib.metadata import version as _version
+
+from ._async.client import AsyncClient
+from ._async.guards import AsyncGuard, AsyncGuards
+from ._async.handles import AsyncHandleStore
+from ._async.keys import AsyncKeys
+from ._async.state_tool import AsyncStateTool
+from ._async.transaction import AsyncTransaction
+from ._sync.client import Client
+from ._sync.guards import Guard, Guards
+from ._sync.handles import HandleStore
+from ._sync.keys import Keys
+from ._sync.state_tool import StateTool
+from ._sync.transaction import Transaction
+from .codec import Codec, Json, Mapped, Raw
+from .errors import (
+    AmbiguousError,
+    ClosedError,
+    CodecError,
+    ConflictError,
+    DeniedError,
+    EntropyError,
+    ErrorKind,
+    ForgottenError,
+    FullError,
+    HelveError,
+    InternalError,
+    InvalidError,
+    LapsedError,
+    OverloadedError,
+    Reason,
+    SealedError,
+    UnavailableError,
+    UnsupportedError,
+)
+from .owner import SHARED, Owner
+from .records import (
+    Conflict,
+    Created,
+    Listing,
+    Live,
+    NotLive,
+    Page,
+    PutOutcome,
+    Record,
+    RecordInfo,
+    Replaced,
+    Resolved,
+    StoreOutcome,
+    TakeOutcome,
+)
+from .tls import Tls
+from .tools import ToolError
+from .transacted import Aborted, Committed, Ticket, Transacted
+from .ttl import Lifetime, Span, Ttl
+
+try:
+    __version__ = _version("helve")
+except _PackageNotFoundError:  # In a checkout that is not installed.
+    __version__ = "0"
+
+__all__ = [
+    "SHARED",
+    "Aborted",
+    "AmbiguousError",
+    "AsyncClient",
+    "AsyncGuard",
+    "AsyncGuards",
+    "AsyncHandleStore",
+    "AsyncKeys",
+    "AsyncStateTool",
+    "AsyncTransaction",
+    "Client",
+    "ClosedError",
+    "Codec",
+    "CodecError",
+    "Committed",
+    "Conflict",
+    "ConflictError",
+    "Created",
+    "DeniedError",
+    "EntropyError",
+    "ErrorKind",
+    "ForgottenError",
+    "FullError",
+    "Guard",
+    "Guards",
+    "HandleStore",
+    "HelveError",
+    "InternalError",
+    "InvalidError",
+    "Json",
+    "Keys",
+    "LapsedError",
+    "Lifetime",
+    "Listing",
+    "Live",
+    "Mapped",
+    "NotLive",
+    "OverloadedError",
+    "Owner",
+    "Page",
+    "PutOutcome",
+    "Raw",
+    "Reason",
+    "Record",
+    "RecordInfo",
+    "Replaced",
+    "Resolved",
+    "SealedError",
+    "Span",
+    "StateTool",
+    "StoreOutcome",
+    "TakeOutcome",
+    "Ticket",
+    "Tls",
+    "ToolError",
+    "Transacted",
+    "Transaction",
+    "Ttl",
+    "UnavailableError",
+    "UnsupportedError",
+    "__version__",
+]

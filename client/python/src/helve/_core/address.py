@@ -1,0 +1,76 @@
+"""Where a node is reached."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from ..errors import HelveError, Reason, refused
+
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_SHOWN_CHARS_MAX = 100
+
+
+@dataclass(frozen=True)
+class Address:
+    """`HOST:PORT`, `[IPv6]:PORT`, or either behind `http://` or `https://`. No port is assumed."""
+
+    host_and_port: str
+    scheme: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Reads an address. Raises InvalidError that says what to write instead."""
+        text = text.strip()
+        scheme, separator, rest = text.partition("://")
+        if not separator:
+            scheme, rest = "", text
+        elif scheme not in ("http", "https"):
+            raise _no_endpoint(text, f"a node is reached over http or https, not {scheme!r}")
+        rest = rest[:-1] if rest.endswith("/") else rest
+        remedy = _remedy(rest)
+        if remedy:
+            raise _no_endpoint(text, remedy)
+        return cls(rest, scheme or None)
+
+
+def _remedy(text: str) -> str | None:
+    """What to write instead, if this is not `HOST:PORT`."""
+    if any(mark in text for mark in "/?#"):
+        return "a node has no path: give HOST:PORT alone"
+    if "@" in text:
+        return "a node takes no user name: give HOST:PORT, and a token by itself"
+    if _is_ipv6(text):
+        return f"give an IPv6 address in brackets, and a port, as in [{text}]:7400"
+    host, separator, port = text.rpartition(":")
+    if not separator or "]" in port:
+        return f"give a port, as in {text.rstrip(':') or '127.0.0.1'}:7400"
+    if host.startswith("["):
+        if not (host.endswith("]") and _is_ipv6(host[1:-1])):
+            return "an IPv6 address belongs between the brackets, as in [::1]:7400"
+    elif ":" in host:
+        return "give an IPv6 address in brackets, as in [::1]:7400"
+    elif not host:
+        return "give a host before the port, as in 127.0.0.1:7400"
+    elif not _HOST.fullmatch(host):
+        return "a host is a name or an IP address, as in helve-1:7400"
+    if not port:
+        return f"give a port, as in {host}:7400"
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        return "a port is a number from 1 to 65535"
+    return None
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _no_endpoint(text: str, remedy: str) -> HelveError:
+    # It may be anything, a secret in the wrong place included.
+    shown = text[:_SHOWN_CHARS_MAX] + ("..." if len(text) > _SHOWN_CHARS_MAX else "")
+    return refused(Reason.BAD_REQUEST, f"{shown!r} is no endpoint: {remedy}")

@@ -1,0 +1,164 @@
+"""Whether JSON can be kept as it is: what a parser would change without a word is refused.
+
+The rules are those of the Rust client, so that whatever one client stores the other reads: its
+parser holds integers of 64 bits and doubles, and reads 127 levels. A fraction is the double that
+it names: 0.10000000000000001 comes back as 0.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+from ..errors import CodecError
+from .limits import DEPTH_MAX
+
+#: Significant digits of a number with a fraction or an exponent: what names every double.
+DIGITS_MAX = 17
+_SHOWN_CHARS_MAX = 48
+_LONG_NUMBER = re.compile(r"\d{17}|\d[eE]")
+
+
+def encode(value: Any) -> bytes:
+    """The value as JSON. Raises CodecError for what would not come back as it is."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        data = text.encode()
+    except RecursionError as error:
+        raise _depth() from error
+    except (TypeError, ValueError) as error:
+        raise CodecError(f"the value has no JSON form: {error}") from error
+    read = _read(text, "the value")
+    if read != value:
+        # Equal but for tuples: then it only comes back as lists.
+        _check_names(value)
+    if text.count("[") + text.count("{") > DEPTH_MAX:
+        check_depth(text)
+    return data
+
+
+def decode(data: bytes) -> Any:
+    """The value of JSON, exactly. Raises CodecError for what a parser would change."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        message = f"the stored value is not the JSON that is expected: {error}"
+        raise CodecError(message) from error
+    return _read(text, "the stored value")
+
+
+def _read(text: str, what: str) -> Any:
+    is_long = _LONG_NUMBER.search(text) is not None
+    hooks: dict[str, Any] = {}
+    if is_long:
+        hooks = {"parse_int": _integer, "parse_float": _float}
+    try:
+        value = json.loads(text, object_pairs_hook=_members, parse_constant=_constant, **hooks)
+    except CodecError as error:
+        raise CodecError(f"{what} would not come back as it is: {error.message}") from error
+    except RecursionError as error:
+        raise _depth() from error
+    except ValueError as error:
+        raise CodecError(f"{what} is not the JSON that is expected: {error}") from error
+    if "\\ud" in text or "\\uD" in text:
+        _check_surrogates(value, what)
+    return value
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        shown = twice[:_SHOWN_CHARS_MAX]
+        raise CodecError(f"the name {shown!r} occurs twice in one object: leave one out")
+    return members
+
+
+def _constant(name: str) -> Any:
+    raise CodecError(f"{name} is no JSON")
+
+
+def _integer(text: str) -> int:
+    check_number(text)
+    return int(text)
+
+
+def _float(text: str) -> float:
+    check_number(text)
+    return float(text)
+
+
+def check_number(text: str) -> None:
+    """Raises CodecError for a number that neither 64 bits nor a double hold.
+
+    A fraction of at most 17 digits is held: some languages write every double with as many.
+    """
+    if not any(mark in text for mark in ".eE"):
+        is_held = len(text) <= 20 and -(2**63) <= int(text) < 2**64
+        # A longer one is held if a double is the same number.
+        is_held = is_held or (len(text) <= 310 and _is_double(text))
+    else:
+        value = float(text)
+        digits = re.sub(r"\D", "", re.split("[eE]", text)[0]).strip("0")
+        is_lost = value == 0.0 and digits != ""
+        is_held = abs(value) <= sys.float_info.max and not is_lost and len(digits) <= DIGITS_MAX
+    if not is_held:
+        raise CodecError(
+            f"the number {text[:_SHOWN_CHARS_MAX]} has more digits than can be kept: "
+            "write it as a string"
+        )
+
+
+def _is_double(text: str) -> bool:
+    """Whether the shortest form of the nearest double is this integer."""
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        return False
+    mantissa, _, exponent = repr(value).lower().partition("e")
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (whole + fraction.rstrip("0")).lstrip("0")
+    shift = int(exponent or 0) - len(fraction.rstrip("0"))
+    number = int(digits or "0") * 10**shift if shift >= 0 else None
+    return number is not None and number == abs(int(text))
+
+
+def check_depth(text: str) -> None:
+    """Raises CodecError for more levels of arrays and objects than every client reads."""
+    depth, at = 0, 0
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
+        mark = found.group()
+        if mark in "[{":
+            depth += 1
+        elif mark in "]}":
+            depth -= 1
+        at = max(at, depth)
+    if at > DEPTH_MAX:
+        raise _depth()
+
+
+def _depth() -> CodecError:
+    return CodecError(f"arrays and objects lie more than {DEPTH_MAX} deep within each other")
+
+
+def _check_names(value: Any) -> None:
+    """Raises CodecError for a member whose name is no text: it would come back as text."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            for name in each:
+                if not isinstance(name, str):
+                    raise CodecError(f"the name {name!r} of a member is no text: make it one")
+            pending.extend(each.values())
+        elif isinstance(each, (list, tuple)):
+            pending.extend(each)
+
+
+def _check_surrogates(value: Any, what: str) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise CodecError(f"{what} is no JSON: it has a lone surrogate") from error

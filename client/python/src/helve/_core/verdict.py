@@ -1,0 +1,211 @@
+"""What a failed try says of the call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from .._wire import messages as wire
+from ..errors import (
+    DeniedError,
+    ErrorKind,
+    HelveError,
+    InternalError,
+    InvalidError,
+    OverloadedError,
+    Reason,
+    UnavailableError,
+    refused,
+)
+
+DOMAIN = "helve.v1"
+DETAILS = "grpc-status-details-bin"
+
+
+class Effect(Enum):
+    """What is certain after a failed try."""
+
+    #: The cluster refused the call itself: trying again changes nothing.
+    REFUSED = auto()
+    #: Something between refused it: this try had no effect. Of earlier tries it says nothing.
+    BARRED = auto()
+    #: This try had no effect; another one may.
+    NOT_DONE = auto()
+    #: This try may have had an effect.
+    UNKNOWN = auto()
+
+
+class Health(Enum):
+    """What a failed try says of its node, or of a proxy before it."""
+
+    #: It answered.
+    SOUND = auto()
+    #: It did not, or is about to stop.
+    SUSPECT = auto()
+    #: A proxy answered in its place, for now.
+    BEHIND = auto()
+    #: What is at its address will not answer this call, however often it is tried.
+    USELESS = auto()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a failed try says of the call and of its node."""
+
+    effect: Effect
+    error: HelveError
+    health: Health = Health.SOUND
+    #: The pause that the answer asks for, in seconds.
+    pause: float = 0.0
+
+
+class Failed(Exception):  # noqa: N818
+    """A try that failed. It never leaves the client."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.error.message)
+        self.verdict = verdict
+
+
+def silence(address: str) -> Verdict:
+    """The verdict on a try without any answer."""
+    message = f"{address} did not answer in time. See `helve status`"
+    return Verdict(Effect.UNKNOWN, UnavailableError(message, address=address), Health.SUSPECT)
+
+
+def unconnected(address: str, why: str) -> Verdict:
+    """The verdict on a try that found no connection to send anything over."""
+    message = f"cannot connect to {address}: {why}. Is the node running? Try `helve status`"
+    error = UnavailableError(message, address=address, is_unconnected=True)
+    return Verdict(Effect.NOT_DONE, error, Health.SUSPECT)
+
+
+def of_status(address: str, error: Any) -> Verdict:
+    """The verdict on a call that ended with this status."""
+    code, details = error.code(), error.details() or ""
+    trailers = dict(tuple(pair) for pair in error.trailing_metadata() or ())
+    encoded = trailers.get(DETAILS)
+    if isinstance(encoded, bytes):
+        found = _of_details(encoded, details)
+        if found is not None:
+            return found
+    http = re.search(r"http2? (?:header with )?status:? (\d{3})", details, re.IGNORECASE)
+    if http:
+        after = trailers.get("retry-after")
+        return _of_http(address, int(http.group(1)), after if isinstance(after, str) else "")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return silence(address)
+    if code is grpc.StatusCode.UNAVAILABLE and "failed to connect to all addresses" in details:
+        return _of_connection(address, details)
+    return _of_code(address, code, details)
+
+
+def _of_details(encoded: bytes, message: str) -> Verdict | None:
+    info, pause = None, 0.0
+    try:
+        for detail in wire.Status.FromString(encoded).details:
+            if detail.type_url.endswith("/google.rpc.ErrorInfo"):
+                info = wire.ErrorInfo.FromString(detail.value)
+            elif detail.type_url.endswith("/google.rpc.RetryInfo"):
+                delay = wire.RetryInfo.FromString(detail.value).retry_delay
+                pause = max(delay.seconds + delay.nanos / 1e9, 0.0)
+    except DecodeError:
+        # No node sends that: it is the word of something between.
+        return None
+    if info is None or info.domain != DOMAIN:
+        return None
+    try:
+        reason = Reason(info.reason)
+    except ValueError:
+        # Of a newer version, which may say by it that the call was executed, or may have been.
+        return None
+    return of_reason(reason, message, dict(info.metadata), pause)
+
+
+def of_reason(
+    reason: Reason, message: str, metadata: dict[str, str], pause: float = 0.0
+) -> Verdict:
+    """The verdict that goes with the cluster's own reason."""
+
+    def number(name: str) -> int:
+        text = metadata.get(name, "")
+        # 64 bits have at most 20 digits.
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
+
+    error = refused(reason, message, revision=number("revision"), operation=number("operation"))
+    if reason is Reason.OVERLOADED:
+        return Verdict(Effect.NOT_DONE, error, pause=pause or number("retry_after_ms") / 1000)
+    if reason is Reason.NO_LEADER:
+        return Verdict(Effect.NOT_DONE, error)
+    if reason in (Reason.AMBIGUOUS, Reason.KEY_MISSING):
+        # Of a mutation it may have been done; its outcome is kept, and another node may open it.
+        return Verdict(Effect.UNKNOWN, error)
+    if reason in (Reason.STOPPING, Reason.AUDIT_FAILING):
+        # A node says it only of what it never proposed.
+        return Verdict(Effect.NOT_DONE, error, Health.SUSPECT)
+    return Verdict(Effect.REFUSED, error)
+
+
+def _of_connection(address: str, details: str) -> Verdict:
+    why = details.rpartition("last error: ")[2].strip().rstrip(")") or "nothing listens there"
+    why = " ".join(why.split())[:300]
+    verdict = unconnected(address, why)
+    handshake = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "Hostname Verification")
+    if any(words in details for words in handshake):
+        # Nor will there be a connection as long as both sides are set up as they are.
+        return Verdict(Effect.NOT_DONE, verdict.error, Health.USELESS)
+    return verdict
+
+
+def _of_http(address: str, status: int, retry_after: str) -> Verdict:
+    """What a proxy's own answer says: it answers without asking a node, but for what says so."""
+    pause = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0
+    said = f"{address}: a proxy between, or another server, answered with HTTP {status}"
+    down = UnavailableError(f"{said}. Look at its log", address=address)
+    if status in (401, 403, 407, 511):
+        message = f"{said}: give it the credentials, or reach the nodes without it"
+        return Verdict(Effect.BARRED, DeniedError(message, address=address))
+    if status == 413:
+        message = f"{said}: write less at once, or raise its limit to 8 MiB"
+        return Verdict(Effect.BARRED, refused(Reason.TOO_LARGE, message, address=address))
+    if status == 429:
+        message = f"{said}: call less often, or raise its limit"
+        error = OverloadedError(message, address=address)
+        return Verdict(Effect.NOT_DONE, error, Health.BEHIND, pause)
+    if status in (408, 425, 503):
+        return Verdict(Effect.NOT_DONE, down, Health.BEHIND, pause)
+    if 300 <= status <= 499 or status in (501, 505, 506, 508, 510):
+        return Verdict(Effect.NOT_DONE, down, Health.USELESS, pause)
+    health = Health.BEHIND if 500 <= status <= 599 else Health.USELESS
+    return Verdict(Effect.UNKNOWN, down, health)
+
+
+def _of_code(address: str, code: grpc.StatusCode | None, details: str) -> Verdict:
+    """Without a reason it is the transport's word, or that of something between."""
+    name = "unknown" if code is None else code.name
+    message = f"{address}: {name}: {details}" if details else f"{address}: {name}"
+    codes = grpc.StatusCode
+    if code in (codes.UNAUTHENTICATED, codes.PERMISSION_DENIED):
+        return Verdict(Effect.BARRED, DeniedError(message, address=address))
+    too_large = ("too large", "larger than max", "size limit")
+    if code in (codes.OUT_OF_RANGE, codes.RESOURCE_EXHAUSTED) and any(
+        words in details for words in too_large
+    ):
+        return Verdict(Effect.BARRED, refused(Reason.TOO_LARGE, message, address=address))
+    if code in (codes.INVALID_ARGUMENT, codes.OUT_OF_RANGE):
+        return Verdict(Effect.BARRED, InvalidError(message, address=address))
+    if code is codes.UNIMPLEMENTED:
+        return Verdict(Effect.BARRED, InternalError(message, address=address))
+    return Verdict(Effect.UNKNOWN, UnavailableError(message, address=address), Health.SUSPECT)
+
+
+def is_outcome(error: HelveError) -> bool:
+    """Whether every retry is given this refusal alike, so that it holds for earlier tries too."""
+    return error.reason is not None and (
+        error.kind in (ErrorKind.CONFLICT, ErrorKind.INVALID) or error.reason is Reason.QUOTA
+    )

@@ -1,0 +1,1 @@
+"""The messages and methods of `helve.v1`."""

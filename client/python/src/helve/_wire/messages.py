@@ -1,0 +1,282 @@
+"""The messages of `helve.v1`. Made by `tools/messages.py`: do not edit."""
+
+import base64
+
+from google.protobuf import descriptor_pool, message_factory
+
+# A serialized google.protobuf.FileDescriptorSet would need a class to be read: one file a line.
+_FILES = [
+    "ChRoZWx2ZS92MS90eXBlcy5wcm90bxIIaGVsdmUudjEibgoMQ2FsbElkZW50aXR5EjEKB3Nlc3Npb24YASABKAsy"
+    "FS5oZWx2ZS52MS5TZXNzaW9uQ2FsbEgAUgdzZXNzaW9uEh8KCnJlcXVlc3RfaWQYAiABKAxIAFIJcmVxdWVzdElk"
+    "QgoKCGlkZW50aXR5ImkKC1Nlc3Npb25DYWxsEh0KCnNlc3Npb25faWQYASABKAxSCXNlc3Npb25JZBIQCgNzZXEY"
+    "AiABKARSA3NlcRIpChBmaXJzdF9pbmNvbXBsZXRlGAMgASgEUg9maXJzdEluY29tcGxldGUiXwoLUmVwbHlIZWFk"
+    "ZXISFAoFaW5kZXgYASABKARSBWluZGV4EhkKCGNsb2NrX21zGAIgASgEUgdjbG9ja01zEh8KC2xlYWRlcl9oaW50"
+    "GAMgASgJUgpsZWFkZXJIaW50IuIBCghMaWZldGltZRIqCgdkZWZhdWx0GAEgASgLMg4uaGVsdmUudjEuVW5pdEgA"
+    "UgdkZWZhdWx0EiYKBW5ldmVyGAIgASgLMg4uaGVsdmUudjEuVW5pdEgAUgVuZXZlchIbCghhZnRlcl9tcxgDIAEo"
+    "BEgAUgdhZnRlck1zEiQKBGtlZXAYBCABKAsyDi5oZWx2ZS52MS5Vbml0SABSBGtlZXASIwoLaWRsZV90dGxfbXMY"
+    "BSABKARIAVIJaWRsZVR0bE1ziAEBQgoKCGFic29sdXRlQg4KDF9pZGxlX3R0bF9tcyIGCgRVbml0IpIDCgpSZWNv"
+    "cmRJbmZvEhIKBG5hbWUYASABKAlSBG5hbWUSFAoFb3duZXIYAiABKAlSBW93bmVyEhoKCHJldmlzaW9uGAMgASgE"
+    "UghyZXZpc2lvbhIiCg1jcmVhdGVkX2F0X21zGAQgASgEUgtjcmVhdGVkQXRNcxIiCg11cGRhdGVkX2F0X21zGAUg"
+    "ASgEUgt1cGRhdGVkQXRNcxInCg1leHBpcmVzX2F0X21zGAYgASgESABSC2V4cGlyZXNBdE1ziAEBEiMKC2lkbGVf"
+    "dHRsX21zGAcgASgESAFSCWlkbGVUdGxNc4gBARItChBpZGxlX2RlYWRsaW5lX21zGAggASgESAJSDmlkbGVEZWFk"
+    "bGluZU1ziAEBEh8KC3ZhbHVlX2J5dGVzGAkgASgEUgp2YWx1ZUJ5dGVzEiEKDHNlYWxlZF91bmRlchgyIAEoDFIL"
+    "c2VhbGVkVW5kZXJCEAoOX2V4cGlyZXNfYXRfbXNCDgoMX2lkbGVfdHRsX21zQhMKEV9pZGxlX2RlYWRsaW5lX21z"
+    "KpQBCgxIYW5kbGVTdGF0dXMSHQoZSEFORExFX1NUQVRVU19VTlNQRUNJRklFRBAAEhYKEkhBTkRMRV9TVEFUVVNf"
+    "TElWRRABEhkKFUhBTkRMRV9TVEFUVVNfRVhQSVJFRBACEhcKE0hBTkRMRV9TVEFUVVNfVEFLRU4QAxIZChVIQU5E"
+    "TEVfU1RBVFVTX1VOS05PV04QBCqSAQoLV3JpdGVTdGF0dXMSHAoYV1JJVEVfU1RBVFVTX1VOU1BFQ0lGSUVEEAAS"
+    "GAoUV1JJVEVfU1RBVFVTX0NSRUFURUQQARIZChVXUklURV9TVEFUVVNfUkVQTEFDRUQQAhIYChRXUklURV9TVEFU"
+    "VVNfRVhQSVJFRBADEhYKEldSSVRFX1NUQVRVU19UQUtFThAEYgZwcm90bzM=",
+    "ChZoZWx2ZS92MS9oYW5kbGVzLnByb3RvEghoZWx2ZS52MRoUaGVsdmUvdjEvdHlwZXMucHJvdG8i0AEKC01pbnRS"
+    "ZXF1ZXN0EjIKCGlkZW50aXR5GAEgASgLMhYuaGVsdmUudjEuQ2FsbElkZW50aXR5UghpZGVudGl0eRIUCgVzdG9y"
+    "ZRgCIAEoCVIFc3RvcmUSFAoFb3duZXIYAyABKAlSBW93bmVyEhsKCWlkX3ByZWZpeBgEIAEoCVIIaWRQcmVmaXgS"
+    "FAoFdmFsdWUYBSABKAxSBXZhbHVlEi4KCGxpZmV0aW1lGAYgASgLMhIuaGVsdmUudjEuTGlmZXRpbWVSCGxpZmV0"
+    "aW1lImQKCU1pbnRSZXBseRItCgZoZWFkZXIYASABKAsyFS5oZWx2ZS52MS5SZXBseUhlYWRlclIGaGVhZGVyEigK"
+    "BGluZm8YAiABKAsyFC5oZWx2ZS52MS5SZWNvcmRJbmZvUgRpbmZvIvgBCgpQdXRSZXF1ZXN0EjIKCGlkZW50aXR5"
+    "GAEgASgLMhYuaGVsdmUudjEuQ2FsbElkZW50aXR5UghpZGVudGl0eRIUCgVzdG9yZRgCIAEoCVIFc3RvcmUSFAoF"
+    "b3duZXIYAyABKAlSBW93bmVyEg4KAmlkGAQgASgJUgJpZBIUCgV2YWx1ZRgFIAEoDFIFdmFsdWUSLgoIbGlmZXRp"
+    "bWUYBiABKAsyEi5oZWx2ZS52MS5MaWZldGltZVIIbGlmZXRpbWUSJAoLaWZfcmV2aXNpb24YByABKARIAFIKaWZS"
+    "ZXZpc2lvbogBAUIOCgxfaWZfcmV2aXNpb24ikgEKCFB1dFJlcGx5Ei0KBmhlYWRlchgBIAEoCzIVLmhlbHZlLnYx"
+    "LlJlcGx5SGVhZGVyUgZoZWFkZXISLQoGc3RhdHVzGAIgASgOMhUuaGVsdmUudjEuV3JpdGVTdGF0dXNSBnN0YXR1"
+    "cxIoCgRpbmZvGAMgASgLMhQuaGVsdmUudjEuUmVjb3JkSW5mb1IEaW5mbyJICgpHZXRSZXF1ZXN0EhQKBXN0b3Jl"
+    "GAEgASgJUgVzdG9yZRIUCgVvd25lchgCIAEoCVIFb3duZXISDgoCaWQYAyABKAlSAmlkIqkBCghHZXRSZXBseRIt"
+    "CgZoZWFkZXIYASABKAsyFS5oZWx2ZS52MS5SZXBseUhlYWRlclIGaGVhZGVyEi4KBnN0YXR1cxgCIAEoDjIWLmhl"
+    "bHZlLnYxLkhhbmRsZVN0YXR1c1IGc3RhdHVzEigKBGluZm8YAyABKAsyFC5oZWx2ZS52MS5SZWNvcmRJbmZvUgRp"
+    "bmZvEhQKBXZhbHVlGAQgASgMUgV2YWx1ZSKzAQoLVGFrZVJlcXVlc3QSMgoIaWRlbnRpdHkYASABKAsyFi5oZWx2"
+    "ZS52MS5DYWxsSWRlbnRpdHlSCGlkZW50aXR5EhQKBXN0b3JlGAIgASgJUgVzdG9yZRIUCgVvd25lchgDIAEoCVIF"
+    "b3duZXISDgoCaWQYBCABKAlSAmlkEiQKC2lmX3JldmlzaW9uGAUgASgESABSCmlmUmV2aXNpb26IAQFCDgoMX2lm"
+    "X3JldmlzaW9uIqoBCglUYWtlUmVwbHkSLQoGaGVhZGVyGAEgASgLMhUuaGVsdmUudjEuUmVwbHlIZWFkZXJSBmhl"
+    "YWRlchIuCgZzdGF0dXMYAiABKA4yFi5oZWx2ZS52MS5IYW5kbGVTdGF0dXNSBnN0YXR1cxIoCgRpbmZvGAMgASgL"
+    "MhQuaGVsdmUudjEuUmVjb3JkSW5mb1IEaW5mbxIUCgV2YWx1ZRgEIAEoDFIFdmFsdWUirgEKDFJlbmV3UmVxdWVz"
+    "dBIyCghpZGVudGl0eRgBIAEoCzIWLmhlbHZlLnYxLkNhbGxJZGVudGl0eVIIaWRlbnRpdHkSFAoFc3RvcmUYAiAB"
+    "KAlSBXN0b3JlEhQKBW93bmVyGAMgASgJUgVvd25lchIOCgJpZBgEIAEoCVICaWQSLgoIbGlmZXRpbWUYBSABKAsy"
+    "Ei5oZWx2ZS52MS5MaWZldGltZVIIbGlmZXRpbWUilQEKClJlbmV3UmVwbHkSLQoGaGVhZGVyGAEgASgLMhUuaGVs"
+    "dmUudjEuUmVwbHlIZWFkZXJSBmhlYWRlchIuCgZzdGF0dXMYAiABKA4yFi5oZWx2ZS52MS5IYW5kbGVTdGF0dXNS"
+    "BnN0YXR1cxIoCgRpbmZvGAMgASgLMhQuaGVsdmUudjEuUmVjb3JkSW5mb1IEaW5mbyK1AQoNRGVsZXRlUmVxdWVz"
+    "dBIyCghpZGVudGl0eRgBIAEoCzIWLmhlbHZlLnYxLkNhbGxJZGVudGl0eVIIaWRlbnRpdHkSFAoFc3RvcmUYAiAB"
+    "KAlSBXN0b3JlEhQKBW93bmVyGAMgASgJUgVvd25lchIOCgJpZBgEIAEoCVICaWQSJAoLaWZfcmV2aXNpb24YBSAB"
+    "KARIAFIKaWZSZXZpc2lvbogBAUIOCgxfaWZfcmV2aXNpb24ibAoLRGVsZXRlUmVwbHkSLQoGaGVhZGVyGAEgASgL"
+    "MhUuaGVsdmUudjEuUmVwbHlIZWFkZXJSBmhlYWRlchIuCgZzdGF0dXMYAiABKA4yFi5oZWx2ZS52MS5IYW5kbGVT"
+    "dGF0dXNSBnN0YXR1cyJJCgxDb3VudFJlcXVlc3QSFAoFc3RvcmUYASABKAlSBXN0b3JlEhkKBW93bmVyGAIgASgJ"
+    "SABSBW93bmVyiAEBQggKBl9vd25lciJPCgpDb3VudFJlcGx5Ei0KBmhlYWRlchgBIAEoCzIVLmhlbHZlLnYxLlJl"
+    "cGx5SGVhZGVyUgZoZWFkZXISEgoEbGl2ZRgCIAEoBFIEbGl2ZSLDAQoLTGlzdFJlcXVlc3QSFAoFc3RvcmUYASAB"
+    "KAlSBXN0b3JlEhkKBW93bmVyGAIgASgJSABSBW93bmVyiAEBEh8KC3dpdGhfdmFsdWVzGAMgASgIUgp3aXRoVmFs"
+    "dWVzEiEKDHJlc3VtZV90b2tlbhgEIAEoDFILcmVzdW1lVG9rZW4SHwoLaGFuZGxlc19tYXgYBSABKARSCmhhbmRs"
+    "ZXNNYXgSFAoFYWZ0ZXIYBiABKAlSBWFmdGVyQggKBl9vd25lciKPAQoJTGlzdFJlcGx5Ei0KBmhlYWRlchgBIAEo"
+    "CzIVLmhlbHZlLnYxLlJlcGx5SGVhZGVyUgZoZWFkZXISMAoHaGFuZGxlcxgCIAMoCzIWLmhlbHZlLnYxLkxpc3Rl"
+    "ZEhhbmRsZVIHaGFuZGxlcxIhCgxyZXN1bWVfdG9rZW4YAyABKAxSC3Jlc3VtZVRva2VuIk4KDExpc3RlZEhhbmRs"
+    "ZRIoCgRpbmZvGAEgASgLMhQuaGVsdmUudjEuUmVjb3JkSW5mb1IEaW5mbxIUCgV2YWx1ZRgCIAEoDFIFdmFsdWUy"
+    "twMKDUhhbmRsZVNlcnZpY2USMgoETWludBIVLmhlbHZlLnYxLk1pbnRSZXF1ZXN0GhMuaGVsdmUudjEuTWludFJl"
+    "cGx5Ei8KA1B1dBIULmhlbHZlLnYxLlB1dFJlcXVlc3QaEi5oZWx2ZS52MS5QdXRSZXBseRIvCgNHZXQSFC5oZWx2"
+    "ZS52MS5HZXRSZXF1ZXN0GhIuaGVsdmUudjEuR2V0UmVwbHkSMgoEVGFrZRIVLmhlbHZlLnYxLlRha2VSZXF1ZXN0"
+    "GhMuaGVsdmUudjEuVGFrZVJlcGx5EjUKBVJlbmV3EhYuaGVsdmUudjEuUmVuZXdSZXF1ZXN0GhQuaGVsdmUudjEu"
+    "UmVuZXdSZXBseRI4CgZEZWxldGUSFy5oZWx2ZS52MS5EZWxldGVSZXF1ZXN0GhUuaGVsdmUudjEuRGVsZXRlUmVw"
+    "bHkSNQoFQ291bnQSFi5oZWx2ZS52MS5Db3VudFJlcXVlc3QaFC5oZWx2ZS52MS5Db3VudFJlcGx5EjQKBExpc3QS"
+    "FS5oZWx2ZS52MS5MaXN0UmVxdWVzdBoTLmhlbHZlLnYxLkxpc3RSZXBseTABYgZwcm90bzM=",
+    "ChRoZWx2ZS92MS9zdGF0ZS5wcm90bxIIaGVsdmUudjEaFGhlbHZlL3YxL3R5cGVzLnByb3RvIuYBCgxTdG9yZVJl"
+    "cXVlc3QSMgoIaWRlbnRpdHkYASABKAsyFi5oZWx2ZS52MS5DYWxsSWRlbnRpdHlSCGlkZW50aXR5EhQKBW93bmVy"
+    "GAIgASgJUgVvd25lchIQCgNrZXkYAyABKAlSA2tleRIUCgV2YWx1ZRgEIAEoDFIFdmFsdWUSLgoIbGlmZXRpbWUY"
+    "BSABKAsyEi5oZWx2ZS52MS5MaWZldGltZVIIbGlmZXRpbWUSJAoLaWZfcmV2aXNpb24YBiABKARIAFIKaWZSZXZp"
+    "c2lvbogBAUIOCgxfaWZfcmV2aXNpb24ilAEKClN0b3JlUmVwbHkSLQoGaGVhZGVyGAEgASgLMhUuaGVsdmUudjEu"
+    "UmVwbHlIZWFkZXJSBmhlYWRlchItCgZzdGF0dXMYAiABKA4yFS5oZWx2ZS52MS5Xcml0ZVN0YXR1c1IGc3RhdHVz"
+    "EigKBGluZm8YAyABKAsyFC5oZWx2ZS52MS5SZWNvcmRJbmZvUgRpbmZvIjkKD1JldHJpZXZlUmVxdWVzdBIUCgVv"
+    "d25lchgBIAEoCVIFb3duZXISEAoDa2V5GAIgASgJUgNrZXkiawoNUmV0cmlldmVSZXBseRItCgZoZWFkZXIYASAB"
+    "KAsyFS5oZWx2ZS52MS5SZXBseUhlYWRlclIGaGVhZGVyEisKBnJlY29yZBgCIAEoCzITLmhlbHZlLnYxLktleVJl"
+    "Y29yZFIGcmVjb3JkIksKCUtleVJlY29yZBIoCgRpbmZvGAEgASgLMhQuaGVsdmUudjEuUmVjb3JkSW5mb1IEaW5m"
+    "bxIUCgV2YWx1ZRgCIAEoDFIFdmFsdWUipAEKEERlbGV0ZUtleVJlcXVlc3QSMgoIaWRlbnRpdHkYASABKAsyFi5o"
+    "ZWx2ZS52MS5DYWxsSWRlbnRpdHlSCGlkZW50aXR5EhQKBW93bmVyGAIgASgJUgVvd25lchIQCgNrZXkYAyABKAlS"
+    "A2tleRIkCgtpZl9yZXZpc2lvbhgEIAEoBEgAUgppZlJldmlzaW9uiAEBQg4KDF9pZl9yZXZpc2lvbiJZCg5EZWxl"
+    "dGVLZXlSZXBseRItCgZoZWFkZXIYASABKAsyFS5oZWx2ZS52MS5SZXBseUhlYWRlclIGaGVhZGVyEhgKB2V4aXN0"
+    "ZWQYAiABKAhSB2V4aXN0ZWQitAEKD0xpc3RLZXlzUmVxdWVzdBIUCgVvd25lchgBIAEoCVIFb3duZXISFgoGcHJl"
+    "Zml4GAIgASgJUgZwcmVmaXgSHwoLd2l0aF92YWx1ZXMYAyABKAhSCndpdGhWYWx1ZXMSIQoMcmVzdW1lX3Rva2Vu"
+    "GAQgASgMUgtyZXN1bWVUb2tlbhIUCgVhZnRlchgFIAEoCVIFYWZ0ZXISGQoIa2V5c19tYXgYBiABKARSB2tleXNN"
+    "YXgikAEKDUxpc3RLZXlzUmVwbHkSLQoGaGVhZGVyGAEgASgLMhUuaGVsdmUudjEuUmVwbHlIZWFkZXJSBmhlYWRl"
+    "chItCgdyZWNvcmRzGAIgAygLMhMuaGVsdmUudjEuS2V5UmVjb3JkUgdyZWNvcmRzEiEKDHJlc3VtZV90b2tlbhgD"
+    "IAEoDFILcmVzdW1lVG9rZW4iNwoNRXhpc3RzUmVxdWVzdBIUCgVvd25lchgBIAEoCVIFb3duZXISEAoDa2V5GAIg"
+    "ASgJUgNrZXkiVAoLRXhpc3RzUmVwbHkSLQoGaGVhZGVyGAEgASgLMhUuaGVsdmUudjEuUmVwbHlIZWFkZXJSBmhl"
+    "YWRlchIWCgZleGlzdHMYAiABKAhSBmV4aXN0cyKIAQoRQmF0Y2hTdG9yZVJlcXVlc3QSMgoIaWRlbnRpdHkYASAB"
+    "KAsyFi5oZWx2ZS52MS5DYWxsSWRlbnRpdHlSCGlkZW50aXR5EhQKBW93bmVyGAIgASgJUgVvd25lchIpCgVpdGVt"
+    "cxgDIAMoCzITLmhlbHZlLnYxLlN0b3JlSXRlbVIFaXRlbXMimQEKCVN0b3JlSXRlbRIQCgNrZXkYASABKAlSA2tl"
+    "eRIUCgV2YWx1ZRgCIAEoDFIFdmFsdWUSLgoIbGlmZXRpbWUYAyABKAsyEi5oZWx2ZS52MS5MaWZldGltZVIIbGlm"
+    "ZXRpbWUSJAoLaWZfcmV2aXNpb24YBCABKARIAFIKaWZSZXZpc2lvbogBAUIOCgxfaWZfcmV2aXNpb24ibAoPQmF0"
+    "Y2hTdG9yZVJlcGx5Ei0KBmhlYWRlchgBIAEoCzIVLmhlbHZlLnYxLlJlcGx5SGVhZGVyUgZoZWFkZXISKgoFaW5m"
+    "b3MYAiADKAsyFC5oZWx2ZS52MS5SZWNvcmRJbmZvUgVpbmZvcyJAChRCYXRjaFJldHJpZXZlUmVxdWVzdBIUCgVv"
+    "d25lchgBIAEoCVIFb3duZXISEgoEa2V5cxgCIAMoCVIEa2V5cyJvChJCYXRjaFJldHJpZXZlUmVwbHkSLQoGaGVh"
+    "ZGVyGAEgASgLMhUuaGVsdmUudjEuUmVwbHlIZWFkZXJSBmhlYWRlchIqCgRrZXlzGAIgAygLMhYuaGVsdmUudjEu"
+    "UmV0cmlldmVkS2V5UgRrZXlzIjsKDFJldHJpZXZlZEtleRIrCgZyZWNvcmQYASABKAsyEy5oZWx2ZS52MS5LZXlS"
+    "ZWNvcmRSBnJlY29yZDLSAwoMU3RhdGVTZXJ2aWNlEjUKBVN0b3JlEhYuaGVsdmUudjEuU3RvcmVSZXF1ZXN0GhQu"
+    "aGVsdmUudjEuU3RvcmVSZXBseRI+CghSZXRyaWV2ZRIZLmhlbHZlLnYxLlJldHJpZXZlUmVxdWVzdBoXLmhlbHZl"
+    "LnYxLlJldHJpZXZlUmVwbHkSPgoGRGVsZXRlEhouaGVsdmUudjEuRGVsZXRlS2V5UmVxdWVzdBoYLmhlbHZlLnYx"
+    "LkRlbGV0ZUtleVJlcGx5EjwKBExpc3QSGS5oZWx2ZS52MS5MaXN0S2V5c1JlcXVlc3QaFy5oZWx2ZS52MS5MaXN0"
+    "S2V5c1JlcGx5MAESOAoGRXhpc3RzEhcuaGVsdmUudjEuRXhpc3RzUmVxdWVzdBoVLmhlbHZlLnYxLkV4aXN0c1Jl"
+    "cGx5EkQKCkJhdGNoU3RvcmUSGy5oZWx2ZS52MS5CYXRjaFN0b3JlUmVxdWVzdBoZLmhlbHZlLnYxLkJhdGNoU3Rv"
+    "cmVSZXBseRJNCg1CYXRjaFJldHJpZXZlEh4uaGVsdmUudjEuQmF0Y2hSZXRyaWV2ZVJlcXVlc3QaHC5oZWx2ZS52"
+    "MS5CYXRjaFJldHJpZXZlUmVwbHliBnByb3RvMw==",
+    "ChdoZWx2ZS92MS90cmFuc2FjdC5wcm90bxIIaGVsdmUudjEaFGhlbHZlL3YxL3R5cGVzLnByb3RvInoKD1RyYW5z"
+    "YWN0UmVxdWVzdBIyCghpZGVudGl0eRgBIAEoCzIWLmhlbHZlLnYxLkNhbGxJZGVudGl0eVIIaWRlbnRpdHkSMwoK"
+    "b3BlcmF0aW9ucxgCIAMoCzITLmhlbHZlLnYxLk9wZXJhdGlvblIKb3BlcmF0aW9ucyL6AgoJT3BlcmF0aW9uEi0K"
+    "BG1pbnQYASABKAsyFy5oZWx2ZS52MS5NaW50T3BlcmF0aW9uSABSBG1pbnQSKgoDcHV0GAIgASgLMhYuaGVsdmUu"
+    "djEuUHV0T3BlcmF0aW9uSABSA3B1dBItCgR0YWtlGAMgASgLMhcuaGVsdmUudjEuVGFrZU9wZXJhdGlvbkgAUgR0"
+    "YWtlEjAKBXJlbmV3GAQgASgLMhguaGVsdmUudjEuUmVuZXdPcGVyYXRpb25IAFIFcmVuZXcSMwoGZGVsZXRlGAUg"
+    "ASgLMhkuaGVsdmUudjEuRGVsZXRlT3BlcmF0aW9uSABSBmRlbGV0ZRIwCgVzdG9yZRgGIAEoCzIYLmhlbHZlLnYx"
+    "LlN0b3JlT3BlcmF0aW9uSABSBXN0b3JlEj0KCmRlbGV0ZV9rZXkYByABKAsyHC5oZWx2ZS52MS5EZWxldGVLZXlP"
+    "cGVyYXRpb25IAFIJZGVsZXRlS2V5QgsKCW9wZXJhdGlvbiKeAQoNTWludE9wZXJhdGlvbhIUCgVzdG9yZRgBIAEo"
+    "CVIFc3RvcmUSFAoFb3duZXIYAiABKAlSBW93bmVyEhsKCWlkX3ByZWZpeBgDIAEoCVIIaWRQcmVmaXgSFAoFdmFs"
+    "dWUYBCABKAxSBXZhbHVlEi4KCGxpZmV0aW1lGAUgASgLMhIuaGVsdmUudjEuTGlmZXRpbWVSCGxpZmV0aW1lIsYB"
+    "CgxQdXRPcGVyYXRpb24SFAoFc3RvcmUYASABKAlSBXN0b3JlEhQKBW93bmVyGAIgASgJUgVvd25lchIOCgJpZBgD"
+    "IAEoCVICaWQSFAoFdmFsdWUYBCABKAxSBXZhbHVlEi4KCGxpZmV0aW1lGAUgASgLMhIuaGVsdmUudjEuTGlmZXRp"
+    "bWVSCGxpZmV0aW1lEiQKC2lmX3JldmlzaW9uGAYgASgESABSCmlmUmV2aXNpb26IAQFCDgoMX2lmX3JldmlzaW9u"
+    "IoEBCg1UYWtlT3BlcmF0aW9uEhQKBXN0b3JlGAEgASgJUgVzdG9yZRIUCgVvd25lchgCIAEoCVIFb3duZXISDgoC"
+    "aWQYAyABKAlSAmlkEiQKC2lmX3JldmlzaW9uGAQgASgESABSCmlmUmV2aXNpb26IAQFCDgoMX2lmX3JldmlzaW9u"
+    "IrIBCg5SZW5ld09wZXJhdGlvbhIUCgVzdG9yZRgBIAEoCVIFc3RvcmUSFAoFb3duZXIYAiABKAlSBW93bmVyEg4K"
+    "AmlkGAMgASgJUgJpZBIuCghsaWZldGltZRgEIAEoCzISLmhlbHZlLnYxLkxpZmV0aW1lUghsaWZldGltZRIkCgtp"
+    "Zl9yZXZpc2lvbhgFIAEoBEgAUgppZlJldmlzaW9uiAEBQg4KDF9pZl9yZXZpc2lvbiKDAQoPRGVsZXRlT3BlcmF0"
+    "aW9uEhQKBXN0b3JlGAEgASgJUgVzdG9yZRIUCgVvd25lchgCIAEoCVIFb3duZXISDgoCaWQYAyABKAlSAmlkEiQK"
+    "C2lmX3JldmlzaW9uGAQgASgESABSCmlmUmV2aXNpb26IAQFCDgoMX2lmX3JldmlzaW9uIrQBCg5TdG9yZU9wZXJh"
+    "dGlvbhIUCgVvd25lchgBIAEoCVIFb3duZXISEAoDa2V5GAIgASgJUgNrZXkSFAoFdmFsdWUYAyABKAxSBXZhbHVl"
+    "Ei4KCGxpZmV0aW1lGAQgASgLMhIuaGVsdmUudjEuTGlmZXRpbWVSCGxpZmV0aW1lEiQKC2lmX3JldmlzaW9uGAUg"
+    "ASgESABSCmlmUmV2aXNpb26IAQFCDgoMX2lmX3JldmlzaW9uInIKEkRlbGV0ZUtleU9wZXJhdGlvbhIUCgVvd25l"
+    "chgBIAEoCVIFb3duZXISEAoDa2V5GAIgASgJUgNrZXkSJAoLaWZfcmV2aXNpb24YAyABKARIAFIKaWZSZXZpc2lv"
+    "bogBAUIOCgxfaWZfcmV2aXNpb24irAEKDVRyYW5zYWN0UmVwbHkSLQoGaGVhZGVyGAEgASgLMhUuaGVsdmUudjEu"
+    "UmVwbHlIZWFkZXJSBmhlYWRlchIzCgljb21taXR0ZWQYAiABKAsyEy5oZWx2ZS52MS5Db21taXR0ZWRIAFIJY29t"
+    "bWl0dGVkEi0KB2Fib3J0ZWQYAyABKAsyES5oZWx2ZS52MS5BYm9ydGVkSABSB2Fib3J0ZWRCCAoGcmVzdWx0Ij8K"
+    "CUNvbW1pdHRlZBIyCgdyZXBsaWVzGAEgAygLMhguaGVsdmUudjEuT3BlcmF0aW9uUmVwbHlSB3JlcGxpZXMiVwoH"
+    "QWJvcnRlZBIcCglvcGVyYXRpb24YASABKA1SCW9wZXJhdGlvbhIuCgZzdGF0dXMYAiABKA4yFi5oZWx2ZS52MS5I"
+    "YW5kbGVTdGF0dXNSBnN0YXR1cyJ/Cg5PcGVyYXRpb25SZXBseRIoCgRpbmZvGAEgASgLMhQuaGVsdmUudjEuUmVj"
+    "b3JkSW5mb1IEaW5mbxIUCgV2YWx1ZRgCIAEoDFIFdmFsdWUSLQoGc3RhdHVzGAMgASgOMhUuaGVsdmUudjEuV3Jp"
+    "dGVTdGF0dXNSBnN0YXR1czJRCg9UcmFuc2FjdFNlcnZpY2USPgoIVHJhbnNhY3QSGS5oZWx2ZS52MS5UcmFuc2Fj"
+    "dFJlcXVlc3QaFy5oZWx2ZS52MS5UcmFuc2FjdFJlcGx5YgZwcm90bzM=",
+    "ChNoZWx2ZS92MS9jYWxsLnByb3RvEghoZWx2ZS52MRoWaGVsdmUvdjEvaGFuZGxlcy5wcm90bxoUaGVsdmUvdjEv"
+    "c3RhdGUucHJvdG8aF2hlbHZlL3YxL3RyYW5zYWN0LnByb3RvGhRoZWx2ZS92MS90eXBlcy5wcm90byIzChJPcGVu"
+    "U2Vzc2lvblJlcXVlc3QSHQoKc2Vzc2lvbl9pZBgBIAEoDFIJc2Vzc2lvbklkIosBChBPcGVuU2Vzc2lvblJlcGx5"
+    "Ei0KBmhlYWRlchgBIAEoCzIVLmhlbHZlLnYxLlJlcGx5SGVhZGVyUgZoZWFkZXISHgoLaWRsZV90dGxfbXMYAiAB"
+    "KARSCWlkbGVUdGxNcxIoChB3aW5kb3dfY2FsbHNfbWF4GAMgASgEUg53aW5kb3dDYWxsc01heCI/Cg9FeGNoYW5n"
+    "ZVJlcXVlc3QSLAoFY2FsbHMYASADKAsyFi5oZWx2ZS52MS5FeGNoYW5nZUNhbGxSBWNhbGxzIvsGCgxFeGNoYW5n"
+    "ZUNhbGwSJQoOY29ycmVsYXRpb25faWQYASABKARSDWNvcnJlbGF0aW9uSWQSHQoKdGltZW91dF9tcxgCIAEoDVIJ"
+    "dGltZW91dE1zEisKBG1pbnQYCiABKAsyFS5oZWx2ZS52MS5NaW50UmVxdWVzdEgAUgRtaW50EigKA3B1dBgLIAEo"
+    "CzIULmhlbHZlLnYxLlB1dFJlcXVlc3RIAFIDcHV0EigKA2dldBgMIAEoCzIULmhlbHZlLnYxLkdldFJlcXVlc3RI"
+    "AFIDZ2V0EisKBHRha2UYDSABKAsyFS5oZWx2ZS52MS5UYWtlUmVxdWVzdEgAUgR0YWtlEi4KBXJlbmV3GA4gASgL"
+    "MhYuaGVsdmUudjEuUmVuZXdSZXF1ZXN0SABSBXJlbmV3EjEKBmRlbGV0ZRgPIAEoCzIXLmhlbHZlLnYxLkRlbGV0"
+    "ZVJlcXVlc3RIAFIGZGVsZXRlEi4KBWNvdW50GBAgASgLMhYuaGVsdmUudjEuQ291bnRSZXF1ZXN0SABSBWNvdW50"
+    "Ei4KBXN0b3JlGBQgASgLMhYuaGVsdmUudjEuU3RvcmVSZXF1ZXN0SABSBXN0b3JlEjcKCHJldHJpZXZlGBUgASgL"
+    "MhkuaGVsdmUudjEuUmV0cmlldmVSZXF1ZXN0SABSCHJldHJpZXZlEjsKCmRlbGV0ZV9rZXkYFiABKAsyGi5oZWx2"
+    "ZS52MS5EZWxldGVLZXlSZXF1ZXN0SABSCWRlbGV0ZUtleRIxCgZleGlzdHMYFyABKAsyFy5oZWx2ZS52MS5FeGlz"
+    "dHNSZXF1ZXN0SABSBmV4aXN0cxI+CgtiYXRjaF9zdG9yZRgYIAEoCzIbLmhlbHZlLnYxLkJhdGNoU3RvcmVSZXF1"
+    "ZXN0SABSCmJhdGNoU3RvcmUSRwoOYmF0Y2hfcmV0cmlldmUYGSABKAsyHi5oZWx2ZS52MS5CYXRjaFJldHJpZXZl"
+    "UmVxdWVzdEgAUg1iYXRjaFJldHJpZXZlEjcKCHRyYW5zYWN0GB4gASgLMhkuaGVsdmUudjEuVHJhbnNhY3RSZXF1"
+    "ZXN0SABSCHRyYW5zYWN0EkEKDG9wZW5fc2Vzc2lvbhgfIAEoCzIcLmhlbHZlLnYxLk9wZW5TZXNzaW9uUmVxdWVz"
+    "dEgAUgtvcGVuU2Vzc2lvbkIGCgRjYWxsIkMKDUV4Y2hhbmdlUmVwbHkSMgoHYW5zd2VycxgBIAMoCzIYLmhlbHZl"
+    "LnYxLkV4Y2hhbmdlQW5zd2VyUgdhbnN3ZXJzIvAGCg5FeGNoYW5nZUFuc3dlchIlCg5jb3JyZWxhdGlvbl9pZBgB"
+    "IAEoBFINY29ycmVsYXRpb25JZBIsCgVlcnJvchgCIAEoCzIULmhlbHZlLnYxLkVycm9yUmVwbHlIAFIFZXJyb3IS"
+    "KQoEbWludBgKIAEoCzITLmhlbHZlLnYxLk1pbnRSZXBseUgAUgRtaW50EiYKA3B1dBgLIAEoCzISLmhlbHZlLnYx"
+    "LlB1dFJlcGx5SABSA3B1dBImCgNnZXQYDCABKAsyEi5oZWx2ZS52MS5HZXRSZXBseUgAUgNnZXQSKQoEdGFrZRgN"
+    "IAEoCzITLmhlbHZlLnYxLlRha2VSZXBseUgAUgR0YWtlEiwKBXJlbmV3GA4gASgLMhQuaGVsdmUudjEuUmVuZXdS"
+    "ZXBseUgAUgVyZW5ldxIvCgZkZWxldGUYDyABKAsyFS5oZWx2ZS52MS5EZWxldGVSZXBseUgAUgZkZWxldGUSLAoF"
+    "Y291bnQYECABKAsyFC5oZWx2ZS52MS5Db3VudFJlcGx5SABSBWNvdW50EiwKBXN0b3JlGBQgASgLMhQuaGVsdmUu"
+    "djEuU3RvcmVSZXBseUgAUgVzdG9yZRI1CghyZXRyaWV2ZRgVIAEoCzIXLmhlbHZlLnYxLlJldHJpZXZlUmVwbHlI"
+    "AFIIcmV0cmlldmUSOQoKZGVsZXRlX2tleRgWIAEoCzIYLmhlbHZlLnYxLkRlbGV0ZUtleVJlcGx5SABSCWRlbGV0"
+    "ZUtleRIvCgZleGlzdHMYFyABKAsyFS5oZWx2ZS52MS5FeGlzdHNSZXBseUgAUgZleGlzdHMSPAoLYmF0Y2hfc3Rv"
+    "cmUYGCABKAsyGS5oZWx2ZS52MS5CYXRjaFN0b3JlUmVwbHlIAFIKYmF0Y2hTdG9yZRJFCg5iYXRjaF9yZXRyaWV2"
+    "ZRgZIAEoCzIcLmhlbHZlLnYxLkJhdGNoUmV0cmlldmVSZXBseUgAUg1iYXRjaFJldHJpZXZlEjUKCHRyYW5zYWN0"
+    "GB4gASgLMhcuaGVsdmUudjEuVHJhbnNhY3RSZXBseUgAUgh0cmFuc2FjdBI/CgxvcGVuX3Nlc3Npb24YHyABKAsy"
+    "Gi5oZWx2ZS52MS5PcGVuU2Vzc2lvblJlcGx5SABSC29wZW5TZXNzaW9uQggKBmFuc3dlciLPAQoKRXJyb3JSZXBs"
+    "eRISCgRjb2RlGAEgASgFUgRjb2RlEhYKBnJlYXNvbhgCIAEoCVIGcmVhc29uEhgKB21lc3NhZ2UYAyABKAlSB21l"
+    "c3NhZ2USPgoIbWV0YWRhdGEYBCADKAsyIi5oZWx2ZS52MS5FcnJvclJlcGx5Lk1ldGFkYXRhRW50cnlSCG1ldGFk"
+    "YXRhGjsKDU1ldGFkYXRhRW50cnkSEAoDa2V5GAEgASgJUgNrZXkSFAoFdmFsdWUYAiABKAlSBXZhbHVlOgI4ATKa"
+    "AQoLQ2FsbFNlcnZpY2USRwoLT3BlblNlc3Npb24SHC5oZWx2ZS52MS5PcGVuU2Vzc2lvblJlcXVlc3QaGi5oZWx2"
+    "ZS52MS5PcGVuU2Vzc2lvblJlcGx5EkIKCEV4Y2hhbmdlEhkuaGVsdmUudjEuRXhjaGFuZ2VSZXF1ZXN0GhcuaGVs"
+    "dmUudjEuRXhjaGFuZ2VSZXBseSgBMAFiBnByb3RvMw==",
+    "CgxzdGF0dXMucHJvdG8SDGhlbHZlLmNsaWVudCJmCgZTdGF0dXMSEgoEY29kZRgBIAEoBVIEY29kZRIYCgdtZXNz"
+    "YWdlGAIgASgJUgdtZXNzYWdlEi4KB2RldGFpbHMYAyADKAsyFC5oZWx2ZS5jbGllbnQuRGV0YWlsUgdkZXRhaWxz"
+    "IjkKBkRldGFpbBIZCgh0eXBlX3VybBgBIAEoCVIHdHlwZVVybBIUCgV2YWx1ZRgCIAEoDFIFdmFsdWUiuwEKCUVy"
+    "cm9ySW5mbxIWCgZyZWFzb24YASABKAlSBnJlYXNvbhIWCgZkb21haW4YAiABKAlSBmRvbWFpbhJBCghtZXRhZGF0"
+    "YRgDIAMoCzIlLmhlbHZlLmNsaWVudC5FcnJvckluZm8uTWV0YWRhdGFFbnRyeVIIbWV0YWRhdGEaOwoNTWV0YWRh"
+    "dGFFbnRyeRIQCgNrZXkYASABKAlSA2tleRIUCgV2YWx1ZRgCIAEoCVIFdmFsdWU6AjgBIkEKCVJldHJ5SW5mbxI0"
+    "CgtyZXRyeV9kZWxheRgBIAEoCzITLmhlbHZlLmNsaWVudC5EZWxheVIKcmV0cnlEZWxheSI3CgVEZWxheRIYCgdz"
+    "ZWNvbmRzGAEgASgDUgdzZWNvbmRzEhQKBW5hbm9zGAIgASgFUgVuYW5vc2IGcHJvdG8z",
+]
+
+# Of its own, so that no other package's messages of the same names are in the way.
+_pool = descriptor_pool.DescriptorPool()
+for _file in _FILES:
+    _pool.AddSerializedFile(base64.b64decode(_file))
+
+
+def _message(name):
+    return message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
+
+
+CallIdentity = _message("helve.v1.CallIdentity")
+SessionCall = _message("helve.v1.SessionCall")
+ReplyHeader = _message("helve.v1.ReplyHeader")
+Lifetime = _message("helve.v1.Lifetime")
+Unit = _message("helve.v1.Unit")
+RecordInfo = _message("helve.v1.RecordInfo")
+HANDLE_STATUS_UNSPECIFIED = 0
+HANDLE_STATUS_LIVE = 1
+HANDLE_STATUS_EXPIRED = 2
+HANDLE_STATUS_TAKEN = 3
+HANDLE_STATUS_UNKNOWN = 4
+WRITE_STATUS_UNSPECIFIED = 0
+WRITE_STATUS_CREATED = 1
+WRITE_STATUS_REPLACED = 2
+WRITE_STATUS_EXPIRED = 3
+WRITE_STATUS_TAKEN = 4
+MintRequest = _message("helve.v1.MintRequest")
+MintReply = _message("helve.v1.MintReply")
+PutRequest = _message("helve.v1.PutRequest")
+PutReply = _message("helve.v1.PutReply")
+GetRequest = _message("helve.v1.GetRequest")
+GetReply = _message("helve.v1.GetReply")
+TakeRequest = _message("helve.v1.TakeRequest")
+TakeReply = _message("helve.v1.TakeReply")
+RenewRequest = _message("helve.v1.RenewRequest")
+RenewReply = _message("helve.v1.RenewReply")
+DeleteRequest = _message("helve.v1.DeleteRequest")
+DeleteReply = _message("helve.v1.DeleteReply")
+CountRequest = _message("helve.v1.CountRequest")
+CountReply = _message("helve.v1.CountReply")
+ListRequest = _message("helve.v1.ListRequest")
+ListReply = _message("helve.v1.ListReply")
+ListedHandle = _message("helve.v1.ListedHandle")
+StoreRequest = _message("helve.v1.StoreRequest")
+StoreReply = _message("helve.v1.StoreReply")
+RetrieveRequest = _message("helve.v1.RetrieveRequest")
+RetrieveReply = _message("helve.v1.RetrieveReply")
+KeyRecord = _message("helve.v1.KeyRecord")
+DeleteKeyRequest = _message("helve.v1.DeleteKeyRequest")
+DeleteKeyReply = _message("helve.v1.DeleteKeyReply")
+ListKeysRequest = _message("helve.v1.ListKeysRequest")
+ListKeysReply = _message("helve.v1.ListKeysReply")
+ExistsRequest = _message("helve.v1.ExistsRequest")
+ExistsReply = _message("helve.v1.ExistsReply")
+BatchStoreRequest = _message("helve.v1.BatchStoreRequest")
+StoreItem = _message("helve.v1.StoreItem")
+BatchStoreReply = _message("helve.v1.BatchStoreReply")
+BatchRetrieveRequest = _message("helve.v1.BatchRetrieveRequest")
+BatchRetrieveReply = _message("helve.v1.BatchRetrieveReply")
+RetrievedKey = _message("helve.v1.RetrievedKey")
+TransactRequest = _message("helve.v1.TransactRequest")
+Operation = _message("helve.v1.Operation")
+MintOperation = _message("helve.v1.MintOperation")
+PutOperation = _message("helve.v1.PutOperation")
+TakeOperation = _message("helve.v1.TakeOperation")
+RenewOperation = _message("helve.v1.RenewOperation")
+DeleteOperation = _message("helve.v1.DeleteOperation")
+StoreOperation = _message("helve.v1.StoreOperation")
+DeleteKeyOperation = _message("helve.v1.DeleteKeyOperation")
+TransactReply = _message("helve.v1.TransactReply")
+Committed = _message("helve.v1.Committed")
+Aborted = _message("helve.v1.Aborted")
+OperationReply = _message("helve.v1.OperationReply")
+OpenSessionRequest = _message("helve.v1.OpenSessionRequest")
+OpenSessionReply = _message("helve.v1.OpenSessionReply")
+ExchangeRequest = _message("helve.v1.ExchangeRequest")
+ExchangeCall = _message("helve.v1.ExchangeCall")
+ExchangeReply = _message("helve.v1.ExchangeReply")
+ExchangeAnswer = _message("helve.v1.ExchangeAnswer")
+ErrorReply = _message("helve.v1.ErrorReply")
+Status = _message("helve.client.Status")
+Detail = _message("helve.client.Detail")
+ErrorInfo = _message("helve.client.ErrorInfo")
+RetryInfo = _message("helve.client.RetryInfo")
+Delay = _message("helve.client.Delay")

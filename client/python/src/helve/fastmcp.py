@@ -1,0 +1,101 @@
+"""Sessions of FastMCP 4 on a cluster, of which no change is lost.
+
+Needs `pip install 'helve[fastmcp]'`. For events use `helve.mcp.EventStore`, for everything else
+that FastMCP keeps (OAuth clients, tokens, cached responses) `helve.key_value.HelveStore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, SupportsFloat
+
+from fastmcp.server.sessions import InvalidSession
+
+from .key_value import HelveStore
+
+#: What this task has read last of each session: the base of its changes.
+_Base = dict[tuple[int, str, str], "dict[str, Any] | None"]
+_bases: ContextVar[_Base | None] = ContextVar("helve_session_bases", default=None)
+#: Sessions whose base a task remembers.
+_BASES_MAX = 64
+
+
+class SessionStore(HelveStore):
+    """What `FastMCP(session_state_store=...)` takes: sessions that lose no change.
+
+    FastMCP's sessions read all of their state, change it, and write it back; on another store the
+    last of several writers wins. This store writes the difference between what the task read and
+    what it writes, over what is there by then: keys that others set meanwhile stay, and one that
+    two set at once has the value of the one that the cluster wrote later. So a change of a session
+    is lost neither to another task nor to another replica. A session that was ended meanwhile stays
+    ended: the change raises `InvalidSession`.
+    """
+
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """The value under a key, or None. That of a session is remembered for the next `put`."""
+        value: dict[str, Any] | None = await super().get(key, collection=collection)
+        if _is_session(key):
+            self._remember(collection, key, value)
+        return value
+
+    async def put(
+        self,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        collection: str | None = None,
+        ttl: SupportsFloat | None = None,
+    ) -> None:
+        """Stores a value; of a session, its difference from what this task has read of it."""
+        place = self._place(collection, key)
+        bases = _bases.get()
+        if not _is_session(key) or bases is None or place not in bases:
+            await super().put(key, value, collection=collection, ttl=ttl)
+            return
+        base = bases[place]
+
+        def change(found: dict[str, Any] | None) -> dict[str, Any]:
+            if found is None and base is not None:
+                raise InvalidSession
+            return _merged(base or {}, dict(value), found or {})
+
+        written = await self.update(key, change, collection=collection)
+        self._remember(collection, key, written)
+
+    def _place(self, collection: str | None, key: str) -> tuple[int, str, str]:
+        return id(self), collection or self.default_collection, key
+
+    def _remember(self, collection: str | None, key: str, value: dict[str, Any] | None) -> None:
+        # A new dictionary each time: tasks that were begun from this one have its older one.
+        bases = dict(_bases.get() or {})
+        bases.pop(self._place(collection, key), None)
+        while len(bases) >= _BASES_MAX:
+            del bases[next(iter(bases))]
+        bases[self._place(collection, key)] = value
+        _bases.set(bases)
+
+
+def _is_session(key: str) -> bool:
+    return key.startswith("session:")
+
+
+def _merged(
+    base: dict[str, Any], mine: dict[str, Any], theirs: dict[str, Any], depth: int = 2
+) -> dict[str, Any]:
+    """What mine changed of base, over theirs: by member, two levels of objects deep.
+
+    That is how deep FastMCP's own objects go around the values of a session's keys.
+    """
+    merged = dict(theirs)
+    for name in base.keys() - mine.keys():
+        merged.pop(name, None)
+    for name, value in mine.items():
+        if name in base and base[name] == value:
+            continue
+        was, now = base.get(name) or {}, merged.get(name) or {}
+        if depth and all(isinstance(each, dict) for each in (was, value, now)):
+            merged[name] = _merged(was, value, now, depth - 1)
+        else:
+            merged[name] = value
+    return merged

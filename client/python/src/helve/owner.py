@@ -1,0 +1,33 @@
+"""Whose records a store's calls are about."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Union
+
+from .errors import Reason, refused
+
+
+class Shared(Enum):
+    """No one: all callers of the store share its records."""
+
+    SHARED = "shared"
+
+
+#: For what a server keeps for itself, and where there is only one user.
+SHARED = Shared.SHARED
+#: An end user's name, of at most 256 bytes, or `SHARED`.
+Owner = Union[str, Shared]
+
+
+def on_wire(owner: Owner) -> str:
+    """The owner as requests have it. Raises InvalidError if the name is empty.
+
+    A caller whose name was lost on the way must not end up among the records that all share.
+    """
+    if owner is SHARED:
+        return ""
+    if not isinstance(owner, str) or not owner:
+        message = "the owner's name is empty: name the end user whose records these are, or SHARED"
+        raise refused(Reason.BAD_REQUEST, message)
+    return owner

@@ -1,0 +1,51 @@
+"""How a client knows its cluster, and how the cluster may know the client."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .errors import Reason, refused
+
+
+class Tls:
+    """TLS to a cluster: whose certificates the client trusts and, if it has one, its own.
+
+    Nothing that the operating system trusts is trusted here: a cluster has a CA of its own. Each
+    of `ca`, `certificate` and `key` is PEM, as bytes, or the path of a file. `server_name` is
+    expected in the nodes' certificates, whatever address they are reached at.
+    """
+
+    def __init__(
+        self,
+        ca: bytes | str | os.PathLike[str],
+        *,
+        certificate: bytes | str | os.PathLike[str] | None = None,
+        key: bytes | str | os.PathLike[str] | None = None,
+        server_name: str | None = None,
+    ) -> None:
+        if (certificate is None) != (key is None):
+            raise refused(Reason.BAD_REQUEST, "certificate and key belong together: give both")
+        self.ca = _pem(ca, "CERTIFICATE", "the CA")
+        self.certificate = (
+            None if certificate is None else _pem(certificate, "CERTIFICATE", "the certificate")
+        )
+        self.key = None if key is None else _pem(key, "PRIVATE KEY", "the key")
+        self.server_name = server_name
+
+    def __repr__(self) -> str:
+        return "Tls(...)"
+
+
+def _pem(given: bytes | str | os.PathLike[str], label: str, what: str) -> bytes:
+    if isinstance(given, bytes):
+        data = given
+    else:
+        try:
+            data = Path(given).read_bytes()
+        except OSError as error:
+            message = f"{what} {given} cannot be read ({error.strerror})"
+            raise refused(Reason.BAD_REQUEST, message) from error
+    if b"-----BEGIN " not in data or label.encode() not in data:
+        raise refused(Reason.BAD_REQUEST, f"{what} is no {label.lower()} in PEM: give the file")
+    return data

@@ -1,0 +1,137 @@
+"""Nodes that do with each call what a script says, and remember what they were sent."""
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+
+from helve._wire import messages as wire
+
+#: What a node does with a mint or a get. A reason refuses it.
+ANSWER, BREAK, HANG = "answer", "break", "hang"
+
+
+def gone():
+    """An address where no process listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def refusal(reason, metadata=None, pause=0.0):
+    """The trailing metadata of a refusal."""
+    status = wire.Status(code=9, message="scripted")
+    info = wire.ErrorInfo(reason=reason, domain="helve.v1", metadata=metadata or {})
+    prefix = "type.googleapis.com/google.rpc."
+    status.details.add(type_url=f"{prefix}ErrorInfo", value=info.SerializeToString())
+    if pause:
+        delay = wire.Delay(seconds=int(pause), nanos=int(pause % 1 * 1e9))
+        retry = wire.RetryInfo(retry_delay=delay)
+        status.details.add(type_url=f"{prefix}RetryInfo", value=retry.SerializeToString())
+    return (("grpc-status-details-bin", status.SerializeToString()),)
+
+
+class Node:
+    """A node with a script: steps that are left out hang."""
+
+    def __init__(self, *steps, leader="", parts=()):
+        self.steps = list(steps)
+        self.leader = leader
+        #: Parts of the list of all handles: names, or a step.
+        self.parts = parts
+        self.identities = []
+        self.tokens = []
+        self.lists = 0
+        self.over = threading.Event()
+        self.server = grpc.server(ThreadPoolExecutor(16))
+        self.server.add_generic_rpc_handlers((_Handlers(self),))
+        port = self.server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{port}"
+        self.server.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.server.stop(0)
+
+    def step(self, context, reply):
+        step = self.steps.pop(0) if self.steps else HANG
+        return self.do(step, context, reply)
+
+    def do(self, step, context, reply):
+        pause = 0.0
+        if isinstance(step, tuple):
+            step, pause = step
+        if step == ANSWER:
+            return reply
+        if step == "SLOW":
+            self.over.wait(pause)
+            return reply
+        if step == HANG:
+            self.over.wait(60)
+        elif step != BREAK:
+            context.set_trailing_metadata(refusal(step, pause=pause))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "scripted")
+        return context.abort(grpc.StatusCode.UNAVAILABLE, "broken pipe")
+
+    def header(self):
+        return wire.ReplyHeader(index=7, clock_ms=1, leader_hint=self.leader)
+
+    def open_session(self, request, context):
+        return wire.OpenSessionReply(header=self.header(), window_calls_max=64)
+
+    def mint(self, request, context):
+        self.identities.append(request.identity)
+        self.tokens.append(dict(context.invocation_metadata()).get("authorization"))
+        info = wire.RecordInfo(name="minted")
+        return self.step(context, wire.MintReply(header=self.header(), info=info))
+
+    def get(self, request, context):
+        reply = wire.GetReply(header=self.header(), status=wire.HANDLE_STATUS_LIVE, value=b"1")
+        reply.info.name = request.id
+        return self.step(context, reply)
+
+    def put(self, request, context):
+        return self.do(HANG, context, None)
+
+    def exists(self, request, context):
+        return wire.ExistsReply(header=self.header())
+
+    def list(self, request, context):
+        self.lists += 1
+        for part in self.parts:
+            if isinstance(part, str):
+                self.do(part, context, None)
+            handles = [wire.ListedHandle(info=wire.RecordInfo(name=name)) for name in part]
+            yield wire.ListReply(header=self.header(), handles=handles)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    def __init__(self, node):
+        self.methods = {
+            "/helve.v1.CallService/OpenSession": (wire.OpenSessionRequest, node.open_session),
+            "/helve.v1.HandleService/Mint": (wire.MintRequest, node.mint),
+            "/helve.v1.HandleService/Get": (wire.GetRequest, node.get),
+            "/helve.v1.HandleService/Put": (wire.PutRequest, node.put),
+            "/helve.v1.StateService/Exists": (wire.ExistsRequest, node.exists),
+            "/helve.v1.HandleService/List": (wire.ListRequest, node.list),
+        }
+
+    def service(self, details):
+        found = self.methods.get(details.method)
+        if found is None:
+            return None
+        request, method = found
+        handler = (
+            grpc.unary_stream_rpc_method_handler
+            if details.method.endswith("/List")
+            else grpc.unary_unary_rpc_method_handler
+        )
+        return handler(
+            method,
+            request_deserializer=request.FromString,
+            response_serializer=lambda reply: reply.SerializeToString(),
+        )

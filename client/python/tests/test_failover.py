@@ -1,0 +1,52 @@
+"""Both clients while the leading node is killed, frozen or replaced under them."""
+
+import asyncio
+import importlib
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("flavour", "identities", "how"),
+    [
+        ("_async", "session", "kill"),
+        ("_async", "request-id", "kill"),
+        ("_async", "session", "freeze"),
+        ("_sync", "session", "kill"),
+        ("_sync", "request-id", "freeze"),
+    ],
+)
+def test_retries_across_a_lost_leader(cluster, endpoints, flavour, identities, how):
+    cases = importlib.import_module(f"conformance.{flavour}.failover")
+    setup = importlib.import_module(f"conformance.{flavour}.setup")
+    io = importlib.import_module(f"conformance.{flavour}.io")
+
+    def lose(done):
+        """Loses the leader twice, each time in the middle of the work."""
+        for enough in (40, 160):
+            until = time.monotonic() + 120
+            while done() < enough:
+                assert time.monotonic() < until, "the callers get nowhere"
+                time.sleep(0.01)
+            leader = cluster.leader()
+            if how == "kill":
+                leader.kill()
+                time.sleep(0.5)
+                leader.start()
+            else:
+                leader.freeze()
+                time.sleep(4)
+                leader.thaw()
+            cluster.wait_ready()
+        return 2
+
+    async def lose_beside(done):
+        return await asyncio.get_running_loop().run_in_executor(None, lose, done)
+
+    case = cases.retries_across_a_lost_leader_take_effect_once
+
+    def with_loss(made):
+        return case(made, lose_beside if flavour == "_async" else lose)
+
+    io.run(with_loss, setup.Setup(endpoints, identities=identities))

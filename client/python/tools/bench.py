@@ -1,0 +1,126 @@
+"""The client's own cost beside other clients, on one machine: calls a second and processor time.
+
+Usage: python tools/bench.py HELVE [--seconds 5], for three nodes of the binary HELVE that it
+starts itself. redis-py is measured beside it if redis-server is there.
+A call is a write of 256 bytes or a read of it. Processor time is that of this process alone, and
+hardly depends on what else the machine does; calls a second do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+TOP = Path(__file__).parents[3]
+sys.path[:0] = [str(TOP / "tests" / "mcp"), str(Path(__file__).parents[1] / "src")]
+
+from processes import Cluster, Process, free_port, running  # noqa: E402
+
+from helve import SHARED, AsyncClient, Client, Raw  # noqa: E402
+
+VALUE = b"v" * 256
+TASKS = (1, 64)
+Call = Callable[[], Awaitable[object]]
+
+
+async def measured(call: Call, tasks: int, seconds: float) -> tuple[float, float]:
+    """Calls a second, and microseconds of this process for each."""
+    end = time.monotonic() + seconds
+    count = 0
+
+    async def work() -> None:
+        nonlocal count
+        while time.monotonic() < end:
+            await call()
+            count += 1
+
+    await call()
+    began, used = time.monotonic(), time.process_time()
+    await asyncio.gather(*(work() for _ in range(tasks)))
+    took = time.monotonic() - began
+    return count / took, (time.process_time() - used) / count * 1e6
+
+
+@contextlib.asynccontextmanager
+async def helve(endpoints: list[str]) -> AsyncIterator[dict[str, Call]]:
+    async with AsyncClient(endpoints) as client:
+        keys = client.keys(owner=SHARED, codec=Raw())
+        yield {"write": lambda: keys.put("k", VALUE), "read": lambda: keys.get("k")}
+
+
+@contextlib.asynccontextmanager
+async def redis(directory: Path) -> AsyncIterator[dict[str, Call]]:
+    """One Redis that syncs every write; it neither replicates nor answers linearizably."""
+    from redis.asyncio import Redis
+
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--dir", str(directory)]
+    command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+    server = Process("redis", command, port, directory / "redis.log")
+    server.start()
+    try:
+        async with Redis(port=port, max_connections=64) as client:
+            yield {"write": lambda: client.set("k", VALUE), "read": lambda: client.get("k")}
+    finally:
+        server.kill()
+
+
+def threads(endpoints: list[str], seconds: float) -> None:
+    """The client for threads, with one."""
+    with Client(endpoints) as client:
+        keys = client.keys(owner=SHARED, codec=Raw())
+        for what, call in (
+            ("write", lambda: keys.put("k", VALUE)),
+            ("read", lambda: keys.get("k")),
+        ):
+            call()
+            end, count, used = time.monotonic() + seconds, 0, time.process_time()
+            began = time.monotonic()
+            while time.monotonic() < end:
+                call()
+                count += 1
+            rate = count / (time.monotonic() - began)
+            show("helve, threads", what, 1, rate, (time.process_time() - used) / count * 1e6)
+
+
+def show(client: str, what: str, tasks: int, rate: float, used: float) -> None:
+    print(f"| {client} | {what} | {tasks} | {rate:,.0f} | {used:,.0f} |", flush=True)
+
+
+async def beside(
+    made: contextlib.AbstractAsyncContextManager[dict[str, Call]], name: str, s: float
+):
+    async with made as calls:
+        for what, call in calls.items():
+            for tasks in TASKS:
+                show(name, what, tasks, *await measured(call, tasks, s))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("helve", type=Path)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    asked = parser.parse_args()
+    print("| client | call | tasks | calls a second | processor time of the client, µs |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="helve-bench-") as directory:
+        cluster = Cluster(asked.helve, Path(directory))
+        with running(cluster):
+            endpoints = cluster.endpoints.split(",")
+            asyncio.run(beside(helve(endpoints), "helve, asyncio", asked.seconds))
+            threads(endpoints, asked.seconds)
+        if shutil.which("redis-server") is None:
+            print("redis-server is not here: left out", file=sys.stderr)
+            return
+        asyncio.run(beside(redis(Path(directory)), "redis-py, asyncio", asked.seconds))
+
+
+if __name__ == "__main__":
+    main()
