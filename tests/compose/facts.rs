@@ -230,7 +230,7 @@ async fn a_node_comes_back_without_its_volume(project: &Project) -> Result<()> {
     orders_grow(project).await
 }
 
-/// As `deploy/MEMBERS.md` says.
+/// As `docs/operations/members.md` says.
 async fn a_fourth_node_is_let_in_taken_out_and_put_in_the_place_of_another(
     project: &Project,
 ) -> Result<()> {

@@ -1,6 +1,7 @@
-//! The image that stands in for the one that builds, where no registry can be reached: a root file system of this machine's own
-//! shell and few tools, and the binary that was built here. The `runtime` stage then packs that binary, with the libraries that
-//! it was linked against, by the text of the Dockerfile.
+//! The image that replaces the one that builds, where no registry can be reached: a root file
+//! system of this machine's own shell and few tools, and the binary that was built here. The
+//! `runtime` stage then packs that binary, with the libraries that it was linked against, by the
+//! text of the Dockerfile.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,6 @@
-//! The compose test: brings `deploy/compose.yaml` up from the checkout, breaks and rolls it while cart flows go on, and takes it
-//! down again. Its image is packed from the binary that was built here, not built anew.
+//! The compose test: brings `deploy/compose.yaml` up from the checkout, breaks and rolls it while
+//! cart flows go on, and takes it down again. Its image is packed from the binary that was built
+//! here, not built again.
 //!
 //! Where no Docker engine answers it says that it was left out; with `HELVE_REQUIRE_DOCKER=1` that is a failure.
 
@@ -93,7 +94,7 @@ async fn stopped() -> Result<()> {
     Ok(())
 }
 
-/// What each container has said, for whoever looks into a failure.
+/// The log of each container, to look into a failure.
 async fn print_logs(project: &Project) {
     let others = ["init", "grant", "cart-1", "cart-2", "balancer", "flows"];
     let nodes = SEATS.into_iter().chain([FOURTH]).map(node);

@@ -320,8 +320,8 @@ pub(crate) fn node(seat: u64) -> String {
     format!("node-{seat}")
 }
 
-/// Ports that nobody listens at, below those that the operating system gives to connections: a container that is away for a
-/// while finds its port free.
+/// Ports without a listener, below those that the operating system gives to connections: a
+/// container that is away for a while finds its port free.
 fn free_ports(count: usize, id: Uuid) -> Result<Vec<u16>> {
     const FIRST: u16 = 20_000;
     const LAST: u16 = 32_000;
