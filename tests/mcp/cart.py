@@ -17,7 +17,7 @@ from peer import AUDIENCE, ISSUER, MODERN, SECRET, Answer, call, call_tool, conn
 from processes import Cluster, Process, Service, free_port, running, until
 
 SECTION = "cart"
-SUBJECTS = ["alice", "bob"]
+SUBJECTS = ("alice", "bob")
 WORKERS = 4
 LINES = 3
 # Of a cart that never was.
@@ -28,9 +28,15 @@ UNKNOWN = "cart-AAAAAAAAAAAAAAAAAAAAAAAAAA"
 class Ledger:
     """What the server acknowledged, by subject and cart."""
 
-    open: dict[str, dict[str, dict[str, int]]] = field(default_factory=lambda: {subject: {} for subject in SUBJECTS})
-    orders: dict[str, dict[str, dict[str, int]]] = field(default_factory=lambda: {subject: {} for subject in SUBJECTS})
-    abandoned: dict[str, set[str]] = field(default_factory=lambda: {subject: set() for subject in SUBJECTS})
+    subjects: tuple[str, str]
+    open: dict[str, dict[str, dict[str, int]]] = field(init=False)
+    orders: dict[str, dict[str, dict[str, int]]] = field(init=False)
+    abandoned: dict[str, set[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.open = {subject: {} for subject in self.subjects}
+        self.orders = {subject: {} for subject in self.subjects}
+        self.abandoned = {subject: set() for subject in self.subjects}
 
 
 def quantities(lines: list[dict[str, Any]]) -> dict[str, int]:
@@ -42,7 +48,7 @@ def quantities(lines: list[dict[str, Any]]) -> dict[str, int]:
 
 async def flow(url: str, number: int, ledger: Ledger) -> None:
     """Fills a cart, and leaves it, orders it or gives it up."""
-    subject = SUBJECTS[number % 2]
+    subject = ledger.subjects[number % 2]
     created = await call(url, subject, "create_cart", {"idempotency_key": str(uuid.uuid4())})
     cart = structured(created)["cart_id"]
     lines = ledger.open[subject].setdefault(cart, {})
@@ -66,7 +72,7 @@ async def flow(url: str, number: int, ledger: Ledger) -> None:
 
 async def compare(url: str, cluster: Cluster, ledger: Ledger) -> None:
     """Reads everything back: through the balancer as a client, and from each node past every MCP server."""
-    for subject in SUBJECTS:
+    for subject in ledger.subjects:
         listed = structured(await call(url, subject, "list_carts", {}))
         equal(listed["open"], len(ledger.open[subject]), f"open carts of {subject}")
         for cart, lines in ledger.open[subject].items():
@@ -86,15 +92,17 @@ async def compare(url: str, cluster: Cluster, ledger: Ledger) -> None:
             equal(found, ledger.orders[subject], f"orders of {subject} on the node at {port}")
 
 
-async def survives(cluster: Cluster, service: Service, report: Report, plant: str | None) -> str:
-    ledger = Ledger()
+async def survives(
+    cluster: Cluster, service: Service, report: Report, plant: str | None, subjects: tuple[str, str] = SUBJECTS
+) -> str:
+    ledger = Ledger(subjects)
 
     async def work(number: int) -> None:
         await flow(service.url, number, ledger)
 
     flows = await working(cluster, service, report, WORKERS, work)
     report.count("cart flows", flows)
-    if plant == "lost-order":
+    if plant in ("lost-order", "lost-python-order"):
         subject, orders = next((subject, orders) for subject, orders in ledger.orders.items() if orders)
         lost = f"orders/{next(iter(orders))}"
         equal(cluster.run("state", "delete", lost, "--owner", subject, "--endpoints", cluster.endpoints).returncode, 0, lost)

@@ -115,6 +115,15 @@ async def gone_methods(service: Service) -> None:
         equal((answer.status, answer.error[0]), (404, METHOD_NOT_FOUND), method)
 
 
+async def malformed_parameters(service: Service) -> None:
+    for method, params in (
+        ("tasks/get", {"taskId": 1}), ("prompts/get", {"name": 1}), ("resources/read", {}), ("tools/call", {"name": 1}),
+        ("completion/complete", {"ref": 1}),
+    ):
+        answer = await post(service.url, method, params, extra={"Mcp-Name": "n"})
+        equal(answer.error[0], INVALID_PARAMS, method)
+
+
 async def origins(service: Service) -> None:
     for extra, status in (
         ({"Origin": "http://evil.example"}, 403), ({"Host": "evil.example"}, 403), ({"Origin": "null"}, 403),
@@ -182,7 +191,7 @@ async def notifications(service: Service) -> None:
         return sum(message.get("method") == "notifications/message" for message in answer.messages)
 
     meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
-    equal(logged(await call_tool(service.url, "test_logging_tool", meta=meta)), 0, "messages that nobody asked for")
+    equal(logged(await call_tool(service.url, "test_logging_tool", meta=meta)), 0, "messages that no call asked for")
     for level, messages in (("info", 3), ("debug", 3), ("error", 0)):
         answer = await call_tool(service.url, "test_logging_tool", meta=meta | {META + "logLevel": level})
         equal(logged(answer), messages, f"messages at {level}")
@@ -235,7 +244,7 @@ async def rounds(service: Service) -> str:
 
 
 async def bad_answers(service: Service) -> None:
-    """Missing and malformed answers are asked for again; what nobody asked is ignored."""
+    """Missing and malformed answers are asked for again; answers to no question are ignored."""
     tool = MRTR + "elicitation"
     for responses in ({"wrong_key": accept(data="x")}, {"user_name": 12345}, {"user_name": {"action": "shrug"}}, None):
         answer = await call_tool(service.url, tool, responses=responses)
@@ -312,6 +321,7 @@ SCENARIOS: list[tuple[str, Callable[[Service], Awaitable[str | None]]]] = [
     ("server-stateless: metadata of each request", request_metadata),
     ("server-stateless: versions", versions),
     ("server-stateless: methods that are gone", gone_methods),
+    ("malformed parameters are no unknown method", malformed_parameters),
     ("server-stateless: capabilities that were not declared", capabilities),
     ("server-stateless: subscriptions across replicas", subscriptions),
     ("server-stateless: progress, and logs only when asked", notifications),

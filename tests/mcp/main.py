@@ -18,14 +18,18 @@ import cart
 import codec
 import conformance
 import oauth
+import python_cart
 import state
 import tasks
 from checks import Report
 from processes import Cluster, running
 
-SECTIONS = ["cart", "state", "conformance", "codec", "oauth", "tasks"]
+SECTIONS = ["cart", "python", "state", "conformance", "codec", "oauth", "tasks"]
 # What can be broken on purpose, and which section must notice.
-PLANTS = {"lost-order": "cart", "lost-key": "state", "other-ring": "conformance", "short-guard": "oauth", "tasks-in-memory": "tasks"}
+PLANTS = {
+    "lost-order": "cart", "lost-python-order": "python", "lost-key": "state", "other-ring": "conformance", "short-guard": "oauth",
+    "tasks-in-memory": "tasks",
+}
 
 
 def arguments() -> argparse.Namespace:
@@ -33,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--helve", type=Path, required=True, help="the binary")
     parser.add_argument("--fixture", type=Path, required=True, help="the conformance server")
     parser.add_argument("--agent", type=Path, required=True, help="the client that logs in")
+    parser.add_argument("--python", type=Path, required=True, help="the Python with FastMCP, for the cart in Python")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="this section; may be repeated")
     parser.add_argument("--plant", choices=PLANTS, help="break something: the run must fail")
     parser.add_argument("--output", choices=["table", "json"], default="table")
@@ -48,6 +53,8 @@ async def run(asked: argparse.Namespace, directory: Path) -> Report:
     with running(cluster):
         if "cart" in sections:
             await cart.run(cluster, directory, report, asked.plant)
+        if "python" in sections:
+            await python_cart.run(cluster, directory, report, asked.python, asked.plant)
         if "state" in sections:
             await state.run(cluster, directory, report, asked.plant)
         if "conformance" in sections:

@@ -55,7 +55,7 @@ class AuthorizationServer:
             urllib.request.build_opener(Stay).open(url, timeout=PATIENCE_S)
         except urllib.error.HTTPError as answer:
             return answer.headers["Location"]
-        raise AssertionError(f"{url} sends nobody back")
+        raise AssertionError(f"{url} redirects no browser")
 
 
 class Agent:
@@ -228,7 +228,7 @@ class Checks:
         before = self.server.counts()
         answer = self.agent(0, self.other_key).ask("call whoami")
         expect("does not open" in answer.get("error", ""), answer)
-        equal(self.server.counts(), before, "nobody was asked")
+        equal(self.server.counts(), before, "the server was not called")
         listed = self.cluster.run("state", "list", "client-state/", "--endpoints", self.cluster.endpoints)
         expect(b"credentials" in listed.stdout, listed)
         return answer["error"].split(";")[0][-60:]

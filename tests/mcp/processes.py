@@ -34,7 +34,7 @@ def until(what: str, look: Callable[[], T | None]) -> T:
 
 
 def free_port() -> int:
-    """A port that nobody listens on. It is given out once in a run."""
+    """A port without a listener. It is given out once in a run."""
     while True:
         with contextlib.closing(socket.socket()) as taken:
             taken.bind(("127.0.0.1", 0))

@@ -20,7 +20,7 @@ from processes import Cluster, Service, running
 SECTION = "helve mcp"
 WORKERS = 4
 TOOLS = {"store", "retrieve", "delete", "list", "exists", "batch_store", "batch_retrieve"}
-# What whoever presents a state hears that does not hold, whatever is wrong with it.
+# The reply to an invalid state, whatever is wrong with it.
 REFUSED = (INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
 # The ring whose keys confirmations are sealed under.
 RING = "confirmations"
@@ -194,7 +194,7 @@ async def survives(cluster: Cluster, service: Service, report: Report, plant: st
 
 
 async def stays_connected(service: Service) -> None:
-    """One client, one after the other of all replicas stopped and started anew, as a rolling update does."""
+    """One client, one after the other of all replicas stopped and restarted, as a rolling update does."""
     key = fresh()
     async with connected(service.url, "alice") as client:
         for number, replica in enumerate(service.replicas):
