@@ -1,4 +1,4 @@
-//! The attacks, by the rows of the table in `docs/operations/bounds.md`.
+//! The attacks, by the rows of the table in `docs/limits.md`.
 
 use std::{
     future::Future,
@@ -27,6 +27,22 @@ pub(crate) struct Target {
     pub(crate) reader_text: String,
     /// See [`Target::reader`].
     pub(crate) writer: Bearer,
+    /// A writer's token of the tenant `default`, and the same as it is sent.
+    pub(crate) of_default: (Bearer, String),
+}
+
+impl Target {
+    /// The same nodes, attacked with the token of the tenant `default` alone.
+    pub(crate) fn with_default_tenant(&self) -> Self {
+        let (bearer, text) = self.of_default.clone();
+        Self {
+            nodes: self.nodes.clone(),
+            reader: bearer.clone(),
+            reader_text: text.clone(),
+            writer: bearer.clone(),
+            of_default: (bearer, text),
+        }
+    }
 }
 
 /// Goes on for a time, and says how its calls ended.
@@ -87,6 +103,11 @@ const ALL: &[Attack] = &[
         name: "unfinished-messages",
         row: "9",
         run: |target, time| Box::pin(budgets::begun(target, time)),
+    },
+    Attack {
+        name: "default-tenant",
+        row: "10",
+        run: |target, time| Box::pin(budgets::default_tenant(target, time)),
     },
     Attack {
         name: "denied-calls",

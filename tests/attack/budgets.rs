@@ -29,6 +29,9 @@ const BATCH_RETRIEVE: &str = "/helve.v1.StateService/BatchRetrieve";
 /// Connections to each node, and streams on each of them.
 const CONNECTIONS: usize = 20;
 const STREAMS: u32 = 1_000;
+/// How long an attacker waits for a node to read what it sent, before it goes on with other
+/// connections.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 fn line(node: &Listeners, bearer: &Bearer) -> Line {
     Caller::new(node.client).bearing(bearer).line()
@@ -46,7 +49,9 @@ async fn silent(
     while begun.elapsed() < time {
         for node in &target.nodes {
             let token = token.as_deref();
-            held.push(Silent::open(node.client, path, token, CONNECTIONS, STREAMS).await?);
+            let call = (path, token);
+            let opened = Silent::open(node.client, call, CONNECTIONS, STREAMS, PATIENCE);
+            held.push(opened.await?);
         }
         // The newest are enough to fill the budgets.
         held.drain(..held.len().saturating_sub(2 * target.nodes.len()));
@@ -158,4 +163,17 @@ pub(crate) async fn answers(target: Target, time: Duration) -> Result<String> {
         "{} streams unread, {refused} refused, values {stored}",
         held.len()
     ))
+}
+
+/// Streams, unfinished messages and unread answers of the tenant `default`, whose rooms operators
+/// once shared, beside silent streams of strangers.
+pub(crate) async fn default_tenant(target: Target, time: Duration) -> Result<String> {
+    let own = target.with_default_tenant();
+    let (exchanges, messages, unread, strangers) = tokio::try_join!(
+        idle_exchanges(own.clone(), time),
+        begun(own.clone(), time),
+        answers(own, time),
+        silent_streams(target, time),
+    )?;
+    Ok([exchanges, messages, unread, strangers].join(", "))
 }

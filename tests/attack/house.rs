@@ -1,8 +1,8 @@
 //! The cluster under attack: tokens, two tenants, a memory limit on each node.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use helve_proto::v1::{CreateTokenRequest, SetTenantRequest, TokenRole};
 use helve_tests::{
     attack::{limit::MemoryLimit, memory},
@@ -17,6 +17,8 @@ use tokio::runtime::Runtime;
 
 use crate::{
     attacks::{Attack, Target},
+    burner::{self, Threads},
+    history::History,
     measure::{self, Honest},
     table::Row,
 };
@@ -33,8 +35,10 @@ pub(crate) struct House {
     limits: Vec<MemoryLimit>,
     target: Target,
     honest: Token,
-    /// Attackers run on threads of the lowest priority: they stand for other machines.
+    history: History,
+    /// Attackers run on threads of the lowest priority: they represent other machines.
     attackers: Option<Runtime>,
+    threads: Threads,
     _secrets: TempDir,
 }
 
@@ -48,14 +52,20 @@ impl House {
         let mut cluster = Setup::new(binary, 3)
             .with("HELVE_AUTH", "tokens")
             .with("HELVE_OPERATOR_TOKEN_FILE", &file.display().to_string())
+            // Small files, which a flood of lines would have put aside and removed soon.
+            .with("HELVE_AUDIT_SIZE", "1MiB")
+            .with("HELVE_AUDIT_KEEP", "1")
+            .with("HELVE_AUDIT_DENIED_SIZE", "1MiB")
+            .with("HELVE_AUDIT_DENIED_KEEP", "1")
             .bearing(operator.bearer.clone())
             .prepare()
             .await?;
-        let mut limits = Vec::new();
+        let (mut limits, mut logs) = (Vec::new(), Vec::new());
         for seat in cluster.seats() {
             let log = secrets.path().join(format!("audit-{seat}"));
             let node = cluster.node_mut(seat);
             node.set("HELVE_AUDIT_LOG", &log.display().to_string());
+            logs.push(log);
             cluster.start(seat)?;
             let pid = cluster.node(seat).pid().context("it has just started")?;
             limits.push(MemoryLimit::apply(pid, LIMIT_BYTES)?);
@@ -70,6 +80,7 @@ impl House {
         .await?;
         let honest = token(&cluster, HONEST, TokenRole::Writer).await?;
         let reader = token(&cluster, HOSTILE, TokenRole::Reader).await?;
+        let of_default = token(&cluster, "default", TokenRole::Writer).await?;
         let target = Target {
             nodes: cluster
                 .seats()
@@ -79,23 +90,20 @@ impl House {
             reader: reader.bearer,
             reader_text: reader.text,
             writer: token(&cluster, HOSTILE, TokenRole::Writer).await?.bearer,
+            of_default: (of_default.bearer, of_default.text),
         };
-        let attackers = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .on_thread_start(|| {
-                // It counts for this thread alone on Linux.
-                if let Err(error) = rustix::process::nice(19) {
-                    eprintln!("attackers run at normal priority: {error}");
-                }
-            })
-            .build()?;
+        let callers = callers(&cluster, &honest);
+        let history = History::begin(logs, &callers).await?;
+        let threads = Threads::default();
+        let attackers = attackers(threads.clone())?;
         Ok(Self {
             cluster,
             limits,
             target,
             honest,
+            history,
             attackers: Some(attackers),
+            threads,
             _secrets: secrets,
         })
     }
@@ -114,15 +122,24 @@ impl House {
         for pid in &pids {
             memory::forget_peak(*pid)?;
         }
-        let honest = Honest::new(self.callers());
-        let alone = measure::calls(&honest, time).await;
+        let honest = Honest::new(callers(&self.cluster, &self.honest));
+        // An operator is there in both measures, and takes the same of the processors.
+        let (alone, before) = tokio::join!(
+            measure::calls(&honest, time),
+            measure::operator(&self.cluster, HOSTILE, time)
+        );
+        before.map_err(|error| anyhow!("before any attack: {error}"))?;
         let attackers = self.attackers.as_ref().context("it runs until the end")?;
+        let began = self.threads.time()?;
         let under_way: Vec<_> = attacks
             .iter()
             .map(|attack| attackers.spawn((attack.run)(self.target.clone(), time)))
             .collect();
-        let beside = measure::calls(&honest, time).await;
-        let operator = measure::operator(&self.cluster, HOSTILE).await;
+        let (beside, operator) = tokio::join!(
+            measure::calls(&honest, time),
+            measure::operator(&self.cluster, HOSTILE, time)
+        );
+        let taken = self.threads.time()?.saturating_sub(began);
         let mut heard = Vec::new();
         for attack in under_way {
             heard.push(attack.await??);
@@ -131,6 +148,13 @@ impl House {
         for pid in &pids {
             peak_bytes = peak_bytes.max(memory::peak_bytes(*pid).unwrap_or(u64::MAX));
         }
+        let processors = taken.as_secs_f64() / time.as_secs_f64();
+        let (burnt, reference, _) = tokio::join!(
+            burner::burn(attackers.handle(), processors, time),
+            measure::calls(&honest, time),
+            measure::operator(&self.cluster, HOSTILE, time)
+        );
+        burnt?;
         let died = self.died()?;
         Ok(Row {
             attacks: attacks.iter().map(|attack| attack.name).collect(),
@@ -138,18 +162,13 @@ impl House {
             heard: heard.join("; "),
             peak_bytes,
             alone,
+            processors,
+            reference,
             beside,
             operator,
+            history: self.history.is_kept(),
             died,
         })
-    }
-
-    /// A caller of the honest tenant for each node.
-    fn callers(&self) -> Vec<Caller> {
-        let seats = self.cluster.seats().into_iter();
-        seats
-            .map(|seat| self.cluster.caller(seat).bearing(&self.honest.bearer))
-            .collect()
     }
 
     fn pids(&self) -> Result<Vec<u32>> {
@@ -180,6 +199,29 @@ impl Drop for House {
             }
         }
     }
+}
+
+/// A runtime for attackers, whose threads have the lowest priority.
+fn attackers(threads: Threads) -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .on_thread_start(move || {
+            threads.begin();
+            // It counts for this thread alone on Linux.
+            if let Err(error) = rustix::process::nice(19) {
+                eprintln!("attackers run at normal priority: {error}");
+            }
+        })
+        .build()
+}
+
+/// A caller of the honest tenant for each node.
+fn callers(cluster: &Cluster, honest: &Token) -> Vec<Caller> {
+    let seats = cluster.seats().into_iter();
+    seats
+        .map(|seat| cluster.caller(seat).bearing(&honest.bearer))
+        .collect()
 }
 
 /// A token for everything of a tenant, which all nodes let in.

@@ -4,6 +4,8 @@
 mod arguments;
 mod attacks;
 mod budgets;
+mod burner;
+mod history;
 mod house;
 mod measure;
 mod table;

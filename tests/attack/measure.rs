@@ -12,8 +12,6 @@ use tokio::task::JoinSet;
 
 /// Honest calls under way at once on each node.
 const CALLS_TOGETHER: usize = 4;
-/// How often an operator tries.
-const OPERATOR_CALLS: usize = 3;
 
 /// The honest tenant's callers, one for each node.
 pub(crate) struct Honest {
@@ -99,11 +97,18 @@ async fn mint_and_get(callers: &[Caller], worker: usize) -> Result<(), tonic::St
     Ok(())
 }
 
-/// Whether an operator gets in on each node, and sees the tenant that attacks; if not, how a call failed.
-pub(crate) async fn operator(cluster: &Cluster, tenant: &str) -> Result<(), String> {
-    for seat in cluster.seats() {
-        let caller = cluster.caller(seat);
-        for _ in 0..OPERATOR_CALLS {
+/// Whether an operator gets in on each node all the time, and sees the tenant that attacks; if not,
+/// how a call failed.
+pub(crate) async fn operator(
+    cluster: &Cluster,
+    tenant: &str,
+    time: Duration,
+) -> Result<usize, String> {
+    let begun = Instant::now();
+    let mut calls = 0;
+    while calls == 0 || begun.elapsed() < time {
+        for seat in cluster.seats() {
+            let caller = cluster.caller(seat);
             let status = caller.status().await;
             status.map_err(|status| format!("node {seat}: {status}"))?;
             let listed = caller.list_tenants(ListTenantsRequest::default()).await;
@@ -111,7 +116,8 @@ pub(crate) async fn operator(cluster: &Cluster, tenant: &str) -> Result<(), Stri
             if listed.tenants.iter().all(|info| info.tenant != tenant) {
                 return Err(format!("node {seat} does not list the tenant {tenant}"));
             }
+            calls += 2;
         }
     }
-    Ok(())
+    Ok(calls)
 }

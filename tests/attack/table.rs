@@ -24,14 +24,21 @@ pub(crate) struct Row {
     /// The most memory of one node.
     pub(crate) peak_bytes: u64,
     pub(crate) alone: Calls,
+    /// Processors that the attackers took.
+    pub(crate) processors: f64,
+    /// Beside a burner that takes as many.
+    pub(crate) reference: Calls,
     pub(crate) beside: Calls,
-    pub(crate) operator: Result<(), String>,
+    /// How many calls of an operator were served meanwhile.
+    pub(crate) operator: Result<usize, String>,
+    /// Whether audit lines from before the attack are still there.
+    pub(crate) history: Result<(), String>,
     pub(crate) died: Vec<u64>,
 }
 
 impl Row {
     fn speed_kept(&self) -> f64 {
-        self.beside.per_second / self.alone.per_second.max(f64::MIN_POSITIVE)
+        self.beside.per_second / self.reference.per_second.max(f64::MIN_POSITIVE)
     }
 
     /// Why the attack did harm; empty if it did none.
@@ -47,8 +54,19 @@ impl Row {
                 self.speed_kept()
             ));
         }
+        // Measured after the attack: what it left behind would lower the speed that `kept` is
+        // measured by.
+        let after = self.reference.per_second / self.alone.per_second.max(f64::MIN_POSITIVE);
+        if after < speed_kept_min {
+            harm.push(format!(
+                "honest callers had {after:.2} of their speed after the attack, beside a burner"
+            ));
+        }
         if let Err(error) = &self.operator {
             harm.push(format!("an operator was refused: {error}"));
+        }
+        if let Err(error) = &self.history {
+            harm.push(format!("history was lost: {error}"));
         }
         harm
     }
@@ -95,7 +113,7 @@ impl Report {
         match output {
             Output::Json => println!("{}", serde_json::to_string_pretty(self)?),
             Output::Table => println!(
-                "{}\nMemory of each node: 1 GiB, by {}.",
+                "{}\nMemory of each node: 1 GiB, by {}. Cores: what attackers take, and the burner, beside which honest callers do 1.00.",
                 self.table(),
                 self.limited_by
             ),
@@ -107,8 +125,8 @@ impl Report {
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
         table.set_header([
-            "row", "attack", "peak MiB", "honest/s", "beside", "kept", "failed", "operator",
-            "heard",
+            "row", "attack", "peak MiB", "alone/s", "cores", "burner/s", "beside/s", "kept",
+            "failed", "operator", "history", "heard",
         ]);
         for row in &self.attacks {
             let name = match row.attacks.as_slice() {
@@ -121,13 +139,15 @@ impl Report {
                 name,
                 (row.peak_bytes >> 20).to_string(),
                 format!("{:.0}", row.alone.per_second),
+                format!("{:.1}", row.processors),
+                format!("{:.0}", row.reference.per_second),
                 format!("{:.0}", row.beside.per_second),
                 format!("{:.2}", row.speed_kept()),
                 row.beside.failed.to_string(),
                 row.operator
                     .as_ref()
-                    .map_or("refused", |()| "served")
-                    .to_owned(),
+                    .map_or("refused".to_owned(), |calls| format!("{calls} served")),
+                row.history.as_ref().map_or("lost", |()| "kept").to_owned(),
                 if row.rows.len() == 1 {
                     row.heard.clone()
                 } else {
@@ -135,7 +155,7 @@ impl Report {
                 },
             ]);
         }
-        for column in 2..7 {
+        for column in 2..9 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }

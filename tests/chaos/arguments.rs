@@ -17,19 +17,21 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) short: bool,
 
-    /// All faults, round after round, several in each run, each run with the next seed, until so many minutes are over
+    /// All faults, round after round, several in each run, each run with the next seed, until this
+    /// many minutes are over
     #[arg(long, value_name = "N", conflicts_with_all = ["short", "hours"])]
     pub(crate) minutes: Option<f64>,
 
-    /// With --minutes: so many whole rounds at least, even if they take longer
+    /// With --minutes: least number of whole rounds, even if they take longer
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) rounds: usize,
 
-    /// With --rounds: no run begins that may end after so many minutes; what has not struck by then is named
+    /// With --rounds: no run begins that may end after this many minutes; faults that have not
+    /// struck by then are named
     #[arg(long, value_name = "MINUTES", requires = "rounds")]
     pub(crate) at_most: Option<f64>,
 
-    /// As --minutes, in hours, and with seeds that nobody has run before
+    /// As --minutes, in hours, and with seeds that were never run before
     #[arg(long, value_name = "N", conflicts_with = "short")]
     pub(crate) hours: Option<f64>,
 
@@ -41,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "hours"])]
     pub(crate) seeds: Option<u64>,
 
-    /// So many nodes in each run, instead of the three or five that the seed draws
+    /// Number of nodes in each run, instead of the three or five that the seed draws
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..=7))]
     pub(crate) nodes: Option<u64>,
 
@@ -53,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) workload: Vec<String>,
 
-    /// Nothing but so many failovers in a row, each measured
+    /// Number of failovers in a row, each measured, and nothing else
     #[arg(long, value_name = "N")]
     pub(crate) failovers: Option<u64>,
 

@@ -11,7 +11,7 @@ use helve_tests::{
     wait::{Look, until},
 };
 
-/// Far longer than a run: whoever waits so long is killed first.
+/// Far longer than a run: a process that waits this long is killed first.
 const FOR_EVER: &str = "delay:3600000";
 
 /// Failpoints that were armed in a node.
@@ -35,7 +35,7 @@ impl Armed {
         })
     }
 
-    /// The node stands still at a failpoint from now on, whenever it comes by.
+    /// The node stops at a failpoint from now on, whenever it reaches it.
     pub(super) fn for_ever(cluster: &Cluster, seat: u64, point: Failpoint) -> Result<Self> {
         Self::new(cluster, seat, &format!("{}={FOR_EVER}", point.as_str()))
     }
@@ -79,7 +79,7 @@ pub(super) async fn dies(cluster: &mut Cluster, seat: u64) -> Result<String> {
     Ok(format!("node {seat}: {said}, {status}"))
 }
 
-/// Starts whoever is down, without failpoints.
+/// Starts every node that is down, without failpoints.
 pub(super) async fn comes_back(cluster: &mut Cluster, seat: Option<u64>) -> Result<()> {
     if let Some(seat) = seat {
         disarm(cluster, seat)?;

@@ -1,4 +1,5 @@
-//! Which fault stands for which kind of trouble that a cluster is to survive, and what of it cannot be made here.
+//! Which faults represent each kind of trouble that a cluster must survive, and what cannot be made
+//! here.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,7 @@ const KINDS: [Kind; 24] = [
         "",
     ),
     kind(
-        "processes that stand still",
+        "processes that are stopped for a while",
         &[
             "freeze-leader",
             "freeze-follower",
@@ -36,7 +37,7 @@ const KINDS: [Kind; 24] = [
             "freeze-all",
             "freeze-leader-long",
         ],
-        "1 to 3 s, and the last 15 to 30 s: longer than any lease and keep-alive between nodes, and than the clients', not than a replay \
+        "1 to 3 s, the last 15 to 30 s: longer than any lease and keep-alive between nodes and of clients, shorter than a replay \
          session's hour",
     ),
     kind(
@@ -47,15 +48,15 @@ const KINDS: [Kind; 24] = [
     kind(
         "partitions one way",
         &["leader-deaf", "leader-mute", "late-answers"],
-        "the last: what a leader is sent is held, then what it sends, too, and let through once another one leads",
+        "the last: what a leader is sent is held, then also what it sends; both are delivered once another node leads",
     ),
     kind("a bridge between two halves", &["bridge"], ""),
     kind("clients cut off from the leader", &["client-cut"], ""),
     kind(
         "late, lossy, narrow and lying links",
         &["delay", "packet-loss", "narrow-links", "corrupt-links"],
-        "a proxy of TCP cannot lose, double or reorder packets: loss is the delay that TCP makes of it, and calls are doubled and \
-         reordered below",
+        "a TCP proxy cannot lose, double or reorder packets: loss appears as the delay that TCP makes of it; row 21 doubles and \
+         reorders calls",
     ),
     kind(
         "connections reset, half open, or held by callers that never end a call",
@@ -161,7 +162,7 @@ const KINDS: [Kind; 24] = [
         "",
     ),
     kind(
-        "calls doubled, late, reordered, forgotten, and their callers gone",
+        "calls doubled, late, reordered or forgotten, and callers that go away",
         &["doubled-calls", "repeated-calls", "abandoned-calls"],
         "forgotten: the session was told that no copy would come; ten minutes of a request id are for the integration tests",
     ),
@@ -171,7 +172,7 @@ const KINDS: [Kind; 24] = [
         "hundreds, on two processors",
     ),
     kind(
-        "one record that all want, lists while others write, and calls over the limits",
+        "one record that all callers use, lists while others write, and calls over the limits",
         &["hot-handle", "over-limits"],
         "lists are workloads, under every fault",
     ),
@@ -182,7 +183,8 @@ const KINDS: [Kind; 24] = [
     ),
 ];
 
-/// Fails unless each of these faults, which are all, stands for some trouble, and none is named that is not there.
+/// Fails unless each of these faults, which are all, belongs to a kind of trouble, and every named
+/// fault exists.
 ///
 /// # Errors
 ///
@@ -202,7 +204,7 @@ pub(crate) fn check(faults: &[&'static str]) -> Result<()> {
 pub(crate) fn table() -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["", "trouble", "faults", ""]);
+    table.set_header(["", "trouble", "faults", "note"]);
     for (number, kind) in (1..).zip(&KINDS) {
         table.add_row([
             number.to_string(),

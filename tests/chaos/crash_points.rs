@@ -136,7 +136,7 @@ impl Fault for TornRows {
             Failpoint::ApplyAfterWrite,
         ]
         .map(Failpoint::as_str);
-        // Nobody passes between two writes but the planted bug, which so dies there first.
+        // Only the planted bug passes between two writes, so it dies there first.
         let nth = rng.random_range(2..20);
         let rest = if rng.random() { before } else { after };
         let script = format!("{between}=kill:{nth},{rest}=kill:{}", nth + 1);

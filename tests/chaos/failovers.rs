@@ -1,4 +1,5 @@
-//! Failovers in a row: the leader is killed, frozen or stopped again and again, and each time it is measured how long nobody could write.
+//! Failovers in a row: the leader is killed, frozen or stopped again and again, and each time the
+//! gap without writes is measured.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,7 @@ const WRITES: u64 = 5;
 pub(crate) enum End {
     /// At once, by SIGKILL.
     Killed,
-    /// It stands still, and goes on later.
+    /// It is stopped, and continues later.
     Frozen,
     /// In good order, by SIGTERM: no call may fail.
     Stopped,
@@ -48,7 +49,7 @@ pub(crate) enum End {
 pub(crate) struct Failovers {
     seed: u64,
     failovers: u64,
-    /// How long nobody could write, sorted, by how the leader ended.
+    /// The gaps without writes, sorted, by how the leader ended.
     times_ms: BTreeMap<End, Vec<u64>>,
     /// How many took longer than any should.
     hung: usize,
@@ -103,7 +104,7 @@ impl Failovers {
     }
 }
 
-/// Makes so many failovers on one cluster, and judges the writes between them.
+/// Makes this many failovers on one cluster, and judges the writes between them.
 ///
 /// # Errors
 ///
@@ -201,8 +202,8 @@ fn key(written: u64) -> String {
     format!("failover/{written}")
 }
 
-/// How long nobody could write: from the leader's end to the next acknowledged write; of one that stops in good order, the longest
-/// write from the signal until it has gone.
+/// The gap without writes: from the leader's end to the next acknowledged write. For a leader that
+/// stops in good order, the longest write from the signal until it has gone.
 async fn fail_over(cluster: &mut Cluster, writer: &mut Writer, end: End) -> Result<Duration> {
     for _ in 0..WRITES {
         writer.write().await?;

@@ -29,8 +29,8 @@ pub(crate) fn answered_in(events: &[Event], window: Window) -> usize {
     answers(events).filter(is_in).count()
 }
 
-/// The longest time in which nobody was answered, of those times that were not over before a fault was on, nor began after it.
-/// `end_ns` is when the callers stopped.
+/// The longest time without any answer, of those that overlap a fault. `end_ns` is when the callers
+/// stopped.
 pub(crate) fn longest_unavailability(events: &[Event], window: Window, end_ns: u64) -> Duration {
     let mut answers: Vec<u64> = answers(events).filter(|&at_ns| at_ns <= end_ns).collect();
     answers.push(end_ns);

@@ -23,7 +23,7 @@ pub(crate) struct Nemesis {
     faults: Vec<Box<dyn Fault>>,
     rng: SmallRng,
     strikes: Vec<Strike>,
-    /// What is under way, for whoever finds that it never ends.
+    /// What is under way, to report if it never ends.
     pub(crate) step: String,
 }
 

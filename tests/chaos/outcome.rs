@@ -55,7 +55,7 @@ pub(crate) struct Ran {
     /// Whether a node has executed the planted bug.
     pub(crate) plant_executed: bool,
     pub(crate) verdict: Verdict,
-    /// What was broken, or why nobody can say.
+    /// What was broken, or why there is no verdict.
     pub(crate) reasons: Vec<String>,
     pub(crate) lost: usize,
     pub(crate) doubled: usize,

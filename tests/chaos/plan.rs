@@ -98,7 +98,7 @@ impl Plan {
         }
     }
 
-    /// The same on so many nodes, if that is given.
+    /// The same on this many nodes, if that is given.
     pub(crate) fn with_nodes(mut self, nodes: Option<u64>) -> Self {
         self.nodes = nodes.unwrap_or(self.nodes);
         self

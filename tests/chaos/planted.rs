@@ -12,7 +12,7 @@ use super::{
     suite,
 };
 
-/// A bug must be found within so many seeds...
+/// A bug must be found within this many seeds...
 const SEEDS: u64 = 20;
 /// ...and so much time.
 const TIME: Duration = Duration::from_secs(180);

@@ -199,7 +199,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Whether a node has said that it executed the planted bug. A bug that nobody met cannot be found.
+    /// Whether a node has said that it executed the planted bug. A bug whose line was never
+    /// executed cannot be found.
     fn plant_executed(&self, plant: &str) -> Result<bool> {
         let said = format!("planted bug executed: {plant}");
         for seat in self.cluster.seats() {

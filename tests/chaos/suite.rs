@@ -8,7 +8,7 @@ use rand::{SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
 use super::{arguments::Arguments, faults, outcome::Ran, plan::Plan, run::run, table::Report};
 
-/// So many faults strike in a run of a round, one after the other...
+/// Number of faults that strike in a run of a round, one after the other...
 const TOGETHER: usize = 4;
 /// ...and fewer, if a round would have fewer runs than this.
 const RUNS_MIN: usize = 20;
@@ -25,7 +25,7 @@ const SHORT: [(u64, u64, &str); 6] = [
 
 /// Runs that failed once. They stay in the short part.
 const PAST: [(u64, u64, &str); 4] = [
-    // Unmounting a disk waited for whoever held a copy of the mounts.
+    // Unmounting a disk waited for processes that held a copy of the mounts.
     (
         101,
         3,
@@ -75,7 +75,8 @@ impl Faults {
         &self.names
     }
 
-    /// The faults of each run of a round: each fault in one of them, dealt out anew for each round.
+    /// The faults of each run of a round: each fault in one of them, distributed differently in
+    /// each round.
     fn round(&self, seed: u64) -> Vec<Vec<&'static str>> {
         let is_social = |name: &&&str| !self.alone.contains(name);
         let mut social: Vec<_> = self.names.iter().filter(is_social).copied().collect();

@@ -27,7 +27,7 @@ pub(crate) struct Report {
     dropped: Vec<String>,
     /// Faults of a round that did not strike for want of time.
     pub(crate) no_time: Vec<&'static str>,
-    /// So many runs there must be.
+    /// Least number of runs.
     pub(crate) runs_min: usize,
     pub(crate) seconds: f64,
 }

@@ -34,7 +34,7 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// So many nodes, whose level knows tokens.
+    /// This many nodes, whose level knows tokens.
     async fn start(count: u64) -> Result<Self> {
         Self::of(nodes(count)).await
     }

@@ -34,9 +34,11 @@ use super::{access::Guarded, nodes, probes::get};
 
 const MIB: u64 = 1 << 20;
 const EXCHANGE: &str = "/helve.v1.CallService/Exchange";
+/// How long a node may let a connection wait whose streams it refuses.
+const PATIENCE: Duration = Duration::from_secs(60);
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
-/// Honest calls in one round, each with a value of so many bytes.
+/// Honest calls in one round, each with a value of this many bytes.
 const HONEST_CALLS: usize = 20;
 const HONEST_BYTES: usize = 64 << 10;
 
@@ -150,13 +152,13 @@ async fn denied_batch_with_a_long_owner_is_recorded_in_bounded_memory() -> Resul
 async fn silent_streams_of_strangers_take_bounded_memory() -> Result<()> {
     let attacked = Attacked::by(nodes(1), reader()).await?;
     let address = attacked.guarded.cluster.listeners(1).client;
-    let silent = Silent::open(address, HEALTH, None, 30, 1_000).await?;
+    let silent = Silent::open(address, (HEALTH, None), 10, 300, PATIENCE).await?;
     attacked
         .bears_it("silent streams of strangers", 96 * MIB)
         .await?;
     // Refused, but for the few that have their time.
     until("the streams to end", async || match silent.ended() {
-        30_000 => Look::Done(()),
+        3_000 => Look::Done(()),
         ended => Look::NotYet(format!("{ended} have ended")),
     })
     .await
@@ -171,10 +173,10 @@ async fn idle_exchange_streams_are_bounded_and_end() -> Result<()> {
     let attacked = Attacked::by(setup, reader()).await?;
     let address = attacked.guarded.cluster.listeners(1).client;
     let token = attacked.hostile.text.as_str();
-    let silent = Silent::open(address, EXCHANGE, Some(token), 20, 1_000).await?;
+    let silent = Silent::open(address, (EXCHANGE, Some(token)), 5, 400, PATIENCE).await?;
     attacked.bears_it("idle Exchange streams", 96 * MIB).await?;
     until("the streams to end", async || match silent.ended() {
-        20_000 => Look::Done(()),
+        2_000 => Look::Done(()),
         ended => Look::NotYet(format!("{ended} have ended")),
     })
     .await
@@ -298,7 +300,7 @@ async fn budgets_and_their_bounds_are_in_the_metrics() -> Result<()> {
     let attacked = Attacked::by(setup, reader()).await?;
     let address = attacked.guarded.cluster.listeners(1).client;
     let token = attacked.hostile.text.as_str();
-    let _silent = Silent::open(address, EXCHANGE, Some(token), 1, 5).await?;
+    let _silent = Silent::open(address, (EXCHANGE, Some(token)), 1, 5, PATIENCE).await?;
     let http = attacked.guarded.cluster.listeners(1).http;
     until("the metrics", async || {
         let page = match get(http, "/metrics").await {

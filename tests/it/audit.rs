@@ -224,7 +224,7 @@ async fn what_cannot_be_recorded_is_not_done_and_is_done_again_once_it_can_be() 
     .await?;
     assert_eq!(reason(&refused), Some(Reason::AuditFailing));
     assert_eq!(refused.code(), Code::Unavailable);
-    // Nobody asked for reads to be recorded.
+    // No flag asked for reads to be recorded.
     let reader = audited.cluster.caller(1);
     let all = CountRequest {
         store: "carts".to_owned(),

@@ -200,7 +200,7 @@ async fn a_data_directory_that_cannot_be_used_is_refused() -> Result<()> {
         .with("--data-dir", below.display().to_string())
         .assert_refused("--data-dir")
         .await?;
-    // The directory itself is made; what it stands in is not, so that a slip of the pen makes no tree.
+    // The directory itself is made; its parent is not, so that a typing error makes no tree.
     let arguments = Arguments::good()?;
     let absent = arguments.directory.path().join("absent");
     let below = absent.join("data").display().to_string();
@@ -314,7 +314,7 @@ async fn a_stranger_at_a_members_address_is_named_by_the_others_which_go_on() ->
     let alone = format!("1={}", cluster.listeners(1).peer);
     let node = cluster.node_mut(1);
     node.set_argument("--data-dir", &data.display().to_string())?;
-    // It lists nobody who could tell it that it is in the wrong place.
+    // It lists no node that could tell it that it is in the wrong place.
     node.set_argument("--peers", &alone)?;
     cluster.start(1)?;
     cluster.ready(1).await?;

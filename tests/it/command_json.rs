@@ -173,6 +173,32 @@ async fn every_verb_on_the_cluster_prints_json() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn misuse_is_told_to_programs_as_json() -> Result<()> {
+    for (words, variable) in [
+        (&["status", "--no-such-flag", "--output", "json"][..], ""),
+        (&["--output=json", "no-such-command"][..], ""),
+        (&["handle", "get"][..], "json"),
+    ] {
+        let mut command = std::process::Command::new(binary());
+        let output = command.args(words).env("HELVE_OUTPUT", variable).output()?;
+        let told: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("{words:?}: {output:?}"))?;
+        assert_eq!(
+            (&told["cause"], &told["exit_status"]),
+            (&json!("usage"), &json!(2)),
+            "{told}"
+        );
+        assert!(told["error"].as_str().is_some_and(|why| !why.is_empty()));
+        assert_eq!(output.status.code(), Some(2));
+    }
+    let help = std::process::Command::new(binary())
+        .args(["status", "--output", "json", "--help"])
+        .output()?;
+    assert!(help.status.success() && help.stdout.starts_with(b"Show"));
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bench_prints_what_was_answered_at_every_node_and_what_failed() -> Result<()> {
     let mut cluster = nodes(3).start().await?;

@@ -67,6 +67,12 @@ async fn a_handle_goes_its_way_on_the_command_line() -> Result<()> {
     assert_eq!(printed(&run("take", &[])?), r#"{"items":["tea"]}"#);
     assert_eq!(run("get", &[])?.status.code(), Some(ABSENT));
     assert_eq!(run("take", &[])?.status.code(), Some(ABSENT));
+    let deleted = run("delete", &[])?;
+    assert_eq!(deleted.status.code(), Some(ABSENT));
+    // Once is enough.
+    assert!(deleted.stdout.is_empty(), "{deleted:?}");
+    let said = String::from_utf8_lossy(&deleted.stderr).into_owned();
+    assert_eq!(said.lines().count(), 1, "{said}");
     Ok(())
 }
 
@@ -82,6 +88,14 @@ async fn a_key_goes_its_way_on_the_command_line() -> Result<()> {
         r#""hello""#
     );
     assert!(printed(&helve(&cluster, &["state", "list", "logs/"])?).contains("logs/1"));
+    // A caller's key steers no operator's terminal.
+    let odd = "odd\n\u{1b}[31m";
+    let stored = printed(&helve(&cluster, &["state", "store", odd, "1"])?);
+    let listed = printed(&helve(&cluster, &["state", "list", "odd"])?);
+    for page in [&stored, &listed] {
+        assert!(page.contains(r"odd\n\u{1b}[31m"), "{page:?}");
+    }
+    assert_eq!(listed.lines().count(), 2, "{listed:?}");
     printed(&helve(&cluster, &["state", "exists", "logs/1"])?);
     printed(&helve(&cluster, &["state", "delete", "logs/1"])?);
     assert_eq!(

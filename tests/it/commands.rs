@@ -25,6 +25,16 @@ const AT_A_TIME: usize = 8;
 /// Commands that serve, and call their cluster only for their callers.
 const SERVERS: [&str; 1] = ["cart"];
 
+/// What may be wrong with a port for probes.
+const OF_PROBES: [&str; 6] = [
+    "bad_endpoint",
+    "nothing_listens",
+    "not_helve",
+    "peer_port",
+    "silent",
+    "tls_expected",
+];
+
 /// Commands that say on standard error how they get on, too.
 const TALKATIVE: [&str; 6] = [
     "bench",
@@ -81,6 +91,10 @@ fn fault(sample: &Sample, row: &Row, output: &Output) -> Option<String> {
     if let Some(sign) = debugged.iter().find(|sign| line.contains(**sign)) {
         return Some(format!("has `{sign}` in it: {line}"));
     }
+    // With nothing running, a newcomer needs a node first.
+    if row.cause == "nothing_listens" && !line.contains("`helve dev`") {
+        return Some(format!("does not name `helve dev`: {line}"));
+    }
     json_fault(sample, row, output)
 }
 
@@ -114,13 +128,19 @@ async fn every_command_says_what_is_wrong_with_every_place() -> Result<()> {
             if asks_for_tokens && sample.name == "healthcheck" {
                 continue;
             }
-            let (sample, row) = (sample.clone(), Arc::clone(row));
-            let turns = Arc::clone(&turns);
-            trying.spawn(async move {
-                let _turn = turns.acquire_owned().await?;
-                let tried = tokio::task::spawn_blocking(move || try_one(&sample, &row));
-                tried.await?
-            });
+            let has_probe = sample.name == "healthcheck" && OF_PROBES.contains(&row.cause);
+            for place in ["--endpoints", "--http"]
+                .into_iter()
+                .take(1 + usize::from(has_probe))
+            {
+                let (sample, row) = (sample.clone(), Arc::clone(row));
+                let turns = Arc::clone(&turns);
+                trying.spawn(async move {
+                    let _turn = turns.acquire_owned().await?;
+                    let tried = tokio::task::spawn_blocking(move || try_one(&sample, &row, place));
+                    tried.await?
+                });
+            }
         }
     }
     let (mut tried, mut faults) = (0, Vec::new());
@@ -138,9 +158,26 @@ async fn every_command_says_what_is_wrong_with_every_place() -> Result<()> {
     Ok(())
 }
 
-fn try_one(sample: &Sample, row: &Row) -> Result<Option<String>> {
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_token_is_blamed_on_the_node_that_refused_it() -> Result<()> {
+    let places = Places::start().await?;
+    let rows = places.rows()?;
+    let of = |cause: &'static str| {
+        let row = rows.iter().find(|row| row.cause == cause);
+        row.map(|row| row.endpoint.clone()).context(cause)
+    };
+    let (dead, guarded) = (of("nothing_listens")?, of("token_missing")?);
+    let endpoints = format!("{dead},{guarded}");
+    let output = run(["tenant", "list", "--endpoints", &endpoints])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&guarded) && !said.contains(&dead), "{said}");
+    Ok(())
+}
+
+fn try_one(sample: &Sample, row: &Row, place: &str) -> Result<Option<String>> {
     let mut arguments = sample.arguments.clone();
-    arguments.extend(["--endpoints", &row.endpoint, "--timeout", "1s"].map(str::to_owned));
+    arguments.extend([place, &row.endpoint, "--timeout", "1s"].map(str::to_owned));
     arguments.extend(row.flags.iter().cloned());
     if sample.prints_json {
         arguments.extend(["--output", "json"].map(str::to_owned));
@@ -270,7 +307,7 @@ fn help_puts_no_flag_under_the_heading_of_others() {
     }
     let mut faults = Vec::new();
     visit(
-        &<helve_node::cli::Cli as clap::CommandFactory>::command(),
+        &<helve_cli::Cli as clap::CommandFactory>::command(),
         &mut faults,
     );
     assert_eq!(faults, [""; 0]);

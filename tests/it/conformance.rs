@@ -4,10 +4,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use futures::FutureExt as _;
-use helve_client::{
-    Client, ClusterBuilder, Error, HandleOptions, HandleStore, MemoryBuilder, Ttl,
-    conformance::{CASES, Host},
-};
+use helve_client::{Client, ClusterBuilder, Error, HandleOptions, HandleStore, MemoryBuilder, Ttl};
+use helve_conformance::{CASES, Host};
 use helve_tests::cluster::Cluster;
 
 use super::nodes;

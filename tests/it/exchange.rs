@@ -46,7 +46,7 @@ fn batch<const N: usize>(calls: [(u64, Call); N]) -> ExchangeRequest {
     }
 }
 
-/// Reads until so many calls are answered. No call is answered twice.
+/// Reads until this many calls are answered. No call is answered twice.
 async fn answers(
     replies: &mut Streaming<ExchangeReply>,
     count: usize,

@@ -73,7 +73,7 @@ const CHANGING_MEMBERS: [(Failpoint, On); 1] = [(Failpoint::JointApplied, On::Le
 /// Only a planted bug comes by: see `planted::a_cluster_that_writes_a_batch_in_two_is_found`.
 const PLANTED: [Failpoint; 1] = [Failpoint::ApplyBetweenWrites];
 
-/// So many in a row take much longer than rows are written at once for a read.
+/// This many in a row take much longer than rows are written at once for a read.
 const UNREAD_MINTS: usize = 150;
 
 const SNAPSHOT_ENTRIES: &str = "50";

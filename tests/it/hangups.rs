@@ -11,7 +11,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use helve_node::tls::authority::Life;
 use helve_tests::{
+    certificates::{Certificates, LIFE},
     cluster::Equipment,
     wait::{Look, until},
 };
@@ -22,7 +24,13 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{binary, command_json::free_ports, nodes, probes::get};
+use super::{
+    binary,
+    command_json::free_ports,
+    mcp_process::{Caller, ask},
+    nodes,
+    probes::get,
+};
 
 fn send(pid: u32, signal: Signal) -> Result<()> {
     let pid = Pid::from_raw(i32::try_from(pid)?).context("process 0")?;
@@ -223,7 +231,7 @@ async fn is_let_in(mcp: &str, signature: &str) -> Result<bool> {
     }
 }
 
-/// A server looks at its key files once it has had a request: here none comes before the signal, so that the signal alone tells.
+/// Only the signal has the server say which keys are in use.
 #[tokio::test(flavor = "multi_thread")]
 async fn hangup_puts_new_token_keys_in_force_and_old_ones_out() -> Result<()> {
     let files = tempfile::tempdir()?;
@@ -257,6 +265,66 @@ async fn hangup_puts_new_token_keys_in_force_and_old_ones_out() -> Result<()> {
         assert!(is_let_in(&mcp, by_second).await?, "{}", server.said());
     }
     Ok(())
+}
+
+/// A store of a value through a server, which must succeed.
+async fn stores(mcp: &str, key: &str) -> Result<()> {
+    let address = mcp.strip_prefix("http://").context("a URL of HTTP")?;
+    let (address, _) = address.split_once('/').context("a path")?;
+    let stream = TcpStream::connect(address).await?;
+    let (status, answer) = ask(stream, &Caller::default().store(key)).await?;
+    if status != 200 || answer["result"]["isError"] != Value::Bool(false) {
+        bail!("{status}: {answer}");
+    }
+    Ok(())
+}
+
+/// The CA of the nodes is replaced while a server runs: what its files hold then counts for new connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_goes_on_when_its_nodes_ca_is_replaced() -> Result<()> {
+    let mut cluster = nodes(1).on(Equipment::Certificates).start().await?;
+    let files = tempfile::tempdir()?;
+    let ca = files.path().join("ca.crt");
+    fs::copy(cluster.certificates()?.path("ca.crt"), &ca)?;
+    let (endpoints, path) = (cluster.endpoints().join(","), ca.display().to_string());
+    let flags = [
+        "mcp",
+        "--listen",
+        "127.0.0.1:0",
+        "--enable-writes",
+        "--assume-yes",
+        "--endpoints",
+        &endpoints,
+        "--tls-ca",
+        &path,
+        "--timeout",
+        "30s",
+    ];
+    let server = Watched::start(&flags)?;
+    let mcp = server.mcp()?;
+    stores(&mcp, "before").await?;
+
+    let next = Certificates::make(files.path().join("next"))?;
+    let host = cluster.endpoints()[0].clone();
+    let (host, _) = host.rsplit_once(':').context("a port")?;
+    next.node("node", host, Life::of(LIFE))?;
+    for name in ["ca.crt", "node.crt", "node.key"] {
+        fs::copy(next.path(name), cluster.certificates()?.path(name))?;
+    }
+    // A file that is half written changes nothing, and is named.
+    fs::write(&ca, "half a file")?;
+    send(server.child.id(), Signal::HUP)?;
+    let words = ["stays in use what=--tls-ca", "holds no certificate"];
+    says("the broken file to be named", &words, || server.said()).await?;
+    stores(&mcp, "on the connection of before").await?;
+    fs::copy(next.path("ca.crt"), &ca)?;
+    // New connections, to a node with a certificate of the new CA.
+    cluster.node_mut(1).kill()?;
+    cluster.node_mut(1).start()?;
+    stores(&mcp, "after").await?;
+    send(server.child.id(), Signal::HUP)?;
+    let words = ["what=--tls-ca, --tls-client-cert now=in use"];
+    says("the new file to be in use", &words, || server.said()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,10 +38,18 @@ const HOSTS: usize = 4;
 /// What the server may hold for all of them: its bound on bodies is 256 MiB, and the buffers that bytes arrive in have some room.
 const STALLED_HELD_MAX: u64 = 384 << 20;
 
+/// Values of a body as large as may be, and of one that is not refused for their number.
+const VALUES: [usize; 2] = [12 << 20, 590_000];
+/// Bodies of each kind, and what the server may hold for them.
+const FULL_BODIES: usize = 8;
+const FULL_HELD_MAX: u64 = 512 << 20;
+
 /// Sessions whose memory is counted, after some for which a process takes what it keeps anyway. Together they are within one
 /// caller's share of a replica, which is 256.
 const SESSIONS: u64 = 200;
 const SESSIONS_BEFORE: u64 = 50;
+/// The version that sessions are begun with: whichever it is, they are counted.
+const BEGUN_AS: &str = "2026-07-28";
 /// What a session of an older client may hold in a replica.
 const SESSION_HELD_MAX: u64 = 160 << 10;
 
@@ -180,12 +188,56 @@ async fn stalled_bodies_take_bounded_memory() -> Result<()> {
     Ok(())
 }
 
+/// Stores an array of as many numbers, as Alice. Returns the status.
+async fn store_numbers(to: SocketAddr, host: usize, values: usize) -> Result<u16> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let arguments = json!({"key": "numbers", "value": "NUMBERS"});
+    let params = json!({"name": "store", "arguments": arguments, "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let numbers = format!("[{}0]", "0,".repeat(values - 1));
+    let body = call.to_string().replace("\"NUMBERS\"", &numbers);
+    let head = ALICE.head("tools/call", "store", body.len());
+    let connected = connect(to, host).await?;
+    let (status, _) = ask(connected, &format!("{head}{body}")).await?;
+    Ok(status)
+}
+
+/// What a body becomes when it is parsed counts: two of its bytes can be a value of dozens.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_many_values_take_bounded_memory() -> Result<()> {
+    let attacked = Attacked::start(&[]).await?;
+    attacked.serves(0, "before").await?;
+    let before = peak_bytes(attacked.pid()?)?;
+    for (values, statuses) in VALUES.into_iter().zip([&[413][..], &[200, 429, 503]]) {
+        let sent = stream::iter(0..FULL_BODIES)
+            .map(|number| store_numbers(attacked.address, number % HOSTS, values))
+            .buffer_unordered(FULL_BODIES);
+        let told: Vec<_> = sent.collect().await;
+        let told = told.into_iter().collect::<Result<Vec<_>>>()?;
+        let most = peak_bytes(attacked.pid()?)? - before;
+        println!(
+            "{FULL_BODIES} bodies of {values} values took at most {} MiB: {told:?}",
+            most >> 20
+        );
+        let is_told = |status: &u16| statuses.contains(status);
+        ensure!(told.iter().all(is_told), "{values} values: {told:?}");
+        ensure!(most <= FULL_HELD_MAX, "{most} bytes, over {FULL_HELD_MAX}");
+        attacked.serves(HOSTS, "after").await?;
+    }
+    Ok(())
+}
+
 /// A request of an older client in a session, or one that begins a session.
+/// One that begins a session names the new protocol in its header, as in its parameters.
 fn older(session: Option<&str>, message: &Value) -> String {
     let body = message.to_string();
-    let session = session
-        .map(|id| format!("Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n"))
-        .unwrap_or_default();
+    let session = session.map_or_else(
+        || format!("MCP-Protocol-Version: {BEGUN_AS}\r\n"),
+        |id| format!("Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n"),
+    );
     format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nAuthorization: Bearer {TOKEN}\r\n{session}\
@@ -197,7 +249,7 @@ fn older(session: Option<&str>, message: &Value) -> String {
 /// Begins a session and makes a call in it. Returns the session's id.
 async fn begin(address: SocketAddr) -> Result<()> {
     let client = json!({"name": "older", "version": "1"});
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let params = json!({"protocolVersion": BEGUN_AS, "capabilities": {}, "clientInfo": client});
     let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
     let mut connected = TcpStream::connect(address).await?;
     connected.write_all(older(None, &begin).as_bytes()).await?;

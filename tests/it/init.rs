@@ -159,10 +159,10 @@ fn a_certificate_at_its_end_and_one_that_was_half_made_are_made_anew() -> Result
 #[test]
 fn what_would_break_what_is_there_is_refused_and_nothing_is_touched() -> Result<()> {
     let table: [(&str, &[&str]); 5] = [
-        ("ca/ca.key", &["ca.key", "bring it back"]),
-        ("ca/ca.crt", &["ca.crt", "bring it back"]),
+        ("ca/ca.key", &["ca.key", "restore it"]),
+        ("ca/ca.crt", &["ca.crt", "restore it"]),
         ("nodes/node-1.key", &["node-1.key", "remove"]),
-        ("both of the CA", &["clients/ca.crt", "begin anew"]),
+        ("both of the CA", &["clients/ca.crt", "start over"]),
         ("another CA", &["clients/ca.crt", "--ca-dir"]),
     ];
     for (spoilt, words) in table {

@@ -3,12 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use helve_client::{
-    Client, ClusterBuilder,
-    state_codec::{
-        ClusterKeys, HardenedCodec, KeyPhase, KeyRing, OperatorKey, Patience, Refusal, SingleUse,
-        StateCodec, StateContext,
-    },
+use helve_client::{Client, ClusterBuilder};
+use helve_request_state::state_codec::{
+    ClusterKeys, HardenedCodec, KeyPhase, KeyRing, OperatorKey, Patience, Refusal, SingleUse,
+    StateCodec, StateContext,
 };
 use helve_tests::cluster::Cluster;
 

@@ -71,7 +71,8 @@ async fn expires_in_time(cluster: &Cluster, seat: u64, info: &RecordInfo) -> Res
     Ok(passed.await??)
 }
 
-/// Nobody reads or writes, which would let time pass: the leader must have heard of a deadline that is nearer than those before.
+/// No caller reads or writes, which would let time pass: the leader must have heard of a deadline
+/// that is nearer than those before.
 #[tokio::test]
 async fn time_passes_in_an_idle_cluster_once_a_row_is_due() -> Result<()> {
     let cluster = nodes(3).start().await?;
@@ -183,7 +184,7 @@ async fn an_idle_handle_that_is_renewed_outlives_its_idle_time_under_the_next_le
     )
     .await?
     .map_err(|reply| Broken::new(format!("a handle in use died idle: {reply:?}")))?;
-    // Nobody uses it any more.
+    // It is not used any more.
     let request = RenewRequest {
         store: "carts".to_owned(),
         id: minted.name.clone(),

@@ -1,4 +1,4 @@
-//! A list is one view, however long it takes and whoever writes meanwhile.
+//! A list is one view, however long it takes and whatever is written meanwhile.
 
 use std::{
     collections::BTreeMap,

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::nodes;
 use crate::membership::{self, members_are, told};
 
-/// The same warning may stand in one node's log so many times for a change of members.
+/// How often the same warning may be in one node's log for a change of members.
 const SAME_WARNINGS_MAX: usize = 3;
 
-/// And so many warnings in all.
+/// And warnings in all.
 const WARNINGS_MAX: usize = 10;
 
 /// The lines of a node's log, as level and message.

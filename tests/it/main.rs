@@ -7,6 +7,7 @@ mod audit;
 mod bad_bytes;
 mod bad_requests;
 mod bad_starts;
+mod bounds;
 mod browser;
 mod cluster_time;
 mod command_json;
@@ -17,6 +18,7 @@ mod demo;
 mod digest;
 mod disk;
 mod durable;
+mod examples;
 mod exchange;
 mod failover;
 #[cfg(feature = "planted")]
@@ -32,10 +34,12 @@ mod key_ring;
 mod lifetimes;
 mod lists;
 mod logs;
+mod mcp_metrics;
 mod mcp_process;
 mod membership;
 mod memory;
 mod older_disk;
+mod own_server;
 mod partition;
 mod peer_port;
 mod planted;
@@ -59,6 +63,7 @@ mod tls;
 mod tokens;
 mod transfer;
 mod upgrade;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -69,7 +74,7 @@ fn binary() -> PathBuf {
     process::binary(env!("CARGO_BIN_EXE_helve-under-test"))
 }
 
-/// So many nodes to start.
+/// Number of nodes to start.
 fn nodes(count: u64) -> Setup {
     Setup::new(binary(), count)
 }

@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use helve_client::{
-    ClusterBuilder, Condition, KeyOptions, PartitionOptions, PartitionState, QueueOptions, Queued,
-    StateTool as _, Ttl, Verdict, WriteQueue,
+    ClusterBuilder, KeyOptions, PartitionOptions, PartitionState, StateTool as _, Ttl,
 };
+use helve_state::{Condition, QueueOptions, Queued, Verdict, WriteQueue};
 use helve_tests::promise;
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
@@ -43,7 +43,7 @@ async fn a_client_hears_how_much_of_its_cluster_it_can_reach() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let report = {
         let told = Arc::clone(&told);
-        move |report: &helve_client::Report| {
+        move |report: &helve_state::Report| {
             let mut told = told.lock().expect("nobody panics with it");
             told.push((report.key.clone(), report.verdict.clone()));
         }

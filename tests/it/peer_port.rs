@@ -1,7 +1,9 @@
 //! Messages on the peer port that were meant for another cluster or another node, or are not from whom they say.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use futures::stream;
+use futures::{future::join_all, stream};
 use helve_proto::{
     Reason,
     peer::v1::{
@@ -13,8 +15,9 @@ use helve_tests::{
     caller::{reason, with_deadline},
     cluster::Cluster,
     ledger::Ledger,
+    promise,
 };
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Request, Status, transport::Channel};
 
 use super::nodes;
 
@@ -151,5 +154,36 @@ async fn a_message_of_another_node_than_it_says_or_of_no_member_is_refused() -> 
         let forwarded = forward(&mut peer, header.clone()).await;
         assert_refused(forwarded, &header, Reason::WrongNode);
     }
+    Ok(())
+}
+
+/// Calls that are given up while the node stalls: more than HTTP/2 libraries let pass by default, fewer
+/// than a connection may have open.
+const GIVEN_UP: usize = 100;
+
+#[tokio::test]
+async fn peer_calls_given_up_while_a_node_stalls_break_no_connection() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let (peer, _) = peer(&cluster, 1).await?;
+    let hello = |limit| {
+        let mut peer = peer.clone();
+        async move {
+            let mut request = Request::new(HelloRequest {
+                seat: 99,
+                ..HelloRequest::default()
+            });
+            request.set_timeout(limit);
+            peer.hello(request).await
+        }
+    };
+    cluster.node(1).freeze()?;
+    let hurried = async {
+        let limit = Duration::from_millis(200);
+        let ended = join_all((0..GIVEN_UP).map(|_| hello(limit))).await;
+        cluster.node(1).thaw().map(|()| ended)
+    };
+    let (patient, ended) = tokio::join!(hello(Duration::from_secs(60)), hurried);
+    assert!(ended?.iter().all(Result::is_err), "the node did not stall");
+    promise!(patient.is_ok(), "lost with its connection: {patient:?}");
     Ok(())
 }

@@ -91,7 +91,7 @@ async fn assert_was_executed(cluster: &Cluster, seat: u64, plant: Plant) -> Resu
     Ok(())
 }
 
-/// A handle answers to its owner, and to nobody else.
+/// A handle answers to its owner, and to no other.
 async fn check_owners(cluster: &Cluster) -> Result<()> {
     let caller = cluster.caller(1);
     let of_ann = MintRequest {

@@ -137,11 +137,26 @@ async fn metrics_count_what_callers_did() -> Result<()> {
         text.contains(r#"helve_requests_total{rpc="Mint",code="OK"} 1"#),
         "{text}"
     );
-    assert!(
-        text.contains("helve_log_syncs_total") && text.trim_end().ends_with("# EOF"),
-        "{text}"
-    );
+    assert!(text.trim_end().ends_with("# EOF"), "{text}");
+    for name in [
+        r#"helve_log_syncs_total{group_id="1"}"#,
+        "helve_log_sync_seconds_count",
+        "helve_log_sync_seconds_sum",
+        "helve_leader_changes_total",
+    ] {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        assert!(value.is_some_and(|value| value > 0.0), "{name}: {text}");
+    }
+    no_wrong_unit(&text);
     Ok(())
+}
+
+/// Seconds, bytes and ratios are what Prometheus wants of a page.
+pub(crate) fn no_wrong_unit(page: &str) {
+    for unit in ["milliseconds", "_ms", "micros", "kib", "percent"] {
+        assert!(!page.contains(unit), "{unit} in\n{page}");
+    }
 }
 
 #[tokio::test]

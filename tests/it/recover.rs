@@ -142,6 +142,23 @@ async fn the_survivor_of_three_keeps_every_acknowledged_write_and_the_others_joi
 }
 
 #[tokio::test]
+async fn pages_of_a_wiped_node_and_of_a_survivor_name_recovery() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
+    cluster.all_ready().await?;
+    for seat in cluster.running() {
+        cluster.kill(seat)?;
+    }
+    cluster.empty(2)?;
+    for seat in [1, 2] {
+        cluster.start(seat)?;
+    }
+    for seat in [1, 2] {
+        page_says(&cluster, seat, "helve recover --data-dir DIR").await?;
+    }
+    page_says(&cluster, 2, "no leader to join through").await
+}
+
+#[tokio::test]
 async fn a_node_that_runs_or_whose_majority_answers_is_not_recovered() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let ledger = Ledger::new("carts");

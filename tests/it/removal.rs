@@ -22,7 +22,7 @@ use super::{lifetimes::mint, nodes, upgrade::every_node_says};
 /// Handles that expire together.
 const TOGETHER: usize = 2_000;
 const AT_ONCE: usize = 100;
-/// Callers mint so many meanwhile, at most, for each that is removed: Ticks keep up with them.
+/// Callers mint this many meanwhile, at most, for each that is removed: Ticks keep up with them.
 const MINTS_PER_REMOVAL: usize = 4;
 const WRITERS: usize = 8;
 

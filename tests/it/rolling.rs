@@ -253,9 +253,60 @@ async fn call_under_way_at_sigterm_is_answered_and_leaves_its_audit_line() -> Re
     let status = process.stopped().await?;
     ensure!(status.success(), "{status}: {}", process.log_tail());
     let log = process.log_tail();
-    let audited = log
-        .lines()
-        .any(|line| line.contains("helve::audit") && line.contains("under-way"));
-    ensure!(audited, "no line about the call:\n{log}");
+    ensure!(audited(&log, "DONE"), "no line about the call:\n{log}");
     Ok(())
+}
+
+/// Whether the log has a line about the call under way, which ended so.
+fn audited(log: &str, outcome: &str) -> bool {
+    log.lines().any(|line| {
+        let words = ["helve::audit", "under-way", outcome];
+        words.iter().all(|word| line.contains(word))
+    })
+}
+
+/// Whether a call that its server does not wait for, or not to its end, leaves a line: by the
+/// flag, and the number of signals, of which all but the first come once the listener is closed.
+async fn cut_off(drain_timeout: &str, signals: usize) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let cluster = nodes(1).start().await?;
+    let endpoints = cluster.endpoints().join(",");
+    let address = SocketAddr::new(address::next_loopback(), 8_080);
+    let more = [
+        "--endpoints",
+        &endpoints,
+        "--assume-yes",
+        "--timeout",
+        "1m",
+        "--drain-timeout",
+        drain_timeout,
+    ];
+    let mut process = server(directory.path(), address, &more, None);
+    process.start()?;
+    ready(address).await?;
+    store(address, "before").await?;
+    cluster.node(1).freeze()?;
+    let mut connected = TcpStream::connect(address).await?;
+    let request = Caller::default().store("under-way");
+    connected.write_all(request.as_bytes()).await?;
+    process.terminate()?;
+    closed(address).await?;
+    for _ in 1..signals {
+        process.terminate()?;
+    }
+    let status = process.stopped().await?;
+    ensure!(status.success(), "{status}: {}", process.log_tail());
+    let log = process.log_tail();
+    ensure!(audited(&log, "CUT_OFF"), "no line about the call:\n{log}");
+    cluster.node(1).thaw()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_over_the_drain_timeout_leaves_its_audit_line() -> Result<()> {
+    cut_off("1s", 1).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_cut_off_by_a_second_signal_leaves_its_audit_line() -> Result<()> {
+    cut_off("1m", 2).await
 }

@@ -68,7 +68,7 @@ fn unsafe_combinations_are_refused_and_name_their_flags() -> Result<()> {
             ],
             &["--token-key-file"],
         ),
-        // Whoever may read the file could seal what nobody confirmed.
+        // A reader of the file could seal what no user confirmed.
         (
             &["--enable-writes", "--key-file", key],
             &["--key-file", key],

@@ -139,7 +139,7 @@ async fn beyond_loopback_the_http_port_speaks_tls_and_answers_nothing_in_plain_t
         helve(&cluster, &all)
     };
     printed(&check(&[&secured, "--tls-ca", &ca])?);
-    // Without the CA there is nobody to trust, and without TLS there is no answer.
+    // Without the CA there is no one to trust, and without TLS there is no answer.
     for unfit in [&secured, &plain] {
         assert_eq!(check(&[unfit])?.status.code(), Some(ABSENT));
     }

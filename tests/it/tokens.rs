@@ -8,6 +8,8 @@ use super::binary;
 
 const REFUSED: i32 = 2;
 const AUDIENCE: &[&str] = &["--token-audience", "https://shop.example/mcp"];
+/// One key that can be used.
+const SET: &str = r#"{"keys":[{"kty":"oct","k":"ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1-f4CBgoM"}]}"#;
 
 #[test]
 fn a_cart_server_that_cannot_check_tokens_does_not_start() -> Result<()> {
@@ -17,7 +19,7 @@ fn a_cart_server_that_cannot_check_tokens_does_not_start() -> Result<()> {
         fs::write(&path, content)?;
         Ok(path.display().to_string())
     };
-    let strong = file("strong", &"0123456789abcdef".repeat(4))?;
+    let strong = file("strong", SET)?;
     let weak = file("weak", "x")?;
     let absent = directory.path().join("absent").display().to_string();
     let bad = [
@@ -68,7 +70,12 @@ fn refusal(command: &str, flags: &[&str], environment: &[(&str, &str)]) -> Resul
 #[test]
 fn servers_refuse_key_files_that_are_not_unmistakable() -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let table: [(&str, &[u8], &str); 6] = [
+    let table: [(&str, &[u8], &str); 7] = [
+        (
+            "raw",
+            b"GRv0CWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=",
+            "--token-secret-file",
+        ),
         ("mark", b"\xef\xbb\xbf{\"keys\":[]}", "byte-order mark"),
         (
             "ssh",
@@ -110,8 +117,8 @@ fn servers_refuse_issuers_that_could_not_be_told_apart() -> Result<()> {
     const A: &[&str] = &["--token-issuer", "https://a.example"];
     const B: &[&str] = &["--token-issuer", "https://b.example"];
     let directory = tempfile::tempdir()?;
-    let path = directory.path().join("secret");
-    fs::write(&path, "0123456789abcdef".repeat(4))?;
+    let path = directory.path().join("keys");
+    fs::write(&path, SET)?;
     let path = path.display().to_string();
     let key: &[&str] = &["--token-key-file", &path];
     let bound = format!("https://a.example={path}");

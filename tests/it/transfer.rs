@@ -1,4 +1,4 @@
-//! A leader that is asked to stop hands leadership on, and nobody notices.
+//! A leader that is told to stop hands leadership on, and no caller notices.
 
 use std::sync::{
     Mutex,

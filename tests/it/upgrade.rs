@@ -46,7 +46,7 @@ pub(crate) async fn every_node_says(
     .await
 }
 
-/// Waits until so many members are recorded as of the new version on every node.
+/// Waits until this many members are recorded as of the new version on every node.
 async fn recorded(cluster: &Cluster, upgraded: usize) -> Result<()> {
     let what = format!("{upgraded} members to be recorded as upgraded");
     every_node_says(cluster, &what, |reply| {
@@ -193,7 +193,7 @@ async fn a_changed_client_address_is_recorded_on_all_nodes() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let ledger = Ledger::new("carts");
     ledger.mint(&[cluster.caller(1)]).await?;
-    // A follower, and then whoever leads.
+    // A follower, and then the leader.
     for (turn, address) in ["cart.example:7400", "other.example:7400"]
         .iter()
         .enumerate()

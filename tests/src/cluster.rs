@@ -153,7 +153,7 @@ impl Cluster {
         certificates.context("these nodes have no certificates: Setup::on(Equipment::Certificates)")
     }
 
-    /// What stands between the callers of a run and the cluster.
+    /// The layer between the callers of a run and the cluster.
     #[must_use]
     pub fn between(&self) -> &Between {
         &self.between

@@ -11,7 +11,8 @@ use crate::{
     wait::{Look, until},
 };
 
-/// Waits until all running nodes were seen at one entry, and compares what they hold there. Nobody should write meanwhile.
+/// Waits until all running nodes were seen at one entry, and compares what they hold there. Nothing
+/// may write meanwhile.
 ///
 /// # Errors
 ///

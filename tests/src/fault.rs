@@ -246,7 +246,8 @@ pub fn left_out(what: &str, missing: Option<String>) -> Option<String> {
         !all_required(),
         "HELVE_REQUIRE_FAULTS=1, and this machine cannot do {what}: {lacks}"
     );
-    // What a test prints by macro is shown only if the test fails. If nobody can be told, there is nobody to tell.
+    // What a test prints by macro is shown only if the test fails. If standard error cannot be
+    // written, the line is lost.
     drop(writeln!(io::stderr(), "LEFT OUT: {what}: {lacks}"));
     Some(lacks)
 }

@@ -11,10 +11,10 @@ use std::{
 };
 
 use helve_client::{
-    Backend, Client, Error, ErrorKind,
+    Backend, Client, Error, ErrorKind, WatchParts,
     v1::{
-        ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
-        exchange_call::Call,
+        ListKeysReply, ListKeysRequest, ListReply, ListRequest, WatchRequest,
+        exchange_answer::Answer, exchange_call::Call,
     },
 };
 use tonic::async_trait;
@@ -150,7 +150,7 @@ impl History {
         }
     }
 
-    /// A history that was made elsewhere. Events are numbered anew, in the order of their invocation.
+    /// A history that was made elsewhere. Events get new numbers, in the order of their invocation.
     #[must_use]
     pub fn of(mut events: Vec<Event>) -> Self {
         events.sort_by_key(|event| event.invoked_ns);
@@ -305,6 +305,10 @@ impl Backend for Recorder {
         let asked = Request::ListKeys(request.clone());
         self.recorded(asked, client.list_keys(request), Reply::Keys)
             .await
+    }
+
+    async fn watch(&self, request: WatchRequest, deadline: Duration) -> Result<WatchParts, Error> {
+        self.client.backend().watch(request, deadline).await
     }
 
     fn deadline(&self) -> Duration {

@@ -1,10 +1,11 @@
 //! The judges: whether a history contradicts what Helve promises.
 //!
-//! The main judge puts mutations in the order of the log indexes that their replies carry and replays the [model](crate::model);
-//! every answer, and every read at the index of its view, must be what the model says at the clock of its header. It checks real time
-//! (what was acknowledged before a call stands before it in the log), that the clock never falls, that a call takes effect once,
-//! and that transactions and lists are whole. The second judge, beside it, searches an order for each record by itself, with the
-//! times of calls alone: it trusts no index.
+//! The main judge puts mutations in the order of the log indexes that their replies carry and
+//! replays the [model](crate::model); every answer, and every read at the index of its view, must
+//! be what the model says at the clock of its header. It checks real time (what was acknowledged
+//! before a call is before it in the log), that the clock never falls, that a call takes effect
+//! once, and that transactions and lists are whole. The second judge, beside it, searches an order
+//! for each record by itself, with the times of calls alone: it trusts no index.
 //!
 //! A mutation of unknown outcome may have taken effect at any time after its invocation, or never. A revision that a read shows is
 //! the log index of the write that made it, so a value that is seen says who wrote it and when. So that this evidence is plain,
@@ -12,8 +13,9 @@
 //!
 //! - No two writes write the same value, of one run and all its clients: put the number of the client and of the call into each.
 //!   (Names may be written again and again; values may not.) Without it the judges search longer, and find less.
-//! - Record through [`History::record`](crate::history::History::record) alone. A write that goes around the history is a phantom.
-//!   All clients of a run share one history, one tenant, and begin with records that nobody else writes.
+//! - Record through [`History::record`](crate::history::History::record) alone. A write that goes
+//!   around the history is a phantom. All clients of a run share one history, one tenant, and begin
+//!   with records that no other client writes.
 //! - After faults are healed, read every record: [`final_state`] names them. A get, or a list with values, settles what is unknown;
 //!   a count, an `exists` or a delete settles little.
 //! - Give each mutation of unknown outcome up: read, then decide. A retry of the caller's own must repeat the same identity and
@@ -59,7 +61,7 @@ use crate::{
     model::{Cell, Name},
 };
 
-/// So many findings say enough.
+/// This many findings say enough.
 const FINDINGS_MAX: usize = 20;
 
 /// How long each of the two judges may search. What they have not decided by then is undecided, and so fails.
@@ -100,9 +102,10 @@ pub fn judge(history: &History) -> Verdict {
     })
 }
 
-/// What each record may hold once a history that held is over, by the model: one cell if all is known, several if calls of unknown
-/// outcome leave that open, and of very many some. A record that is not named was never written, but for mints that nobody was told
-/// of. Idle times may have been restarted since; a call of unknown outcome may still take effect.
+/// What each record may hold once a history that held is over, by the model: one cell if all is
+/// known, several if calls of unknown outcome leave that open, and of very many some. A record that
+/// is not named was never written, but for mints that no client was told of. Idle times may have
+/// been restarted since; a call of unknown outcome may still take effect.
 #[must_use]
 pub fn final_state(history: &History) -> BTreeMap<Name, Vec<Cell>> {
     let events = history.events();
@@ -162,7 +165,7 @@ impl<'e> Prepared<'e> {
     }
 }
 
-/// Whatever was told before a call was made stands before it in the log.
+/// Everything that was told before a call was made is before it in the log.
 fn real_time(events: &[Event], deeds: &[Deed], bounds: &Bounds) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut check = |event: &Event, index: u64, must: u64, by: Option<usize>| {

@@ -27,7 +27,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing acknowledged yet. Nobody else may write to the store.
+    /// Nothing acknowledged yet. No other client may write to the store.
     #[must_use]
     pub fn new(store: &str) -> Self {
         Self {

@@ -35,7 +35,12 @@ mod untyped;
 pub mod wait;
 pub mod workload;
 
-/// README's examples compile.
+/// Compiles README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// Compiles the examples of the page on MCP.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/mcp.md")]
+pub struct Mcp;

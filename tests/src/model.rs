@@ -1,8 +1,9 @@
 //! The semantics of Helve, written a second time from the contract: small, slow, and with nothing in common with the state machine.
 //!
-//! A record is a [`Cell`], an operation on one record an [`Act`], and [`act::step`] says what the act comes to and what it leaves.
-//! [`whole::Model`] puts cells together and answers whole requests. Where a judge does not know when something was done, times are
-//! spans, and a step may come to several things; where all is known, it comes to one.
+//! A record is a [`Cell`], an operation on one record an [`Act`], and [`act::step`] says what the
+//! act returns and what it leaves. [`whole::Model`] puts cells together and answers whole requests.
+//! Where a judge does not know when something was done, times are spans, and a step may have
+//! several results; where all is known, it has one.
 
 pub mod act;
 pub mod cell;

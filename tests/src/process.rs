@@ -206,7 +206,7 @@ impl Process {
         Ok(status)
     }
 
-    /// Fails if it has stopped although nobody asked for it, with the end of its log.
+    /// Fails, with the end of its log, if it has stopped although the test did not stop it.
     ///
     /// # Errors
     ///

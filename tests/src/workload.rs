@@ -52,7 +52,7 @@ pub trait Workload: Send + Sync {
     async fn check(&self, client: &Client) -> Result<Vec<Harmed>>;
 }
 
-/// A workload that nobody has run yet.
+/// A workload that was not run yet.
 type New = fn() -> Box<dyn Workload>;
 
 const ALL: [(&str, New); 9] = [

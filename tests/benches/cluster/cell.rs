@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{measure::figures::Figures, product::Product, workload::Workload};
 
-/// All rounds of one product under one workload with so many callers.
+/// All rounds of one product under one workload with this many callers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Cell {
     pub(crate) workload: Workload,

@@ -1,4 +1,5 @@
-//! Rivals as processes: found, started in a temporary directory, awaited, and stopped with whoever holds them.
+//! Rivals as processes: found, started in a temporary directory, awaited, and stopped when their
+//! owner is dropped.
 
 use std::{
     env,

@@ -84,7 +84,7 @@ impl Floor {
     }
 }
 
-/// So many writers at a time, as there are nodes on this machine.
+/// Number of writers at a time: as many as there are nodes on this machine.
 async fn fdatasyncs(writers: usize, preallocated: usize, time: Duration) -> Result<Histogram<u64>> {
     let writers =
         (0..writers).map(|_| tokio::task::spawn_blocking(move || fdatasync(preallocated, time)));

@@ -22,7 +22,8 @@ use crate::product::{Found, Running, Session};
 
 const STORE: &str = "bench";
 
-/// Nodes, and a client for each of them alone: so each call goes through the node that is meant, whoever leads.
+/// Nodes, and a client for each of them alone: so each call goes through the node that is meant,
+/// whichever node leads.
 pub(crate) struct Helve {
     cluster: Cluster,
     clients: Vec<Client>,
@@ -31,7 +32,7 @@ pub(crate) struct Helve {
 }
 
 impl Helve {
-    /// Nodes that trust whoever reaches them.
+    /// Nodes that trust every caller.
     pub(crate) async fn start() -> Result<Self> {
         let cluster = setup().start().await?;
         let clients = clients(&cluster, Ok)?;
@@ -42,7 +43,7 @@ impl Helve {
         })
     }
 
-    /// Nodes that trust nobody.
+    /// Nodes that trust no caller.
     pub(crate) async fn start_secured() -> Result<Self> {
         let secured = Secured::start(setup()).await?;
         let clients = clients(&secured.cluster, |builder| secured.client(builder))?;

@@ -77,7 +77,8 @@ struct Arguments {
     /// Handles that live while the mixed workload runs
     #[arg(long, default_value_t = 1_000_000)]
     live: usize,
-    /// An open loop: so many operations a second, begun at fixed times (to the millisecond) and timed from then
+    /// An open loop: operations a second, begun at fixed times (to the millisecond) and timed from
+    /// then
     #[arg(long)]
     rate: Option<u32>,
     /// Where to write the figures as JSON

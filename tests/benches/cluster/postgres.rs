@@ -118,7 +118,7 @@ fn append(path: &Path, text: &str) -> Result<()> {
     Ok(fs::write(path, before + text)?)
 }
 
-/// Who runs the processes: whoever runs the benchmark, or the package's own user instead of root.
+/// Who runs the processes: the benchmark's user, or the package's own user instead of root.
 enum User {
     Own,
     Other(PathBuf),

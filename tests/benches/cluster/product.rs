@@ -136,7 +136,7 @@ pub(crate) trait Session {
     /// Replaces a record.
     async fn put(&mut self, id: &str, value: &str) -> Result<()>;
 
-    /// Replaces a record if nobody else has since; false if somebody has.
+    /// Replaces a record if no other caller has since; false if one has.
     async fn put_if(&mut self, id: &str, found: &Found, value: &str) -> Result<bool>;
 
     /// Reads a record and deletes it, in one.

@@ -51,7 +51,8 @@ pub(crate) enum Workload {
     List,
     /// W6: four gets to one write among many live handles, while handles expire.
     Mixed,
-    /// W7: all callers update one handle: read, and replace if nobody was faster, until it succeeds.
+    /// W7: all callers update one handle: read, and replace if no other was faster, until it
+    /// succeeds.
     Hot,
 }
 

@@ -21,7 +21,7 @@ use crate::{
 
 /// How often it is said how far it is.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// So long nodes that are called by nobody are watched, to see whether they still write.
+/// How long idle nodes are watched, to see whether they still write.
 const REST: Duration = Duration::from_secs(2);
 /// All nodes together write no more than that in it, once they have merged their files.
 const REST_BYTES: u64 = 1 << 20;
@@ -125,7 +125,7 @@ async fn watch(
     }
 }
 
-/// Waits until nodes that are called by nobody have merged their files, and says for how many seconds.
+/// Waits until idle nodes have merged their files, and says for how many seconds.
 pub(crate) async fn rest(nodes: &Nodes) -> Result<f64> {
     let begun = Instant::now();
     let pids = nodes.pids();

@@ -26,13 +26,13 @@ fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The id of any of so many handles.
+/// The id of any of this many handles.
 pub(crate) fn any(count: u64) -> String {
     let end = usize::try_from(count).unwrap_or(usize::MAX);
     id(below(end) as u64)
 }
 
-/// A value of so many bytes as JSON, whose quotes are two of them.
+/// A value of this many bytes as JSON, whose quotes are two of them.
 pub(crate) fn value(json_bytes: usize) -> String {
     let mut text = String::with_capacity(json_bytes + 64);
     while text.len() < json_bytes - 2 {

@@ -1,7 +1,7 @@
 //! What is left of Helve's speed when millions of handles live, and what a restart, a new node and a storm of expiry cost then.
 //!
-//! Two clusters of three nodes run side by side, one with few handles and one with many, and take turns. What is to be reached stands
-//! in `promise.rs`; a figure that is not reached is reported, and no error.
+//! Two clusters of three nodes run side by side, one with few handles and one with many, and take
+//! turns. `promise.rs` holds the aims; a figure that misses its aim is reported, and is no error.
 
 mod bulk;
 mod fill;

@@ -1,5 +1,5 @@
-//! Three nodes with the memory that they have by default, and a client for each of them alone: so each call goes through the node that
-//! is meant, whoever leads.
+//! Three nodes with the memory that they have by default, and a client for each of them alone: so
+//! each call goes through the node that is meant, whichever node leads.
 
 use std::{
     collections::BTreeMap,

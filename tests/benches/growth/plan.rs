@@ -39,7 +39,8 @@ pub(crate) struct Plan {
     /// Bytes of each value, a JSON string of random text
     #[arg(long, default_value_t = 256)]
     pub(crate) value_bytes: usize,
-    /// An open loop: so many operations a second, begun at fixed times (to the millisecond) and timed from then
+    /// An open loop: operations a second, begun at fixed times (to the millisecond) and timed from
+    /// then
     #[arg(long)]
     rate: Option<u32>,
     /// Where to write the figures as JSON

@@ -140,7 +140,7 @@ async fn storm(nodes: &Nodes, plan: &Plan, numbers: Range<u64>, quota_rows: u64)
         let swept = until_within(PATIENCE, "the storm to be over", async || {
             hold(COUNTED).await;
             let left = nodes.rows(leader).await;
-            // Some may have been minted that nobody was told of yet.
+            // Some may have been minted that no caller was told of yet.
             let mints = minted.get() - minted_before + plan.callers as u64;
             match left {
                 Ok(left) if left + handles <= rows + mints => {

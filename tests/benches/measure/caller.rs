@@ -29,7 +29,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// So many operations a second, from now on.
+    /// This many operations a second, from now on.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             begun: Instant::now(),

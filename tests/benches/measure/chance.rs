@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rand::{RngExt, SeedableRng as _, rngs::SmallRng};
 
 thread_local! {
-    // Everything is started anew, so that nothing of an earlier run is there.
+    // Everything is restarted, so that nothing of an earlier run is left.
     static RNG: RefCell<SmallRng> = RefCell::new(SmallRng::seed_from_u64(1));
 }
 

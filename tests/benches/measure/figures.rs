@@ -1,4 +1,4 @@
-//! What a round comes to, and the medians of several.
+//! The figures of a round, and the medians of several.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;

@@ -35,7 +35,7 @@ impl Deref for Certified {
     }
 }
 
-/// What lets in whoever shows a certificate of this name, as a writer of `acme`.
+/// The grant that admits callers with a certificate of this name, as a writer of `acme`.
 fn writer(name: &str) -> CreateTokenRequest {
     let principal = certificate_principal(name);
     CreateTokenRequest {
@@ -127,7 +127,7 @@ async fn a_certificate_of_another_ca_of_a_node_or_of_the_past_lets_nobody_in() -
     );
     let node = guarded.over(1, &own.as_holder("node")?)?.status().await;
     assert_eq!(reason(&failed(node)), Some(Reason::Unauthenticated));
-    // The connection stands, and is nobody's any more.
+    // The connection is open, and belongs to no principal any more.
     let brief = own.client("brief", Life::of(Duration::from_secs(3)))?;
     let brief = guarded.over(1, &brief)?;
     hears(&brief, Code::Ok).await?;
@@ -171,7 +171,7 @@ async fn only_an_operator_says_what_a_certificate_may_do() -> Result<()> {
     let admin = guarded.caller(1, &admin);
     let denied = admin.create_token(writer("shop")).await;
     assert_eq!(reason(&failed(denied)), Some(Reason::Denied));
-    // Under another principal's name it is a token that nobody has.
+    // Under another principal's name it is a token that no caller has.
     let mut squatted = writer("shop");
     squatted.grant = Some(grant("acme", TokenRole::Writer, "boss"));
     admin.create_token(squatted).await?;

@@ -91,7 +91,10 @@ async fn empty_list_of_tokens_says_why() -> Result<()> {
     assert!(note.contains("--tenant") && note.contains("acme"), "{note}");
     let shown = printed(&guarded.helve("operator", &["token", "list"])?);
     assert!(shown.contains(note), "{shown}");
-    for (tenant, word) in [("acme", "has no tokens"), ("nowhere", "there is no tenant")] {
+    for (tenant, word) in [
+        ("acme", "has no tokens"),
+        ("nowhere", "no tenant `nowhere`"),
+    ] {
         let listed = guarded.json("operator", &["token", "list", "--tenant", tenant])?;
         let note = listed["note"].as_str().context("no note")?;
         assert!(note.contains(word), "{tenant}: {note}");

@@ -42,7 +42,8 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.StateService/List"
         | "/helve.v1.StateService/Exists"
         | "/helve.v1.StateService/BatchRetrieve"
-        | "/helve.v1.CallService/Exchange" => For::Readers,
+        | "/helve.v1.CallService/Exchange"
+        | "/helve.v1.WatchService/Watch" => For::Readers,
         "/helve.v1.HandleService/Mint"
         | "/helve.v1.HandleService/Put"
         | "/helve.v1.HandleService/Take"
@@ -181,7 +182,7 @@ async fn every_call_asks_for_a_credential_and_for_a_role() -> Result<()> {
     Ok(())
 }
 
-/// Credentials that nobody is let in by, each with what is wrong with it.
+/// Credentials that are refused, each with what is wrong with it.
 async fn strangers(guarded: &Guarded) -> Result<Vec<(&'static str, Option<String>)>> {
     let writer = || grant("acme", TokenRole::Writer, "someone");
     let expired = guarded

@@ -197,7 +197,7 @@ async fn a_line_names_whose_token_it_was_and_whoever_is_turned_away_has_one_wher
     let reader = guarded.confined(TokenRole::Reader, "report", "carts");
     let reader = guarded.caller(1, &reader.await?);
     writer.put(put("carts")).await?;
-    // Nobody asked for reads to be recorded.
+    // No flag asked for reads to be recorded.
     reader.get(get("carts")).await?;
     turned_away(&guarded, &reader).await?;
     let said = until("the line of the last call", async || {

@@ -1,6 +1,7 @@
 //! Everything that an operator may point a command at by mistake.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     process::{Child, Stdio},
@@ -31,7 +32,7 @@ pub(super) struct Row {
 
 /// The command must change.
 const COMMAND: &[i32] = &[2];
-/// Nobody is there; of a call that was sent, what became of it is not known.
+/// Nothing listens; the outcome of a call that was sent is not known.
 const SILENCE: &[i32] = &[3, 5];
 
 /// What runs while commands are tried.
@@ -50,6 +51,7 @@ impl Places {
         let file = directory.path().join("operator.token");
         operator.write(&file)?;
         other.write(&directory.path().join("other.token"))?;
+        fs::write(directory.path().join("empty.crt"), "")?;
         let guarded = nodes(1)
             .beside_others()
             .bearing(operator.bearer.clone())
@@ -74,7 +76,7 @@ impl Places {
         self.directory.path().join(name).display().to_string()
     }
 
-    /// Every place but those that are nobody's.
+    /// Every place but those without a listener.
     pub(super) fn rows(&self) -> Result<Vec<Row>> {
         let plain = self.plain.listeners(1);
         let secured = self.secured.listeners(1);
@@ -102,6 +104,11 @@ impl Places {
                 "tls_file",
                 plain.client,
                 &["--tls-ca", &self.path("none.crt")],
+            ),
+            row(
+                "tls_file",
+                plain.client,
+                &["--tls-ca", &self.path("empty.crt")],
             ),
             row("bad_endpoint", "127.0.0.1", &[]),
             row("http_port", plain.http, &[]),

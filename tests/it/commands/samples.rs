@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, Command, CommandFactory as _};
-use helve_node::cli::Cli;
+use helve_cli::Cli;
 use helve_tests::token::write_secret;
 
 /// A command without subcommands.
@@ -37,6 +37,7 @@ fn values(directory: &Path) -> Result<BTreeMap<&'static str, String>> {
         ("keys", "k".to_owned()),
         ("name", "sample".to_owned()),
         ("out", at(&directory.join("out"))),
+        ("owner", "ann".to_owned()),
         ("peer", "127.0.0.1:9".to_owned()),
         // Else it asks no cluster.
         ("ring", "default".to_owned()),

@@ -95,7 +95,7 @@ async fn a_node_that_was_removed_while_it_was_down_stays_out_and_harms_nothing()
     cluster.kill(seat)?;
     told(&cluster, &cluster.others(seat), &["remove", &id]).await?;
     stays_out(&mut cluster, seat, &ledger).await?;
-    // It remembers, whoever it can ask.
+    // It remembers, whichever node it can ask.
     cluster.kill(seat)?;
     stays_out(&mut cluster, seat, &ledger).await?;
 

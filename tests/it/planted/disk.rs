@@ -20,7 +20,7 @@ use crate::{
     snapshot::{node_status, purge_beyond},
 };
 
-/// Far longer than a test: whoever waits so long is killed first.
+/// Far longer than a test: a process that waits this long is killed first.
 const FOR_EVER: &str = "delay:3600000";
 
 async fn with_bug(plant: Plant) -> Result<Cluster> {

@@ -36,7 +36,7 @@ async fn force_bootstrap_is_refused_while_a_survivor_answers_or_may_be_left() ->
         cluster.kill(seat)?;
         cluster.empty(seat)?;
     }
-    // The survivor runs, and leads nobody.
+    // The survivor runs, and leads no node.
     for value in [ALONE, EVERYTHING_IS_LOST] {
         let refusal = refuses(&mut cluster, 2, value).await?;
         promise!(refusal.contains("seat 1"), "{refusal}");

@@ -7,7 +7,8 @@ use super::key_status;
 use crate::nodes;
 
 const ROUNDS: u64 = 5;
-/// So many that towards their end the last read was long ago, and a node may answer before it writes rows.
+/// Enough that towards their end the last read was long ago, and a node may answer before it writes
+/// rows.
 const MINTS: u64 = 150;
 
 #[tokio::test]

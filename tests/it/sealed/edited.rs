@@ -33,7 +33,7 @@ const VALUES: [&str; 5] = [
     "value of E",
 ];
 
-/// Changes the rows of these records, which are known by what stands in their keys.
+/// Changes the rows of these records, which are known by the names in their keys.
 fn edit(directory: &Path, names: &[String], change: impl FnOnce(&mut [RecordRow])) -> Result<()> {
     let state = StateDb::open(directory, StateOptions::default())?;
     let mut rows = BTreeMap::new();

@@ -74,7 +74,8 @@ fn functions(source: &Source) -> Vec<(usize, String, usize)> {
     bodies.collect()
 }
 
-/// Where a body begins, or the semicolon of a declaration stands; semicolons in array types are neither.
+/// Where a body begins, or the semicolon of a declaration is; semicolons in array types are
+/// neither.
 fn signature_end(code: &str) -> Option<usize> {
     let mut brackets = 0_usize;
     code.find(|c| {

@@ -1,10 +1,16 @@
 //! Every decoder of what a client or a peer sends has a property test: ten thousand cases in `make test`, a million in `make fuzz`.
 
+mod fuzzed;
 mod list;
 #[cfg(test)]
 mod tests;
 
-use self::list::{DECODERS, ELSEWHERE, STATE_CODEC, Shown};
+use std::collections::BTreeSet;
+
+use self::{
+    fuzzed::{TARGETS, UNFUZZED},
+    list::{DECODERS, ELSEWHERE, STATE_CODEC, Shown},
+};
 use super::{
     Finding,
     source::{Source, closing_brace},
@@ -13,10 +19,10 @@ use super::{
 /// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes and peers.
 const ROOMS: [&str; 10] = [
     "client/mcp/src/",
-    "client/src/exchange",
-    "client/src/line_error.rs",
-    "client/src/state_codec",
-    "client/src/verdict.rs",
+    "client/src/cluster/exchange",
+    "client/src/cluster/line_error.rs",
+    "client/request-state/src/state_codec",
+    "client/src/cluster/verdict.rs",
     "node/src/connections",
     "node/src/forward.rs",
     "node/src/raft/codec",
@@ -42,10 +48,14 @@ const DECODING: [&str; 8] = [
 /// Calls that run a property: by hand, by the runner, and by the codec's tests, which do that for each of their messages.
 const RUNNING: [&str; 3] = ["TestRunner::new", "check(&", "holds("];
 
+/// Where fuzz targets and their seeds are.
+const TARGETS_DIR: &str = "tests/fuzz/fuzz_targets/";
+const SEEDS_DIR: &str = "tests/fuzz/seeds/";
+
 /// What runs the properties of the client, the MCP servers and the node.
 const RUNNER: &str = "client/src/properties.rs";
 
-/// Decoders that nobody listed, and listed ones that are gone.
+/// Decoders that are not listed, and listed ones that are gone.
 pub(super) fn check_sources(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut seen = Vec::new();
@@ -122,6 +132,49 @@ pub(super) fn check_tests(read: impl Fn(&str) -> String) -> Vec<Finding> {
     findings
 }
 
+/// Decoders that no fuzz target reaches, and targets that are not there, have no seed or are not
+/// listed.
+pub(super) fn check_targets(paths: &[String], manifest: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let decoders = DECODERS.iter();
+    let shown = decoders.filter(|decoder| matches!(decoder.shown, Shown::By(..)));
+    let files: BTreeSet<&str> = shown.map(|decoder| decoder.file).collect();
+    let elsewhere = ELSEWHERE.iter().map(|(file, _)| *file);
+    let files: BTreeSet<&str> = elsewhere.chain(files).collect();
+    for file in &files {
+        let is_reached = TARGETS.iter().any(|target| target.reaches.contains(file));
+        let is_excused = UNFUZZED.iter().any(|(excused, _)| excused == file);
+        if is_reached == is_excused {
+            let what = "it decodes, and has no fuzz target, or one and an excuse, in tests/it/tidy/decoders/fuzzed.rs";
+            findings.push(Finding::whole(file, what));
+        }
+    }
+    for target in TARGETS {
+        let source = format!("{TARGETS_DIR}{}.rs", target.name);
+        let seeds = format!("{SEEDS_DIR}{}/", target.name);
+        let mut missing = |what: &str| findings.push(Finding::whole(&source, what));
+        if !paths.contains(&source) || !manifest.contains(&format!("name = \"{}\"", target.name)) {
+            missing("there is no such fuzz target");
+        }
+        if !paths.iter().any(|path| path.starts_with(&seeds)) {
+            missing("it has no seed");
+        }
+        for file in target.reaches.iter().filter(|file| !files.contains(*file)) {
+            missing(&format!("{file} has no decoder with a property test"));
+        }
+    }
+    let sources = paths
+        .iter()
+        .filter_map(|path| path.strip_prefix(TARGETS_DIR));
+    for name in sources.filter_map(|name| name.strip_suffix(".rs")) {
+        if TARGETS.iter().all(|target| target.name != name) {
+            let what = "it is not listed in tests/it/tidy/decoders/fuzzed.rs";
+            findings.push(Finding::whole(&format!("{TARGETS_DIR}{name}.rs"), what));
+        }
+    }
+    findings
+}
+
 /// Whether it is a test whose body, or whose surroundings, are those of a property.
 fn is_property(text: &str, test: &str) -> bool {
     let Some(at) = text.find(&format!("fn {test}(")) else {
@@ -168,7 +221,7 @@ fn enclosing(code: &str, offset: usize) -> String {
     last.map_or_else(String::new, |at| name_behind(code, at))
 }
 
-/// The name of the function whose `fn` stands at `offset`.
+/// The name of the function whose `fn` is at `offset`.
 fn name_behind(code: &str, offset: usize) -> String {
     let name = code[offset + 2..].trim_start().chars();
     name.take_while(|&c| c.is_alphanumeric() || c == '_')

@@ -7,70 +7,90 @@ use super::{
     source::{Source, closing_brace},
 };
 
-/// The node's modules from the ground up. A module names those on its own rung and below, never above.
-const RUNGS: [&[&str]; 7] = [
-    &[
-        "bounds",
-        "complaint",
-        "shares",
-        "connections",
-        "excerpt",
-        "failpoint",
-        "leader_contact",
-        "limits",
-        "memory",
-        "metrics",
-        "peer_channel",
-        "properties",
-        "renewals",
-        "runtime",
-        "stamp",
-        "tls",
-    ],
-    &["audit", "storage", "disk_watch"],
-    &["raft"],
-    &[
-        "config",
-        "digest",
-        "propose",
-        "forward",
-        "read_index",
-        "retention",
-        "ticker",
-        "leadership",
-        "own_session",
-        "peer_links",
-        "upgrade",
-        "vault",
-    ],
-    &["service"],
-    &["node"],
-    &["cli", "main"],
-];
+/// The node's modules from the ground up, as the code map in ARCHITECTURE.md lists them. A module names those before its own.
+pub(super) struct CodeMap(Vec<String>);
+
+impl CodeMap {
+    /// Reads the table of the page. A row may list several modules, as `src/NAME.rs` or `src/NAME/`.
+    pub(super) fn read(page: &str) -> Self {
+        let lines = page.lines().skip_while(|line| *line != "## Code map");
+        let rows = lines.skip(1).take_while(|line| !line.starts_with('#'));
+        let places = rows.filter_map(|row| row.strip_prefix("| ")?.split(" |").next());
+        let spans = places.flat_map(|place| place.split('`').skip(1).step_by(2));
+        let modules = spans.filter_map(|span| span.strip_prefix("src/"));
+        let names = modules.map(|module| module.trim_end_matches(".rs").trim_end_matches('/'));
+        Self(names.map(str::to_owned).collect())
+    }
+
+    fn place(&self, module: &str) -> Option<usize> {
+        self.0.iter().position(|name| name == module)
+    }
+}
+
+/// Files of the node that are no module of it: the root, and what only tests compile.
+const NO_MODULES: [&str; 3] = ["lib", "fuzzing", "properties"];
 
 /// What of this workspace a crate may depend on. The tests crate may use all.
-const CRATES: [(&str, &[&str]); 7] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("proto/Cargo.toml", &[]),
     ("node/machine/Cargo.toml", &["helve-proto"]),
     ("client/seal/Cargo.toml", &[]),
+    ("client/Cargo.toml", &["helve-proto", "helve-machine"]),
+    ("client/state/Cargo.toml", &["helve-proto", "helve-client"]),
     (
-        "client/Cargo.toml",
-        &["helve-proto", "helve-machine", "helve-seal"],
+        "client/request-state/Cargo.toml",
+        &["helve-proto", "helve-client", "helve-seal"],
+    ),
+    (
+        "client/conformance/Cargo.toml",
+        &[
+            "helve-proto",
+            "helve-client",
+            "helve-request-state",
+            "helve-state",
+        ],
     ),
     ("client/http/Cargo.toml", &[]),
     (
         "client/mcp/Cargo.toml",
-        &["helve-proto", "helve-client", "helve-http", "helve-seal"],
+        &[
+            "helve-proto",
+            "helve-client",
+            "helve-http",
+            "helve-request-state",
+            "helve-seal",
+        ],
     ),
     (
         "node/Cargo.toml",
+        &["helve-proto", "helve-machine", "helve-seal", "helve-http"],
+    ),
+    (
+        "node/command/Cargo.toml",
+        &["helve-proto", "helve-client", "helve-mcp", "helve-node"],
+    ),
+    (
+        "node/demo/Cargo.toml",
+        &[
+            "helve-proto",
+            "helve-client",
+            "helve-mcp",
+            "helve-node",
+            "helve-command",
+        ],
+    ),
+    (
+        "node/cli/Cargo.toml",
         &[
             "helve-proto",
             "helve-machine",
             "helve-seal",
             "helve-client",
-            "helve-http",
             "helve-mcp",
+            "helve-node",
+            "helve-command",
+            "helve-demo",
+            "helve-request-state",
         ],
     ),
 ];
@@ -88,53 +108,47 @@ const MACHINE_DEPENDENCIES: [&str; 5] = [
 const NOT_IN_CLIENT: [&str; 4] = ["rocksdb", "librocksdb-sys", "rmcp", "openraft"];
 
 /// Crates that come along with a feature of the client only.
-const NOT_BY_DEFAULT: [&str; 7] = [
+const NOT_BY_DEFAULT: [&str; 9] = [
     "crc32c",
     "deadpool-postgres",
     "helve-machine",
+    "helve-seal",
+    "object_store",
     "redis",
     "rustix",
     "serde-saphyr",
     "tokio-postgres",
 ];
 
-/// Imports of the node that point up, and the client used by the node outside its command line.
-pub(super) fn check_source(source: &Source) -> Vec<Finding> {
+/// Imports of the node that point down the code map, modules that are not in it, and the client used by the node.
+pub(super) fn check_source(source: &Source, map: &CodeMap) -> Vec<Finding> {
     let Some(inside) = source.path.strip_prefix("node/src/") else {
         return Vec::new();
     };
     let own = inside.split(['/', '.']).next().unwrap_or(inside);
     let mut findings = Vec::new();
-    if rung(own).is_none() && own != "lib" {
+    let mine = map.place(own);
+    if mine.is_none() && !NO_MODULES.contains(&own) {
         findings.push(Finding::whole(
             &source.path,
-            "has no rung: say in this test what it may name",
+            "is not in ARCHITECTURE's code map: say there what it is for, below all that it uses",
         ));
     }
     for (offset, module) in named_modules(&source.shipped, inside) {
-        if let (Some(mine), Some(other)) = (rung(own), rung(module))
+        if let (Some(mine), Some(other)) = (mine, map.place(module))
             && other > mine
         {
-            findings.push(Finding::at(
-                source,
-                offset,
-                format!("{own} names {module}: imports point one way"),
-            ));
+            let message = format!("{own} names {module}, which is below it in the code map");
+            findings.push(Finding::at(source, offset, message));
         }
     }
-    if !matches!(own, "cli" | "main") {
-        for name in ["helve_client", "helve_mcp"] {
-            let offsets = Source::find_words(&source.code, name);
-            findings.extend(
-                offsets.map(|at| Finding::at(source, at, format!("only cli/ names {name}"))),
-            );
-        }
+    for name in ["helve_client", "helve_mcp", "helve_request_state"] {
+        let offsets = Source::find_words(&source.code, name);
+        findings.extend(
+            offsets.map(|at| Finding::at(source, at, format!("only commands name {name}"))),
+        );
     }
     findings
-}
-
-fn rung(module: &str) -> Option<usize> {
-    RUNGS.iter().position(|rung| rung.contains(&module))
 }
 
 /// Each module of the crate's root that the code names by `crate::` or by `super::`.
@@ -255,8 +269,20 @@ fn unwanted(tree: &str, names: &[&str]) -> Vec<Finding> {
 mod tests {
     use super::*;
 
+    const PAGE: &str = "# A\n| `src/ahead.rs` |\n## Code map\n| where | what |\n|---|---|\n\
+        | `machine/src/` | a |\n| `src/limits.rs` | a |\n| `src/storage/`, `src/raft/` | `src/no.rs` |\n\
+        | `src/forward.rs`, `src/propose.rs` | a |\n| `src/service/` | a |\n| `src/node.rs` | a |\n### B\n| `src/c.rs` |\n";
+
     fn findings(path: &str, text: &str) -> usize {
-        check_source(&Source::new(path, text)).len()
+        check_source(&Source::new(path, text), &CodeMap::read(PAGE)).len()
+    }
+
+    #[test]
+    fn the_code_map_is_the_table_under_its_heading() {
+        let names = [
+            "limits", "storage", "raft", "forward", "propose", "service", "node",
+        ];
+        assert_eq!(CodeMap::read(PAGE).0, names);
     }
 
     #[test]
@@ -305,10 +331,14 @@ mod tests {
             ),
             0
         );
-        assert_eq!(findings("node/src/node.rs", "use crate::cli::Serve;"), 1);
+        assert_eq!(
+            findings("node/src/service/door.rs", "use crate::node::Node;"),
+            1
+        );
         assert_eq!(findings("node/src/limits.rs", "use crate::node::Node;"), 1);
         assert_eq!(findings("node/src/stranger.rs", "use crate::limits::A;"), 1);
         assert_eq!(findings("node/src/lib.rs", "pub use crate::node::Node;"), 0);
+        assert_eq!(findings("node/src/forward.rs", "use crate::propose::A;"), 1);
     }
 
     #[test]
@@ -318,7 +348,7 @@ mod tests {
             1
         );
         assert_eq!(
-            findings("node/src/cli/demo.rs", "use helve_client::Cluster;"),
+            findings("node/cli/src/key.rs", "use helve_client::Cluster;"),
             0
         );
     }
@@ -336,6 +366,9 @@ mod tests {
         assert_eq!(manifest("client/Cargo.toml", "helve-node"), 1);
         assert_eq!(manifest("client/Cargo.toml", "helve-machine"), 0);
         assert_eq!(manifest("proto/Cargo.toml", "helve-machine"), 1);
+        assert_eq!(manifest("node/Cargo.toml", "helve-mcp"), 1);
+        assert_eq!(manifest("node/demo/Cargo.toml", "helve-cli"), 1);
+        assert_eq!(manifest("node/cli/Cargo.toml", "helve-demo"), 0);
     }
 
     #[test]

@@ -66,12 +66,12 @@ mod tests {
             ".ci",
             "Makefile",
             "README.md",
-            "GUARANTEES.md",
+            "ARCHITECTURE.md",
             "notes.md",
             "scripts",
         ];
         let entries: Vec<String> = entries.map(str::to_owned).to_vec();
-        let found = check_top_level(&entries, "See [what it promises](GUARANTEES.md).");
+        let found = check_top_level(&entries, "See [how it is built](ARCHITECTURE.md).");
         assert_eq!(
             found
                 .iter()

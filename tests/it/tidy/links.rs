@@ -104,7 +104,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// The lines outside code fences, numbered from 1.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let fence = line.trim_start().starts_with("```");
@@ -148,9 +148,9 @@ mod tests {
 
     fn findings(text: &str) -> Vec<Finding> {
         check(
-            "node/ARCHITECTURE.md",
+            "docs/mcp.md",
             text,
-            |path| path != "node/gone.md",
+            |path| path != "docs/gone.md",
             |_| PAGE.to_owned(),
         )
     }

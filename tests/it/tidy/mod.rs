@@ -1,13 +1,15 @@
 //! What clippy cannot say of the source tree: where imports may point, what a file may be called and how long it may be, which
-//! words may stand where, and whether the pages' links lead somewhere.
+//! words may be used where, whether the pages' links lead somewhere, and how the pages are written.
 //!
 //! Each rule is a function from a file to findings. Its own tests show it a planted offender and an innocent neighbour.
 
 mod budget;
+mod circles;
 mod decoders;
 mod imports;
 mod layout;
 mod links;
+mod prose;
 mod source;
 mod supply;
 mod tree;
@@ -63,12 +65,18 @@ fn assert_clean(findings: &[Finding]) {
 
 #[test]
 fn imports_point_one_way() {
+    let map = imports::CodeMap::read(&tree::read("ARCHITECTURE.md"));
     let mut findings: Vec<_> = tree::rust_sources()
         .iter()
-        .flat_map(imports::check_source)
+        .flat_map(|source| imports::check_source(source, &map))
         .collect();
     findings.extend(tree::manifests().iter().flat_map(imports::check_manifest));
     assert_clean(&findings);
+}
+
+#[test]
+fn no_more_than_three_files_import_in_a_circle() {
+    assert_clean(&circles::check(&tree::rust_sources()));
 }
 
 #[test]
@@ -90,6 +98,12 @@ fn every_decoder_of_what_comes_over_the_network_has_a_property_test() {
     let mut findings = decoders::check_sources(&tree::rust_sources());
     findings.extend(decoders::check_tests(tree::read));
     assert_clean(&findings);
+}
+
+#[test]
+fn every_decoder_has_a_fuzz_target_with_seeds_or_an_excuse() {
+    let manifest = tree::read("tests/fuzz/Cargo.toml");
+    assert_clean(&decoders::check_targets(&tree::paths(), &manifest));
 }
 
 #[test]
@@ -131,5 +145,17 @@ fn what_the_pages_link_to_and_name_is_there() {
         findings.extend(links::check(page, &text, tree::exists, tree::read));
         findings.extend(links::check_names(page, &text, &paths, &tests));
     }
+    assert_clean(&findings);
+}
+
+#[test]
+fn pages_and_comments_are_written_plainly() {
+    let paths = tree::paths();
+    let pages = paths.iter().filter(|path| path.ends_with(".md"));
+    let mut findings: Vec<_> = pages
+        .flat_map(|page| prose::check_page(page, &tree::read(page)))
+        .collect();
+    findings.extend(prose::check_readme(&tree::read("README.md")));
+    findings.extend(tree::rust_sources().iter().flat_map(prose::check_comments));
     assert_clean(&findings);
 }

@@ -35,7 +35,7 @@ impl Source {
             .count()
     }
 
-    /// Where `word` stands in `view`, not as a part of a longer word.
+    /// Where `word` is in `view`, not as a part of a longer word.
     pub(super) fn find_words<'a>(view: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let is_part = |byte: Option<&u8>| {
             byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
@@ -50,13 +50,15 @@ impl Source {
     }
 }
 
-/// Whether a file holds nothing but tests.
+/// Whether a file holds nothing but tests, and what tests and fuzz targets share.
 pub(super) fn is_test_path(path: &str) -> bool {
     path.starts_with("tests/")
         || path.contains("/tests/")
         || path.contains("/benches/")
         || path.ends_with("/tests.rs")
         || path.ends_with("_tests.rs")
+        || path.ends_with("/fuzzing.rs")
+        || path.ends_with("/seeds.rs")
 }
 
 /// The offset after the brace that closes the one at `open`; the end of the text if none does.
@@ -86,11 +88,16 @@ fn blank(text: &str, from: usize, to: usize) -> String {
     String::from_utf8(blanked.collect()).expect("whole characters were blanked")
 }
 
-/// Blanks the item behind each `#[cfg(test)]`: up to its closing brace, or up to the semicolon of an item without one.
+/// Attributes of items that do not ship.
+const UNSHIPPED: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test, fuzzing))]"];
+
+/// Blanks the item behind each of [`UNSHIPPED`]: up to its closing brace, or up to the semicolon of
+/// an item without one.
 fn without_tests(code: &str) -> String {
     let mut shipped = code.to_owned();
     let mut from = 0;
-    while let Some(found) = shipped[from..].find("#[cfg(test)]") {
+    let next = |rest: &str| UNSHIPPED.iter().filter_map(|mark| rest.find(mark)).min();
+    while let Some(found) = next(&shipped[from..]) {
         let start = from + found;
         let item = &shipped[start..];
         let end = match (item.find('{'), item.find(';')) {
@@ -200,7 +207,7 @@ fn comments_and_literals_are_no_code() {
 
 #[test]
 fn tests_are_not_shipped() {
-    let text = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { c.unwrap() } }\n#[cfg(test)]\nmod more;\nfn d() {}\n";
+    let text = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { c.unwrap() } }\n#[cfg(any(test, fuzzing))]\nmod more;\nfn d() {}\n";
     let source = Source::new("node/src/a.rs", text);
     assert!(
         !source.shipped.contains("unwrap") && !source.shipped.contains("more"),

@@ -79,7 +79,7 @@ fn check_duplicates(rules: &str, crates: &[Crate]) -> Vec<Finding> {
     for (name, versions) in &mut versions {
         versions.sort_by_key(|version| numbers(version));
         versions.pop();
-        // What stands behind a plus is no part of a version's order.
+        // What follows a plus is no part of a version's order.
         let plain = |version: &&str| version.split('+').next().unwrap_or_default().to_owned();
         older.extend(
             versions
@@ -104,7 +104,7 @@ fn check_duplicates(rules: &str, crates: &[Crate]) -> Vec<Finding> {
     all.map(|message| Finding::whole(RULES, message)).collect()
 }
 
-/// What stands between a list's opening and the line that ends it.
+/// What is between a list's opening and the line that ends it.
 fn section<'a>(rules: &'a str, opening: &str) -> &'a str {
     let behind = rules.split_once(opening).map_or("", |(_, behind)| behind);
     behind.split_once("\n]").map_or("", |(list, _)| list)

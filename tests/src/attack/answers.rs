@@ -17,7 +17,7 @@ use crate::caller::Caller;
 /// Of HTTP/2, before its callers say otherwise (RFC 9113, 6.9.2).
 const WINDOW_BYTES: u32 = 65_535;
 
-/// A read of so many keys.
+/// A read of this many keys.
 #[must_use]
 pub fn all(keys: usize) -> BatchRetrieveRequest {
     BatchRetrieveRequest {
@@ -26,7 +26,7 @@ pub fn all(keys: usize) -> BatchRetrieveRequest {
     }
 }
 
-/// Stores values of this many bytes under so many keys.
+/// Stores values of this many bytes under this many keys.
 ///
 /// # Errors
 ///
@@ -43,13 +43,13 @@ pub async fn store_all(caller: &Caller, keys: usize, bytes: usize) -> Result<()>
     Ok(())
 }
 
-/// A stream whose answers nobody reads. It ends when it is dropped.
+/// A stream whose answers are not read. It ends when it is dropped.
 pub struct Unread {
     /// The answers.
     pub answers: Streaming<ExchangeReply>,
 }
 
-/// Asks for all keys so many times over one stream, in one small message, and reads nothing.
+/// Asks for all keys this many times over one stream, in one small message, and reads nothing.
 ///
 /// # Errors
 ///

@@ -9,7 +9,8 @@ use crate::caller::Caller;
 /// Calls that are under way at a time.
 const AT_ONCE: usize = 64;
 
-/// Mints under names of so many bytes that JSON writes as six each, for which the caller lacks the right.
+/// Mints under names of this many bytes, each of which JSON writes as six, for which the caller
+/// lacks the right.
 pub async fn mints(caller: &Caller, name_bytes: usize, count: u64) -> Ends {
     let calls = stream::iter(0..count).map(|_| {
         let mint = MintRequest {

@@ -7,14 +7,17 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
+use futures::future::try_join_all;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
     sync::oneshot,
     task::JoinSet,
+    time::timeout,
 };
 
 /// The preface of HTTP/2, and settings that leave everything as it is.
@@ -38,39 +41,47 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Opens so many streams for this call on each of so many connections, with a token or without, and returns once the node has
-    /// read them all.
+    /// Opens this many streams for this call on each of this many connections at once, with a
+    /// token or without. Returns once the node has read them all, or has let each connection wait
+    /// for `patience`.
     ///
     /// # Errors
     ///
     /// If a connection is refused or broken.
     pub async fn open(
         address: SocketAddr,
-        path: &str,
-        token: Option<&str>,
+        (path, token): (&str, Option<&str>),
         connections: usize,
         streams_each: u32,
+        patience: Duration,
     ) -> Result<Self> {
         let ended = Arc::<AtomicUsize>::default();
-        let mut writing = Vec::new();
+        let mut all = GREETING.to_vec();
+        // A client's streams have odd numbers.
+        for stream in (1..2 * streams_each).step_by(2) {
+            all.extend(opened(stream, path, token));
+        }
+        all.extend(PING);
         let mut reading = JoinSet::new();
+        let mut answered = Vec::new();
         for _ in 0..connections {
             let (read, mut write) = TcpStream::connect(address).await?.into_split();
-            let (pong, answered) = oneshot::channel();
+            let (pong, is_read) = oneshot::channel();
             reading.spawn(frames(read, Arc::clone(&ended), pong));
-            let mut all = GREETING.to_vec();
-            // A client's streams have odd numbers.
-            for stream in (1..2 * streams_each).step_by(2) {
-                all.extend(opened(stream, path, token));
-            }
-            all.extend(PING);
-            write.write_all(&all).await?;
-            answered.await.context("the connection was closed")?;
-            writing.push(write);
+            let all = &all;
+            answered.push(async move {
+                let sent = async {
+                    write.write_all(all).await?;
+                    is_read.await.context("the connection was closed")
+                };
+                // Who was not answered by then goes on with other connections.
+                timeout(patience, sent).await.unwrap_or(Ok(()))?;
+                Ok::<_, anyhow::Error>(write)
+            });
         }
         Ok(Self {
             ended,
-            _writing: writing,
+            _writing: try_join_all(answered).await?,
             _reading: reading,
         })
     }

@@ -76,7 +76,7 @@ pub enum Equipment {
 }
 
 impl Setup {
-    /// So many nodes of a binary.
+    /// This many nodes of a binary.
     #[must_use]
     pub fn new(binary: PathBuf, nodes: u64) -> Self {
         Self {

@@ -1,5 +1,6 @@
-//! What stands between the callers of a run and the client crate: it makes calls come twice, late, out of order and after the cluster
-//! has forgotten them, and lets callers vanish behind calls that they have sent.
+//! A layer between the callers of a run and the client crate. It delivers calls twice, late, out of
+//! order and after the cluster has forgotten them, and lets callers vanish after calls that they
+//! have sent.
 //!
 //! A copy bears the identity of its call. It must be answered as the call was, or with an error that says that it was not; a call that
 //! is answered by itself and a copy that is answered otherwise is a call that was done twice. Reads pass straight through: they may be
@@ -19,10 +20,10 @@ use std::{
 
 use futures::future::join;
 use helve_client::{
-    Backend, Client, Error, ErrorKind,
+    Backend, Client, Error, ErrorKind, WatchParts,
     v1::{
-        ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
-        exchange_call::Call,
+        ListKeysReply, ListKeysRequest, ListReply, ListRequest, WatchRequest,
+        exchange_answer::Answer, exchange_call::Call,
     },
 };
 use rand::{RngExt as _, rngs::SmallRng, seq::IndexedRandom as _};
@@ -47,7 +48,8 @@ pub enum Manner {
     /// Nothing.
     #[default]
     Straight,
-    /// Each comes twice: at once, late, or when the cluster has been told that nobody will repeat it.
+    /// Each comes twice: at once, late, or when the cluster has been told that it will not be
+    /// repeated.
     Repeated,
     /// Of some the caller is gone before it has heard the answer.
     Abandoned,
@@ -233,7 +235,7 @@ impl Middleman {
         first
     }
 
-    /// Sends a copy in the background, and compares what it comes to.
+    /// Sends a copy in the background, and compares its outcome.
     fn copy_later(&self, call: Call, first: Outcome, ticket: Option<Ticket>, when: When) {
         let (between, other) = (self.between.clone(), self.other(self.client.deadline()));
         let late = self.draw(LATE);
@@ -313,6 +315,10 @@ impl Backend for Middleman {
     ) -> Result<Vec<ListKeysReply>, Error> {
         let client = self.client.with_deadline(deadline);
         client.list_keys(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest, deadline: Duration) -> Result<WatchParts, Error> {
+        self.client.backend().watch(request, deadline).await
     }
 
     fn deadline(&self) -> Duration {

@@ -1,8 +1,8 @@
 //! Clocks that are wrong: that jump, jitter, or run too fast, on one node; or on all nodes together.
 //!
-//! A node's clock is faked by libfaketime, preloaded: it reads the offset from a file at every look at the clock. The monotonic
-//! clock stays true, as it does when an operator or a time server sets the wall clock; that it drifts, too, is a fault of its own,
-//! for which the node is started anew.
+//! A node's clock is faked by libfaketime, preloaded: it reads the offset from a file at every look
+//! at the clock. The monotonic clock stays true, as it does when an operator or a time server sets
+//! the wall clock; that it drifts, too, is a fault of its own, for which the node is restarted.
 
 mod faked;
 mod together;
@@ -35,7 +35,7 @@ const STROBE: Duration = Duration::from_millis(200);
 /// What a clock does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Error {
-    /// It jumps by so many seconds.
+    /// It jumps by this many seconds.
     Jump(i64),
     /// It jumps there and back, five times a second.
     Strobe(i64),

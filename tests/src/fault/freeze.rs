@@ -10,8 +10,9 @@ use tonic::async_trait;
 use super::{Fault, Majority, Seen, Target};
 use crate::{cluster::Cluster, promise};
 
-/// A long time: past every lease, the peers' keep-alive (4 s), the clients' and a stream that nobody reads (10 s each), and what a
-/// leader's clock may be off by (10 s). The longest is as long as the pauses of a machine that is moved.
+/// A long time: past every lease, the peers' keep-alive (4 s), the clients' and a stream that is
+/// not read (10 s each), and what a leader's clock may be off by (10 s). The longest is as long as
+/// the pauses of a machine that is moved.
 const LONG_MS: Range<u64> = 15_000..30_000;
 
 /// For how long.
@@ -102,7 +103,7 @@ async fn without(cluster: &Cluster, frozen: &[u64], time: Duration) -> Result<St
     Ok(format!("after {:?} node {} leads", begun.elapsed(), led?))
 }
 
-/// Sees that a node stands still, and says so.
+/// Waits until a node is stopped, and reports it.
 fn stands_still(cluster: &Cluster, seat: u64) -> Result<String> {
     let pid = cluster.node(seat).pid().context("a frozen node runs")?;
     let state = state(pid)?;
@@ -120,7 +121,7 @@ fn stands_still(cluster: &Cluster, seat: u64) -> Result<String> {
 /// If there is no such process.
 fn state(pid: u32) -> Result<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name of the program stands in parentheses, and may hold anything.
+    // The name of the program is in parentheses, and may hold anything.
     let (_, behind) = stat.rsplit_once(')').context("a stat names its program")?;
     behind
         .trim_start()

@@ -1,9 +1,11 @@
 //! A network between the nodes, and between clients and nodes, that can be broken lane by lane.
 //!
-//! Before each node's listeners for peers and for clients stands a *front*: a listener that carries each connection on to the node.
-//! The cluster's members, and its clients, know the fronts only. Who dials is told by the socket's owner, so that although all
-//! peers dial the same front, each pair of them can be parted by itself. A *lane* is what one side sends to another, over whichever
-//! connection: cutting the lane from 1 to 2 silences the requests of 1 and its answers to 2 alike, as a network would.
+//! Each node's listeners for peers and for clients are behind a *front*: a listener that carries
+//! each connection on to the node. The cluster's members, and its clients, know the fronts only.
+//! Who dials is told by the socket's owner, so that although all peers dial the same front, each
+//! pair of them can be parted by itself. A *lane* is what one side sends to another, over whichever
+//! connection: cutting the lane from 1 to 2 silences the requests of 1 and its answers to 2 alike,
+//! as a network would.
 //!
 //! It runs on a thread of its own: a busy test delays no heartbeat.
 
@@ -46,7 +48,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 pub enum Side {
     /// The node of a seat.
     Node(u64),
-    /// Whoever is no node.
+    /// A caller that is not a node.
     Clients,
 }
 
@@ -214,7 +216,7 @@ impl Carrier {
         }
         let connected = timeout(CONNECT_LIMIT, TcpStream::connect(node)).await;
         let Ok(Ok(mut target)) = connected else {
-            // Nobody listens there: the dialler learns it as if there were no front.
+            // Nothing listens there: the dialler learns it as if there were no front.
             pump::reset(&front)?;
             return Ok(());
         };
@@ -259,8 +261,9 @@ impl Carrier {
             .unwrap_or(Ok(Some(Side::Clients)))
     }
 
-    /// Who dialled, by a scan that began after it was asked for. There is one at a time, even if whoever wanted it waits no more, and
-    /// those who ask meanwhile share the next: all nodes dial each other at once, and a scan for each would take longer than they wait.
+    /// Who dialled, by a scan that began after it was asked for. There is one at a time, even if
+    /// the task that wanted it waits no more, and tasks that ask meanwhile share the next: all
+    /// nodes dial each other at once, and a scan for each would take longer than they wait.
     async fn scanned(&self, from: SocketAddr, to: SocketAddr) -> Result<Option<Side>> {
         let asked = Instant::now();
         let mut last = Arc::clone(&self.scans).lock_owned().await;

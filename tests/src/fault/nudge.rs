@@ -1,4 +1,4 @@
-//! Something to do for a cluster that nobody uses, so that a fault can be met.
+//! Calls for an otherwise idle cluster, so that a fault is reached.
 
 use std::time::Duration;
 

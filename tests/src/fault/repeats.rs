@@ -61,7 +61,7 @@ impl Fault for Repeats {
         let before = between.counts();
         between.treat(self.manner);
         let counts = until("calls to be repeated", async || match between.counts() {
-            // Whoever does calls twice has been seen to: healing says so.
+            // The layer that repeats calls has been stopped: healing says so.
             counts if self.shows(before, counts) || between.is_broken() => Look::Done(counts),
             counts => Look::NotYet(counts.to_string()),
         })

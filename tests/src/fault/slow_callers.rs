@@ -201,7 +201,7 @@ async fn call(address: SocketAddr, slowness: Slowness, tally: Arc<Tally>) {
     }
 }
 
-/// Waits until a process holds so many files, connections among them, and answers how many.
+/// Waits until a process holds this many files, connections among them, and returns how many.
 async fn holds(pid: u32, files: u64) -> Result<u64> {
     until(
         "the node to hold slow connections",
@@ -214,7 +214,7 @@ async fn holds(pid: u32, files: u64) -> Result<u64> {
     .await
 }
 
-/// Who comes anew is answered, on both ports.
+/// A new caller is answered, on both ports.
 async fn is_served(at: Listeners, seat: u64) -> Result<()> {
     let caller = Caller::new(at.client);
     let minted = until("a call beside slow ones to be answered", async || {

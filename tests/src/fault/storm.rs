@@ -24,7 +24,7 @@ const GATHERING: Duration = Duration::from_secs(6);
 const BEFORE: Duration = Duration::from_millis(500);
 /// Mints under way at a time.
 const MINTERS: usize = 64;
-/// A storm has at least so many handles.
+/// Least number of handles of a storm.
 const HANDLES_MIN: usize = 200;
 
 /// Handles of its own that all expire in one moment, just when the leader has been killed.

@@ -66,7 +66,8 @@ impl Bounds {
         }
     }
 
-    /// What is invoked then stands after this index, which the given event was told; 0 and nobody if none was told before.
+    /// What is invoked then is after this index, which the given event was told; 0 and no event if
+    /// none was told before.
     pub(super) fn after(&self, invoked_ns: u64) -> (u64, Option<usize>) {
         let before = self
             .returned
@@ -75,7 +76,7 @@ impl Bounds {
         last.map_or((0, None), |(_, index, event)| (index, Some(event)))
     }
 
-    /// What has returned then stands at or before this index.
+    /// What has returned then is at or before this index.
     pub(super) fn until(&self, returned_ns: u64) -> u64 {
         let first = self
             .invoked
@@ -98,7 +99,7 @@ impl Bounds {
         }
     }
 
-    /// Whether an entry that nobody was told of may stand behind `after` up to `until`.
+    /// Whether an entry that no client was told of may be after `after`, up to `until`.
     pub(super) fn has_room(&self, after: u64, until: u64) -> bool {
         let from = self.taken.partition_point(|index| *index <= after);
         let to = self.taken.partition_point(|index| *index <= until);

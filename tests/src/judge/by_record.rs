@@ -30,7 +30,7 @@ use crate::{
 /// How long one record is searched. What is not found by then is undecided.
 const SEARCH: Duration = Duration::from_secs(5);
 
-/// What the second judge comes to.
+/// The second judge's verdict.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
     pub(super) findings: Vec<Finding>,

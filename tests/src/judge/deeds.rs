@@ -20,15 +20,15 @@ use crate::{
 /// What became of a deed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Its reply tells where it stands in the log.
+    /// Its reply tells its place in the log.
     Told { index: u64, clock_ms: u64 },
-    /// Nobody was told, but what it wrote was seen.
+    /// No client was told, but what it wrote was seen.
     Shown { index: u64, clock_ms: u64 },
     /// It met another revision, somewhere in the log.
     Conflict { revision: u64, part: usize },
     /// It may stand anywhere behind its invocation, or nowhere.
     Unknown,
-    /// The client says that it stands nowhere.
+    /// The client says that it is not in the log.
     Denied,
 }
 
@@ -40,15 +40,15 @@ pub(super) struct Deed {
     /// The event that tells its fate.
     pub(super) teller: usize,
     pub(super) parts: Vec<Part>,
-    /// Which record each part is about; `None` for a mint whose id nobody knows.
+    /// Which record each part is about; `None` for a mint whose id is unknown.
     pub(super) names: Vec<Option<Name>>,
     pub(super) fate: Fate,
-    /// It stands behind this index.
+    /// It is after this index.
     pub(super) after: u64,
 }
 
 impl Deed {
-    /// Where it stands, if that is known, and the clock there.
+    /// Its place in the log, if that is known, and the clock there.
     pub(super) fn place(&self) -> Option<(u64, u64)> {
         match self.fate {
             Fate::Told { index, clock_ms } | Fate::Shown { index, clock_ms } => {

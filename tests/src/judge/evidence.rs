@@ -16,11 +16,12 @@ use crate::{
     model::{Name, Part, Target},
 };
 
-/// What the evidence comes to.
+/// What the evidence shows.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     pub(super) findings: Vec<Finding>,
-    /// Records that are shown as nobody wrote them; there is no use in judging them further.
+    /// Records that were returned with a value that no client wrote; judging them further has no
+    /// use.
     pub(super) phantoms: HashSet<Name>,
     /// Unknown deeds that were seen.
     pub(super) settled: usize,
@@ -171,7 +172,8 @@ fn named(deed: &Deed, seen: &Shown<'_>) -> Vec<Option<Name>> {
     names
 }
 
-/// A revision that none of the unknown deeds must have made: several may have, or a denied one, or nobody.
+/// A revision that none of the unknown deeds must have made: several may have, or a denied one, or
+/// none.
 fn place(
     deeds: &mut [Deed],
     bounds: &mut Bounds,
@@ -254,7 +256,7 @@ fn is_by(part: &Part, sighting: &Sighting<'_>) -> bool {
     is_target && is_value
 }
 
-/// Nobody wrote this; or somebody did, once, and elsewhere in the log.
+/// No client wrote this; or one did, once, and elsewhere in the log.
 fn phantom(deeds: &[Deed], revision: u64, seen: &Shown<'_>) -> Finding {
     let (event, sighting) = &seen[0];
     let is_twin = |deed: &&Deed| deed.place().is_some() && wrote(deed, sighting);

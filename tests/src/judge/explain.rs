@@ -61,7 +61,7 @@ impl Case<'_> {
         }
     }
 
-    /// The events that wrote the record last, of all those that entry stands behind.
+    /// The events that wrote the record last, of all those before that entry.
     fn told_before(&self, timeline: &Timeline<'_>, number: usize) -> Vec<usize> {
         let before = timeline.entries[..number].iter().rev();
         let acts = before.filter(|entry| matches!(entry.what, What::Act { .. }));
@@ -169,7 +169,7 @@ fn is_taken(cells: &[Cell]) -> bool {
     cells.iter().any(|cell| matches!(cell, Cell::Taken(_)))
 }
 
-/// Whether the row's deadline has come where the entry stands.
+/// Whether the row's deadline has come at the entry's place.
 fn ends(row: &Row, entry: &Entry<'_>) -> bool {
     row.deadline()
         .is_some_and(|deadline| deadline.to <= entry.clock_ms)

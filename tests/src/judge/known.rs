@@ -33,8 +33,9 @@ pub(super) struct Known<'a> {
 
 /// Which deeds of unknown outcome cannot be told apart.
 ///
-/// What nobody has seen differs in nothing that a history shows: neither its value nor its revision. So of two such deeds that do the
-/// same to the same records but for the value, the earlier one may stand wherever the later one may, and a search need not try both.
+/// A write that was not seen differs in nothing that a history shows: neither its value nor its
+/// revision. So of two such deeds that do the same to the same records but for the value, the
+/// earlier one may be wherever the later one may, and a search need not try both.
 pub(super) enum Alike {
     /// Each deed by itself, and with its value.
     Apart,

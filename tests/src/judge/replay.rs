@@ -21,10 +21,10 @@ use crate::model::{Act, At, Cell, Name, Said, Span, step};
 /// More worlds than this are not searched through: the others are left out, so that what is found is a way in which it may have been,
 /// but that none is found says nothing.
 const WORLDS_MAX: usize = 2_000;
-/// So many are left then.
+/// This many are left then.
 const WORLDS_LEFT: usize = 500;
 
-/// What a replay comes to.
+/// The result of a replay.
 #[derive(Debug)]
 pub(super) enum Ran {
     /// It held; these are the worlds at the end, and what counts saw.
@@ -156,8 +156,8 @@ impl<'s, 'a> Replay<'s, 'a> {
         Instant::now() >= self.known.until
     }
 
-    /// The cell as an act with a condition on its revision meets it: a revision that nobody saw may be the one that is asked for, if
-    /// it lies where the write took effect.
+    /// The cell as an act with a condition on its revision meets it: a revision that was not seen
+    /// may be the one that is asked for, if it lies where the write took effect.
     fn compared(world: &World, place: usize, act: &Act) -> Cell {
         let standing = &world.standing[place];
         let mut cell = standing.cell.clone();

@@ -1,10 +1,11 @@
 //! The main judge: every record's timeline through the model, and with it those of the records that it shares deeds of unknown outcome
 //! with, if it cannot be explained without such deeds.
 //!
-//! Records are replayed with as few deeds of unknown outcome as explain them: with none first. Whoever is stuck is replayed with all
-//! deeds that may have touched it, as if they touched nothing else; what then explains it with the fewest is taken up, and the other
-//! records of those deeds join the group, which is replayed as one. So the search ends: each time a group takes up another deed, or
-//! is explained, or shown to contradict the model whatever was done.
+//! Records are replayed with as few deeds of unknown outcome as explain them: with none first. A
+//! record that is stuck is replayed with all deeds that may have touched it, as if they touched
+//! nothing else; what then explains it with the fewest is taken up, and the other records of those
+//! deeds join the group, which is replayed as one. So the search ends: each time a group takes up
+//! another deed, or is explained, or shown to contradict the model whatever was done.
 
 mod contradiction;
 mod counts;
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::model::{Cell, Name};
 
-/// What the main judge comes to.
+/// The main judge's verdict.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
     pub(super) findings: Vec<Finding>,

@@ -29,7 +29,7 @@ pub(super) struct Record<'s, 'a> {
 pub(super) struct Float<'s> {
     pub(super) deed: usize,
     pub(super) after: u64,
-    /// One that is like it, and stands before it if both do.
+    /// One that is like it, and is before it if both are in the log.
     pub(super) behind: Option<usize>,
     pub(super) acts: Vec<(usize, &'s Act)>,
 }

@@ -29,13 +29,13 @@ pub(super) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Where it stands: at one index the write is first, since the view holds it.
+    /// Its place in the log: at one index the write is first, since the view holds it.
     pub(super) fn place(&self) -> (u64, bool) {
         (self.index, matches!(self.what, What::Look(_)))
     }
 }
 
-/// What stands there.
+/// What is there.
 #[derive(Debug)]
 pub(super) enum What<'a> {
     /// The deed of this number.
@@ -107,12 +107,12 @@ impl Timeline<'_> {
     }
 }
 
-/// A count, and how many of its records nobody knows.
+/// A count, and how many of its records are unknown.
 #[derive(Debug)]
 pub(super) struct Count {
     pub(super) event: usize,
     pub(super) live: u64,
-    /// Mints that may have taken effect before, under ids that nobody was told.
+    /// Mints that may have taken effect before, under ids that no client was told.
     pub(super) nameless: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct Stats {
     pub lists: usize,
     /// Calls that were refused, conflicts included, and certainly had no effect.
     pub refused: usize,
-    /// Mutations whose outcome nobody was told.
+    /// Mutations whose outcome no client was told.
     pub unknown: usize,
     /// Of those, the ones that are seen to have taken effect.
     pub settled: usize,
@@ -39,7 +39,7 @@ pub struct Stats {
 /// Which promise a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// What was acknowledged before stands before in the log.
+    /// What was acknowledged before is before it in the log.
     RealTime,
     /// The replicated clock never falls.
     Clock,

@@ -7,13 +7,13 @@ use helve_client::v1::RecordInfo;
 use super::told::Heard;
 use crate::model::{Act, Cell, Name, Row, Said, Span};
 
-/// The revision of a write that nobody has seen.
+/// The revision of a write that was not seen.
 pub(super) const UNSEEN: u64 = 1 << 62;
 
 /// One way in which it may have been.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    /// What stands under each name.
+    /// What is stored under each name.
     pub(super) standing: Vec<Standing>,
     /// The deeds of unknown outcome that took effect, by their numbers, in order.
     pub(super) used: Vec<usize>,
@@ -21,16 +21,16 @@ pub(super) struct World {
     pub(super) explained: Vec<usize>,
 }
 
-/// What stands under a name.
+/// What is stored under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Standing {
     pub(super) cell: Cell,
-    /// Of a write that nobody has seen: those revisions that somebody asked for, and that it may have.
+    /// Of a write that was not seen: those revisions that a call named, and that it may have.
     pub(super) perhaps: Vec<u64>,
 }
 
 impl World {
-    /// The world in which nothing was ever done to so many records.
+    /// The world in which nothing was ever done to this many records.
     pub(super) fn new(records: usize) -> Self {
         Self {
             standing: vec![Standing::default(); records],
@@ -69,7 +69,7 @@ impl World {
         is_within(&self.used, &other.used) && is_within(&other.explained, &self.explained)
     }
 
-    /// The same, but for what stands in one place.
+    /// The same, but for what is stored in one place.
     pub(super) fn with(&self, place: usize, cell: Cell) -> Self {
         let mut world = self.clone();
         let standing = &mut world.standing[place];
@@ -81,12 +81,12 @@ impl World {
     }
 }
 
-/// Whether nobody has seen what was written there.
+/// Whether what was written there was never seen.
 pub(super) fn is_unseen(cell: &Cell) -> bool {
     cell.row().is_some_and(|row| row.revision == UNSEEN)
 }
 
-/// Worlds, but of those that hold the same only the ones that no other stands for.
+/// Worlds, but of those that hold the same only one.
 #[derive(Debug, Default)]
 pub(super) struct Distinct {
     places: HashMap<Vec<Standing>, Vec<usize>>,
@@ -128,7 +128,8 @@ impl Distinct {
         self.len
     }
 
-    /// The world that came as this one, counted from 0, if no other stands for it; `None` behind the last.
+    /// The world that came as this one, counted from 0, if no other represents it; `None` after the
+    /// last.
     pub(super) fn get(&self, number: usize) -> Option<Option<&World>> {
         self.worlds.get(number).map(Option::as_ref)
     }
@@ -138,7 +139,8 @@ impl Distinct {
     }
 }
 
-/// So many of these worlds: of each that holds something else the one that comes to it with the fewest deeds, then the next ones.
+/// This many of these worlds: of each that holds something else the one that gets there with the
+/// fewest deeds, then the next ones.
 pub(super) fn fewest(worlds: Vec<World>, most: usize) -> Vec<World> {
     let mut by_standing: HashMap<Vec<Standing>, Vec<World>> = HashMap::new();
     for world in worlds {

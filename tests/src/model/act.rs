@@ -1,4 +1,4 @@
-//! What an operation on one record comes to, and what it leaves.
+//! What an operation on one record returns, and what it leaves.
 
 use bytes::Bytes;
 use helve_client::v1::{HandleStatus, Lifetime, lifetime::Absolute};
@@ -112,7 +112,7 @@ impl Act {
     }
 }
 
-/// What an act comes to.
+/// The result of an act.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
     /// It took effect.

@@ -141,7 +141,7 @@ pub struct Row {
     pub expires_ms: Option<Span>,
     /// The idle time.
     pub idle_ttl_ms: Option<u64>,
-    /// When it expires if nobody renews it.
+    /// When it expires unless it is renewed.
     pub idle_deadline_ms: Option<Span>,
 }
 
@@ -201,7 +201,7 @@ impl Row {
     }
 }
 
-/// What stands under a name.
+/// What is stored under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Cell {
     /// Nothing, and nothing is told of it.

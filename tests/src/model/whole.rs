@@ -93,7 +93,7 @@ impl Model {
         Ok(Carried::Done(done))
     }
 
-    /// What stands under a name.
+    /// What is stored under a name.
     #[must_use]
     pub fn cell(&self, name: &Name) -> Cell {
         self.cells.get(name).cloned().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Lists that everyone appends to: each element is there once, and one that was acknowledged before another was begun stands
-//! before it.
+//! Lists that everyone appends to: each element is there once, and one that was acknowledged before
+//! another was begun is before it.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use super::{Harm, Harmed, Met, Worker, Workload, told::Told};
 
 pub(super) const NAME: &str = "append";
 
-/// A list of so many elements is left for a new one, so that values stay short.
+/// A list of this many elements is left for a new one, so that values stay short.
 const ELEMENTS_MAX: usize = 50;
 
 /// A list, and which call began it: no two writes write the same.
@@ -63,7 +63,7 @@ impl Workload for Append {
                     .insert(element.clone(), (begun, Instant::now()));
             }
             Met::Done(_gone) => {
-                // The first of a new list. Whoever else puts it first is as good.
+                // The first of a new list. If another client puts it first, that is as good.
                 let empty = Elements {
                     by: element,
                     elements: Vec::new(),

@@ -19,9 +19,9 @@ pub(super) const NAME: &str = "cart";
 
 /// Items of a cart at most.
 const ITEMS_MAX: u64 = 4;
-/// One checkout in so many is tried by two callers at once.
+/// One checkout in this many is tried by two callers at once.
 const RACES: u64 = 3;
-/// One cart in so many is left behind.
+/// One cart in this many is left behind.
 const LEFT: u64 = 5;
 
 /// What a cart holds, and which call minted it: no two writes write the same.
@@ -192,7 +192,8 @@ enum Checkout {
     Late,
 }
 
-/// Takes the cart and stores the order, as one; begins anew if somebody changed the cart in between.
+/// Takes the cart and stores the order, as one; starts over if another client changed the cart in
+/// between.
 async fn check_out(client: &Client, owner: &str, id: &str) -> Result<Checkout, Error> {
     let (carts, keys) = (carts(client, owner), orders(client, owner));
     let Resolved::Live(cart) = carts.resolve(id).await? else {

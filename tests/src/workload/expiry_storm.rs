@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "expiry-storm";
 const HANDLES: usize = 60;
 /// They all end after one of these, so that storms meet.
 const LIFETIMES_MS: [u64; 3] = [500, 1000, 2000];
-/// One turn in so many begins a storm.
+/// One turn in this many begins a storm.
 const STORMS: u64 = 30;
 /// Pauses between two looks at what is left of them.
 const LOOKS: Duration = Duration::from_millis(100);

@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "list";
 
 const ACCOUNTS: u64 = 10;
 const OPENING: u64 = 100;
-/// One turn in so many lists.
+/// One turn in this many lists.
 const LISTS: u64 = 4;
 
 /// What an account holds, and which call made it so: no two writes write the same.

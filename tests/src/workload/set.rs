@@ -11,7 +11,7 @@ use super::{Harmed, Worker, Workload, told::Told};
 pub(super) const NAME: &str = "set";
 
 const PREFIX: &str = "set/";
-/// One turn in so many lists; lists grow long.
+/// One turn in this many lists; lists grow long.
 const LISTS: u64 = 12;
 
 /// What was added.

@@ -39,7 +39,7 @@ impl Tally {
         self.not_done.load(Ordering::Relaxed)
     }
 
-    /// Calls of which nobody knows whether they took effect.
+    /// Calls that may or may not have taken effect.
     #[must_use]
     pub fn unknown(&self) -> u64 {
         self.unknown.load(Ordering::Relaxed)
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Any of the clients, drawn anew each time: what one minted, another must find.
+    /// Any of the clients, drawn each time: what one minted, another must find.
     pub fn client(&mut self) -> Client {
         let drawn = self.clients.choose(&mut self.rng);
         drawn.expect("a run has clients").clone()
@@ -124,7 +124,7 @@ impl Worker {
         format!("user-{}", self.number % 3)
     }
 
-    /// A value that nobody else writes.
+    /// A value that no other client writes.
     pub fn fresh(&mut self) -> String {
         self.written += 1;
         format!("w{}-{}", self.number, self.written)

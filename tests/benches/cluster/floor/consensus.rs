@@ -18,8 +18,8 @@ use futures::{
 };
 use hdrhistogram::Histogram;
 use helve_node::{
+    config::ConsensusSettings,
     limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX},
-    raft::Settings,
 };
 use openraft::{
     EntryPayload, LogState, OptionalSend, RaftLogReader, SnapshotPolicy, alias,
@@ -111,7 +111,7 @@ async fn propose(queue: &mpsc::Sender<Queued>) -> Result<u64> {
     Ok(answer.await?)
 }
 
-/// Runs the nodes until nobody can queue anything any more.
+/// Runs the nodes until no writer can queue anything any more.
 async fn lead(queued: mpsc::Receiver<Queued>) -> Result<()> {
     let config = config()?;
     let peers = Peers::default();
@@ -134,9 +134,9 @@ async fn lead(queued: mpsc::Receiver<Queued>) -> Result<()> {
     answered
 }
 
-/// Timed and bounded as in a node of Helve. But whoever initialises the cluster leads it to the end, however slow the machine is.
+/// Timed and bounded as in a node of Helve. But the node that initialises the cluster leads it to the end.
 fn config() -> Result<Arc<openraft::Config>> {
-    let helve = Settings::default();
+    let helve = ConsensusSettings::default();
     let config = openraft::Config {
         heartbeat_interval: helve.heartbeat_ms,
         heartbeat_min_interval: Some(helve.heartbeat_ms / 2),
@@ -195,7 +195,7 @@ impl LogStore {
 }
 
 impl Log {
-    /// Where the entry of this index stands, or would stand.
+    /// The place of the entry of this index.
     fn position(&self, index: u64) -> usize {
         self.entries
             .partition_point(|entry| entry.log_id.index < index)

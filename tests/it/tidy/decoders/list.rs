@@ -1,8 +1,8 @@
-//! The decoders, and what shows that each stands whatever is sent to it.
+//! The decoders, and what shows that each survives any input.
 
-/// What shows that a decoder stands whatever a client sends.
+/// What shows that a decoder survives any input of a client.
 pub(super) enum Shown {
-    /// A property test, and the file it stands in.
+    /// A property test, and its file.
     By(&'static str, &'static str),
     /// Nothing that a client sends gets here, and why.
     NoClient(&'static str),
@@ -15,7 +15,7 @@ pub(super) struct Decoder {
     pub(super) shown: Shown,
 }
 
-pub(super) const STATE_CODEC: &str = "client/src/state_codec/tests.rs";
+pub(super) const STATE_CODEC: &str = "client/request-state/src/state_codec/tests.rs";
 const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
 const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody";
 const SET_URL: &str = "client/mcp/src/bearer/jwks_url.rs";
@@ -38,8 +38,8 @@ const MADE_UP_VOTE: &str = "a_vote_that_a_peer_makes_up_is_refused_or_understood
 const MADE_UP_MEMBERSHIP: &str = "a_membership_that_a_peer_makes_up_is_refused_or_understood";
 const CERTIFICATE: &str = "node/src/tls/certificate.rs";
 const MADE_UP_CERTIFICATE: &str = "a_certificate_that_a_peer_makes_up_is_refused_or_read";
-const VERDICT: &str = "client/src/verdict.rs";
-const VERDICT_TESTS: &str = "client/src/verdict/tests.rs";
+const VERDICT: &str = "client/src/cluster/verdict.rs";
+const VERDICT_TESTS: &str = "client/src/cluster/verdict/tests.rs";
 pub(super) const MADE_UP: &str = "nothing_that_a_client_makes_up_is_opened_and_nothing_panics";
 
 const fn by(
@@ -71,31 +71,31 @@ pub(super) const DECODERS: &[Decoder] = &[
         "no_text_that_a_client_makes_up_is_an_id_unless_it_is_spelled_as_one",
     ),
     by(
-        "client/src/state_codec/compat.rs",
+        "client/request-state/src/state_codec/compat.rs",
         "payload",
         STATE_CODEC,
         MADE_UP,
     ),
     by(
-        "client/src/state_codec/hardened.rs",
+        "client/request-state/src/state_codec/hardened.rs",
         "of",
         STATE_CODEC,
         MADE_UP,
     ),
     by(
-        "client/src/state_codec/hardened.rs",
+        "client/request-state/src/state_codec/hardened.rs",
         "open",
         STATE_CODEC,
         "a_changed_bit_of_what_the_base64_holds_is_refused",
     ),
     by(
-        "client/src/state_codec/primitives.rs",
+        "client/request-state/src/state_codec/primitives.rs",
         "from_base64",
         STATE_CODEC,
         "other_spellings_of_the_same_bytes_are_refused",
     ),
     by(
-        "client/src/state_codec/single_use.rs",
+        "client/request-state/src/state_codec/single_use.rs",
         "decode",
         "client/mcp/tests/boundary.rs",
         "nothing_that_a_client_makes_up_reaches_a_handler",
@@ -227,7 +227,7 @@ pub(super) const DECODERS: &[Decoder] = &[
     by(
         VERDICT,
         "of_reply",
-        "client/src/exchange/stream/tests.rs",
+        "client/src/cluster/exchange/stream/tests.rs",
         "answers_that_a_node_makes_up_are_each_for_one_call_or_for_none",
     ),
     by(
@@ -237,17 +237,22 @@ pub(super) const DECODERS: &[Decoder] = &[
         "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
     ),
     by(
-        "client/src/line_error.rs",
+        "client/src/cluster/line_error.rs",
         "retry_after",
-        "client/src/line_error.rs",
+        "client/src/cluster/line_error.rs",
         "response_that_a_node_makes_up_is_grpc_or_an_error_of_one_line",
     ),
     no_client(
-        "client/src/state_codec/keys.rs",
+        "client/request-state/src/state_codec/keys.rs",
         "parse",
         "the operator's command line",
     ),
     no_client(SET_URL, "checked", "the operator's command line"),
+    no_client(
+        "client/mcp/src/metrics/requests.rs",
+        "said",
+        "the server's own",
+    ),
     no_client(
         "client/mcp/src/tasks/acknowledged.rs",
         "named",
@@ -310,12 +315,12 @@ pub(super) const DECODERS: &[Decoder] = &[
         "the cluster's",
     ),
     no_client(
-        "client/src/state_codec/ring.rs",
+        "client/request-state/src/state_codec/ring.rs",
         "key",
         "the cluster's, under the operator's key",
     ),
     no_client(
-        "client/src/state_codec/ring.rs",
+        "client/request-state/src/state_codec/ring.rs",
         "open",
         "the cluster's, under the operator's key",
     ),

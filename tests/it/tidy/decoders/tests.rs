@@ -31,6 +31,33 @@ fn a_decoder_that_nobody_listed_is_found() {
 }
 
 #[test]
+fn a_fuzz_target_that_is_gone_unlisted_or_without_seeds_is_found() {
+    let manifest: String = TARGETS
+        .iter()
+        .map(|target| format!("name = \"{}\"\n", target.name))
+        .collect();
+    let good: Vec<String> = TARGETS
+        .iter()
+        .flat_map(|target| {
+            let name = target.name;
+            [
+                format!("{TARGETS_DIR}{name}.rs"),
+                format!("{SEEDS_DIR}{name}/a"),
+            ]
+        })
+        .collect();
+    assert!(check_targets(&good, &manifest).is_empty());
+    assert_eq!(check_targets(&good[1..], &manifest).len(), 1);
+    assert_eq!(check_targets(&good, &manifest["name = ".len()..]).len(), 1);
+    let mut unsown = good.clone();
+    unsown.remove(1);
+    assert_eq!(check_targets(&unsown, &manifest).len(), 1);
+    let unlisted = format!("{TARGETS_DIR}new.rs");
+    let unlisted: Vec<_> = good.into_iter().chain([unlisted]).collect();
+    assert_eq!(check_targets(&unlisted, &manifest).len(), 1);
+}
+
+#[test]
 fn a_property_that_is_gone_or_small_or_not_run_is_found() {
     let good = "HELVE_CASES 10_000 proptest! { #[test]\nfn ";
     let all = |read: &str| {

@@ -125,7 +125,7 @@ impl Drop for Ticket {
     }
 }
 
-/// A number that nobody is to repeat.
+/// A number that must not be repeated.
 #[derive(Debug)]
 pub(super) struct Settled {
     seq: u64,

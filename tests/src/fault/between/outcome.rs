@@ -11,7 +11,7 @@ use helve_proto::Reason;
 pub(super) enum Outcome {
     /// It was done, or met a condition that did not hold: what every copy is told, too.
     Known(Box<Known>),
-    /// Nobody knows.
+    /// Unknown.
     Open,
     /// It was certainly not done, now.
     NotDone,

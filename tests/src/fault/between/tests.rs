@@ -38,7 +38,7 @@ impl Backend for Forgetful {
     fn close(&self) {}
 }
 
-/// Mints through what stands between, and answers what that has seen when all copies have come.
+/// Mints through the layer between, and returns what that has seen when all copies have come.
 async fn minted(host: Client, manner: Manner) -> (Between, usize) {
     let between = Between::default();
     between.treat(manner);

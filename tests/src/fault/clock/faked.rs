@@ -22,7 +22,7 @@ const LIBRARIES: [&str; 4] = [
 pub enum Reading {
     /// The time.
     True,
-    /// The time and so many seconds.
+    /// The time plus this many seconds.
     Offset(i64),
     /// A time that runs so much faster since the node started.
     Rate(f64),
@@ -75,7 +75,7 @@ impl Clock {
             Reading::Offset(by_s) => format!("{by_s:+}"),
             Reading::Rate(rate) => format!("+0 x{rate}"),
         };
-        // Whoever looks at the clock meanwhile must find one or the other.
+        // A process that reads the clock meanwhile must find one or the other.
         let new = self.file.with_extension("new");
         fs::write(&new, words + "\n")?;
         Ok(fs::rename(new, &self.file)?)

@@ -39,7 +39,7 @@ pub(super) enum Keep<'a> {
 }
 
 impl Keep<'_> {
-    /// How many of so many changes, oldest first, are kept.
+    /// How many of this many changes, oldest first, are kept.
     pub(super) fn of(&mut self, count: usize) -> usize {
         match self {
             Self::Nothing => 0,

@@ -31,8 +31,9 @@ const BUSY_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long `mount` and `umount` may take.
 const KERNEL_LIMIT: Duration = Duration::from_secs(20);
-/// How long the threads of a disk are waited for that is unmounted. They go on for as long as a process holds a copy of this process's
-/// mounts, as containers do while they start: nobody looks at those.
+/// How long the threads of a disk are waited for that is unmounted. They go on for as long as a
+/// process holds a copy of this process's mounts, as containers do while they start; no test looks
+/// at those.
 const COPY_LIMIT: Duration = Duration::from_secs(2);
 
 /// A place to mount at. Dropping it unmounts.

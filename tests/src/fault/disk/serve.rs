@@ -52,7 +52,7 @@ impl Server {
                 Err(error) => match Errno::from_io_error(&error) {
                     // Unmounted.
                     Some(Errno::NODEV) => return Ok(()),
-                    // Whoever asked has been killed.
+                    // The process that asked has been killed.
                     Some(Errno::NOENT | Errno::INTR | Errno::AGAIN) => continue,
                     // Not mounted yet.
                     Some(Errno::PERM) if wanted.load(Ordering::Relaxed) => {
@@ -104,7 +104,7 @@ impl Server {
                 self.state().sync(ino).map(|()| Answer::empty())
             }
             Operation::Flush => Ok(Answer::empty()),
-            // Nobody waits for an answer to these.
+            // The kernel waits for no answer to these.
             Operation::Forget | Operation::ForgetMany | Operation::Interrupt => Err(Errno::NOSYS),
         }
     }

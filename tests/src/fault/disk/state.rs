@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// Whether something may be changed that takes so many more bytes.
+    /// Whether a change may take this many more bytes.
     fn admit(&mut self, growth: usize) -> Result<(), Errno> {
         if self.switches.access == Access::ReadOnly {
             self.counts.read_only += 1;

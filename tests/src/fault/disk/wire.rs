@@ -18,7 +18,7 @@ pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
 const PAGE_BYTES: u32 = 4096;
 /// Room for the largest message.
 pub(super) const MESSAGE_BYTES_MAX: usize = WRITE_BYTES_MAX as usize + 2 * PAGE_BYTES as usize;
-/// The kernel may remember names and attributes: nobody but it changes them.
+/// The kernel may remember names and attributes: only the kernel changes them.
 const REMEMBER: Duration = Duration::from_secs(3600);
 /// An opened file's pages may stay in the kernel's cache.
 const KEEP_CACHE: u32 = 1 << 1;
@@ -166,7 +166,7 @@ impl<'a> Body<'a> {
         Ok(name)
     }
 
-    /// So many bytes.
+    /// This many bytes.
     pub(super) fn bytes(&mut self, count: u32) -> Result<&'a [u8], Errno> {
         let (bytes, rest) = self
             .0

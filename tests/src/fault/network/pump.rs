@@ -68,7 +68,7 @@ pub(super) fn reset(stream: &TcpStream) -> io::Result<()> {
 
 /// What comes from the sender.
 enum Arrival {
-    /// So many bytes; 0: it has closed.
+    /// This many bytes; 0: it has closed.
     Piece(usize),
     /// Something is there, and stays there.
     Waits,

@@ -15,13 +15,13 @@ pub enum Treatment {
         /// At most so much more.
         jitter: Duration,
     },
-    /// Packets are lost, and TCP sends them again: of so many in a hundred pieces each comes late by the time that takes, and all
-    /// behind it with it.
+    /// Packets are lost, and TCP sends them again: this many in a hundred pieces come late by the
+    /// time that takes, and everything behind them with them.
     Loss {
         /// Of a hundred pieces.
         percent: u8,
     },
-    /// Of so many in a hundred pieces each resets its connection instead.
+    /// This many in a hundred pieces reset their connection instead.
     Reset {
         /// Of a hundred pieces.
         percent: u8,
@@ -39,7 +39,7 @@ pub enum Treatment {
         /// Bytes a second.
         bytes_per_s: u64,
     },
-    /// In so many of a hundred pieces one bit is flipped.
+    /// In this many of a hundred pieces one bit is flipped.
     Corrupt {
         /// Of a hundred pieces.
         percent: u8,

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use helve_client::v1::HandleStatus;
 
-/// What stands under a name, as far as the second judge knows. A revision is what a reply called it, not where it stands.
+/// What is stored under a name, as far as the second judge knows. A revision is what a reply called
+/// it, not its place in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) enum Held {
     #[default]

@@ -14,7 +14,7 @@ use crate::{
 /// All conflicts of some records, in the order in which they may have come about.
 pub(super) struct Conflicts<'s> {
     all: Vec<Doubted<'s>>,
-    /// So many of them may have by now.
+    /// This many of them may have by now.
     begun: usize,
     /// Those of them that still may.
     open: Vec<usize>,

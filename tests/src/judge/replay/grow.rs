@@ -98,7 +98,7 @@ impl Replay<'_, '_> {
         taken
     }
 
-    /// Keeps of a write that nobody has seen what may tell it from others.
+    /// Keeps, of a write that was not seen, what may distinguish it from others.
     fn write_unseen(&self, world: &mut World, place: usize, chance: &Chance<'_, '_>) {
         let asked = &self.stage.records[place].asked;
         let asked = asked.range((Bound::Excluded(chance.after), Bound::Included(chance.until)));

@@ -20,7 +20,7 @@ use self::{
 use super::verdict;
 use crate::{history::Event, judge::Verdict};
 
-/// So many histories are drawn, unless `PROPTEST_CASES` says that more are.
+/// This many histories are drawn, unless `PROPTEST_CASES` says that more are.
 const HISTORIES: u32 = 300;
 /// A history that is misjudged is made smaller for so long, in milliseconds: each try may last as long as the judges search.
 const SHRINK_MS: u32 = 120_000;
@@ -84,7 +84,8 @@ fn what_was_misjudged_once_is_judged_rightly() {
     }
 }
 
-/// Not all that is done wrong shows: nobody may have looked before it was overwritten. So many of a hundred do at least.
+/// Not every wrong act shows: it may have been overwritten before a read. At least this many of a
+/// hundred do.
 #[test]
 fn what_the_cluster_did_wrong_is_found() {
     let config = config();

@@ -106,7 +106,7 @@ impl Tale {
         self.tell(request, outcome)
     }
 
-    /// A mutation of which nobody was told, though it took effect.
+    /// A mutation that took effect, although no client was told.
     pub(super) fn done_unknown(&mut self, call: Call) -> usize {
         self.effect(&call);
         self.tell(Request::Call(call), failed(ErrorKind::Ambiguous))

@@ -1,5 +1,5 @@
-//! Calls of unknown outcome that took effect though nobody has seen what they wrote, several of them together: what they may explain,
-//! and what they cannot.
+//! Calls of unknown outcome that took effect although what they wrote was not seen, several of them
+//! together: what they may explain, and what they cannot.
 
 use helve_client::{
     ErrorKind,

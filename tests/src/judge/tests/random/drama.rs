@@ -167,7 +167,7 @@ pub(super) fn planted(steps: &[Step], bug: Option<(usize, Plant)>) -> Vec<Event>
     for step in steps {
         tale.now_ns += 1 + step.ms * 1_000_000;
         tale.clock_ms += step.ms;
-        // The clock moves by entries alone: this one is nobody's.
+        // The clock moves by entries alone: this one is no client's.
         tale.index += 1;
         let slot = &mut under_way[step.client];
         match slot.take() {

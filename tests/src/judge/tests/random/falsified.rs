@@ -4,7 +4,8 @@ use helve_client::v1::{RecordInfo, exchange_answer::Answer, transact_reply::Resu
 
 use crate::history::{Event, Outcome, Reply};
 
-/// Falsifies an answer so that it shows: a value that nobody wrote, or an index that is another's. False if it has none.
+/// Falsifies an answer so that it shows: a value that no client wrote, or an index that is
+/// another's. False if it has none.
 pub(super) fn falsify(event: &mut Event) -> bool {
     let info = match &mut event.outcome {
         Outcome::Answered(Reply::Handles(parts)) => {
