@@ -4,19 +4,22 @@
 # and benchmarks get the features they ship with.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
-# Colour and progress bars only where somebody looks.
+# Colour and progress bars only on a terminal.
 CARGO = cargo
 STEP = .ci/step
-# How long `make soak` goes on.
+# Hours that `make soak` runs.
 HOURS ?= 1
 # How many cases each property has in `make fuzz`.
 CASES ?= 1000000
+# How many minutes each target has in `make fuzz-coverage`, and which targets.
+MINUTES ?= 10
+FUZZ_TARGETS ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_targets/*.rs)))
 # Arguments for the demo, the benchmarks and the chaos suite, as in: make demo ARGS="--flows 200 --keep"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools backend-tools bench-tools compose-tools mcp-tools build demo test check deny unit backends tests \
-    chaos-short attack-short attack compose-test mcp-test chaos planted failovers soak fuzz fix bench bench-quick bench-growth \
+.PHONY: help tools build-tools backend-tools bench-tools compose-tools deploy-tools mcp-tools python-tools build demo test check deny unit backends tests \
+    chaos-short attack-short attack compose-test deploy-test mcp-test python-test chaos planted failovers soak fuzz fuzz-coverage fuzz-tools fix bench bench-quick bench-growth \
     bench-instructions
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
@@ -26,9 +29,9 @@ BENCHES = $(CARGO) bench --locked --workspace --features helve-tests/rivals
 BENCH = $(BENCHES) --bench cluster --
 APPLY = $(CARGO) bench --locked --package helve-machine --bench apply
 
-help: ## Say what can be made
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
-	@echo "What this machine cannot do is left out and named; HELVE_REQUIRE_DOCKER=1 and HELVE_REQUIRE_FAULTS=1 make that a failure."
+	@echo "Tests that this machine cannot run are left out and named; HELVE_REQUIRE_DOCKER=1 and HELVE_REQUIRE_FAULTS=1 make that a failure."
 
 tools:
 	@.ci/tools
@@ -45,18 +48,27 @@ backend-tools:
 compose-tools:
 	@.ci/tools compose
 
+deploy-tools:
+	@.ci/tools deploy
+
 mcp-tools:
 	@.ci/tools mcp
 
-build: build-tools ## Build the `helve` binary and say where it is
-	@$(STEP) "build" $(CARGO) build --locked --package helve-node --bin helve
+python-tools:
+	@.ci/tools python
+
+fuzz-tools:
+	@.ci/tools fuzz
+
+build: build-tools ## Build the `helve` binary and print its path
+	@$(STEP) "build" $(CARGO) build --locked --package helve-cli --bin helve
 	@echo "$(CARGO_TARGET_DIR)/debug/helve"
 
 demo: build ## Three nodes, two MCP servers, and the leader killed in the middle (ARGS="--flows 200")
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check tests chaos-short attack-short compose-test
+	@$(MAKE) --no-print-directory check tests deploy-test chaos-short attack-short compose-test python-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
@@ -65,8 +77,10 @@ check: tools ## Format, lints, documentation and the tidy rules
 	    $(CARGO) clippy --locked --workspace --all-targets --features helve-tests/planted -- -D warnings
 	@$(STEP) "clippy, attack, chaos and compose" \
 	    $(CARGO) clippy --locked --workspace --features helve-tests/planted --test attack --test chaos --test compose -- -D warnings
+	@$(STEP) "helve without the demo" $(CARGO) check --locked --package helve-cli --no-default-features
 	@$(STEP) "client alone" $(CARGO) check --locked --package helve-client
 	@$(STEP) "client alone, in memory" $(CARGO) check --locked --package helve-client --no-default-features --features memory
+	@$(STEP) "state tools alone, with a write queue" $(CARGO) check --locked --package helve-state --features write-queue
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
 	@$(STEP) "tidy" $(TESTS) --test it -- tidy::
 
@@ -90,15 +104,24 @@ tests: tools backend-tools ## Unit tests, properties, stories, conformance on ev
 compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
 	@$(STEP) "compose" $(TESTS) --test compose --
 
-MCP_PYTHON = $(HOME)/.cache/helve/mcp-2.3.0/bin/python
+deploy-test: build-tools deploy-tools ## deploy/: manifests, alerts and dashboard, on a cluster that is broken (ARGS="--only rules")
+	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
+	@$(STEP) "deploy" tests/deploy/run --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" $(ARGS)
 
-mcp-test: build-tools mcp-tools ## The official Python SDK against all MCP servers while they die (ARGS="--only cart --output json")
+MCP_PYTHON = $(HOME)/.cache/helve/mcp-2.3.0/bin/python
+CART_PYTHON = $(HOME)/.cache/helve/python/plugs/bin/python
+
+mcp-test: build-tools mcp-tools python-tools ## The official Python SDK against all MCP servers while they die (ARGS="--only cart --output json")
 	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test \
 	    --example conformance_server --example oauth_client
 	@$(STEP) "MCP peers" env PYTHONDONTWRITEBYTECODE=1 "$(MCP_PYTHON)" tests/mcp/main.py \
 	    --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" \
 	    --fixture "$(CARGO_TARGET_DIR)/debug/examples/conformance_server" \
-	    --agent "$(CARGO_TARGET_DIR)/debug/examples/oauth_client" $(ARGS)
+	    --agent "$(CARGO_TARGET_DIR)/debug/examples/oauth_client" --python "$(CART_PYTHON)" $(ARGS)
+
+python-test: build-tools python-tools ## The Python client: types, lints, wheel, and its tests on three nodes (ARGS="-k tries")
+	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
+	@$(STEP) "Python client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/python/tools/gate $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short
@@ -110,16 +133,16 @@ attack: tools ## Each attack for 20 seconds, then all at once, with a table of w
 	@$(STEP) "attacks" $(ATTACK) $(ARGS)
 	@$(STEP) "attacks on MCP servers" $(TESTS) --test it -- http_abuse::
 
-chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or what is asked for (ARGS="--seed 7 --fault kill-leader")
+chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or a selection (ARGS="--seed 7 --fault kill-leader")
 	@$(STEP) "chaos" $(CHAOS) $(or $(ARGS),--minutes 16 --rounds 1 --at-most 19)
 
-planted: tools ## Each planted bug is found by the chaos test that is there for it
+planted: tools ## Plant each bug, and show that its chaos test finds it
 	@$(STEP) "planted bugs" $(CHAOS) --planted all $(ARGS)
 
-failovers: tools ## 200 times in a row the leader is killed, frozen or stopped: how long until the next write, and is any lost
+failovers: tools ## Kill, freeze or stop the leader 200 times in a row: time until the next write, and lost writes
 	@$(STEP) "failovers" $(CHAOS) --failovers 200 $(ARGS)
 
-fix: tools ## Format, and mend what clippy can mend
+fix: tools ## Format, and fix what clippy can fix
 	@$(CARGO) fmt --all
 	@$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
@@ -135,7 +158,7 @@ bench-quick: bench-tools ## Less than five minutes: W1, W2, W3 and W3c, 64 and 2
 bench-growth: bench-tools ## Speed with ten million live handles, restarts, a new node, a storm of expiry (ARGS="--live 1000000 --storm 100000")
 	@$(STEP) "growth" $(BENCHES) --bench growth -- --json "$(CARGO_TARGET_DIR)/bench-growth.json" $(ARGS)
 
-bench-instructions: bench-tools ## Instructions of the machine crate an operation, and whether one takes more than is recorded (ARGS=--record)
+bench-instructions: bench-tools ## Instructions of the machine crate an operation, and whether one takes more than recorded (ARGS=--record)
 	@$(STEP) "instructions" .ci/instructions $(ARGS) -- $(APPLY)
 
 fuzz: tools ## Each decoder of what comes over the network, with a million cases (CASES=100000)
@@ -143,5 +166,8 @@ fuzz: tools ## Each decoder of what comes over the network, with a million cases
 	@HELVE_CASES=$(CASES) $(STEP) "what nodes, servers and clients are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- \
 	    client_makes_up issuer_makes_up peer_makes_up node_makes_up state_codec::tests
 
-soak: tools ## All faults, round after round, with seeds that nobody has run before (HOURS=8)
+fuzz-coverage: fuzz-tools ## Each decoder for ten minutes under libFuzzer (MINUTES=1 FUZZ_TARGETS=peer_message)
+	@.ci/fuzz $(MINUTES) $(FUZZ_TARGETS)
+
+soak: tools ## All faults, round after round, with seeds that were never run before (HOURS=8)
 	@$(STEP) "soak, $(HOURS) h" $(CHAOS) --hours $(HOURS) $(ARGS)
