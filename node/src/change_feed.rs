@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helve_machine::{
     RecordChange, Selection,
-    window::{Found, Next, TooOld, Window},
+    window::{Found, Next, Part, TooOld, Window},
 };
 use tokio::sync::watch;
 
@@ -67,7 +67,7 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// [`TooOld`] if changes that follow are not kept any more.
-    pub fn look(&self, next: Next, selection: &Selection, max: usize) -> Result<Found, TooOld> {
-        self.window().look(next, selection, max)
+    pub fn look(&self, next: Next, selection: &Selection, part: Part) -> Result<Found, TooOld> {
+        self.window().look(next, selection, part)
     }
 }

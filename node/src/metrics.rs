@@ -129,7 +129,17 @@ impl Metrics {
             metrics: self,
             rpc,
             code: "cancelled",
-            start: Instant::now(),
+            start: Some(Instant::now()),
+        }
+    }
+
+    /// Counts a stream that lives as long as its caller likes: by its end alone, since its life is no time of a call.
+    pub(crate) fn stream(&self, rpc: &'static str) -> CallTimer<'_> {
+        CallTimer {
+            metrics: self,
+            rpc,
+            code: "cancelled",
+            start: None,
         }
     }
 
@@ -166,13 +176,13 @@ impl Metrics {
     }
 }
 
-/// Measures one call.
+/// Counts one call, and measures it if it began as one.
 #[derive(Debug)]
 pub(crate) struct CallTimer<'a> {
     metrics: &'a Metrics,
     rpc: &'static str,
     code: &'static str,
-    start: Instant,
+    start: Option<Instant>,
 }
 
 impl CallTimer<'_> {
@@ -190,12 +200,12 @@ impl Drop for CallTimer<'_> {
             code,
             start,
         } = *self;
-        metrics.in_flight.dec();
         metrics.answers.get_or_create(&Answer { rpc, code }).inc();
-        metrics
-            .seconds
-            .get_or_create(&Call { rpc })
-            .observe(seconds(start.elapsed()));
+        if let Some(start) = start {
+            metrics.in_flight.dec();
+            let call = metrics.seconds.get_or_create(&Call { rpc });
+            call.observe(seconds(start.elapsed()));
+        }
     }
 }
 

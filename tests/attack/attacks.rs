@@ -100,6 +100,11 @@ const ALL: &[Attack] = &[
         run: |target, time| Box::pin(budgets::answers(target, time)),
     },
     Attack {
+        name: "unread-watches",
+        row: "5",
+        run: |target, time| Box::pin(budgets::watches(target, time)),
+    },
+    Attack {
         name: "unfinished-messages",
         row: "9",
         run: |target, time| Box::pin(budgets::begun(target, time)),

@@ -14,6 +14,7 @@ use helve_tests::{
         answers::{store_all, unread},
         messages::{long_owner, raw, tiny_elements, unfinished},
         streams::Silent,
+        watches,
     },
     caller::{Caller, reason},
 };
@@ -162,6 +163,34 @@ pub(crate) async fn answers(target: Target, time: Duration) -> Result<String> {
     Ok(format!(
         "{} streams unread, {refused} refused, values {stored}",
         held.len()
+    ))
+}
+
+/// Watches of all keys that are not read, while many keys with long names change.
+pub(crate) async fn watches(target: Target, time: Duration) -> Result<String> {
+    const WATCHES: usize = 128;
+    const KEYS: usize = 128;
+    let begun = Instant::now();
+    let writer = Caller::new(target.nodes[0].client).bearing(&target.writer);
+    let mut held = Vec::new();
+    let (mut refused, mut changed) = (0, 0);
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            for watch in watches::unread(node.client, &target.writer, WATCHES).await? {
+                match watch {
+                    Ok(watch) => held.push(watch),
+                    Err(_) => refused += 1,
+                }
+            }
+            // Other attacks of the same tenant may have all of its room.
+            changed += usize::from(watches::change(&writer, KEYS).await.is_ok()) * KEYS;
+        }
+        // The newest are enough to fill the places.
+        held.drain(..held.len().saturating_sub(2 * WATCHES * target.nodes.len()));
+    }
+    let watches = held.len();
+    Ok(format!(
+        "{watches} watches unread, {refused} refused, {changed} keys changed"
     ))
 }
 

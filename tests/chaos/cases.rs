@@ -37,7 +37,7 @@ impl Sign {
     }
 }
 
-pub(crate) const CASES: [Case; 19] = [
+pub(crate) const CASES: [Case; 20] = [
     case(
         "ack-before-sync",
         &["unsynced-majority"],
@@ -155,6 +155,12 @@ pub(crate) const CASES: [Case; 19] = [
         &["kill-follower"],
         &["lifecycle", "expiry-storm", "register"],
         &[Says("Count:")],
+    ),
+    case(
+        "watch-gap",
+        &["kill-follower"],
+        &["watch", "set", "append"],
+        &[Says("never told the put"), Says("a list of")],
     ),
     case(
         "wild-stamp",

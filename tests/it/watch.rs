@@ -15,11 +15,20 @@ use helve_client::{
     Change, ChangeKind, Changes, ClusterBuilder, Error, HandleOptions, HandleStore as _,
     KeyOptions, Owner, StateTool as _, Ttl, Watch,
 };
-use helve_proto::Reason;
+use helve_node::limits;
+use helve_proto::{
+    Reason,
+    v1::{
+        WatchKeys, WatchRequest, watch_request::Target as Watched,
+        watch_service_client::WatchServiceClient,
+    },
+};
 use helve_tests::{
+    attack::watches::change,
     promise,
     wait::{Look, until},
 };
+use prost::Message as _;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -199,6 +208,43 @@ async fn watch_behind_the_window_is_told_to_list_again() -> Result<()> {
     let told = next(&mut changes, 1).await?;
     promise!(kinds(&told) == [(ChangeKind::Deleted, "k")], "{told:?}");
     cluster.stop().await
+}
+
+#[tokio::test]
+async fn parts_of_changes_with_long_names_fit_their_room() -> Result<()> {
+    const KEYS: usize = 128;
+    let cluster = nodes(1).start().await?;
+    cluster.all_ready().await?;
+    let caller = cluster.caller(1);
+    let mut client = WatchServiceClient::new(caller.line());
+    let request = WatchRequest {
+        target: Some(Watched::Keys(WatchKeys::default())),
+        ..WatchRequest::default()
+    };
+    let mut parts = client.watch(request).await?.into_inner();
+    for _ in 0..2 {
+        change(&caller, KEYS).await?;
+    }
+    let mut told = Vec::new();
+    while told.len() < 2 * KEYS {
+        let part = timeout(PATIENCE, parts.message()).await??;
+        let part = part.context("the watch ended")?;
+        let bytes = part.encoded_len();
+        promise!(
+            bytes <= limits::WATCH_PART_BYTES_MAX,
+            "a part of {bytes} bytes"
+        );
+        told.extend(part.changes);
+    }
+    let places = told.iter().map(|change| {
+        (
+            change.info.as_ref().map(|info| info.revision),
+            change.ordinal,
+        )
+    });
+    promise!(places.is_sorted_by(|a, b| a < b), "out of order");
+    promise!(told.len() == 2 * KEYS, "{} changes", told.len());
+    Ok(())
 }
 
 #[tokio::test]

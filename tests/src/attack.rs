@@ -14,3 +14,4 @@ pub mod pages;
 pub mod replay;
 pub mod silence;
 pub mod streams;
+pub mod watches;

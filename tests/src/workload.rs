@@ -13,6 +13,7 @@ mod list;
 mod register;
 mod set;
 mod told;
+mod watch;
 mod worker;
 
 use anyhow::{Context as _, Result};
@@ -55,7 +56,7 @@ pub trait Workload: Send + Sync {
 /// A workload that was not run yet.
 type New = fn() -> Box<dyn Workload>;
 
-const ALL: [(&str, New); 9] = [
+const ALL: [(&str, New); 10] = [
     (append::NAME, || Box::<append::Append>::default()),
     (batch::NAME, || Box::<batch::Batch>::default()),
     (cart::NAME, || Box::<cart::Cart>::default()),
@@ -67,6 +68,7 @@ const ALL: [(&str, New); 9] = [
     (list::NAME, || Box::<list::List>::default()),
     (register::NAME, || Box::<register::Register>::default()),
     (set::NAME, || Box::<set::Set>::default()),
+    (watch::NAME, || Box::<watch::Watched>::default()),
 ];
 
 /// The names of all workloads.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::{StreamExt as _, stream};
 use helve_machine::{
     RecordChange, Selection, check,
-    window::{Next, TooOld, Window},
+    window::{Found, Next, Part, TooOld, Window},
 };
 use helve_proto::{
     Reason,
@@ -18,6 +18,12 @@ use crate::{
     limits::{WATCH_PART_CHANGES_MAX, WATCH_WINDOW_BYTES},
     memory::host::{GROUP_ID, TENANT, violation},
     watch::WatchParts,
+};
+
+/// What one look may find: nothing but the process's memory bounds its bytes.
+const PART: Part = Part {
+    changes_max: WATCH_PART_CHANGES_MAX,
+    bytes_max: usize::MAX,
 };
 
 /// The changes that were made last, and the news of each.
@@ -67,7 +73,7 @@ impl Feed {
             next: Next::After(after),
             is_over: false,
         };
-        watching.look(0).map_err(|_too_old| too_old())?;
+        watching.look(Part::NONE).map_err(|_too_old| too_old())?;
         let first = part(Vec::new(), after, clock_ms);
         let rest = stream::unfold(watching, |mut watching| async move {
             let part = watching.next().await?;
@@ -86,8 +92,8 @@ struct Watching {
 }
 
 impl Watching {
-    fn look(&self, max: usize) -> Result<helve_machine::window::Found, TooOld> {
-        lock(&self.window).look(self.next, &self.selection, max)
+    fn look(&self, part: Part) -> Result<Found, TooOld> {
+        lock(&self.window).look(self.next, &self.selection, part)
     }
 
     async fn next(&mut self) -> Option<Result<WatchReply, Error>> {
@@ -100,7 +106,7 @@ impl Watching {
                 self.is_over = true;
                 return Some(Err(Error::closed()));
             };
-            let found = match self.look(WATCH_PART_CHANGES_MAX) {
+            let found = match self.look(PART) {
                 Ok(found) => found,
                 Err(_gone) => {
                     self.is_over = true;

@@ -79,6 +79,8 @@ plants! {
     AnswerAhead = 19 => "answer-ahead",
     /// A node whose disk was put back to an older state takes part as if it had lost nothing.
     TrustOldDisk = 20 => "trust-old-disk",
+    /// A watch that goes on after a revision leaves out the entry that follows it.
+    WatchGap = 21 => "watch-gap",
 }
 
 /// No bug has this name.

@@ -6,11 +6,15 @@
 use std::collections::VecDeque;
 
 use helve_proto::v1::Change;
+use prost::Message as _;
 
 use crate::changes::{RecordChange, Selection};
 
 /// Changes that one look passes at most.
 const LOOK_MAX: usize = 1024;
+
+/// What frames a change in a reply: its tag, and its length in three bytes.
+const FRAME_BYTES: usize = 4;
 
 /// The window.
 #[derive(Debug)]
@@ -38,6 +42,23 @@ pub struct Place {
     pub index: u64,
     /// From 0.
     pub ordinal: u32,
+}
+
+/// How much one look may find. One change is found at least, whatever its size, unless none may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Changes.
+    pub changes_max: usize,
+    /// Bytes of their messages, as they are encoded in a reply.
+    pub bytes_max: usize,
+}
+
+impl Part {
+    /// None: whether what follows is kept.
+    pub const NONE: Self = Self {
+        changes_max: 0,
+        bytes_max: 0,
+    };
 }
 
 /// What a look at the window found.
@@ -143,11 +164,11 @@ impl Window {
         }
     }
 
-    /// Looks for selected changes, at most this many of them, among a bounded number of all.
+    /// Looks for selected changes, at most as much as `part` says, among a bounded number of all.
     ///
     /// # Errors
     /// [`TooOld`] if some that follow are not kept any more.
-    pub fn look(&self, next: Next, selection: &Selection, max: usize) -> Result<Found, TooOld> {
+    pub fn look(&self, next: Next, selection: &Selection, part: Part) -> Result<Found, TooOld> {
         let is_kept = match next {
             Next::After(index) => index >= self.floor,
             Next::From(place) => place.index > self.floor,
@@ -160,14 +181,21 @@ impl Window {
             Next::From(place) => numbered.place < place,
         });
         let mut found = Found::default();
+        let mut bytes = 0;
         for numbered in self.changes.range(start..).take(LOOK_MAX) {
-            if found.changes.len() == max {
+            if found.changes.len() == part.changes_max {
                 return Ok(found.ending_before(numbered.place));
             }
             if selection.has(&numbered.change) {
                 let Place { index, ordinal } = numbered.place;
-                let told = numbered.change.told(self.group_id, index, ordinal);
-                found.changes.extend(told);
+                let Some(told) = numbered.change.told(self.group_id, index, ordinal) else {
+                    continue;
+                };
+                bytes += told.encoded_len() + FRAME_BYTES;
+                if bytes > part.bytes_max && !found.changes.is_empty() {
+                    return Ok(found.ending_before(numbered.place));
+                }
+                found.changes.push(told);
             }
         }
         if let Some(numbered) = self.changes.get(start + LOOK_MAX) {

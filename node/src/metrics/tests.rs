@@ -68,6 +68,24 @@ fn a_scrape_states_calls_and_status_in_one_page() {
     assert!(page.ends_with("# EOF\n"));
 }
 
+#[test]
+fn a_stream_is_counted_by_its_end_and_is_no_call_under_way() {
+    let metrics = Metrics::default();
+    let mut watch = metrics.stream("Watch");
+    let encode = || metrics.encode(&StatusReply::default(), &[], &Load::default());
+    let page = encode().unwrap();
+    assert!(page.contains("helve_requests_in_flight 0\n"), "{page}");
+    watch.answered("WATCH_LAPSED");
+    drop(watch);
+    let page = encode().unwrap();
+    let counted = r#"helve_requests_total{rpc="Watch",code="WATCH_LAPSED"} 1"#;
+    assert!(page.contains(counted), "{page}");
+    assert!(
+        !page.contains(r#"helve_request_seconds_count{rpc="Watch"}"#),
+        "{page}"
+    );
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_scrape_shows_the_process_in_the_names_of_prometheus() {

@@ -7,13 +7,9 @@
 //! A view pins disk space, so a list ends after a while, or when its caller stops reading. It then says `LIST_LAPSED` with a token that
 //! continues after the last part sent, on a newer view.
 
-use std::{future, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{
-    StreamExt,
-    stream::{self, BoxStream},
-};
 use helve_machine::{
     Fault, Violation,
     query::{Page, Read, Scope},
@@ -25,8 +21,6 @@ use tokio::{
     task,
     time::{Instant, timeout_at},
 };
-use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -36,13 +30,14 @@ use super::{
     budget::{Charge, Full},
     caller::Caller,
     failure::Failure,
+    parts::{Charged, Parts, ended, pumped, refused},
     query::{scope, stamped},
     status::Problem,
     stores,
     target::Targets,
 };
 use crate::{
-    audit::{Class, Ended, Entry},
+    audit::{Class, Entry},
     bounds::What,
     limits,
     read_index::{ReadView, Ticket},
@@ -54,9 +49,6 @@ const PAGE: Page = Page {
     rows_max: limits::LIST_PAGE_ROWS_MAX,
     bytes_max: limits::LIST_PAGE_BYTES_MAX,
 };
-
-/// The answer to a list.
-pub(crate) type Parts<P> = BoxStream<'static, Result<P, Status>>;
 
 /// A request that lists.
 pub(crate) trait Listing: Targets + Clone + Send + Sync + 'static {
@@ -89,9 +81,6 @@ pub(crate) trait Listing: Targets + Clone + Send + Sync + 'static {
     fn token_after(part: &Self::Part) -> &Bytes;
 }
 
-/// A part, and what it takes until it has left.
-type Charged<P> = (P, Charge);
-
 /// What a part may take until it is read: a page, and a row over it.
 const PART_BYTES_MAX: usize = limits::LIST_PAGE_BYTES_MAX + limits::ANSWER_RECORD_BYTES_MAX;
 
@@ -116,28 +105,11 @@ impl Services {
             self.begin_entry(Class::Read, L::RPC, (&origin.caller, origin.peer), &listing)?;
         let (room, deadline) = match self.admit_list(&listing, origin, deadline) {
             Ok(admitted) => admitted,
-            Err(failure) => {
-                let problem = Problem::from(failure);
-                entry.ended(|| Ended::with(problem.reason().as_str()));
-                return Err(problem.into_status());
-            }
+            Err(failure) => return Err(refused(failure, entry)),
         };
         let (out, parts) = mpsc::channel(1);
         let pump = pump(Arc::clone(self), listing, room, deadline, out, entry);
-        let end = stream::once(AbortOnDropHandle::new(tokio::spawn(pump)));
-        let end = end.filter_map(|joined| {
-            future::ready(match joined {
-                Ok(problem) => problem.map(|problem| Err(problem.into_status())),
-                Err(error) => Some(Err(
-                    Failure::Stopping(format!("a list broke: {error}")).into()
-                )),
-            })
-        });
-        let parts = ReceiverStream::new(parts).map(move |(part, charge)| {
-            account.keep_answer(charge);
-            Ok(part)
-        });
-        Ok(Response::new(parts.chain(end).boxed()))
+        Ok(pumped(L::RPC, account, pump, parts))
     }
 
     fn admit_list<L: Listing>(
@@ -163,18 +135,12 @@ async fn pump<L: Listing>(
     out: mpsc::Sender<Charged<L::Part>>,
     entry: Entry,
 ) -> Option<Problem> {
-    let mut timer = services.metrics.call(L::RPC);
-    let end = run(&services, listing, &room, deadline, &out).await;
-    let problem = match end {
+    let timer = services.metrics.call(L::RPC);
+    let failure = match run(&services, listing, &room, deadline, &out).await {
         End::Done => None,
-        End::Failed(failure) => Some(Problem::from(failure)),
+        End::Failed(failure) => Some(failure),
     };
-    let outcome = problem
-        .as_ref()
-        .map_or("OK", |problem| problem.reason().as_str());
-    timer.answered(outcome);
-    entry.ended(|| Ended::with(outcome));
-    problem
+    ended(timer, entry, failure)
 }
 
 /// Lists from a view on which nothing is due. Where something is, time passes through the log first.

@@ -37,6 +37,7 @@ mod list;
 mod members;
 mod mutation;
 mod node_ids;
+mod parts;
 pub mod peer;
 mod query;
 mod rules;

@@ -15,12 +15,7 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{
-    Services, headed,
-    list::{Listing, Parts},
-    mutation::mutations,
-    query::queries,
-};
+use super::{Services, headed, list::Listing, mutation::mutations, parts::Parts, query::queries};
 use crate::{limits, storage::state_view::StateView, vault::Asked};
 
 /// Serves keys.

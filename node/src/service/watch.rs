@@ -7,21 +7,20 @@
 //! A watch holds a place in the log and no changes: what its caller does not read stays in the window, which all watches share. Where
 //! the window has moved on, the watch ends and says so.
 
-use std::{future, sync::Arc};
+use std::sync::Arc;
 
-use futures::{
-    StreamExt,
-    stream::{self, BoxStream},
+use helve_machine::{
+    Selection, check,
+    planted::{self, Plant},
+    query::Read,
+    window::{Next, Part},
 };
-use helve_machine::{Selection, check, query::Read, window::Next};
 use helve_proto::v1::{ReplyHeader, WatchReply, WatchRequest, watch_service_server::WatchService};
 use prost::Message as _;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until, timeout, timeout_at},
 };
-use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{
@@ -29,10 +28,11 @@ use super::{
     admit::{self, Origin, WatchPlace},
     budget::Charge,
     failure::Failure,
+    parts::{Charged, Parts, ended, pumped, refused},
     status::Problem,
 };
 use crate::{
-    audit::{Class, Ended, Entry},
+    audit::{Class, Entry},
     bounds::What,
     limits,
     read_index::{Place, ReadView},
@@ -43,12 +43,15 @@ const RPC: &str = "Watch";
 /// Serves watches.
 pub(crate) struct Watches(pub(crate) Arc<Services>);
 
-/// A part, and what it takes until it has left.
-type Charged = (WatchReply, Charge);
+/// What one look may put into a part.
+const PART: Part = Part {
+    changes_max: limits::WATCH_PART_CHANGES_MAX,
+    bytes_max: limits::WATCH_PART_BYTES_MAX - limits::WATCH_PART_HEAD_BYTES_MAX,
+};
 
 #[async_trait]
 impl WatchService for Watches {
-    type WatchStream = BoxStream<'static, Result<WatchReply, Status>>;
+    type WatchStream = Parts<WatchReply>;
 
     async fn watch(
         &self,
@@ -64,28 +67,11 @@ impl WatchService for Watches {
         let admitted = services.admit_watch(&watched, origin, deadline);
         let (place, deadline) = match admitted {
             Ok(admitted) => admitted,
-            Err(failure) => {
-                let problem = Problem::from(failure);
-                entry.ended(|| Ended::with(problem.reason().as_str()));
-                return Err(problem.into_status());
-            }
+            Err(failure) => return Err(refused(failure, entry)),
         };
         let (out, parts) = mpsc::channel(1);
         let pump = pump(Arc::clone(services), watched, place, deadline, out, entry);
-        let end = stream::once(AbortOnDropHandle::new(tokio::spawn(pump)));
-        let end = end.filter_map(|joined| {
-            future::ready(match joined {
-                Ok(problem) => problem.map(|problem| Err(problem.into_status())),
-                Err(error) => Some(Err(
-                    Failure::Stopping(format!("a watch broke: {error}")).into()
-                )),
-            })
-        });
-        let parts = ReceiverStream::new(parts).map(move |(part, charge): Charged| {
-            account.keep_answer(charge);
-            Ok(part)
-        });
-        Ok(Response::new(parts.chain(end).boxed()))
+        Ok(pumped(RPC, account, pump, parts))
     }
 }
 
@@ -120,30 +106,24 @@ async fn pump(
     watched: WatchRequest,
     place: WatchPlace,
     deadline: Instant,
-    out: mpsc::Sender<Charged>,
+    out: mpsc::Sender<Charged<WatchReply>>,
     entry: Entry,
 ) -> Option<Problem> {
-    let mut timer = services.metrics.call(RPC);
+    let timer = services.metrics.stream(RPC);
     let stopping = services.stopping.clone();
     let failure = tokio::select! {
         failure = run(&services, &watched, &place, deadline, &out) => failure,
         () = out.closed() => None,
         () = stopping.cancelled() => Some(Failure::Stopping("it is shutting down".into())),
     };
-    let problem = failure.map(Problem::from);
-    let outcome = problem
-        .as_ref()
-        .map_or("OK", |problem| problem.reason().as_str());
-    timer.answered(outcome);
-    entry.ended(|| Ended::with(outcome));
-    problem
+    ended(timer, entry, failure)
 }
 
 /// One watch under way.
 struct Watch<'a> {
     services: &'a Services,
     place: &'a WatchPlace,
-    out: &'a mpsc::Sender<Charged>,
+    out: &'a mpsc::Sender<Charged<WatchReply>>,
     selection: Selection,
     head: watch::Receiver<u64>,
     /// Where to look next, and how far the caller was told that it knows.
@@ -159,7 +139,7 @@ async fn run(
     watched: &WatchRequest,
     place: &WatchPlace,
     deadline: Instant,
-    out: &mpsc::Sender<Charged>,
+    out: &mpsc::Sender<Charged<WatchReply>>,
 ) -> Option<Failure> {
     let tenant = &place.caller.tenant;
     let (index, cluster_id) = match services.newest(tenant, deadline).await {
@@ -175,13 +155,14 @@ async fn run(
             "revision {after} is not reached yet: the newest is {index}; watch after a revision that this cluster named"
         )));
     }
+    let skipped = u64::from(after < index && planted::is(Plant::WatchGap));
     let mut watch = Watch {
         services,
         place,
         out,
         selection: Selection::of(limits::GROUP_ID, tenant, watched),
         head: services.feed.head(),
-        next: Next::After(after),
+        next: Next::After(after + skipped),
         told: after,
         progress_at: Instant::now(),
     };
@@ -194,35 +175,38 @@ type End = Option<Failure>;
 
 impl Watch<'_> {
     async fn follow(&mut self, cluster_id: String) -> Result<(), End> {
-        let first = self.services.feed.look(self.next, &self.selection, 0);
+        let first = self
+            .services
+            .feed
+            .look(self.next, &self.selection, Part::NONE);
         first.map_err(|gone| Failure::WatchTooOld { floor: gone.floor })?;
-        // First, where the caller stands: before that it cannot tell a watch from a node that does not answer.
-        let told = self.told;
-        self.send(WatchReply {
-            revision: told,
+        // First, where the caller is: before that it cannot tell a watch from a node that does not answer.
+        let room = self.room().await?;
+        let first = WatchReply {
+            revision: self.told,
             cluster_id,
             ..WatchReply::default()
-        })
-        .await?;
+        };
+        self.send(first, room).await?;
         loop {
             let part_at = Instant::now() + limits::WATCH_PART_INTERVAL;
             self.head.mark_unchanged();
-            let found = self
-                .services
-                .feed
-                .look(self.next, &self.selection, limits::WATCH_PART_CHANGES_MAX)
-                .map_err(|gone| Failure::WatchTooOld { floor: gone.floor })?;
+            let room = self.room().await?;
+            let found = self.services.feed.look(self.next, &self.selection, PART);
+            let found = found.map_err(|gone| Failure::WatchTooOld { floor: gone.floor })?;
             let is_all = found.next == Next::After(found.upto);
             self.next = found.next;
             if !found.changes.is_empty() {
-                self.send(WatchReply {
+                let part = WatchReply {
                     revision: found.upto,
                     changes: found.changes,
                     ..WatchReply::default()
-                })
-                .await?;
+                };
+                self.send(part, room).await?;
             } else if Instant::now() >= self.progress_at {
-                self.progress(found.upto).await?;
+                self.progress(found.upto, room).await?;
+            } else {
+                drop(room);
             }
             if is_all {
                 self.wait().await;
@@ -240,19 +224,29 @@ impl Watch<'_> {
     }
 
     /// Tells how far the log is, confirmed by a quorum: on a node that is cut off, the watch ends so that its caller goes elsewhere.
-    async fn progress(&mut self, looked: u64) -> Result<(), End> {
+    async fn progress(&mut self, looked: u64, mut room: Charge) -> Result<(), End> {
+        room.shrink_to(limits::WATCH_PART_HEAD_BYTES_MAX);
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         let tenant = &self.place.caller.tenant;
         self.services.newest(tenant, deadline).await?;
-        self.send(WatchReply {
+        let part = WatchReply {
             revision: looked,
             ..WatchReply::default()
-        })
-        .await
+        };
+        self.send(part, room).await
+    }
+
+    /// Room for a part, before it is made. Waits as long as for a caller who does not read.
+    async fn room(&self) -> Result<Charge, End> {
+        let account = Arc::clone(&self.place.account);
+        let bytes = account.answer_room(limits::WATCH_PART_BYTES_MAX);
+        let until = Instant::now() + limits::WATCH_STALL_MAX;
+        let charge = account.wait(What::AnswerBytes, bytes, until).await;
+        Ok(charge.map_err(Failure::from)?)
     }
 
     /// Sends a part to a caller that still may have it.
-    async fn send(&mut self, mut part: WatchReply) -> Result<(), End> {
+    async fn send(&mut self, mut part: WatchReply, mut room: Charge) -> Result<(), End> {
         self.services.door.again(&self.place.caller).await?;
         part.header = Some(ReplyHeader {
             index: part.revision,
@@ -264,12 +258,8 @@ impl Watch<'_> {
         let lapsed = || Failure::WatchLapsed {
             revision: self.told,
         };
-        let stall = Instant::now() + limits::WATCH_STALL_MAX;
-        let account = Arc::clone(&self.place.account);
-        let bytes = account.answer_room(part.encoded_len());
-        let charge = account.wait(What::AnswerBytes, bytes, stall).await;
-        let charge = charge.map_err(Failure::from)?;
-        match timeout(limits::WATCH_STALL_MAX, self.out.send((part, charge))).await {
+        room.shrink_to(part.encoded_len());
+        match timeout(limits::WATCH_STALL_MAX, self.out.send((part, room))).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(None),
             Err(_) => return Err(Some(lapsed())),

@@ -15,7 +15,7 @@ use tonic::{Streaming, transport::Endpoint};
 use crate::caller::Caller;
 
 /// Of HTTP/2, before its callers say otherwise (RFC 9113, 6.9.2).
-const WINDOW_BYTES: u32 = 65_535;
+pub(super) const WINDOW_BYTES: u32 = 65_535;
 
 /// A read of this many keys.
 #[must_use]

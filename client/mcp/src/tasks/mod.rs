@@ -72,7 +72,7 @@ pub const RUNNING_MAX: usize = 256;
 pub const PER_OWNER_MAX: u64 = 1_000;
 /// How long a lease may stay unchanged until another replica takes the task over.
 const LEASE: Duration = Duration::from_secs(5);
-/// How often a run, and a subscriber's replica, looks at a task that others may have changed.
+/// How often a run, and a subscriber's replica without a watch, looks at a task that others may have changed.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The future of one run of an operation.
@@ -127,8 +127,9 @@ impl TasksBuilder {
         self
     }
 
-    /// How often a run looks for answers and cancellations that came through other replicas, and how often a
-    /// subscriber's replica looks for news; 250 ms by default. Each look is one read of the cluster.
+    /// How often a run looks for answers and cancellations that came through other replicas, and a
+    /// subscriber's replica for news, as long as no watch tells it; 250 ms by default. Each look is one read
+    /// of the cluster.
     pub fn look(mut self, look: Duration) -> Self {
         self.look = look;
         self
@@ -176,7 +177,7 @@ impl TasksBuilder {
         runs.watch_leases();
         let (of_principal, all) = self.listens;
         Tasks {
-            watches: Watches::new(store.clone(), self.look),
+            watches: Watches::new(&self.client, &self.name, self.look),
             listens: Listens::new(of_principal, all, self.metrics.clone()),
             store,
             runs,

@@ -1,19 +1,26 @@
-//! The tasks that subscribers of this replica wait for. Each is looked at once at a time, however many wait for it.
+//! The tasks that subscribers of this replica wait for. Each is looked at once at a time, however many wait for it: when the cluster
+//! tells that it changed, or at intervals where no watch tells.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use futures::{Stream, stream};
-use helve_client::Record;
+use futures::{Stream, StreamExt as _, stream};
+use helve_client::{Changes, Client, ErrorKind, Record, Watch};
 use tokio::{
-    sync::watch,
-    time::{MissedTickBehavior, interval},
+    sync::{Notify, watch},
+    time::{interval, sleep},
 };
 
 use super::{record::TaskRecord, store::TaskStore};
+
+/// How often a task is looked at though a watch tells of its changes: its expiry is told only when its row is removed.
+const LOOK_RARELY: Duration = Duration::from_secs(30);
 
 /// Owner and id.
 type Key = (String, String);
@@ -44,32 +51,55 @@ impl Seen {
     }
 }
 
+/// A task that subscribers wait for.
+struct Watched {
+    seen: watch::Sender<Seen>,
+    /// It may have changed.
+    news: Notify,
+}
+
+/// The tasks of one replica that are waited for, and whether a feed runs for them.
+#[derive(Default)]
+struct Wanted {
+    tasks: HashMap<Key, Arc<Watched>>,
+    is_fed: bool,
+}
+
 /// The looks of one replica. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Watches(Arc<Inner>);
 
 struct Inner {
+    client: Client,
+    /// Of the store that the tasks are in.
+    name: String,
     store: TaskStore,
     look: Duration,
-    watched: Mutex<HashMap<Key, watch::Sender<Seen>>>,
+    wanted: Mutex<Wanted>,
+    /// A watch tells of each change of a task, now.
+    is_told: AtomicBool,
     #[cfg(test)]
     looks: std::sync::atomic::AtomicUsize,
 }
 
 impl Watches {
-    pub(super) fn new(store: TaskStore, look: Duration) -> Self {
+    /// Of the tasks in the store `name`.
+    pub(super) fn new(client: &Client, name: &str, look: Duration) -> Self {
         Self(Arc::new(Inner {
-            store,
-            look,
-            watched: Mutex::default(),
+            client: client.clone(),
+            name: name.to_owned(),
+            store: TaskStore::new(client, name),
+            look: look.max(Duration::from_millis(1)),
+            wanted: Mutex::default(),
+            is_told: AtomicBool::new(false),
             #[cfg(test)]
             looks: 0.into(),
         }))
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashMap<Key, watch::Sender<Seen>>> {
-        let watched = &self.0.watched;
-        watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        let wanted = &self.0.wanted;
+        wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The states of a task, the present one first, until it has ended or is gone. States between two looks are left out. Needs a
@@ -95,56 +125,123 @@ impl Watches {
     }
 
     fn receiver(&self, key: Key) -> watch::Receiver<Seen> {
-        let mut watched = self.watched();
-        if let Some(sender) = watched.get(&key) {
-            return sender.subscribe();
+        let mut wanted = self.wanted();
+        if let Some(task) = wanted.tasks.get(&key) {
+            return task.seen.subscribe();
         }
-        let (sender, receiver) = watch::channel(Seen::Nothing);
-        watched.insert(key.clone(), sender);
-        drop(watched);
+        let (seen, receiver) = watch::channel(Seen::Nothing);
+        let news = Notify::new();
+        let task = Arc::new(Watched { seen, news });
+        wanted.tasks.insert(key.clone(), Arc::clone(&task));
+        let feeds = !std::mem::replace(&mut wanted.is_fed, true);
+        drop(wanted);
+        if feeds {
+            let watches = self.clone();
+            tokio::spawn(async move { watches.feed().await });
+        }
         let watches = self.clone();
-        tokio::spawn(async move { watches.follow(&key).await });
+        tokio::spawn(async move { watches.follow(&key, &task).await });
         receiver
     }
 
     /// Looks until the task has no subscriber, or cannot change any more.
-    async fn follow(&self, key: &Key) {
-        let mut looks = interval(self.0.look.max(Duration::from_millis(1)));
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    async fn follow(&self, key: &Key, task: &Watched) {
         loop {
-            looks.tick().await;
-            if self.is_unwanted(key) {
-                return;
-            }
-            let Some(now) = self.look(key).await else {
-                continue;
-            };
-            let is_last = now.is_last();
-            let mut watched = self.watched();
-            if let Some(sender) = watched.get(key) {
-                sender.send_if_modified(|seen| {
+            if let Some(now) = self.look(key).await {
+                let is_last = now.is_last();
+                task.seen.send_if_modified(|seen| {
                     let is_news = is_last || seen.revision() != now.revision();
                     if is_news {
                         *seen = now;
                     }
                     is_news
                 });
+                if is_last {
+                    self.wanted().tasks.remove(key);
+                    return;
+                }
             }
-            if is_last {
-                watched.remove(key);
+            let until = match self.0.is_told.load(Ordering::SeqCst) {
+                true => self.0.look.max(LOOK_RARELY),
+                false => self.0.look,
+            };
+            tokio::select! {
+                () = task.news.notified() => {}
+                () = sleep(until) => {}
+                () = task.seen.closed() => {}
+            }
+            if self.is_unwanted(key, task) {
                 return;
             }
         }
     }
 
     /// Forgets a task that no subscriber waits for.
-    fn is_unwanted(&self, key: &Key) -> bool {
-        let mut watched = self.watched();
-        let waiting = watched.get(key).map_or(0, watch::Sender::receiver_count);
-        if waiting == 0 {
-            watched.remove(key);
+    fn is_unwanted(&self, key: &Key, task: &Watched) -> bool {
+        // Subscribers are added within this lock.
+        let mut wanted = self.wanted();
+        let is_unwanted = task.seen.receiver_count() == 0;
+        if is_unwanted {
+            wanted.tasks.remove(key);
         }
-        waiting == 0
+        is_unwanted
+    }
+
+    /// Passes on which tasks change, as long as one is waited for. Where hosts tell no changes, the looks at intervals have to do.
+    async fn feed(&self) {
+        while self.is_fed() {
+            let tasks = Watch::store(&self.0.name);
+            match self.0.client.watch(tasks).await {
+                Ok(changes) => self.pass_on(changes).await,
+                Err(error) if error.kind() == ErrorKind::Unsupported => return,
+                Err(error) => {
+                    tracing::debug!(%error, "changes of tasks cannot be watched now");
+                    sleep(self.0.look).await;
+                }
+            }
+            self.0.is_told.store(false, Ordering::SeqCst);
+            self.all_may_have_changed();
+        }
+    }
+
+    /// Whether a task is waited for. If none is, the feed has ended.
+    fn is_fed(&self) -> bool {
+        let mut wanted = self.wanted();
+        wanted.is_fed = !wanted.tasks.is_empty();
+        wanted.is_fed
+    }
+
+    async fn pass_on(&self, mut changes: Changes) {
+        // What changed before the watch began was told to no one.
+        self.0.is_told.store(true, Ordering::SeqCst);
+        self.all_may_have_changed();
+        let mut checks = interval(self.0.look);
+        loop {
+            let next = tokio::select! {
+                next = changes.next() => next,
+                _tick = checks.tick() => {
+                    if self.wanted().tasks.is_empty() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            let Some(Ok(changed)) = next else {
+                return;
+            };
+            let wanted = self.wanted();
+            for change in changed.changes {
+                if let Some(task) = wanted.tasks.get(&(change.info.owner, change.info.name)) {
+                    task.news.notify_one();
+                }
+            }
+        }
+    }
+
+    fn all_may_have_changed(&self) {
+        for task in self.wanted().tasks.values() {
+            task.news.notify_one();
+        }
     }
 
     /// `None`: the cluster cannot answer now.
@@ -173,7 +270,7 @@ impl Watches {
 
     /// Tasks that are looked at.
     pub(super) fn count(&self) -> usize {
-        self.watched().len()
+        self.wanted().tasks.len()
     }
 }
 

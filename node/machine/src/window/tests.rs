@@ -86,6 +86,14 @@ fn keys(prefix: &str) -> Selection {
     Selection::of(GROUP_ID, "default", &request)
 }
 
+/// At most this many changes, of any size.
+fn part(changes_max: usize) -> Part {
+    Part {
+        changes_max,
+        bytes_max: usize::MAX,
+    }
+}
+
 fn seen(found: &Found) -> Vec<(u64, u32, String)> {
     let changes = found.changes.iter().map(|change| {
         let info = change.info.clone().unwrap();
@@ -101,14 +109,14 @@ fn look_finds_what_is_selected_after_its_place() {
     push(&mut window, 4, &["a1", "b1", "a2"]);
     push(&mut window, 6, &["a3"]);
     window.push(Vec::new(), 9);
-    let found = window.look(Next::After(3), &keys("a"), 10).unwrap();
+    let found = window.look(Next::After(3), &keys("a"), part(10)).unwrap();
     let expected = [(4, 0, "a1"), (4, 2, "a2"), (6, 0, "a3")];
     assert_eq!(seen(&found), expected.map(|(i, o, n)| (i, o, n.to_owned())));
     assert_eq!((found.upto, found.next), (9, Next::After(9)));
-    let found = window.look(Next::After(4), &keys("a"), 10).unwrap();
+    let found = window.look(Next::After(4), &keys("a"), part(10)).unwrap();
     assert_eq!(seen(&found), [(6, 0, "a3".to_owned())]);
     // Ahead of this node: nothing is to be seen, and nothing said of what it has not applied.
-    let found = window.look(Next::After(20), &keys("a"), 10).unwrap();
+    let found = window.look(Next::After(20), &keys("a"), part(10)).unwrap();
     assert_eq!((found.changes.len(), found.upto), (0, 20));
 }
 
@@ -121,7 +129,7 @@ fn look_cut_short_goes_on_in_the_middle_of_an_entry() {
     let mut all = Vec::new();
     let mut said = Vec::new();
     for _ in 0..3 {
-        let found = window.look(next, &keys(""), 2).unwrap();
+        let found = window.look(next, &keys(""), part(2)).unwrap();
         all.extend(seen(&found));
         said.push(found.upto);
         next = found.next;
@@ -130,6 +138,32 @@ fn look_cut_short_goes_on_in_the_middle_of_an_entry() {
     assert_eq!(names, ["a", "b", "c", "d"]);
     // The first part ends within entry 1, which so is not done.
     assert_eq!(said, [0, 2, 2]);
+}
+
+#[test]
+fn look_finds_no_more_bytes_than_fit_and_one_change_at_least() {
+    let mut window = Window::new(GROUP_ID, 1 << 20);
+    let long = "k".repeat(1_000);
+    push(&mut window, 1, &["a", "b", &long, "c"]);
+    let all = window.look(Next::After(0), &keys(""), part(10)).unwrap();
+    let frames = all
+        .changes
+        .iter()
+        .map(|change| change.encoded_len() + FRAME_BYTES);
+    let short = frames.clone().next().unwrap();
+    assert!(frames.max().unwrap() > 3 * short);
+    let (mut next, mut sizes) = (Next::After(0), Vec::new());
+    while next != Next::After(1) {
+        let bytes_max = 3 * short;
+        let part = Part {
+            changes_max: 10,
+            bytes_max,
+        };
+        let found = window.look(next, &keys(""), part).unwrap();
+        sizes.push(found.changes.len());
+        next = found.next;
+    }
+    assert_eq!(sizes, [2, 1, 1]);
 }
 
 #[test]
@@ -142,7 +176,7 @@ fn look_passes_many_foreign_changes_in_bounded_steps() {
     push(&mut window, 31, &["a"]);
     let (mut next, mut looks) = (Next::After(0), 0);
     let found = loop {
-        let found = window.look(next, &keys("a"), 10).unwrap();
+        let found = window.look(next, &keys("a"), part(10)).unwrap();
         looks += 1;
         next = found.next;
         if !found.changes.is_empty() {
@@ -162,17 +196,17 @@ fn watcher_behind_the_window_is_told_where_it_begins() {
         push(&mut window, index, &[&format!("k{index}")]);
     }
     assert_eq!(
-        window.look(Next::After(1), &keys(""), 10),
+        window.look(Next::After(1), &keys(""), part(10)),
         Err(TooOld { floor: 2 })
     );
-    let found = window.look(Next::After(2), &keys(""), 10).unwrap();
+    let found = window.look(Next::After(2), &keys(""), part(10)).unwrap();
     assert_eq!(found.changes.len(), 3);
     assert_eq!(window.fullness().changes, 3);
     assert!(window.fullness().bytes <= 3 * one);
     // An entry that is larger than the window leaves nothing, and says so.
     push(&mut window, 6, &["a", "b", "c", "d", "e"]);
     assert_eq!(
-        window.look(Next::After(5), &keys(""), 10),
+        window.look(Next::After(5), &keys(""), part(10)),
         Err(TooOld { floor: 6 })
     );
 }
@@ -183,10 +217,10 @@ fn installed_snapshot_leaves_a_gap_that_is_told() {
     push(&mut window, 1, &["a"]);
     window.begin_after(10);
     assert_eq!(
-        window.look(Next::After(1), &keys(""), 10),
+        window.look(Next::After(1), &keys(""), part(10)),
         Err(TooOld { floor: 10 })
     );
     push(&mut window, 11, &["b"]);
-    let found = window.look(Next::After(10), &keys(""), 10).unwrap();
+    let found = window.look(Next::After(10), &keys(""), part(10)).unwrap();
     assert_eq!(seen(&found), [(11, 0, "b".to_owned())]);
 }

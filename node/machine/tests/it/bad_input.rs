@@ -1,13 +1,14 @@
 //! Bytes that a client or a peer makes up: refused, or carried out; never a fault of a replica's own, which would stop it.
 
 use helve_proto::v1::{
-    ExchangeCall, ExchangeRequest, ListKeysRequest, ListRequest, exchange_call::Call,
+    ExchangeCall, ExchangeRequest, ListKeysRequest, ListRequest, WatchHandle, WatchKeys,
+    WatchOwner, WatchRequest, WatchStore, exchange_call::Call, watch_request::Target as Watched,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;
 
 use crate::{
-    made_up::{calls, commands, lists, peer_command, resumed_lists, wire_calls},
+    made_up::{calls, commands, lists, peer_command, resumed_lists, watched_changes, wire_calls},
     seeds,
 };
 
@@ -32,6 +33,34 @@ fn encoded(call: Call) -> Vec<u8> {
         call: Some(call),
     };
     ExchangeRequest { calls: vec![call] }.encode_to_vec()
+}
+
+/// Watches as clients ask for them, to change bits of.
+fn watches() -> Vec<Vec<u8>> {
+    let targets = [
+        Watched::Store(WatchStore {
+            store: "cart".into(),
+            owner: Some("ann".into()),
+        }),
+        Watched::Handle(WatchHandle {
+            store: "cart".into(),
+            owner: "ann".into(),
+            id: "cart-1".into(),
+        }),
+        Watched::Keys(WatchKeys {
+            owner: "ann".into(),
+            prefix: "users/".into(),
+        }),
+        Watched::Owner(WatchOwner {
+            owner: "ann".into(),
+        }),
+    ];
+    let requests = targets.map(|target| WatchRequest {
+        target: Some(target),
+        after: Some(1),
+        ..WatchRequest::default()
+    });
+    requests.map(|request| request.encode_to_vec()).to_vec()
 }
 
 /// Noise, and these messages with some of their bytes changed, cut out or put in.
@@ -59,6 +88,7 @@ fn seeds_of_each_fuzz_target_hold() {
     seeds::each("wire_calls", wire_calls);
     seeds::each("peer_command", peer_command);
     seeds::each("resumed_lists", resumed_lists);
+    seeds::each("watched_changes", watched_changes);
 }
 
 proptest! {
@@ -76,6 +106,11 @@ proptest! {
         bytes in bytes_like(commands()),
     ) {
         peer_command(&bytes);
+    }
+
+    #[test]
+    fn a_watch_that_a_client_makes_up_is_refused_or_followed(bytes in bytes_like(watches())) {
+        watched_changes(&bytes);
     }
 
     #[test]

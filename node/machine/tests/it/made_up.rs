@@ -2,7 +2,10 @@
 //! targets.
 
 use bytes::Bytes;
-use helve_machine::{Batch, Context, Fault, apply, check, limits, query};
+use helve_machine::{
+    Batch, Context, Fault, Selection, apply, check, limits, query,
+    window::{Next, Part, Window},
+};
 use helve_proto::{
     command::v1::{
         AllocateNodeId, Command, RaiseFeatureLevel, SetClusterId, Tick, command::Operation,
@@ -11,7 +14,7 @@ use helve_proto::{
         BatchStoreRequest, CallIdentity, ExchangeRequest, GetRequest, Lifetime, ListKeysRequest,
         ListRequest, MintRequest, Operation as TransactOperation, PutRequest, RetrieveRequest,
         SetTenantRequest, StoreItem, StoreOperation, StoreRequest, TransactRequest, Unit,
-        exchange_call::Call, lifetime::Absolute, operation::Operation as Kind,
+        WatchRequest, exchange_call::Call, lifetime::Absolute, operation::Operation as Kind,
     },
 };
 use prost::Message;
@@ -241,6 +244,45 @@ pub(crate) fn resumed_lists(mut bytes: &[u8]) {
     let handles = ListRequest::decode_length_delimited(&mut bytes);
     if let (Ok(keys), Ok(handles)) = (keys, handles) {
         lists(&keys, &handles);
+    }
+}
+
+/// Follows what calls changed, as a request says, in parts of one change.
+///
+/// # Panics
+/// If a watch that passes the check does not come to the newest change, or tells one twice.
+pub(crate) fn watched_changes(bytes: &[u8]) {
+    let Ok(request) = WatchRequest::decode(bytes) else {
+        return;
+    };
+    if check::watch(&request).is_err() {
+        return;
+    }
+    let mut host = Host::default();
+    for (identity, operation) in calls().into_iter().filter_map(mutation) {
+        host.apply(&identified(identity, operation));
+    }
+    let mut window = Window::new(GROUP, 1 << 20);
+    window.push(std::mem::take(&mut host.changes), host.index);
+    let selection = Selection::of(GROUP, TENANT, &request);
+    let part = Part {
+        changes_max: 1,
+        bytes_max: 0,
+    };
+    let mut next = Next::After(request.after.unwrap_or(0));
+    let mut told = (0, 0);
+    loop {
+        let found = window.look(next, &selection, part).expect("all is kept");
+        for change in found.changes {
+            let info = change.info.expect("a record");
+            let place = (info.revision, change.ordinal + 1);
+            assert!(told < place, "{told:?} was told before {place:?}");
+            told = place;
+        }
+        next = found.next;
+        if next == Next::After(found.upto) {
+            return;
+        }
     }
 }
 

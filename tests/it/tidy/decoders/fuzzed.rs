@@ -84,6 +84,7 @@ pub(super) const TARGETS: &[Target] = &[
         ],
     ),
     target("tool_document", &[]),
+    target("watched_changes", &["node/machine/tests/it/bad_input.rs"]),
     target("wire_calls", &["node/machine/tests/it/bad_input.rs"]),
 ];
 

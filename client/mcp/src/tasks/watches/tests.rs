@@ -3,7 +3,10 @@
 use futures::StreamExt as _;
 use helve_client::MemoryBuilder;
 use rmcp::{model::JsonObject, task_manager::TaskOptions};
-use tokio::{task::yield_now, time::advance};
+use tokio::{
+    task::yield_now,
+    time::{Instant, advance},
+};
 
 use super::*;
 use crate::tasks::{record::Ended, store::Held};
@@ -17,7 +20,7 @@ async fn task() -> (Watches, TaskStore, Held) {
     let store = TaskStore::new(&client, "jobs");
     let record = TaskRecord::new("work", JsonObject::new(), TaskOptions::default());
     let held = store.create(OWNER, record).await.unwrap();
-    (Watches::new(store.clone(), LOOK), store, held)
+    (Watches::new(&client, "jobs", LOOK), store, held)
 }
 
 async fn until_unwatched(watches: &Watches) {
@@ -70,4 +73,42 @@ async fn task_of_another_owner_has_no_state() {
         assert!(states.next().await.is_none(), "{owner} {id}");
     }
     until_unwatched(&watches).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_is_told_at_once_and_not_at_the_next_look() {
+    let (watches, store, mut held) = task().await;
+    let mut states = Box::pin(watches.states(OWNER, held.id()));
+    assert!(states.next().await.unwrap().value.is_open());
+    // The feed has begun once it has the task looked at again.
+    while watches.looks() < 2 {
+        yield_now().await;
+    }
+    let begun = Instant::now();
+    store
+        .end(&mut held, |record| record.end(Ended::Cancelled))
+        .await;
+    assert!(!states.next().await.unwrap().value.is_open());
+    // Time is the test's own: it goes on only when every task waits for it.
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_are_looked_at_rarely_while_a_watch_tells() {
+    let (watches, _store, held) = task().await;
+    let mut states = Box::pin(watches.states(OWNER, held.id()));
+    states.next().await.unwrap();
+    while watches.looks() < 2 {
+        yield_now().await;
+    }
+    for _ in 0..20 {
+        advance(LOOK).await;
+        yield_now().await;
+    }
+    assert_eq!(watches.looks(), 2);
+    for _ in 0..2 {
+        advance(LOOK_RARELY).await;
+        yield_now().await;
+    }
+    assert!(watches.looks() > 2, "an expiry would never be found");
 }
