@@ -4,6 +4,12 @@
 # and benchmarks get the features they ship with.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
+# Where RocksDB of development, tests and the demo is built, by .ci/rocksdb; elsewhere than on this platform its crate builds it.
+ifeq ($(shell uname -sm),Linux x86_64)
+ROCKSDB_VERSION := $(shell sed -n '/^name = "librocksdb-sys"/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
+export ROCKSDB_LIB_DIR ?= $(HOME)/.cache/helve/librocksdb-$(ROCKSDB_VERSION)
+export ROCKSDB_STATIC = 1
+endif
 # Colour and progress bars only on a terminal.
 CARGO = cargo
 STEP = .ci/step
@@ -25,7 +31,7 @@ ARGS ?=
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 CHAOS = $(TESTS) --test chaos --
 ATTACK = $(TESTS) --test attack --
-BENCHES = $(CARGO) bench --locked --workspace --features helve-tests/rivals
+BENCHES = env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC $(CARGO) bench --locked --workspace --features helve-tests/rivals
 BENCH = $(BENCHES) --bench cluster --
 APPLY = $(CARGO) bench --locked --package helve-machine --bench apply
 
