@@ -26,7 +26,7 @@ pub enum Inexact {
     #[error("it is no JSON: {0}")]
     Syntax(#[source] serde_json::Error),
     /// Two members of one object have the same name.
-    #[error("the name {name:?} stands twice in one object: leave one out")]
+    #[error("the name {name:?} occurs twice in one object: leave one out")]
     Twice {
         /// The name, cut after 48 characters.
         name: String,
@@ -211,7 +211,7 @@ impl Decimal {
 /// Goes through a text, and keeps of it the names of one object at a time and level.
 #[derive(Clone, Copy)]
 struct Walk<'a> {
-    /// The name that stood twice.
+    /// The name that occurred twice.
     twice: &'a RefCell<Option<String>>,
 }
 
@@ -264,7 +264,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some(Name(name)) = members.next_key()? {
             if names.contains(&name) {
                 *self.twice.borrow_mut() = Some(name.chars().take(SHOWN_CHARS_MAX).collect());
-                return Err(A::Error::custom("a name stands twice"));
+                return Err(A::Error::custom("a name occurs twice"));
             }
             names.insert(name);
             members.next_value_seed(self)?;

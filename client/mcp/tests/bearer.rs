@@ -189,8 +189,8 @@ async fn carts_and_idempotency_keys_are_their_owners_alone() {
         assert_eq!(list["open"], 1);
         assert_eq!(&list["carts"][0]["cart_id"], cart);
     }
-    let nobody = shop.call_as("carol", "list_carts", json!({})).await;
-    assert_eq!(nobody.structured()["open"], 0);
+    let carol = shop.call_as("carol", "list_carts", json!({})).await;
+    assert_eq!(carol.structured()["open"], 0);
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn values_that_would_change_are_refused_with_the_reason() {
         ("-9223372036854775809", -32602, "as a string"),
         ("[3.14159265358979323846264338]", -32602, "as a string"),
         ("1e-400", -32602, "1e-400"),
-        (r#"{"a":{"b":1,"b":2}}"#, -32600, "\"b\" stands twice"),
+        (r#"{"a":{"b":1,"b":2}}"#, -32600, "\"b\" occurs twice"),
         ("1e400", -32700, "out of range"),
         (r#""\ud800""#, -32700, "hex escape"),
     ] {

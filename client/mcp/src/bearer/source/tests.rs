@@ -382,9 +382,9 @@ async fn what_a_server_must_not_answer_starts_nothing() {
         assert!(refused.contains(why), "{why}: {refused}");
         assert!(refused.contains(&issuing.url), "{refused}");
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", nobody.local_addr().unwrap());
-    drop(nobody);
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", closed.local_addr().unwrap());
+    drop(closed);
     let refused = JwksUrl::parse(&url)
         .unwrap()
         .fetch()
