@@ -7,7 +7,7 @@ mod logged;
 #[allow(dead_code, reason = "shared with other tests")]
 mod tokens;
 
-use std::time::Instant;
+use std::{os::unix::fs::PermissionsExt as _, time::Instant};
 
 use helve_client::{Client, MemoryBuilder};
 use helve_mcp::{
@@ -267,6 +267,7 @@ fn a_key_file_without_a_strong_public_key_or_secret_is_refused() {
     let file = |name: &str, content: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         path
     };
     let weak = r#"{"kty":"oct","k":"c2hvcnQ"}"#;

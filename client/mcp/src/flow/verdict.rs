@@ -67,9 +67,9 @@ fn judge_cart(cart_id: &str, account: &Account, held: &Held, findings: &mut Find
         ));
     }
     if order.is_some() && (account.abandoned || !account.checkout_tried) {
-        findings
-            .doubled
-            .insert(format!("{cart_id} has an order that no client may have made"));
+        findings.doubled.insert(format!(
+            "{cart_id} has an order that no client may have made"
+        ));
     }
     if account
         .order
