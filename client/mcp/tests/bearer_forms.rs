@@ -333,6 +333,7 @@ fn odd_entries_of_a_set_are_skipped_and_the_rest_works() {
         with("encrypts", |jwk| jwk["use"] = json!("enc")),
         with("signs", |jwk| jwk["key_ops"] = json!(["sign"])),
         with("algorithm", |jwk| jwk["alg"] = json!("HS256")),
+        with("none", |jwk| jwk["alg"] = json!("none")),
         with("short", |jwk| jwk["x"] = json!("AAAA")),
         with("no base64", |jwk| jwk["x"] = json!("!")),
         private,
@@ -344,7 +345,15 @@ fn odd_entries_of_a_set_are_skipped_and_the_rest_works() {
     let sign =
         |id: &str| signer.sign_with(&json!({"alg": "ES256", "kid": id}), &Claims::of("alice"));
     assert!(verifier.verify(&sign("good")).is_ok());
-    for id in ["private", "encrypts", "signs", "algorithm", "short", "7"] {
+    for id in [
+        "private",
+        "encrypts",
+        "signs",
+        "algorithm",
+        "none",
+        "short",
+        "7",
+    ] {
         assert!(verifier.verify(&sign(id)).is_err(), "{id}");
     }
     let signer = Signer::es256_with(json!({"keys": odd}).to_string().as_bytes());

@@ -305,7 +305,7 @@ fn of_pem(content: &[u8]) -> Result<Vec<Key>, String> {
         return Err(format!("it holds over {PEM_KEYS_MAX} blocks"));
     }
     if let Some(other) = blocks.iter().find(|block| block.tag() != PUBLIC_KEY) {
-        return Err(format!("it holds a {}", other.tag()));
+        return Err(format!("it holds a block {:?}", other.tag()));
     }
     let keys = blocks.iter().map(|block| Key::of_spki(block.contents()));
     keys.collect::<Result<_, _>>().map_err(str::to_owned)

@@ -226,7 +226,11 @@ impl Issuing {
                 (header::CACHE_CONTROL, "max-age=0"),
                 (header::CONTENT_TYPE, "application/json"),
             ];
-            (status, there, body)
+            let mut answer = (status, there, body).into_response();
+            if status == StatusCode::NOT_MODIFIED {
+                answer.headers_mut().remove(header::LOCATION);
+            }
+            answer
         }
         let there = set(&[p256_jwk(Some("id"))]);
         let router = Router::new()
@@ -368,6 +372,7 @@ async fn what_a_server_must_not_answer_starts_nothing() {
             "redirects to /there",
         ),
         (StatusCode::NOT_FOUND, good.clone(), "404"),
+        (StatusCode::NOT_MODIFIED, String::new(), "answered 304"),
         (StatusCode::NO_CONTENT, String::new(), "204"),
         (StatusCode::OK, huge, "over 1048576 bytes"),
         (StatusCode::OK, "<html>".to_owned(), "an HTML"),
