@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "shared with other tests")]
 mod tokens;
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use helve_mcp::bearer::Verifier;
 use serde_json::json;
@@ -74,4 +74,15 @@ fn pem_that_holds_no_public_key_is_refused_with_what_to_give() {
             assert!(refused.contains("openssl pkey -pubout"), "{refused}");
         }
     }
+}
+
+#[test]
+fn a_file_that_is_absent_or_huge_is_refused() {
+    assert!(Verifier::new(Path::new("/no/such/file"), AUDIENCE, None).is_err());
+    let huge = Signer::es256_with(&vec![b'{'; (1 << 20) + 1]);
+    let refused = Verifier::new(huge.file(), AUDIENCE, None).unwrap_err();
+    assert!(
+        refused.to_string().contains("over 1048576 bytes"),
+        "{refused}"
+    );
 }
