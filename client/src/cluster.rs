@@ -44,7 +44,7 @@ pub use self::exchange::exchange_reply;
 pub use self::tls::Tls;
 pub use self::{
     address::Address,
-    bearer::{Bearer, open_to_all},
+    bearer::{Bearer, exposed},
     builder::ClusterBuilder,
     line::Line,
 };

@@ -5,7 +5,7 @@
 //! caller's deadline, and lifetimes with defaults. Programs that only use stores need nothing from here.
 
 #[cfg(feature = "cluster")]
-pub use crate::cluster::open_to_all;
+pub use crate::cluster::exposed;
 pub use crate::{
     record::{decode, decode_value, encode, present},
     retry::Backoff,

@@ -214,7 +214,7 @@ pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
         let message = "the stored value is not the JSON that this type expects";
         Error::new(ErrorKind::Codec, message).with_source(error)
     })?;
-    exact::check_numbers(json).map_err(|error| changed("the stored value", error))?;
+    exact::check_stored_numbers(json).map_err(|error| changed("the stored value", error))?;
     Ok(value)
 }
 

@@ -1,6 +1,6 @@
 //! Servers that are to check bearer tokens and cannot: each refuses to start, with status 2, and names the flag.
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use anyhow::Result;
 
@@ -17,6 +17,7 @@ fn a_cart_server_that_cannot_check_tokens_does_not_start() -> Result<()> {
     let file = |name: &str, content: &str| -> Result<String> {
         let path = directory.path().join(name);
         fs::write(&path, content)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         Ok(path.display().to_string())
     };
     let strong = file("strong", SET)?;
@@ -113,12 +114,31 @@ fn servers_refuse_key_files_that_are_not_unmistakable() -> Result<()> {
 }
 
 #[test]
+fn servers_refuse_a_secret_that_other_users_may_read() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let line = "a secret line of more than thirty-two bytes";
+    for (flag, content) in [("--token-key-file", SET), ("--token-secret-file", line)] {
+        let path = directory.path().join(&flag[2..]);
+        fs::write(&path, content)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+        let path = path.display().to_string();
+        for command in ["cart", "mcp"] {
+            let said = refusal(command, &[&[flag, &path], AUDIENCE].concat(), &[])?;
+            let remedy = format!("(mode 644): chmod 600 {path}");
+            assert!(said.contains(flag) && said.contains(&remedy), "{said}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn servers_refuse_issuers_that_could_not_be_told_apart() -> Result<()> {
     const A: &[&str] = &["--token-issuer", "https://a.example"];
     const B: &[&str] = &["--token-issuer", "https://b.example"];
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("keys");
     fs::write(&path, SET)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     let path = path.display().to_string();
     let key: &[&str] = &["--token-key-file", &path];
     let bound = format!("https://a.example={path}");

@@ -179,7 +179,7 @@ def authorization_server(books: Books, issuer: str, resource: str) -> Flask:
             return USER
 
         def revoke_old_credential(self, token: Token) -> None:
-            pass  # Whoever has the old access token may use it until it expires.
+            pass  # The old access token is valid until it expires.
 
     class Issuer(IssuerParameter):
         def get_issuer(self) -> str:

@@ -55,7 +55,7 @@ async def connected(
 
 
 class GaveUp(Exception):
-    """Nobody answered in time: the call's fate is not known."""
+    """No answer came in time: the call's fate is not known."""
 
 
 def reason(result: CallToolResult) -> str | None:

@@ -1,7 +1,7 @@
 //! Requests that `rmcp` takes for a method it does not know.
 //!
 //! It reads a request by its method and parameters together, so one of a method that it knows, with parameters that do not fit, is
-//! a custom request to it. The answer is then that the parameters are wrong, not that there is no such method.
+//! a custom request to it. The answer is then that the parameters are wrong, not that the method is unknown.
 
 use rmcp::{
     ErrorData, RoleServer,

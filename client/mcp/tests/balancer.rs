@@ -56,7 +56,7 @@ async fn dying_replica() -> SocketAddr {
 }
 
 /// An address without a listener.
-async fn nobody() -> SocketAddr {
+async fn closed_port() -> SocketAddr {
     loopback().await.1
 }
 
@@ -94,7 +94,7 @@ async fn requests_go_round() {
 
 #[tokio::test]
 async fn a_replica_that_cannot_be_reached_is_passed_over() {
-    let (balancer, _guard) = balancer(vec![nobody().await, replica("b").await]).await;
+    let (balancer, _guard) = balancer(vec![closed_port().await, replica("b").await]).await;
     for _ in 0..3 {
         assert_eq!(hi(balancer).await, (200, "b: hi".to_owned()));
     }
@@ -128,13 +128,13 @@ async fn a_request_that_a_dying_replica_may_have_acted_on_goes_nowhere_else() {
 
 #[tokio::test]
 async fn without_any_replica_nothing_was_sent() {
-    let (balancer, _guard) = balancer(vec![nobody().await, nobody().await]).await;
+    let (balancer, _guard) = balancer(vec![closed_port().await, closed_port().await]).await;
     assert_eq!(hi(balancer).await.0, 503);
 }
 
 #[tokio::test]
 async fn answers_of_the_balancer_itself_say_their_type() {
-    for (replica, status) in [(nobody().await, 503), (dying_replica().await, 502)] {
+    for (replica, status) in [(closed_port().await, 503), (dying_replica().await, 502)] {
         let (balancer, _guard) = balancer(vec![replica]).await;
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = http.post(format!("http://{balancer}/mcp")).body("hi");

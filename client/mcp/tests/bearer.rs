@@ -7,7 +7,7 @@ mod logged;
 #[allow(dead_code, reason = "shared with other tests")]
 mod tokens;
 
-use std::time::Instant;
+use std::{os::unix::fs::PermissionsExt as _, time::Instant};
 
 use helve_client::{Client, MemoryBuilder};
 use helve_mcp::{
@@ -189,8 +189,8 @@ async fn carts_and_idempotency_keys_are_their_owners_alone() {
         assert_eq!(list["open"], 1);
         assert_eq!(&list["carts"][0]["cart_id"], cart);
     }
-    let nobody = shop.call_as("carol", "list_carts", json!({})).await;
-    assert_eq!(nobody.structured()["open"], 0);
+    let carol = shop.call_as("carol", "list_carts", json!({})).await;
+    assert_eq!(carol.structured()["open"], 0);
 }
 
 #[tokio::test]
@@ -267,6 +267,7 @@ fn a_key_file_without_a_strong_public_key_or_secret_is_refused() {
     let file = |name: &str, content: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         path
     };
     let weak = r#"{"kty":"oct","k":"c2hvcnQ"}"#;

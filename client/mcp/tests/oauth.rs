@@ -5,10 +5,15 @@
 mod flaky;
 mod issuer;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures::future::{join, join_all};
-use helve_client::{Client, KeyOptions, MemoryBuilder, StateTool};
+use helve_client::{
+    Client, Error, ErrorKind, KeyOptions, MemoryBuilder, StateTool, v1::exchange_call::Call,
+};
 use helve_mcp::storage::{REFRESH_GUARD_TTL, access_token, resume, was_replaced};
 use rmcp::transport::auth::{
     AuthError, CredentialStore, OAuthClientConfig, StateStore, StoredCredentials,
@@ -17,12 +22,31 @@ use serde_json::json;
 use tokio::time::advance;
 
 use crate::{
-    flaky::{Deed, flaky},
+    flaky::{Fault, flaky},
     issuer::{ISSUER, Issuer, begin_login, credentials, log_in, logins, manager, replica, state},
 };
 
 fn memory() -> Client {
     MemoryBuilder::new().build().unwrap()
+}
+
+/// The store whose answer is lost next: how its key ends, and whether it is carried out.
+type Lost = Arc<Mutex<Option<(&'static str, bool)>>>;
+
+/// The same host, which can lose the answer to a store.
+fn losing(inner: Client) -> (Client, Lost) {
+    let lost = Lost::default();
+    let next = Arc::clone(&lost);
+    let client = flaky(inner, move |call| {
+        let Call::Store(request) = call else {
+            return None;
+        };
+        let mut next = next.lock().unwrap();
+        let (_, is_done) = next.take_if(|(suffix, _)| request.key.ends_with(*suffix))?;
+        let error = Error::new(ErrorKind::Ambiguous, "the answer is lost");
+        Some(Fault { error, is_done })
+    });
+    (client, lost)
 }
 
 fn stored(name: &str) -> StoredCredentials {
@@ -49,10 +73,10 @@ fn refused<T: std::fmt::Debug>(result: Result<T, AuthError>) -> String {
 }
 
 #[tokio::test]
-async fn a_process_that_begins_anew_needs_no_login() {
+async fn a_process_that_starts_again_needs_no_login() {
     let (client, issuer) = (memory(), Issuer::new());
     let (_, resumed) = replica(&client, &issuer).await;
-    assert!(!resumed, "nobody has logged in yet");
+    assert!(!resumed, "there was no login yet");
     log_in(&client, &issuer).await;
     let (manager, resumed) = replica(&client, &issuer).await;
     assert!(resumed);
@@ -303,14 +327,14 @@ async fn a_store_that_fails_is_no_reason_to_log_in() {
 
 #[tokio::test(start_paused = true)]
 async fn credentials_whose_save_was_not_answered_are_saved_once() {
-    let (client, faults) = flaky(memory());
+    let (client, lost) = losing(memory());
     let issuer = Issuer::new();
     log_in(&client, &issuer).await;
     let (manager, _) = replica(&client, &issuer).await;
-    for deed in [Deed::Done, Deed::Undone] {
-        faults.lose_next_store_of("/credentials", deed);
+    for is_done in [true, false] {
+        *lost.lock().unwrap() = Some(("/credentials", is_done));
         let tokens = manager.refresh_token().await.unwrap();
-        assert!(!faults.pending(), "the answer was lost");
+        assert_eq!(*lost.lock().unwrap(), None, "the answer was lost");
         let tokens = serde_json::to_value(tokens).unwrap();
         assert_eq!(tokens["access_token"], held(&client).await);
         access_token(&manager).await.unwrap();

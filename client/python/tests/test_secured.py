@@ -109,4 +109,11 @@ def test_what_cannot_be_used_is_refused_before_any_connection(secured, tmp_path)
         file.chmod(mode)
         with pytest.raises(InvalidError):
             Client("a:1", token_file=file)
+    key = tmp_path / "open.key"
+    key.write_text("-----BEGIN PRIVATE KEY-----")
+    key.chmod(0o644)
+    with pytest.raises(InvalidError, match=rf"\(mode 644\): chmod 600 {key}"):
+        Tls(secrets / "ca.crt", certificate=secrets / "node-1.crt", key=key)
+    key.chmod(0o640)
+    Tls(secrets / "ca.crt", certificate=secrets / "node-1.crt", key=key)
     assert "hlv_secret" not in repr(Client("a:1", token="hlv_secret"))

@@ -133,6 +133,13 @@ def test_value_is_kept(text):
     assert repr(exact.decode(exact.encode(value))) == repr(value)
 
 
+@pytest.mark.parametrize("text", vectors("values", "read"))
+def test_value_of_a_former_version_is_read(text):
+    assert repr(exact.decode(text.encode())) == text
+    with pytest.raises(CodecError, match="64 bits: write it as a string"):
+        exact.encode(exact.decode(text.encode()))
+
+
 @pytest.mark.parametrize("text", vectors("values", "refused"))
 def test_value_is_refused(text):
     with pytest.raises(CodecError):

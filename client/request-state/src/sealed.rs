@@ -84,7 +84,7 @@ impl EndToEnd {
         let opened = self.opened(store, info, value);
         *value = opened.ok_or_else(|| {
             let message = format!(
-                "the value of `{}` does not open: another key sealed it, nobody did, or it was changed or moved; give that key, or put the value back",
+                "the value of `{}` does not open: another key sealed it, no key did, or it was changed or moved; give that key, or put the value back",
                 info.name
             );
             Error::new(ErrorKind::Sealed, message)

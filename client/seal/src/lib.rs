@@ -15,6 +15,7 @@
 //!
 //! The associated data binds form, key id and place. A sealed value that was moved to another place does not open.
 
+mod exposed;
 mod keyring;
 mod looks;
 mod place;
@@ -23,6 +24,7 @@ mod sealed;
 mod secret;
 
 pub use self::{
+    exposed::Exposed,
     keyring::{GivenTwice, Keyring},
     looks::{Looks, decode_line},
     place::Place,

@@ -4,7 +4,10 @@ use std::{fmt, fs, io, io::Read, path::Path};
 
 use zeroize::Zeroizing;
 
-use crate::looks::{Looks, decode_line};
+use crate::{
+    exposed::Exposed,
+    looks::{Looks, decode_line},
+};
 
 /// Bytes that a secret must have at least.
 pub const SECRET_BYTES_MIN: usize = 32;
@@ -35,8 +38,8 @@ pub enum SecretError {
         looks: Looks,
     },
     /// Its file is open to others.
-    #[error("other users of this machine may read or write it: chmod 600 it")]
-    OpenToOthers,
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     /// Its file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
@@ -80,9 +83,7 @@ impl Secret {
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let file = fs::File::open(path)?;
         // Of the open file: its name may lead elsewhere by now.
-        if open_to_others(&file.metadata()?) {
-            return Err(SecretError::OpenToOthers);
-        }
+        Exposed::check(path, &file.metadata()?)?;
         let mut content = Zeroizing::new(Vec::new());
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
         if content.len() as u64 > FILE_BYTES_MAX {
@@ -121,17 +122,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
-}
-
-#[cfg(unix)]
-fn open_to_others(metadata: &fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    metadata.mode() & 0o007 != 0
-}
-
-#[cfg(not(unix))]
-fn open_to_others(_: &fs::Metadata) -> bool {
-    false
 }
 
 #[cfg(test)]
@@ -254,8 +244,9 @@ mod tests {
         let file = written(&KEY);
         for mode in [0o604, 0o602, 0o644] {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
-            let read = Secret::read(file.path());
-            assert!(matches!(read, Err(SecretError::OpenToOthers)), "{read:?}");
+            let refused = Secret::read(file.path()).unwrap_err().to_string();
+            let remedy = format!("(mode {mode:o}): chmod 600 {}", file.path().display());
+            assert!(refused.contains(&remedy), "{refused}");
         }
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
         assert!(Secret::read(file.path()).is_ok());

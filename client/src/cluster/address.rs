@@ -90,7 +90,7 @@ fn check(text: &str) -> Result<(), String> {
         Some(rest) => {
             let inner = rest.strip_suffix(']').map(str::parse::<Ipv6Addr>);
             if !matches!(inner, Some(Ok(_))) {
-                return Err("between brackets stands an IPv6 address, as in [::1]:7400".to_owned());
+                return Err("brackets hold an IPv6 address, as in [::1]:7400".to_owned());
             }
         }
         None if host.contains(':') => {

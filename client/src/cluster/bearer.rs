@@ -125,8 +125,8 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
     let file = fs::File::open(path).map_err(unreadable)?;
     // Of the open file: its name may lead elsewhere by now.
     let metadata = file.metadata().map_err(unreadable)?;
-    if open_to_all(&metadata) {
-        return Err(refused("everyone can read it: chmod 600 it"));
+    if let Some(why) = exposed(path, &metadata) {
+        return Err(refused(&why));
     }
     let mut text = Zeroizing::new(String::new());
     let mut file = file.take(FILE_BYTES_MAX + 1);
@@ -138,19 +138,26 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
     Ok((text, metadata.modified().ok()))
 }
 
-/// Whether every user of the machine can read the file, or change it.
+/// Why a file must hold no secret: users who neither own it nor are in its group can read it, or change it.
 #[cfg(unix)]
 #[must_use]
-pub fn open_to_all(metadata: &fs::Metadata) -> bool {
+pub fn exposed(path: &Path, metadata: &fs::Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
-    metadata.mode() & 0o007 != 0
+    let mode = metadata.mode() & 0o777;
+    let why = || {
+        let path = path.display();
+        format!(
+            "other users of this machine may read or write it (mode {mode:03o}): chmod 600 {path}"
+        )
+    };
+    (mode & 0o007 != 0).then(why)
 }
 
-/// Whether every user of the machine can read the file, or change it: not known here.
+/// Why a file must hold no secret: not known here.
 #[cfg(not(unix))]
 #[must_use]
-pub fn open_to_all(_: &fs::Metadata) -> bool {
-    false
+pub fn exposed(_: &Path, _: &fs::Metadata) -> Option<String> {
+    None
 }
 
 fn header(token: &str) -> Result<HeaderValue, Error> {

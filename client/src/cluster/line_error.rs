@@ -231,7 +231,7 @@ fn mistrust(address: &str, chain: &[&(dyn Error + 'static)]) -> Option<(Fault, S
         }
         TlsError::InvalidCertificate(why) => {
             let why = TlsError::InvalidCertificate(why);
-            format!("its certificate is refused ({why}). Renew it, or name what stands in it")
+            format!("its certificate is refused ({why}). Renew it, or name a host that it is for")
         }
         TlsError::AlertReceived(alert) => {
             format!("it refuses this client ({alert:?}). Show a certificate that its CA has signed")

@@ -154,7 +154,7 @@ impl<'a> Tries<'a> {
             Health::Narrow => (Some(Arc::clone(node)), Duration::ZERO),
             _ => self.after(node, asked, health),
         };
-        // All that there are will not do.
+        // No node is left to ask.
         let Some(next) = next else {
             return Err(self.unless_in_doubt(error));
         };

@@ -63,7 +63,7 @@ pub(crate) async fn store_owned(
     };
     match repeat(deadline, store).await? {
         StoreOutcome::Conflict { revision } if tries == 1 => {
-            let message = format!("{key:?} exists already, though nobody else should write it");
+            let message = format!("{key:?} exists already, though no other writer should use it");
             let operation = 0;
             let kind = ErrorKind::Conflict {
                 revision,

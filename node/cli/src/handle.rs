@@ -182,7 +182,7 @@ async fn delete(args: &RevisionArgs) -> Outcome {
     );
     let deleted = reply.status() == HandleStatus::Live;
     let output = &args.common.output;
-    // To people the error says all that there is to say.
+    // People read the error alone.
     if deleted || output.is_json() {
         output.print(&answer, |answer| format!("deleted {}", answer.id))?;
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
+use helve_client::exact;
 use helve_command::{
     cluster::{client, failed},
     ending::{Ending, Outcome},
@@ -19,7 +20,7 @@ use helve_request_state::state_codec::{
     StateMode,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 pub(crate) use self::args::Command;
 use self::args::{Common, Form, OpenArgs, SealArgs};
@@ -38,9 +39,9 @@ struct Sealed {
 struct Shown {
     format: &'static str,
     state: String,
-    /// The state once more, if it is JSON.
+    /// The state once more, if it is JSON: with all digits and members.
     #[serde(skip_serializing_if = "Option::is_none")]
-    json: Option<Value>,
+    json: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issued_at_ms: Option<u64>,
     expires_at_ms: u64,
@@ -152,9 +153,10 @@ fn arguments(common: &Common) -> Result<Option<ArgumentsDigest>, Ending> {
     let Some(text) = &common.arguments else {
         return Ok(None);
     };
-    match serde_json::from_str(text) {
-        Ok(arguments) => Ok(Some(ArgumentsDigest::of(&arguments))),
-        Err(error) => Err(Ending::Refused(anyhow!("--arguments: not JSON: {error}"))),
+    match exact::check(text.as_bytes()).map(|()| serde_json::from_str(text)) {
+        Ok(Ok(arguments)) => Ok(Some(ArgumentsDigest::of(&arguments))),
+        Ok(Err(error)) => Err(Ending::Refused(anyhow!("--arguments: not JSON: {error}"))),
+        Err(error) => Err(Ending::Refused(anyhow!("--arguments: {error}"))),
     }
 }
 

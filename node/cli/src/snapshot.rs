@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     });
     let taken = join_all(taken).await;
     let failed = taken.iter().filter(|(_, taken)| taken.is_err()).count();
-    // Where none was taken, the error says all that there is to say.
+    // Where none was taken, the error says why.
     if failed < taken.len() {
         let snapshots = taken.iter().map(|(endpoint, taken)| shown(endpoint, taken));
         let snapshots = Snapshots {

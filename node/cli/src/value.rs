@@ -48,7 +48,9 @@ pub(crate) fn encode(said: Vec<u8>, raw: Option<Raw>) -> anyhow::Result<Bytes> {
     if raw.is_some() {
         return Ok(said.into());
     }
-    let json = exact::check_names(&said).and_then(|()| exact::check_depth(&said));
+    let json = exact::check_names(&said)
+        .and_then(|()| exact::check_integers(&said))
+        .and_then(|()| exact::check_depth(&said));
     json.context("the value cannot be kept: quote text as '\"text\"', or pass --raw")?;
     Ok(compact(said).into())
 }
@@ -136,7 +138,8 @@ mod tests {
     #[test]
     fn a_value_is_kept_to_the_digit_or_refused() {
         for kept in [
-            "18446744073709551616",
+            "18446744073709551615",
+            "1e20",
             "3.14159265358979323846264338",
             "1.0",
             "-0.0",
@@ -148,7 +151,13 @@ mod tests {
             let printed = serde_json::to_string(&Shown::new(&stored)).unwrap();
             assert_eq!(printed, format!("{{\"value\":{kept}}}"));
         }
-        for refused in [r#"{"a":1,"a":2}"#, r#""\ud800""#, &"[".repeat(200)] {
+        for refused in [
+            r#"{"a":1,"a":2}"#,
+            r#""\ud800""#,
+            "18446744073709551616",
+            r#"{"a":[100000000000000000000]}"#,
+            &"[".repeat(200),
+        ] {
             assert!(
                 encode(refused.as_bytes().to_vec(), None).is_err(),
                 "{refused}"

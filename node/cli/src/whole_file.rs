@@ -61,7 +61,7 @@ pub(super) fn write(
 /// Of a file that would be written over.
 const EXISTS: &str = "it exists already; name a new file, or remove this one first";
 
-/// What the operating system said, without the name of a file that nobody asked for.
+/// What the operating system said, without the name of the temporary file.
 fn without_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path ") {
         Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),

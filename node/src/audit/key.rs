@@ -4,11 +4,10 @@
 use std::{
     fmt, fs,
     io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
     path::Path,
 };
 
-use helve_seal::Looks;
+use helve_seal::{Exposed, Looks};
 use zeroize::Zeroizing;
 
 /// Fewer bytes are no key.
@@ -27,8 +26,8 @@ pub enum KeyError {
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
     /// Others could read it, or put a key of their own in its place.
-    #[error("other users of this machine may read or write it: chmod 600 it")]
-    Exposed,
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     /// It may be public, or was saved in another encoding than the key.
     #[error(
         "it looks like {0}, and a key holds random bytes and nothing else, as `helve data-key new` writes them"
@@ -48,9 +47,7 @@ impl AuditKey {
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let file = fs::File::open(path)?;
         // Of the open file: its name may lead elsewhere by now.
-        if file.metadata()?.mode() & 0o007 != 0 {
-            return Err(KeyError::Exposed);
-        }
+        Exposed::check(path, &file.metadata()?)?;
         let mut bytes = Zeroizing::new(Vec::new());
         file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() < BYTES_MIN || bytes.len() as u64 > BYTES_MAX {
@@ -98,7 +95,10 @@ mod tests {
         assert!(read(32, 0o600).is_ok());
         assert!(read(4_096, 0o640).is_ok());
         for mode in [0o644, 0o604, 0o602] {
-            assert!(matches!(read(32, mode), Err(KeyError::Exposed)), "{mode:o}");
+            assert!(
+                matches!(read(32, mode), Err(KeyError::Exposed(_))),
+                "{mode:o}"
+            );
         }
         for bytes in [0, 31, 4_097] {
             assert!(matches!(read(bytes, 0o600), Err(KeyError::Length(_))));

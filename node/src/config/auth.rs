@@ -3,11 +3,11 @@
 use std::{
     fmt, fs, io,
     net::SocketAddr,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
 use data_encoding::BASE64URL_NOPAD;
+use helve_seal::Exposed;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
@@ -23,8 +23,6 @@ const TOKEN_CHARS: usize = PREFIX.len() + 43;
 /// What the principal of a caller with a certificate begins with. No token's text begins so, and no
 /// token's holder has such a principal.
 const CERTIFICATE: &str = "certificate:";
-/// Every user of the machine may read the file, or replace what is in it.
-const OPEN_TO_OTHERS: u32 = 0o007;
 
 /// What `--auth` and `--operator-token-file` say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +89,10 @@ impl TokenHash {
                 "name a file that this user can read",
             )
         };
-        if fs::metadata(file).map_err(unread)?.mode() & OPEN_TO_OTHERS != 0 {
-            let remedy = "chmod 600 it, and make a new token if others may have read it";
-            return Err(refused(format!("{shown} can be read by everyone"), remedy));
-        }
+        Exposed::check(file, &fs::metadata(file).map_err(unread)?).map_err(|exposed| {
+            let remedy = "change its mode, and make a new token if others may have read it";
+            refused(format!("{shown}: {exposed}"), remedy)
+        })?;
         let text = Zeroizing::new(fs::read_to_string(file).map_err(unread)?);
         Self::parse(text.trim()).ok_or_else(|| {
             refused(

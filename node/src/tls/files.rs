@@ -1,7 +1,8 @@
 //! The files that hold certificates and keys, in PEM (RFC 7468).
 
-use std::{fs::File, io::Read, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
+use std::{fs::File, io::Read, path::PathBuf, sync::Arc};
 
+use helve_seal::Exposed;
 use rustls::{
     Error as RustlsError, RootCertStore,
     crypto::CryptoProvider,
@@ -67,15 +68,12 @@ impl NamedFile {
         let metadata = file
             .metadata()
             .map_err(|error| self.refuse(error, READABLE))?;
-        let mode = metadata.mode();
-        if mode & 0o007 != 0 {
-            let problem = format!(
-                "every user of this machine may open it (mode {:o})",
-                mode & 0o777
-            );
-            let remedy = "chmod 600 it, and if others may have read it, make a new key";
-            return Err(self.refuse(problem, remedy));
-        }
+        Exposed::check(&self.path, &metadata).map_err(|exposed| {
+            self.refuse(
+                exposed,
+                "change its mode, and if others may have read it, make a new key",
+            )
+        })?;
         self.bytes(file)
     }
 

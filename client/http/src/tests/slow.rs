@@ -110,6 +110,49 @@ async fn large_bodies_are_answered_413_read_or_not() {
 }
 
 #[tokio::test]
+async fn odd_heads_and_chunks_are_refused_and_others_are_served() {
+    let served = Served::within(Bounds::default()).await;
+    let fields: String = (0..200).map(|at| format!("X{at}: 1\r\n")).collect();
+    let many = format!("GET /livez HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    let chunked = "POST /size HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let extended = format!("{chunked}1;{}", "x".repeat(64 << 10));
+    let wrong = format!("{chunked}no size\r\n");
+    let both = chunked.replace("\r\n\r\n", "\r\nContent-Length: x\r\n\r\n");
+    for (request, expected) in [
+        (many, "431"),
+        (extended, "400"),
+        (wrong, "400"),
+        (both, "400"),
+    ] {
+        let told = answer(served.sent(&request).await).await;
+        let shown = &request[..request.len().min(100)];
+        assert_eq!(status(&told), expected, "{shown}: {told}");
+    }
+    // What speaks HTTP/2 at once is not kept waiting.
+    let http2 = served.sent("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert_ne!(status(&answer(http2).await), "200");
+    assert_eq!(status(&served.asked("/livez").await), "200");
+    served.stopped().await;
+}
+
+#[tokio::test]
+async fn caller_that_asks_first_is_told_to_send_only_what_is_taken() {
+    let served = Served::within(Bounds {
+        body_bytes: 1_000,
+        ..Bounds::default()
+    });
+    let served = served.await;
+    let asks = |bytes| body(bytes, 0).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    let mut stream = served.sent(&asks(3)).await;
+    read_until(&mut stream, "100 Continue\r\n\r\n").await;
+    stream.write_all(b"abc").await.unwrap();
+    let told = read_until(&mut stream, "\r\n\r\n3").await;
+    assert_eq!(status(&told), "200", "{told}");
+    let told = answer(served.sent(&asks(1_001)).await).await;
+    assert_eq!(status(&told), "413", "{told}");
+}
+
+#[tokio::test]
 async fn answers_that_nobody_reads_end_the_connection() {
     let served = Served::within(Bounds {
         answer_progress: Progress {

@@ -125,7 +125,7 @@ pub fn key_file(bytes: &[u8]) {
     let content = Content {
         bytes: bytes.to_vec().into(),
         is_regular: true,
-        is_open: false,
+        exposed: None,
     };
     if let Ok(keys) = key_file::parse(&content, Said::Keys, Path::new("keys")) {
         assert!(!keys.hold_secret() || Looks::of(bytes) == Looks::Json);

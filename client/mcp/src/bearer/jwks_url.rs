@@ -200,8 +200,9 @@ impl JwksUrl {
         let response = self.client.request(request).await;
         let response = response.map_err(|error| unreachable(deepest(&error)))?;
         let status = response.status();
-        if status.is_redirection() {
-            let to = shortened(response.headers().get(header::LOCATION));
+        let location = response.headers().get(header::LOCATION);
+        if let Some(to) = location.filter(|_| status.is_redirection()) {
+            let to = shortened(Some(to));
             return Err(FetchError::Redirect { url, to });
         }
         if status != StatusCode::OK {
@@ -335,10 +336,14 @@ fn deepest(error: &hyper_util::client::legacy::Error) -> Box<dyn std::error::Err
     cause.to_string().into()
 }
 
-/// How long a set may be used that came with these headers (RFC 9111, section 5.2.2).
+/// How long a set may be used that came with these headers (RFC 9111, section 5.2.2): less as long as a cache on the way has held
+/// it (section 5.1).
 pub(super) fn fresh(headers: &HeaderMap) -> Duration {
     let said = headers.get_all(header::CACHE_CONTROL).iter();
     let said: Vec<_> = said.filter_map(|value| value.to_str().ok()).collect();
+    let age = headers.get(header::AGE).and_then(|age| age.to_str().ok());
+    let age = age.and_then(|seconds| seconds.trim().parse().ok());
+    let age = Duration::from_secs(age.unwrap_or(0));
     let mut fresh = FRESH_DEFAULT;
     for directive in said.iter().flat_map(|value| value.split(',')) {
         let directive = directive.trim().to_ascii_lowercase();
@@ -349,7 +354,7 @@ pub(super) fn fresh(headers: &HeaderMap) -> Duration {
             fresh = seconds.parse().map_or(Duration::ZERO, Duration::from_secs);
         }
     }
-    fresh
+    fresh.saturating_sub(age)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use helve_seal::{Looks, decode_line};
+use helve_seal::{Exposed, Looks, decode_line};
 use jsonwebtoken::Algorithm;
 use zeroize::Zeroizing;
 
@@ -58,12 +58,12 @@ pub enum KeyFileError {
         bytes: usize,
     },
     /// The file of a secret is open to other users.
-    #[error(
-        "{path} holds a secret, and other users of this machine may read or write it: chmod 600 it"
-    )]
-    OpenToOthers {
+    #[error("{path} holds a secret, and {exposed}")]
+    Exposed {
         /// The file.
         path: String,
+        /// Its permissions.
+        exposed: Exposed,
     },
     /// It is no form of a key.
     #[error(
@@ -182,8 +182,8 @@ pub(super) struct Content {
     pub(super) bytes: Zeroizing<Vec<u8>>,
     /// Whether it can be read again: a pipe cannot.
     pub(super) is_regular: bool,
-    /// Whether other users may read or write it.
-    pub(super) is_open: bool,
+    /// Why it must hold no secret.
+    pub(super) exposed: Option<Exposed>,
 }
 
 /// Reads a file.
@@ -204,26 +204,22 @@ pub(super) fn read(path: &Path) -> Result<Content, KeyFileError> {
     Ok(Content {
         bytes,
         is_regular: metadata.is_file(),
-        is_open: is_open(&metadata),
+        exposed: Exposed::check(path, &metadata).err(),
     })
-}
-
-#[cfg(unix)]
-fn is_open(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    metadata.mode() & 0o007 != 0
-}
-
-#[cfg(not(unix))]
-fn is_open(_: &std::fs::Metadata) -> bool {
-    false
 }
 
 /// Makes keys of a content. A JWK set may turn out to hold none.
 pub(super) fn parse(content: &Content, said: Said, path: &Path) -> Result<Keys, KeyFileError> {
-    match said {
-        Said::Keys => keys(&content.bytes, path),
-        Said::Secret => said_secret(content, path),
+    let keys = match said {
+        Said::Keys => keys(&content.bytes, path)?,
+        Said::Secret => said_secret(content, path)?,
+    };
+    match &content.exposed {
+        Some(exposed) if keys.hold_secret() => Err(KeyFileError::Exposed {
+            path: path.display().to_string(),
+            exposed: exposed.clone(),
+        }),
+        _ => Ok(keys),
     }
 }
 
@@ -274,9 +270,6 @@ fn unrecognised(content: &[u8], looks: Looks, path: String) -> KeyFileError {
 /// What was said to be a secret: anything but what is plainly something else.
 fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
     let name = || path.display().to_string();
-    if content.is_open {
-        return Err(KeyFileError::OpenToOthers { path: name() });
-    }
     let secret = content.bytes.trim_ascii_end();
     if secret.len() < SECRET_BYTES_MIN {
         let bytes = secret.len();
@@ -312,7 +305,7 @@ fn of_pem(content: &[u8]) -> Result<Vec<Key>, String> {
         return Err(format!("it holds over {PEM_KEYS_MAX} blocks"));
     }
     if let Some(other) = blocks.iter().find(|block| block.tag() != PUBLIC_KEY) {
-        return Err(format!("it holds a {}", other.tag()));
+        return Err(format!("it holds a block {:?}", other.tag()));
     }
     let keys = blocks.iter().map(|block| Key::of_spki(block.contents()));
     keys.collect::<Result<_, _>>().map_err(str::to_owned)

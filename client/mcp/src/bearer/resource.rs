@@ -28,6 +28,9 @@ pub enum ResourceError {
     /// A user name, a query or a fragment.
     #[error("it has a user name, a query or a fragment, which no resource's URL has here")]
     Excess,
+    /// A segment that clients leave out before they ask for the metadata.
+    #[error("its path has a segment `.` or `..`: write the path that they lead to")]
+    Dots,
 }
 
 impl Resource {
@@ -48,6 +51,9 @@ impl Resource {
         }
         if authority.as_str().contains('@') || uri.query().is_some() {
             return Err(ResourceError::Excess);
+        }
+        if uri.path().split('/').any(is_dots) {
+            return Err(ResourceError::Dots);
         }
         Ok(Self {
             url: url.to_owned(),
@@ -78,6 +84,12 @@ impl Resource {
         };
         rest.is_empty() || rest.trim_end_matches('/') == self.path.trim_end_matches('/')
     }
+}
+
+/// Whether a segment of a path means this level or the one above (WHATWG URL, section 4.1).
+fn is_dots(segment: &str) -> bool {
+    let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+    matches!(&*plain, "." | "..")
 }
 
 impl fmt::Display for Resource {
@@ -138,6 +150,10 @@ mod tests {
             ("https://u@shop.example/mcp", ResourceError::Excess),
             ("https://shop.example/mcp?a", ResourceError::Excess),
             ("https://shop.example/mcp#a", ResourceError::Excess),
+            ("https://shop.example/a/../mcp", ResourceError::Dots),
+            ("https://shop.example/./mcp", ResourceError::Dots),
+            ("https://shop.example/a/%2E./mcp", ResourceError::Dots),
+            ("https://shop.example/mcp/..", ResourceError::Dots),
         ] {
             assert_eq!(Resource::parse(url).unwrap_err(), why, "{url}");
         }

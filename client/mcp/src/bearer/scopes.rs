@@ -53,7 +53,7 @@ impl Scopes {
         })
     }
 
-    /// All scopes that there are, for the resource's metadata (RFC 9728).
+    /// All scopes, for the resource's metadata (RFC 9728).
     pub(crate) fn supported(&self) -> Vec<&str> {
         let all = [self.read.as_deref(), self.write.as_deref()];
         all.into_iter().flatten().collect()

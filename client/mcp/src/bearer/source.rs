@@ -127,9 +127,6 @@ impl Source {
         let content = key_file::read(path)?;
         let keys = key_file::parse(&content, said, path)?.some(path)?;
         report(&path.display().to_string(), &keys.skipped);
-        if keys.hold_secret() && content.is_open {
-            tracing::warn!(path = %path.display(), "the file holds a secret, and other users may read it: chmod 600 it");
-        }
         let from = From::File {
             path: path.to_owned(),
             said,

@@ -67,9 +67,9 @@ fn judge_cart(cart_id: &str, account: &Account, held: &Held, findings: &mut Find
         ));
     }
     if order.is_some() && (account.abandoned || !account.checkout_tried) {
-        findings
-            .doubled
-            .insert(format!("{cart_id} has an order that nobody may have made"));
+        findings.doubled.insert(format!(
+            "{cart_id} has an order that no client may have made"
+        ));
     }
     if account
         .order
@@ -121,7 +121,7 @@ fn judge_lines(cart_id: &str, account: &Account, lines: &[Line], findings: &mut 
         if account.tried.get(&line.line_id) != Some(line) {
             findings
                 .doubled
-                .insert(format!("{cart_id}: nobody sent line {}", line.line_id));
+                .insert(format!("{cart_id}: no client sent line {}", line.line_id));
         }
     }
 }
@@ -135,7 +135,7 @@ fn judge_strangers(accounts: &Accounts, held: &Held, findings: &mut Findings) {
     {
         findings
             .doubled
-            .insert(format!("nobody was told of the order {cart_id}"));
+            .insert(format!("no client was told of the order {cart_id}"));
     }
     let strangers: Vec<_> = held
         .carts
@@ -149,7 +149,7 @@ fn judge_strangers(accounts: &Accounts, held: &Held, findings: &mut Findings) {
         for cart_id in strangers {
             findings
                 .doubled
-                .insert(format!("nobody was told of the cart {cart_id}"));
+                .insert(format!("no client was told of the cart {cart_id}"));
         }
     }
 }

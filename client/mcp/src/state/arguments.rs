@@ -59,8 +59,8 @@ pub(super) struct Store {
     #[schemars(length(min = 1, max = 1024))]
     pub(super) key: String,
     /// The value: any JSON, at most 1 MiB as text. It comes back as it is, but for the order of an object's members. A fraction of up to
-    /// 17 digits comes back as the same double, in its shortest form. A number that neither 64 bits nor a double hold is refused: write
-    /// it as a string.
+    /// 17 digits comes back as the same double, in its shortest form. An integer that does not fit 64 bits, and a number that no double
+    /// holds, are refused: write them as strings.
     #[serde(deserialize_with = "present")]
     pub(super) value: Value,
     /// How long the key lives from now on, in milliseconds. Without it, `lifetime` says.

@@ -76,7 +76,7 @@ pub(super) fn of_batch(BatchStore { items }: BatchStore) -> Result<Vec<Change>, 
     let mut keys = HashSet::new();
     if let Some(twice) = items.iter().find(|item| !keys.insert(item.key.as_str())) {
         return Err(ToolError::bad_argument(format!(
-            "{:?} stands in two items",
+            "{:?} occurs in two items",
             twice.key
         )));
     }

@@ -135,7 +135,7 @@ pub enum Refusal {
     NoHostsOrOrigins,
     /// Anyone on the network could read and change everything.
     #[error(
-        "--listen beyond this machine without --token-key-file: whoever reaches it would be let in; say what bearer tokens are \
+        "--listen beyond this machine without --token-key-file: anyone who reaches it would be let in; say what bearer tokens are \
          checked with, or listen on 127.0.0.1"
     )]
     NoAuthentication,

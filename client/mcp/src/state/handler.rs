@@ -65,7 +65,7 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, Failure> {
         let Some(owner) = self.settings.callers.owner(&context.extensions) else {
-            let message = "nobody is authenticated";
+            let message = "the caller is not authenticated";
             return Err(ToolError::Denied { message }.into());
         };
         let call = Call::begin(&self.client, owner, &self.options);

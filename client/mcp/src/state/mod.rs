@@ -1,6 +1,6 @@
 //! The state tool as an MCP server: JSON values under keys, for any client in any language.
 //!
-//! It holds nothing between requests. What a request is about comes with it, and what it leaves stands in the cluster, so any
+//! It holds nothing between requests. What a request is about comes with it, and what it leaves is stored in the cluster, so any
 //! replica answers any request, and a client that is connected survives a restart of the server. Which tools there are is
 //! settled by the [gate] when the server is built, and is the same for every client.
 
@@ -50,7 +50,7 @@ pub type StateServer = Boundary<Handler>;
 
 impl Subjects for Callers {
     fn subject(&self, extensions: &Extensions) -> Result<Option<String>, Unverified> {
-        // Whoever is nobody is denied by the handler, with or without a state.
+        // The handler denies a caller without an owner, with or without a state.
         let owner = self.owner(extensions);
         Ok(owner.map(|owner| owner.name().unwrap_or_default().to_owned()))
     }
@@ -67,7 +67,7 @@ pub struct Settings {
     pub callers: Callers,
     /// How long keys live if a call does not say; none: for ever.
     pub default_ttl: Option<Duration>,
-    /// Keys that nobody touches for this long expire; none: never.
+    /// Keys that are not used for this long expire; none: never.
     pub idle_ttl: Option<Duration>,
     /// Which protocol versions are spoken.
     pub versions: Versions,

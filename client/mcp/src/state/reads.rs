@@ -107,7 +107,9 @@ fn retrieved(key: String, record: Option<KeyRecord>) -> Result<Retrieved, ToolEr
     let Ok(json) = serde_json::from_slice(&value) else {
         return Err(ToolError::NotJson { key });
     };
-    if let Err(error) = exact::check_names(&value).and_then(|()| exact::check_numbers(&value)) {
+    if let Err(error) =
+        exact::check_names(&value).and_then(|()| exact::check_stored_numbers(&value))
+    {
         let why = error.to_string();
         return Err(ToolError::NotExact { key, why });
     }

@@ -60,6 +60,11 @@ impl Envelope {
         envelope
     }
 
+    /// Whether it has an id that no answer can repeat.
+    pub(crate) fn has_bad_id(&self) -> bool {
+        self.has_id && self.id.is_null()
+    }
+
     /// Whether its sender expects no answer.
     pub(crate) fn is_unanswered(&self) -> bool {
         (self.has_outcome && !self.has_method) || (self.has_method && !self.has_id)

@@ -9,6 +9,9 @@ use super::{MESSAGE_BYTES_MAX, envelope::Envelope, weight::MESSAGE_VALUES_MAX};
 /// A byte order mark, which a JSON parser may ignore (RFC 8259, section 8.1).
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// Of a request whose id no answer could repeat.
+const BAD_ID: &str = "Invalid Request: an `id` is a string, or an integer from -2^63 to 2^63 - 1";
+
 /// Why a message is not passed on.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Refusal {
@@ -92,19 +95,29 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
         ),
     })?;
     exact::check_numbers(text).map_err(|error| {
-        refuse(
+        let refused = refuse(
             ErrorCode::INVALID_PARAMS,
             format!("Invalid params: {error}"),
-        )
+        );
+        match refused.envelope.has_bad_id() {
+            true => refuse(ErrorCode::INVALID_REQUEST, BAD_ID.to_owned()),
+            false => refused,
+        }
     })?;
     let message = serde_json::from_slice(text).map_err(|_| {
-        let message = "Invalid Request: no message of JSON-RPC 2.0".to_owned();
-        refuse(ErrorCode::INVALID_REQUEST, message)
+        let what = if text.trim_ascii_start().starts_with(b"[") {
+            "batches are not taken: send each message by itself"
+        } else {
+            "no message of JSON-RPC 2.0"
+        };
+        refuse(
+            ErrorCode::INVALID_REQUEST,
+            format!("Invalid Request: {what}"),
+        )
     })?;
     // rmcp takes a request whose id it cannot read for a notification, which is never answered.
     if matches!(message, ClientJsonRpcMessage::Notification(_)) && Envelope::of(text).has_id {
-        let message = "Invalid Request: an `id` is a string or an integer".to_owned();
-        return Err(refuse(ErrorCode::INVALID_REQUEST, message));
+        return Err(refuse(ErrorCode::INVALID_REQUEST, BAD_ID.to_owned()));
     }
     if lists(&message) && !is_page(text) {
         let message = "Invalid params: they are an object, and its `cursor` is a string".to_owned();
@@ -177,6 +190,101 @@ mod tests {
             let refused = read(text.as_bytes()).expect_err(text);
             assert_eq!(refused.code.0, -32600, "{text}");
         }
+    }
+
+    #[test]
+    fn requests_with_ids_that_no_answer_can_repeat_are_refused() {
+        for id in [
+            "null",
+            "true",
+            "1.5",
+            "1e20",
+            "9223372036854775808",
+            "18446744073709551616",
+            "100000000000000000000",
+            "{}",
+            "[1]",
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+            let refused = read(text.as_bytes()).expect_err(id);
+            assert_eq!(refused.code.0, -32600, "{id}");
+            assert_eq!(refused.envelope.id, Value::Null, "{id}");
+            assert!(refused.message.contains("`id`"), "{}", refused.message);
+            assert!(!refused.envelope.is_unanswered(), "{id}");
+        }
+        for id in ["-9223372036854775808", "9223372036854775807", r#""""#] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+            assert!(read(text.as_bytes()).is_ok(), "{id}");
+        }
+        let long = "i".repeat(1 << 20);
+        let text = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"tools/list"}}"#);
+        let ClientJsonRpcMessage::Request(request) = read(text.as_bytes()).unwrap() else {
+            panic!("it is a request")
+        };
+        assert_eq!(json!(request.id), json!(long));
+    }
+
+    #[test]
+    fn odd_envelopes_are_refused_with_a_reason() {
+        let table = [
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                -32600,
+                "batches",
+            ),
+            (" [", -32700, "Parse error"),
+            (
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\0",
+                -32700,
+                "Parse error",
+            ),
+            (
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"p\0\"}",
+                -32700,
+                "Parse error",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+                -32600,
+                "\"id\" occurs twice",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"a"}"#,
+                -32600,
+                "\"method\" occurs",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+                -32600,
+                "no message",
+            ),
+            (
+                r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#,
+                -32600,
+                "no message",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}"#,
+                -32602,
+                "object",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":"a"}"#,
+                -32602,
+                "object",
+            ),
+        ];
+        for (text, code, why) in table {
+            let refused = read(text.as_bytes()).expect_err(text);
+            assert_eq!(refused.code.0, code, "{text}: {refused:?}");
+            assert!(refused.message.contains(why), "{text}: {refused:?}");
+        }
+        // What no method takes is its server's to refuse, with -32602 or -32601.
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[1]}"#;
+        let ClientJsonRpcMessage::Request(request) = read(call.as_bytes()).unwrap() else {
+            panic!("it is a request")
+        };
+        assert!(matches!(request.request, ClientRequest::CustomRequest(_)));
     }
 
     #[test]

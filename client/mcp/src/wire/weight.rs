@@ -36,7 +36,7 @@ struct Parts {
 
 impl Parts {
     fn of(json: &[u8]) -> Self {
-        // What stands before the first separator.
+        // The value before the first separator.
         let mut parts = Self {
             values: 1,
             text_bytes: 0,

@@ -1,104 +1,70 @@
-//! A host whose answers to stores can be lost.
+//! A host whose calls can fail, before or after they are carried out.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use helve_client::{
-    Backend, Client, Error, ErrorKind,
+    Backend, Client, Error,
     v1::{
         ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer,
         exchange_call::Call,
     },
 };
 
-/// Whether the store whose answer is lost was carried out.
-#[derive(Clone, Copy)]
-pub(crate) enum Deed {
-    Done,
-    Undone,
+/// How a call fails.
+pub(crate) struct Fault {
+    /// What its caller gets.
+    pub(crate) error: Error,
+    /// Whether it is carried out before.
+    pub(crate) is_done: bool,
 }
 
-/// The store whose answer is lost next: how its key ends.
-#[derive(Default)]
-pub(crate) struct Faults {
-    next: Mutex<Option<(&'static str, Deed)>>,
-}
-
-impl Faults {
-    pub(crate) fn lose_next_store_of(&self, suffix: &'static str, deed: Deed) {
-        *self.next.lock().unwrap() = Some((suffix, deed));
-    }
-
-    /// Whether none has been lost yet.
-    pub(crate) fn pending(&self) -> bool {
-        self.next.lock().unwrap().is_some()
-    }
-}
-
-struct Flaky {
+struct Flaky<F> {
     inner: Client,
-    faults: Arc<Faults>,
+    fault: F,
 }
 
-/// The same host, with faults.
-pub(crate) fn flaky(inner: Client) -> (Client, Arc<Faults>) {
-    let faults = Arc::<Faults>::default();
-    let flaky = Flaky {
-        inner,
-        faults: Arc::clone(&faults),
-    };
-    (Client::new(Arc::new(flaky)), faults)
+/// The same host, but calls fail for which `fault` answers one.
+pub(crate) fn flaky(
+    inner: Client,
+    fault: impl Fn(&Call) -> Option<Fault> + Send + Sync + 'static,
+) -> Client {
+    Client::new(std::sync::Arc::new(Flaky { inner, fault }))
 }
 
-impl fmt::Debug for Flaky {
+impl<F> fmt::Debug for Flaky<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flaky").finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl Backend for Flaky {
-    async fn call(&self, call: Call, _deadline: Duration) -> Result<Answer, Error> {
-        Ok(match call {
-            Call::Store(request) => {
-                let lost = {
-                    let mut next = self.faults.next.lock().unwrap();
-                    next.take_if(|(suffix, _)| request.key.ends_with(*suffix))
-                };
-                if let Some((_, Deed::Undone)) = lost {
-                    return Err(Error::new(ErrorKind::Ambiguous, "lost on its way"));
-                }
-                let reply = self.inner.call(request).await?;
-                if lost.is_some() {
-                    return Err(Error::new(ErrorKind::Ambiguous, "lost on its way back"));
-                }
-                Answer::Store(reply)
-            }
-            Call::Retrieve(request) => Answer::Retrieve(self.inner.call(request).await?),
-            Call::DeleteKey(request) => Answer::DeleteKey(self.inner.call(request).await?),
-            Call::Exists(request) => Answer::Exists(self.inner.call(request).await?),
-            other => panic!("no test makes this call here: {other:?}"),
-        })
+impl<F: Fn(&Call) -> Option<Fault> + Send + Sync> Backend for Flaky<F> {
+    async fn call(&self, call: Call, deadline: Duration) -> Result<Answer, Error> {
+        let host = self.inner.backend();
+        let Some(Fault { error, is_done }) = (self.fault)(&call) else {
+            return host.call(call, deadline).await;
+        };
+        if is_done {
+            host.call(call, deadline).await?;
+        }
+        Err(error)
     }
 
     async fn list_handles(
         &self,
         request: ListRequest,
-        _deadline: Duration,
+        deadline: Duration,
     ) -> Result<Vec<ListReply>, Error> {
-        self.inner.list_handles(request).await
+        self.inner.backend().list_handles(request, deadline).await
     }
 
     async fn list_keys(
         &self,
         request: ListKeysRequest,
-        _deadline: Duration,
+        deadline: Duration,
     ) -> Result<Vec<ListKeysReply>, Error> {
-        self.inner.list_keys(request).await
+        self.inner.backend().list_keys(request, deadline).await
     }
 
     fn deadline(&self) -> Duration {

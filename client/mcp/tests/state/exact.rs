@@ -45,7 +45,8 @@ async fn values_with_odd_parts_come_back_as_they_are() {
         "18446744073709551615",
         "-9223372036854775808",
         "1.0",
-        "100000000000000000000",
+        "1e20",
+        "100000000000000000000.0",
         r#""\u0000""#,
         r#"{"":{"\u0000":[null,-0.0]},"b":1,"a":"\ud83d\ude00"}"#,
     ] {
@@ -63,10 +64,12 @@ async fn values_that_would_change_are_refused_with_the_reason() {
     let house = House::open(ASSUMES).await;
     for (value, code, named) in [
         ("18446744073709551616", -32602, "18446744073709551616"),
+        ("100000000000000000000", -32602, "with an exponent"),
+        (r#"{"a":[-100000000000000000000]}"#, -32602, "as a string"),
         ("-9223372036854775809", -32602, "as a string"),
         ("[3.14159265358979323846264338]", -32602, "as a string"),
         ("1e-400", -32602, "1e-400"),
-        (r#"{"a":{"b":1,"b":2}}"#, -32600, "\"b\" stands twice"),
+        (r#"{"a":{"b":1,"b":2}}"#, -32600, "\"b\" occurs twice"),
         ("1e400", -32700, "out of range"),
         (r#""\ud800""#, -32700, "hex escape"),
     ] {
@@ -87,13 +90,21 @@ async fn values_that_would_change_are_refused_with_the_reason() {
 async fn what_another_program_stored_is_shown_exactly_or_not_at_all() {
     let house = House::open(ASSUMES).await;
     let caller = house.caller(User::Absent).await;
-    for text in ["18446744073709551616", r#"{"a":1,"a":2}"#, "[1e-999]"] {
+    let put = async |text: &'static str| {
         let request = StoreRequest {
             key: "k".to_owned(),
             value: text.into(),
             ..StoreRequest::default()
         };
         house.client.call(request).await.unwrap();
+    };
+    // As a former version stored it.
+    put("100000000000000000000").await;
+    let read: Value = caller.done("retrieve", json!({"key": "k"})).await;
+    assert_eq!(read["value"], json!(1e20));
+    assert_eq!(house.keys().retrieve("k").await.unwrap(), Some(json!(1e20)));
+    for text in ["18446744073709551616", r#"{"a":1,"a":2}"#, "[1e-999]"] {
+        put(text).await;
         let refused = caller.refused("retrieve", json!({"key": "k"})).await;
         assert_eq!(refused.reason, "NOT_EXACT", "{text}: {}", refused.text);
         assert!(house.keys().retrieve("k").await.is_err(), "{text}");

@@ -129,12 +129,9 @@ impl Session {
     }
 }
 
-/// Without the guard every call is refused, so no caller ends up in sessions that all share.
-#[tokio::test]
-async fn sessions_of_authenticated_callers_need_a_guard() {
-    let client = memory();
-    let house = house_behind(&client, Callers::Authenticated, |router| router).await;
-    let nobody = Session {
+/// What a client without a token is answered when it begins a session.
+async fn initialized(address: SocketAddr) -> Answer {
+    let stranger = Session {
         id: String::new(),
         token: None,
     };
@@ -143,10 +140,17 @@ async fn sessions_of_authenticated_callers_need_a_guard() {
         "capabilities": {},
         "clientInfo": {"name": "old", "version": "1"},
     });
-    let address = house.replicas[0];
-    let answer = nobody
+    stranger
         .send(address, "initialize", Some(1), parameters)
-        .await;
+        .await
+}
+
+/// Without the guard every call is refused, so no caller ends up in sessions that all share.
+#[tokio::test]
+async fn sessions_of_authenticated_callers_need_a_guard() {
+    let client = memory();
+    let house = house_behind(&client, Callers::Authenticated, |router| router).await;
+    let answer = initialized(house.replicas[0]).await;
     assert_eq!(
         answer.status,
         StatusCode::INTERNAL_SERVER_ERROR,

@@ -6,6 +6,8 @@ mod browsers;
 mod callers;
 mod confirmations;
 mod exact;
+#[path = "../flaky/mod.rs"]
+mod flaky;
 mod forms;
 mod gates;
 mod house;

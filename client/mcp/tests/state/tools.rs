@@ -66,7 +66,7 @@ async fn a_store_on_a_revision_that_is_not_there_writes_nothing_and_says_the_one
         }
         let arguments = json!({"key": "k", "if_revision": revision + 1});
         assert_eq!(caller.refused("delete", arguments).await.reason, "CONFLICT");
-        assert_eq!(caller.questions(), [""; 0], "nobody was asked in vain");
+        assert_eq!(caller.questions(), [""; 0], "no user was asked in vain");
         assert_eq!(house.keys().retrieve("k").await.unwrap(), Some(json!(1)));
         let arguments = json!({"key": "k", "value": 2, "if_revision": revision});
         let second: Stored = caller.done("store", arguments).await;

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -184,6 +185,7 @@ impl Signer {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("keys");
         fs::write(&file, content).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let mut signer = Self::new(key, file);
         signer._directory = Some(directory);
         signer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ._core.files import exposed
 from .errors import Reason, refused
 
 
@@ -13,7 +14,8 @@ class Tls:
 
     Nothing that the operating system trusts is trusted here: a cluster has a CA of its own. Each
     of `ca`, `certificate` and `key` is PEM, as bytes, or the path of a file. `server_name` is
-    expected in the nodes' certificates, whatever address they are reached at.
+    expected in the nodes' certificates, whatever address they are reached at. The key's file must
+    not be open to other users of the machine.
     """
 
     def __init__(
@@ -30,22 +32,28 @@ class Tls:
         self.certificate = (
             None if certificate is None else _pem(certificate, "CERTIFICATE", "the certificate")
         )
-        self.key = None if key is None else _pem(key, "PRIVATE KEY", "the key")
+        self.key = None if key is None else _pem(key, "PRIVATE KEY", "the key", is_secret=True)
         self.server_name = server_name
 
     def __repr__(self) -> str:
         return "Tls(...)"
 
 
-def _pem(given: bytes | str | os.PathLike[str], label: str, what: str) -> bytes:
+def _pem(
+    given: bytes | str | os.PathLike[str], label: str, what: str, *, is_secret: bool = False
+) -> bytes:
     if isinstance(given, bytes):
         data = given
     else:
         try:
-            data = Path(given).read_bytes()
+            with Path(given).open("rb") as file:
+                why = exposed(given, os.fstat(file.fileno()).st_mode) if is_secret else None
+                data = file.read()
         except OSError as error:
             message = f"{what} {given} cannot be read ({error.strerror})"
             raise refused(Reason.BAD_REQUEST, message) from error
+        if why is not None:
+            raise refused(Reason.BAD_REQUEST, f"{what} {given}: {why}")
     if b"-----BEGIN " not in data or label.encode() not in data:
         raise refused(Reason.BAD_REQUEST, f"{what} is no {label.lower()} in PEM: give the file")
     return data

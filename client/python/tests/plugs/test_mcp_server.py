@@ -145,7 +145,7 @@ def test_a_key_file_is_read_as_the_nodes_read_it(tmp_path):
 
 
 class Provider(HelveOAuthProvider):
-    """Grants all that is asked for."""
+    """Grants every scope that is requested."""
 
     async def authorize(self, client, params):
         return await self.issue_code(client, params)
@@ -188,7 +188,7 @@ def test_a_code_is_exchanged_once_at_any_replica(run):
             ["read"],
             tokens.access_token,
         )
-        # Whoever comes with it again may have stolen it: what it gave ends.
+        # A second use may be a thief's: the tokens that the code gave end.
         assert await providers[1].load_authorization_code(client, code.code) is None
         assert await providers[0].load_access_token(tokens.access_token) is None
         assert await providers[0].load_refresh_token(client, tokens.refresh_token) is None

@@ -5,7 +5,7 @@ use std::{fs, io::Read as _, path::PathBuf, sync::Arc};
 use zeroize::Zeroizing;
 
 use super::refused;
-use crate::{cluster::bearer::open_to_all, error::Error};
+use crate::{cluster::bearer::exposed, error::Error};
 
 /// Bytes of a file: a bundle of CAs has some hundred KiB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -56,10 +56,8 @@ impl Pem {
         let file = fs::File::open(path).map_err(unreadable)?;
         // Of the open file: its name may lead elsewhere by now.
         let metadata = file.metadata().map_err(unreadable)?;
-        if is_secret && open_to_all(&metadata) {
-            return Err(wrong(
-                "every user of this machine can read it: chmod 600 it",
-            ));
+        if let Some(why) = exposed(path, &metadata).filter(|_| is_secret) {
+            return Err(wrong(&why));
         }
         let mut pem = Zeroizing::new(Vec::new());
         let mut file = file.take(FILE_BYTES_MAX + 1);

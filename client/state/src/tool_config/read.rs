@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use helve_client::{Error, ErrorKind, extend::open_to_all};
+use helve_client::{Error, ErrorKind, extend::exposed};
 use helve_proto::Reason;
 
 /// Bytes of a document.
@@ -27,9 +27,9 @@ pub(super) fn read(path: &Path, secrecy: Secrecy) -> Result<String, Error> {
     let file = fs::File::open(path).map_err(unreadable)?;
     // Of the open file: its name may lead elsewhere by now.
     let metadata = file.metadata().map_err(unreadable)?;
-    if secrecy == Secrecy::Secret && open_to_all(&metadata) {
+    if let Some(why) = exposed(path, &metadata).filter(|_| secrecy == Secrecy::Secret) {
         return Err(refused(format!(
-            "{} holds a secret, and every user of this machine can read it: chmod 600 it, and change the secret if others may have read it",
+            "{} holds a secret, and {why}, and change the secret if others may have read it",
             path.display()
         )));
     }

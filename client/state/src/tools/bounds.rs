@@ -56,7 +56,7 @@ pub(super) fn check_batch(items: &[(String, Value)]) -> Result<(), Error> {
     let mut bytes = 0;
     for (key, value) in items {
         if !keys.insert(key) {
-            let message = format!("the key {key:?} stands twice in a batch");
+            let message = format!("the key {key:?} occurs twice in a batch");
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
         }
         bytes += key.len() + check_value(value)?;

@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use helve_client::Record;
+use helve_client::{Error, ErrorKind, Record, extend::decode_value};
 use helve_proto::v1::RecordInfo;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// A key with its value, as its file or object holds it.
@@ -48,6 +48,15 @@ impl Row {
             value: self.value,
         }
     }
+}
+
+/// Reads a row, or rows, with values exactly as they were stored.
+///
+/// # Errors
+/// [`Codec`](ErrorKind::Codec) if it is none, or reading would change a value: an editor may have written it.
+pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    serde_json::from_value(decode_value(json)?)
+        .map_err(|error| Error::new(ErrorKind::Codec, error.to_string()))
 }
 
 /// Whole milliseconds of this machine's wall clock.

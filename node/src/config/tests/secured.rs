@@ -63,7 +63,7 @@ fn half_given_or_unfit_certificates_are_refused() {
         (
             &[(CERT, cert), (KEY, &open)],
             KEY,
-            "every user of this machine",
+            "other users of this machine may read or write it (mode 644): chmod 600",
         ),
         (&[(CERT, &old), (KEY, &old_key)], CERT, "has expired"),
         (

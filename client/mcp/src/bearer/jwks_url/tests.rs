@@ -102,4 +102,21 @@ fn a_set_is_fresh_as_long_as_its_headers_say() {
         }
         assert_eq!(fresh(&headers), expected, "{said:?}");
     }
+    // A cache on the way has held it.
+    let table = [
+        ("100", Duration::from_secs(500)),
+        ("600", Duration::ZERO),
+        ("86400", Duration::ZERO),
+        ("-1", Duration::from_secs(600)),
+        ("a while", Duration::from_secs(600)),
+    ];
+    for (age, expected) in table {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("max-age=600"),
+        );
+        headers.insert(header::AGE, HeaderValue::from_static(age));
+        assert_eq!(fresh(&headers), expected, "{age}");
+    }
 }

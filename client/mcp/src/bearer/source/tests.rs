@@ -226,7 +226,11 @@ impl Issuing {
                 (header::CACHE_CONTROL, "max-age=0"),
                 (header::CONTENT_TYPE, "application/json"),
             ];
-            (status, there, body)
+            let mut answer = (status, there, body).into_response();
+            if status == StatusCode::NOT_MODIFIED {
+                answer.headers_mut().remove(header::LOCATION);
+            }
+            answer
         }
         let there = set(&[p256_jwk(Some("id"))]);
         let router = Router::new()
@@ -368,6 +372,7 @@ async fn what_a_server_must_not_answer_starts_nothing() {
             "redirects to /there",
         ),
         (StatusCode::NOT_FOUND, good.clone(), "404"),
+        (StatusCode::NOT_MODIFIED, String::new(), "answered 304"),
         (StatusCode::NO_CONTENT, String::new(), "204"),
         (StatusCode::OK, huge, "over 1048576 bytes"),
         (StatusCode::OK, "<html>".to_owned(), "an HTML"),
@@ -382,9 +387,9 @@ async fn what_a_server_must_not_answer_starts_nothing() {
         assert!(refused.contains(why), "{why}: {refused}");
         assert!(refused.contains(&issuing.url), "{refused}");
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", nobody.local_addr().unwrap());
-    drop(nobody);
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", closed.local_addr().unwrap());
+    drop(closed);
     let refused = JwksUrl::parse(&url)
         .unwrap()
         .fetch()

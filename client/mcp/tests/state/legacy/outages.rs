@@ -1,86 +1,27 @@
 //! Sessions while their store does not do what it is asked: a client is told so, and loses nothing.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
-use async_trait::async_trait;
-use helve_client::{
-    Backend, Error, ErrorKind,
-    v1::{
-        ListKeysReply, ListKeysRequest, ListReply, ListRequest, exchange_answer::Answer as Said,
-        exchange_call::Call,
-    },
-};
+use helve_client::{Error, ErrorKind, v1::exchange_call::Call};
 
 use super::*;
+use crate::flaky::{Fault, flaky};
 
-/// A host that reads, and that writes no handle while it is told not to.
-struct ReadOnly {
-    inner: Client,
-    is_on: Arc<AtomicBool>,
-}
-
-/// The same host, and what makes it refuse to write.
+/// The same host, and what makes it refuse to write handles.
 fn read_only(inner: Client) -> (Client, Arc<AtomicBool>) {
     let is_on = Arc::<AtomicBool>::default();
-    let host = ReadOnly {
-        inner,
-        is_on: Arc::clone(&is_on),
-    };
-    (Client::new(Arc::new(host)), is_on)
-}
-
-impl fmt::Debug for ReadOnly {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadOnly").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl Backend for ReadOnly {
-    async fn call(&self, call: Call, _deadline: Duration) -> Result<Said, Error> {
+    let refuses = Arc::clone(&is_on);
+    let client = flaky(inner, move |call| {
         let writes = matches!(call, Call::Put(_) | Call::Delete(_));
-        if writes && self.is_on.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Unavailable, "it only reads now"));
-        }
-        Ok(match call {
-            Call::Get(request) => Said::Get(self.inner.call(request).await?),
-            Call::Put(request) => Said::Put(self.inner.call(request).await?),
-            Call::Delete(request) => Said::Delete(self.inner.call(request).await?),
-            Call::Count(request) => Said::Count(self.inner.call(request).await?),
-            Call::Exists(request) => Said::Exists(self.inner.call(request).await?),
-            other => panic!("no test makes this call here: {other:?}"),
+        (writes && refuses.load(Ordering::SeqCst)).then(|| Fault {
+            error: Error::new(ErrorKind::Unavailable, "it only reads now"),
+            is_done: false,
         })
-    }
-
-    async fn list_handles(
-        &self,
-        request: ListRequest,
-        _deadline: Duration,
-    ) -> Result<Vec<ListReply>, Error> {
-        self.inner.list_handles(request).await
-    }
-
-    async fn list_keys(
-        &self,
-        request: ListKeysRequest,
-        _deadline: Duration,
-    ) -> Result<Vec<ListKeysReply>, Error> {
-        self.inner.list_keys(request).await
-    }
-
-    fn deadline(&self) -> Duration {
-        self.inner.deadline()
-    }
-
-    fn close(&self) {
-        self.inner.close();
-    }
+    });
+    (client, is_on)
 }
 
 #[tokio::test]
@@ -100,18 +41,8 @@ async fn session_that_could_not_be_kept_is_not_begun() {
     let (client, is_on) = read_only(memory());
     let house = house(&client, anybody()).await;
     is_on.store(true, Ordering::SeqCst);
-    let nobody = Session {
-        id: String::new(),
-        token: None,
-    };
-    let parameters = json!({
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "old", "version": "1"},
-    });
     let address = house.replicas[0];
-    let begun = nobody.send(address, "initialize", Some(1), parameters);
-    let answer = begun.await;
+    let answer = initialized(address).await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
     assert_eq!(answer.session, None);
     is_on.store(false, Ordering::SeqCst);

@@ -256,7 +256,7 @@ def _until(deadline: float) -> float:
 
 
 def _check_size(count: int) -> None:
-    """Whether a request of so many bytes can be within the limits at all."""
+    """Whether a request of this many bytes can be within the limits at all."""
     if count > limits.REQUEST_BYTES_MAX:
         message = (
             f"the request has {count} bytes, and {limits.REQUEST_BYTES_MAX} are allowed: "

@@ -55,7 +55,7 @@ class Event:
         self._event.set()
 
     async def wait(self, timeout: float) -> bool:
-        """Waits for it, for at most so many seconds; true if it happened."""
+        """Waits for it, for at most this many seconds; true if it happened."""
         try:
             await asyncio.wait_for(self._event.wait(), timeout)
         except asyncio.TimeoutError:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..errors import HelveError, Reason, refused
 from . import limits
+from .files import exposed
 
 _log = logging.getLogger("helve")
 
@@ -67,8 +68,8 @@ def _read(path: Path) -> tuple[str, float]:
             data = file.read(limits.TOKEN_BYTES_MAX + 1)
     except OSError as error:
         raise wrong(f"it cannot be read ({error.strerror})") from error
-    if os.name == "posix" and found.st_mode & 0o007:
-        raise wrong("everyone can read it: chmod 600 it")
+    if (why := exposed(path, found.st_mode)) is not None:
+        raise wrong(why)
     # The beginning of a longer file would be another token.
     if len(data) > limits.TOKEN_BYTES_MAX:
         raise wrong("it is over 4096 bytes, and holds something else")

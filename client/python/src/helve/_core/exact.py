@@ -2,7 +2,8 @@
 
 The rules are those of the Rust client, so that whatever one client stores the other reads: its
 parser holds integers of 64 bits and doubles, and reads 127 levels. A fraction is the double that
-it names: 0.10000000000000001 comes back as 0.1.
+it names: 0.10000000000000001 comes back as 0.1. An integer beyond 64 bits is refused where it is
+stored, and read if a double is the same number: former versions stored such integers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import CodecError
@@ -30,7 +32,7 @@ def encode(value: Any) -> bytes:
         raise _depth() from error
     except (TypeError, ValueError) as error:
         raise CodecError(f"the value has no JSON form: {error}") from error
-    read = _read(text, "the value")
+    read = _read(text, "the value", check_number)
     if read != value:
         # Equal but for tuples: then it only comes back as lists.
         _check_names(value)
@@ -46,14 +48,23 @@ def decode(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         message = f"the stored value is not the JSON that is expected: {error}"
         raise CodecError(message) from error
-    return _read(text, "the stored value")
+    return _read(text, "the stored value", check_stored_number)
 
 
-def _read(text: str, what: str) -> Any:
+def _read(text: str, what: str, check: Callable[[str], None]) -> Any:
     is_long = _LONG_NUMBER.search(text) is not None
     hooks: dict[str, Any] = {}
     if is_long:
-        hooks = {"parse_int": _integer, "parse_float": _float}
+
+        def integer(text: str) -> int:
+            check(text)
+            return int(text)
+
+        def fraction(text: str) -> float:
+            check(text)
+            return float(text)
+
+        hooks = {"parse_int": integer, "parse_float": fraction}
     try:
         value = json.loads(text, object_pairs_hook=_members, parse_constant=_constant, **hooks)
     except CodecError as error:
@@ -81,25 +92,23 @@ def _constant(name: str) -> Any:
     raise CodecError(f"{name} is no JSON")
 
 
-def _integer(text: str) -> int:
-    check_number(text)
-    return int(text)
-
-
-def _float(text: str) -> float:
-    check_number(text)
-    return float(text)
-
-
 def check_number(text: str) -> None:
-    """Raises CodecError for a number that neither 64 bits nor a double hold.
+    """Raises CodecError for an integer beyond 64 bits, and for a number that no double holds.
 
     A fraction of at most 17 digits is held: some languages write every double with as many.
     """
-    if not any(mark in text for mark in ".eE"):
-        is_held = len(text) <= 20 and -(2**63) <= int(text) < 2**64
-        # A longer one is held if a double is the same number.
-        is_held = is_held or (len(text) <= 310 and _is_double(text))
+    if _is_integer(text) and not _fits(text):
+        raise CodecError(
+            f"the integer {text[:_SHOWN_CHARS_MAX]} does not fit 64 bits: "
+            "write it as a string, or as a float if a double will do"
+        )
+    check_stored_number(text)
+
+
+def check_stored_number(text: str) -> None:
+    """Raises CodecError for a stored number that reading would change to another one."""
+    if _is_integer(text):
+        is_held = _fits(text) or (len(text) <= 310 and _is_double(text))
     else:
         value = float(text)
         digits = re.sub(r"\D", "", re.split("[eE]", text)[0]).strip("0")
@@ -110,6 +119,15 @@ def check_number(text: str) -> None:
             f"the number {text[:_SHOWN_CHARS_MAX]} has more digits than can be kept: "
             "write it as a string"
         )
+
+
+def _is_integer(text: str) -> bool:
+    return not any(mark in text for mark in ".eE")
+
+
+def _fits(text: str) -> bool:
+    """Whether an integer fits 64 bits."""
+    return len(text) <= 20 and -(2**63) <= int(text) < 2**64
 
 
 def _is_double(text: str) -> bool:

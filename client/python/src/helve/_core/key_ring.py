@@ -9,7 +9,6 @@ import base64
 import binascii
 import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ..errors import InvalidError
+from .files import exposed
 
 #: The store of handles in which rings are kept.
 STORE = "helve-key-rings"
@@ -142,9 +142,8 @@ def read_operator_key(path: str | os.PathLike[str]) -> bytes:
             content = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise InvalidError(f"the key file {os.fspath(path)} cannot be read: {error}") from error
-    if os.name == "posix" and stat.S_IMODE(mode) & 0o007:
-        message = "other users of this machine may read or write it: chmod 600 it"
-        raise InvalidError(f"the key file {os.fspath(path)}: {message}")
+    if (why := exposed(path, mode)) is not None:
+        raise InvalidError(f"the key file {os.fspath(path)}: {why}")
     key = _parsed(content)
     if key is None:
         message = (

@@ -57,7 +57,7 @@ class Event:
         self._event.set()
 
     def wait(self, timeout: float) -> bool:
-        """Waits for it, for at most so many seconds; true if it happened."""
+        """Waits for it, for at most this many seconds; true if it happened."""
         return self._event.wait(timeout)
 
 

@@ -111,7 +111,7 @@ class Items:
             transaction.commit()
 
     def _lasting(self, ttl: float | None) -> Keys[Any]:
-        """Keys whose values end when they are not read for so many minutes."""
+        """Keys whose values end when they are not read for this many minutes."""
         if ttl is None:
             return self._keys
         return self._client.keys(owner=self._owner, idle_ttl=ttl * 60)

@@ -10,7 +10,10 @@ use super::{
     disk::{Disk, corrupt, is_absent, parent, renewed, sync_directory},
     failures::{after, before},
 };
-use crate::tools::{options::Lifespan, row::Row};
+use crate::tools::{
+    options::Lifespan,
+    row::{self, Row},
+};
 
 const BATCH: &str = "batch";
 
@@ -63,8 +66,7 @@ impl Disk {
             Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(before(&path, error)),
         };
-        let rows: Vec<Row> =
-            serde_json::from_slice(&json).map_err(|error| corrupt(&path, error))?;
+        let rows: Vec<Row> = row::read(&json).map_err(|error| corrupt(&path, error))?;
         rows.iter().try_for_each(|row| self.write(row))?;
         fs::remove_file(&path).map_err(|error| before(&path, error))?;
         sync_directory(parent(&path)).map_err(|error| after(&path, error))

@@ -18,7 +18,7 @@ use crate::{
     tools::{
         names,
         options::Lifespan,
-        row::{Row, now_ms},
+        row::{self, Row, now_ms},
     },
 };
 
@@ -273,7 +273,7 @@ pub(super) fn renewed(
 
 fn read(path: &Path) -> Result<Option<Row>, Error> {
     match fs::read(path) {
-        Ok(json) => serde_json::from_slice(&json)
+        Ok(json) => row::read(&json)
             .map(Some)
             .map_err(|error| corrupt(path, error)),
         Err(error) if is_absent(&error) => Ok(None),

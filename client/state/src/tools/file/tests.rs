@@ -111,6 +111,29 @@ async fn a_crash_leaves_the_old_value_or_the_new_one() {
 }
 
 #[tokio::test]
+async fn value_that_an_editor_wrote_is_read_exactly_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let tool = tool(directory.path());
+    tool.store("k", &json!(1)).await.unwrap();
+    let path = directory.path().join("k.json");
+    let row = fs::read_to_string(&path).unwrap();
+    let edit = |value: &str| {
+        let edited = row.replace("\"value\":1", &format!("\"value\":{value}"));
+        assert_ne!(edited, row);
+        fs::write(&path, edited).unwrap();
+    };
+    // As a former version stored 10^20.
+    edit("100000000000000000000");
+    assert_eq!(tool.retrieve("k").await.unwrap(), Some(json!(1e20)));
+    for value in ["18446744073709551617", r#"{"a":1,"a":2}"#] {
+        edit(value);
+        let error = tool.retrieve("k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Codec, "{value}: {error}");
+        assert!(error.to_string().contains("k.json"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_that_was_written_down_is_carried_out_by_whoever_comes_next() {
     let directory = tempfile::tempdir().unwrap();
     let died = tool(directory.path());

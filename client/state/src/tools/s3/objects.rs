@@ -15,7 +15,7 @@ use crate::{
         bounds::over_long,
         failures::{ambiguous, unavailable},
         names,
-        row::Row,
+        row::{self, Row},
     },
 };
 
@@ -51,8 +51,8 @@ impl Objects {
             .bytes()
             .await
             .map_err(|error| refusal(error, unavailable))?;
-        let row: Row = serde_json::from_slice(&json).map_err(|error| {
-            let message = format!("the object {path} holds no row of this tool");
+        let row: Row = row::read(&json).map_err(|error| {
+            let message = format!("the object {path} holds no row of this tool: {error}");
             Error::new(ErrorKind::Codec, message).with_source(error)
         })?;
         if row.key != key {

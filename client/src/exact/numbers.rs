@@ -1,0 +1,269 @@
+//! The numbers of a text that is JSON.
+
+use super::{Inexact, SHOWN_CHARS_MAX};
+
+/// Significant digits of a number with a fraction or an exponent: what names every double.
+const DIGITS_MAX: usize = 17;
+
+/// Checks the numbers of a text that is JSON and is to be stored.
+///
+/// # Errors
+/// [`Integer`](Inexact::Integer) or [`Number`](Inexact::Number) for the first that a `serde_json::Value` would change.
+pub fn check_numbers(json: &[u8]) -> Result<(), Inexact> {
+    numbers(json).try_for_each(|number| check_integer(number).and_then(|()| check_double(number)))
+}
+
+/// Checks the integers of a text that is JSON. Other numbers may have any digits: they are kept with the text.
+///
+/// # Errors
+/// [`Integer`](Inexact::Integer) for the first that does not fit 64 bits.
+pub fn check_integers(json: &[u8]) -> Result<(), Inexact> {
+    numbers(json).try_for_each(check_integer)
+}
+
+/// Checks the numbers of a text that is JSON and was stored.
+///
+/// An integer beyond 64 bits is read as a double if that is the same number: former versions stored such integers, and a column of
+/// `jsonb` writes out the digits of 1e20.
+///
+/// # Errors
+/// [`Number`](Inexact::Number) for the first that reading would change to another number.
+pub fn check_stored_numbers(json: &[u8]) -> Result<(), Inexact> {
+    numbers(json).try_for_each(|number| {
+        let text = text(number);
+        let is_kept = fits(text)
+            || (is_integer(text) && is_double(text))
+            || (!is_integer(text) && names_double(text));
+        is_kept.then_some(()).ok_or_else(|| Inexact::Number {
+            number: shown(text),
+        })
+    })
+}
+
+/// Whether a text that is JSON holds `-0.0`, whose sign a decimal number loses.
+#[must_use]
+pub fn has_negative_zero(json: &[u8]) -> bool {
+    let is_zero = |number: &[u8]| {
+        let mantissa = number.split(|byte| matches!(byte, b'e' | b'E')).next();
+        mantissa.is_some_and(|digits| !digits.iter().any(|digit| matches!(digit, b'1'..=b'9')))
+    };
+    numbers(json).any(|number| number[0] == b'-' && is_zero(number))
+}
+
+/// Each number of a text that is JSON.
+fn numbers(json: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(&byte) = json.get(at) {
+            match byte {
+                b'"' => at = string_end(json, at),
+                b'-' | b'0'..=b'9' => {
+                    let begin = at;
+                    at = number_end(json, begin);
+                    return Some(&json[begin..at]);
+                }
+                _ => at += 1,
+            }
+        }
+        None
+    })
+}
+
+/// Behind the closing quote of the string that begins here.
+pub(super) fn string_end(json: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    json.len()
+}
+
+fn number_end(json: &[u8], begin: usize) -> usize {
+    let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+    let behind = json[begin..].iter().position(|byte| !is_part(byte));
+    behind.map_or(json.len(), |length| begin + length)
+}
+
+fn text(number: &[u8]) -> &str {
+    std::str::from_utf8(number).unwrap_or_default()
+}
+
+fn shown(number: &str) -> String {
+    number.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+fn is_integer(number: &str) -> bool {
+    !number.contains(['.', 'e', 'E'])
+}
+
+/// Whether the number is an integer of 64 bits, or of so few digits that a double holds them.
+fn fits(number: &str) -> bool {
+    (number.len() < DIGITS_MAX && !number.contains(['e', 'E']))
+        || number.parse::<i64>().is_ok()
+        || number.parse::<u64>().is_ok()
+}
+
+fn check_integer(number: &[u8]) -> Result<(), Inexact> {
+    let number = text(number);
+    if !is_integer(number) || fits(number) {
+        return Ok(());
+    }
+    Err(Inexact::Integer {
+        number: shown(number),
+    })
+}
+
+fn check_double(number: &[u8]) -> Result<(), Inexact> {
+    let number = text(number);
+    if is_integer(number) || fits(number) || names_double(number) {
+        return Ok(());
+    }
+    Err(Inexact::Number {
+        number: shown(number),
+    })
+}
+
+/// Whether the number has no more digits than what names every double, and names one.
+fn names_double(number: &str) -> bool {
+    let (written, double) = (Decimal::of(number), double(number));
+    let is_lost = double == 0.0 && !written.digits.is_empty();
+    double.is_finite() && !is_lost && written.digits.len() <= DIGITS_MAX
+}
+
+/// Whether the shortest form of the nearest double is this number.
+fn is_double(number: &str) -> bool {
+    Decimal::of(&format!("{:e}", double(number))) == Decimal::of(number)
+}
+
+fn double(number: &str) -> f64 {
+    number.parse().unwrap_or(f64::NAN)
+}
+
+/// A decimal number in one form: its digits without zeros at either end, and the power of ten of the last one.
+#[derive(Debug, PartialEq, Eq)]
+struct Decimal {
+    is_negative: bool,
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+impl Decimal {
+    fn of(text: &str) -> Self {
+        let (is_negative, text) = text
+            .strip_prefix('-')
+            .map_or((false, text), |rest| (true, rest));
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i64 = exponent.parse().unwrap_or(i64::from(i32::MAX));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = whole.bytes().chain(fraction.bytes());
+        let mut digits: Vec<u8> = digits.skip_while(|digit| *digit == b'0').collect();
+        let written = digits.len();
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+        }
+        let places = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+        let zeros = i64::try_from(written - digits.len()).unwrap_or(i64::MAX);
+        let exponent = if digits.is_empty() {
+            0
+        } else {
+            exponent.saturating_sub(places).saturating_add(zeros)
+        };
+        Self {
+            is_negative,
+            digits,
+            exponent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exact::check;
+
+    #[test]
+    fn numbers_that_a_double_or_64_bits_hold_are_kept() {
+        for number in [
+            "0",
+            "-0",
+            "-0.0",
+            "1.0",
+            "10.0",
+            "1e2",
+            "1e20",
+            "100000000000000000000.0",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "117.63331139400017",
+            "5e-324",
+            "1.7976931348623157e308",
+            "0.10000000000000001",
+            "0e-999",
+        ] {
+            assert!(check(number.as_bytes()).is_ok(), "{number}");
+            assert!(check_stored_numbers(number.as_bytes()).is_ok(), "{number}");
+        }
+    }
+
+    #[test]
+    fn integers_beyond_64_bits_are_refused() {
+        let nines = "9".repeat(400);
+        for number in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "100000000000000000000",
+            "-100000000000000000000",
+            "123456789012345678901234567890",
+            "[1,{\"a\":18446744073709551616}]",
+            &nines,
+        ] {
+            for refused in [check_numbers, check_integers].map(|check| check(number.as_bytes())) {
+                let message = refused.unwrap_err().to_string();
+                assert!(message.contains("string, or with an exponent"), "{message}");
+                assert!(message.len() < 200, "{message}");
+            }
+        }
+        assert!(
+            check_integers(b"[3.14159265358979323846264338, \"18446744073709551616\"]").is_ok()
+        );
+    }
+
+    #[test]
+    fn stored_integers_that_are_doubles_are_still_read() {
+        for (number, expected) in [
+            ("100000000000000000000", true),
+            ("-123000000000000000000000", true),
+            ("18446744073709551616", false),
+            ("18446744073709551617", false),
+            ("0.100000000000000005551", false),
+            ("1e-400", false),
+        ] {
+            let read = check_stored_numbers(number.as_bytes());
+            assert_eq!(read.is_ok(), expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn fractions_that_would_change_are_refused() {
+        for number in ["0.100000000000000005551", "1e-400"] {
+            let refused = check(number.as_bytes());
+            assert!(matches!(refused, Err(Inexact::Number { .. })), "{number}");
+        }
+        assert!(check(b"1e400").is_err());
+    }
+
+    #[test]
+    fn a_zero_with_a_sign_is_told_from_other_numbers() {
+        for (text, expected) in [
+            ("-0.0", true),
+            (r#"{"-0.0":["-0",-0e5]}"#, true),
+            (r#"["-0.0", 0.0, -1, -0.01, -1e0]"#, false),
+        ] {
+            assert_eq!(has_negative_zero(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
