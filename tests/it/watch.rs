@@ -213,7 +213,7 @@ async fn watch_behind_the_window_is_told_to_list_again() -> Result<()> {
 #[tokio::test]
 async fn parts_of_changes_with_long_names_fit_their_room() -> Result<()> {
     const KEYS: usize = 128;
-    let cluster = nodes(1).start().await?;
+    let mut cluster = nodes(1).start().await?;
     cluster.all_ready().await?;
     let caller = cluster.caller(1);
     let mut client = WatchServiceClient::new(caller.line());

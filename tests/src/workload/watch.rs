@@ -130,7 +130,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Reads what there is to be told until then. Fails as reads fail.
+    /// Reads changes until then. Fails as reads fail.
     async fn follow(&mut self, client: &Client, until: Instant) -> Result<Result<(), Error>> {
         let mut changes = match self.changes.take() {
             Some(changes) => changes,

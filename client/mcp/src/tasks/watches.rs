@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt as _, stream};
 use helve_client::{Changes, Client, ErrorKind, Record, Watch};
 use tokio::{
     sync::{Notify, watch},
-    time::{interval, sleep},
+    time::{interval, timeout},
 };
 
 use super::{record::TaskRecord, store::TaskStore};
@@ -165,11 +165,14 @@ impl Watches {
                 true => self.0.look.max(LOOK_RARELY),
                 false => self.0.look,
             };
-            tokio::select! {
-                () = task.news.notified() => {}
-                () = sleep(until) => {}
-                () = task.seen.closed() => {}
-            }
+            let news = async {
+                tokio::select! {
+                    () = task.news.notified() => {}
+                    () = task.seen.closed() => {}
+                }
+            };
+            // Without news it looks all the same.
+            let _timely = timeout(until, news).await;
             if self.is_unwanted(key, task) {
                 return;
             }
@@ -189,15 +192,14 @@ impl Watches {
 
     /// Passes on which tasks change, as long as one is waited for. Where hosts tell no changes, the looks at intervals have to do.
     async fn feed(&self) {
+        let mut tries = interval(self.0.look);
         while self.is_fed() {
+            tries.tick().await;
             let tasks = Watch::store(&self.0.name);
             match self.0.client.watch(tasks).await {
                 Ok(changes) => self.pass_on(changes).await,
                 Err(error) if error.kind() == ErrorKind::Unsupported => return,
-                Err(error) => {
-                    tracing::debug!(%error, "changes of tasks cannot be watched now");
-                    sleep(self.0.look).await;
-                }
+                Err(error) => tracing::debug!(%error, "changes of tasks cannot be watched now"),
             }
             self.0.is_told.store(false, Ordering::SeqCst);
             self.all_may_have_changed();
