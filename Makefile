@@ -7,8 +7,8 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/helve/target
 # Where RocksDB of development, tests and the demo is built, by .ci/rocksdb; elsewhere than on this platform its crate builds it.
 ifeq ($(shell uname -sm),Linux x86_64)
 ROCKSDB_VERSION := $(shell sed -n '/^name = "librocksdb-sys"/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
-export ROCKSDB_LIB_DIR ?= $(HOME)/.cache/helve/librocksdb-$(ROCKSDB_VERSION)
-export ROCKSDB_STATIC = 1
+export ROCKSDB_LIB_DIR := $(HOME)/.cache/helve/librocksdb-$(ROCKSDB_VERSION)
+export ROCKSDB_STATIC := 1
 endif
 # Colour and progress bars only on a terminal.
 CARGO = cargo
@@ -24,7 +24,7 @@ FUZZ_TARGETS ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_targets/*.rs)))
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build-tools backend-tools bench-tools compose-tools deploy-tools mcp-tools python-tools build demo test check deny unit backends tests \
+.PHONY: help environment tools build-tools backend-tools bench-tools compose-tools deploy-tools mcp-tools python-tools build demo test check deny unit backends tests \
     chaos-short attack-short attack compose-test deploy-test mcp-test python-test chaos planted failovers soak fuzz fuzz-coverage fuzz-tools fix bench bench-quick bench-growth \
     bench-instructions
 
@@ -65,6 +65,10 @@ python-tools:
 
 fuzz-tools:
 	@.ci/tools fuzz
+
+environment: ## Print what a shell needs to run cargo as the targets do: eval "$(make environment)"
+	@.ci/tools build >&2
+	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)'$(if $(ROCKSDB_LIB_DIR), ROCKSDB_LIB_DIR='$(ROCKSDB_LIB_DIR)' ROCKSDB_STATIC=1)"
 
 build: build-tools ## Build the `helve` binary and print its path
 	@$(STEP) "build" $(CARGO) build --locked --package helve-cli --bin helve
