@@ -88,8 +88,8 @@ async def what_would_not_come_back_is_refused(setup):
     for _ in range(99):
         deepest = [deepest]
     for value in (
-        2**64, 10**20, -(10**20), -(2**63) - 1, math.nan, math.inf, "\ud800", {1: 2}, {None: 1}, b"bytes",
-        [deepest], {"a": {1, 2}},
+        2**64, 10**20, -(10**20), -(2**63) - 1, math.nan, math.inf, "\ud800", {1: 2}, {None: 1},
+        b"bytes", [deepest], {"a": {1, 2}},
     ):  # fmt: skip
         assert await kind_of(lambda v=value: keys.put("exact", v)) == "Codec", value
         assert await kind_of(lambda v=value: keys.put_many({"exact": v})) == "Codec"
