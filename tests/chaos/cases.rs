@@ -37,7 +37,7 @@ impl Sign {
     }
 }
 
-pub(crate) const CASES: [Case; 19] = [
+pub(crate) const CASES: [Case; 20] = [
     case(
         "ack-before-sync",
         &["unsynced-majority"],
@@ -160,7 +160,13 @@ pub(crate) const CASES: [Case; 19] = [
         "wild-stamp",
         &["clock-jump-ahead"],
         &["lifecycle", "expiry-storm", "register"],
-        &[Says("the cluster's time")],
+        &[Says("the cluster's time went on by")],
+    ),
+    case(
+        "time-stays",
+        &["all-clocks-ahead"],
+        &["lifecycle", "expiry-storm", "register"],
+        &[Says("the cluster's time does not return to the walls")],
     ),
 ];
 

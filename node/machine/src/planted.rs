@@ -79,6 +79,8 @@ plants! {
     AnswerAhead = 19 => "answer-ahead",
     /// A node whose disk was put back to an older state takes part as if it had lost nothing.
     TrustOldDisk = 20 => "trust-old-disk",
+    /// The leader sees that a majority of walls agrees on another time, and does not return to it.
+    TimeStays = 21 => "time-stays",
 }
 
 /// No bug has this name.

@@ -91,7 +91,12 @@ impl TokenHash {
                 "name a file that this user can read",
             )
         };
-        if fs::metadata(file).map_err(unread)?.mode() & OPEN_TO_OTHERS != 0 {
+        let metadata = fs::metadata(file).map_err(unread)?;
+        if metadata.is_dir() {
+            let problem = format!("{shown} is a directory");
+            return Err(refused(problem, "name the file in it that holds the token"));
+        }
+        if metadata.mode() & OPEN_TO_OTHERS != 0 {
             let remedy = "chmod 600 it, and make a new token if others may have read it";
             return Err(refused(format!("{shown} can be read by everyone"), remedy));
         }
