@@ -8,14 +8,14 @@ mod tls;
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    net::{SocketAddr, ToSocketAddrs},
     path::PathBuf,
 };
 
 pub use auth::{
     Auth, AuthSetting, TokenHash, certificate_named, certificate_principal, token_text,
 };
-pub use peers::{host_and_port, parse as parse_peers};
+pub use peers::{host_and_port, parse as parse_peers, reached_at};
 pub use tls::{Tls, TlsSettings};
 
 use helve_seal::Keyring;
@@ -168,6 +168,7 @@ impl Config {
             ("--http-listen", http_listen),
         ];
         check_ports(&listeners)?;
+        check_peer_port(peer_listen)?;
         let tls = tls::read(&settings.tls)?;
         let (client, peer) = (tls.client.as_ref(), tls.peer.as_ref());
         let client_flags = "--tls-cert and --tls-key";
@@ -245,6 +246,18 @@ fn check_ports(listeners: &[(&'static str, SocketAddr)]) -> Result<(), Refusal> 
     Ok(())
 }
 
+/// A free port would be another one after each start.
+fn check_peer_port(peer_listen: SocketAddr) -> Result<(), Refusal> {
+    if peer_listen.port() != 0 {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        "--peer-listen",
+        format!("{peer_listen} is any free port, where no other node finds this one"),
+        "give HOST:PORT with the port that --peers has for this node's seat",
+    ))
+}
+
 fn check_advertise(advertise: Option<&str>, listen: SocketAddr) -> Result<(), Refusal> {
     let Some(advertise) = advertise else {
         if !listen.ip().is_unspecified() {
@@ -258,20 +271,11 @@ fn check_advertise(advertise: Option<&str>, listen: SocketAddr) -> Result<(), Re
             "pass --advertise HOST:PORT as clients see this node",
         ));
     };
-    let (host, _) = host_and_port(advertise).map_err(|problem| {
+    reached_at(advertise).map_err(|problem| {
         Refusal::new(
             "--advertise",
             problem,
             "give HOST:PORT as clients see this node",
         )
-    })?;
-    if host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
-        let problem = format!("`{advertise}` is no address that a client can connect to");
-        return Err(Refusal::new(
-            "--advertise",
-            problem,
-            "give HOST:PORT as clients see this node",
-        ));
-    }
-    Ok(())
+    })
 }

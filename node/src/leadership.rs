@@ -125,6 +125,7 @@ impl Leadership {
             term: overview.term,
             leader_id: overview.leader_id,
             last_log_index: overview.last_log,
+            last_log_term: self.log.last().map_or(0, |last| last.term),
             committed_index: overview.committed,
             applied_index: overview.applied,
             snapshot_index: overview.snapshot,

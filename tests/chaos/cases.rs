@@ -166,7 +166,13 @@ pub(crate) const CASES: [Case; 20] = [
         "wild-stamp",
         &["clock-jump-ahead"],
         &["lifecycle", "expiry-storm", "register"],
-        &[Says("the cluster's time")],
+        &[Says("the cluster's time went on by")],
+    ),
+    case(
+        "time-stays",
+        &["all-clocks-ahead"],
+        &["lifecycle", "expiry-storm", "register"],
+        &[Says("the cluster's time does not return to the walls")],
     ),
 ];
 

@@ -1,5 +1,6 @@
 //! Every command, pointed at every wrong place: each says in one line what is wrong and what to do, to people and to programs.
 
+mod addresses;
 mod places;
 mod samples;
 
@@ -81,8 +82,10 @@ fn fault(sample: &Sample, row: &Row, output: &Output) -> Option<String> {
         return Some(format!("says {} characters: {line}", line.chars().count()));
     }
     let is_file = row.cause.ends_with("_file");
-    if !is_file && !line.contains(&row.endpoint) {
-        return Some(format!("does not name {}: {line}", row.endpoint));
+    let place = row.flags.last().filter(|_| is_file);
+    let place = place.unwrap_or(&row.endpoint);
+    if !line.contains(place) {
+        return Some(format!("does not name {place}: {line}"));
     }
     if !line.contains("--") && !line.contains("`helve ") {
         return Some(format!("names no flag and no command: {line}"));
@@ -256,6 +259,26 @@ fn every_command_without_a_cluster_names_the_file_it_cannot_use() -> Result<()> 
         for sign in ["Some(", "Os {", "::", "Error {"] {
             assert!(!line.contains(sign), "{name} has `{sign}` in it: {line}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn recovery_of_what_is_no_node_says_what_it_is() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("file");
+    std::fs::write(&file, "no directory")?;
+    for (path, why) in [
+        (file.clone(), "it is a file"),
+        (file.join("data"), "lies in one"),
+        (directory.path().to_owned(), "no Helve node"),
+    ] {
+        let path = path.display().to_string();
+        let output = run(["recover", "--data-dir", &path, "--from-survivor"])?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let flag = format!("--data-dir {path}: ");
+        assert!(said.contains(&flag) && said.contains(why), "{said}");
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 #[cfg(feature = "planted")]
 pub(super) mod cut_short;
 mod forced;
+mod survivors;
 
 use std::process::Output;
 

@@ -48,6 +48,7 @@ def status(answer):
     if "reason" in answer:
         pause = answer.get("retry_info_ms", 0) / 1000
         trailers = refusal(answer["reason"], answer.get("metadata"), pause)
+        code = grpc.StatusCode[answer.get("code", "FAILED_PRECONDITION")]
     elif "fault" in answer:
         code, details = FAULTS[answer["fault"]]
     elif "http" in answer:
@@ -55,10 +56,10 @@ def status(answer):
             grpc.StatusCode.UNKNOWN,
             f"Received http2 header with status: {answer['http']}",
         )
-        if "retry_after_s" in answer:
-            trailers = (("retry-after", str(answer["retry_after_s"])),)
     else:
         code, details = grpc.StatusCode[answer["code"]], answer.get("message", "")
+    if "retry_after_s" in answer:
+        trailers = (("retry-after", str(answer["retry_after_s"])),)
     return SimpleNamespace(
         code=lambda: code, details=lambda: details, trailing_metadata=lambda: trailers
     )
@@ -92,7 +93,7 @@ def test_session_numbers(case):
 
 @pytest.mark.parametrize("case", vectors("verdicts", "cases"), ids=lambda case: str(case["answer"]))
 def test_verdict(case):
-    verdict = of_status("a:1", status(case["answer"]))
+    verdict = of_status("a:1", status(case["answer"]), has_values=case.get("has_values", False))
     found = (verdict.effect.name.lower(), verdict.error.kind.value, verdict.health.name.lower())
     assert found == (case["effect"], case["kind"], case["health"])
     assert round(verdict.pause * 1000) == case.get("pause_ms", 0)

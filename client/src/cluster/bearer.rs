@@ -91,8 +91,12 @@ impl Source {
 impl Loaded {
     fn new(path: &Path) -> Result<Self, Error> {
         let (token, changed) = read(path)?;
+        let header = header(token.trim()).map_err(|error| {
+            let message = format!("the token file {}: {error}", path.display());
+            Error::refused(Reason::BadRequest, message, 0, 0)
+        })?;
         Ok(Self {
-            header: header(token.trim())?,
+            header,
             changed,
             looked_at: Instant::now(),
         })
@@ -125,6 +129,9 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
     let file = fs::File::open(path).map_err(unreadable)?;
     // Of the open file: its name may lead elsewhere by now.
     let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(refused("it is a directory"));
+    }
     if let Some(why) = exposed(path, &metadata) {
         return Err(refused(&why));
     }
@@ -199,6 +206,32 @@ mod tests {
         for token in ["", "two words", "a\nb"] {
             assert!(Bearer::given(token).is_err(), "{token:?}");
         }
+    }
+
+    #[test]
+    fn file_without_a_token_is_named_with_what_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            #[cfg(unix)]
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+                .unwrap();
+            path
+        };
+        for (path, why) in [
+            (directory.path().to_owned(), "it is a directory"),
+            (directory.path().join("none"), "it cannot be read"),
+            (file("empty", ""), "there is no token"),
+            (file("blank", "\n"), "there is no token"),
+            (file("words", "a token\n"), "there is no token"),
+        ] {
+            let said = Bearer::from_file(&path).unwrap_err().to_string();
+            let shown = path.display().to_string();
+            assert!(said.contains(&shown) && said.contains(why), "{said}");
+        }
+        let line = Bearer::from_file(file("line", &format!("{SECRET}\r\n"))).unwrap();
+        assert_eq!(sent(&line), Some(format!("Bearer {SECRET}")));
     }
 
     #[cfg(unix)]

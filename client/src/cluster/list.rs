@@ -121,7 +121,9 @@ pub(crate) async fn collect<'a, P: Part>(
         let by = wanted.until(until);
         match rest(node.authority(), wanted.clone(), (first, stream), by).await {
             Ok(parts) => return Ok(parts),
-            Err(Verdict::Refused(error) | Verdict::Barred(error)) => return Err(error),
+            Err(Verdict::Refused(error) | Verdict::Barred(error) | Verdict::Oversized(error)) => {
+                return Err(error);
+            }
             Err(Verdict::NotDone { error, .. } | Verdict::Unknown { error, .. }) => {
                 pool.suspect(&node);
                 if Instant::now() >= until {

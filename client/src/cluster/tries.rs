@@ -135,6 +135,10 @@ impl<'a> Tries<'a> {
         let (error, asked, health) = match verdict {
             Verdict::Refused(error) => return Err(self.refused(error)),
             Verdict::Barred(error) => return Err(self.unless_in_doubt(error)),
+            Verdict::Oversized(error) => {
+                self.in_doubt = true;
+                return Err(self.unless_in_doubt(error));
+            }
             Verdict::NotDone { error, pause, node } => (error, pause.unwrap_or_default(), node),
             Verdict::Unknown { error, node } => {
                 self.in_doubt = true;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use helve_proto::v1::{
     call_service_client::CallServiceClient, exchange_answer::Answer, exchange_call::Call,
-    handle_service_client::HandleServiceClient, state_service_client::StateServiceClient,
-    transact_service_client::TransactServiceClient,
+    handle_service_client::HandleServiceClient, operation::Operation,
+    state_service_client::StateServiceClient, transact_service_client::TransactServiceClient,
 };
 use tonic::{Request, Status};
 
@@ -14,10 +14,23 @@ use crate::cluster::{limits::MESSAGE_BYTES_MAX, line::Line, verdict::Verdict};
 /// Sends the call, and waits for its answer as long as the node is told.
 pub(crate) async fn send(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Verdict> {
     let address = channel.address().clone();
+    let has_values = takes(&call);
     tokio::time::timeout(timeout, answer(channel, call, timeout))
         .await
         .map_err(|_elapsed| Verdict::silence(&address))?
-        .map_err(|status| Verdict::of(&address, &status))
+        .map_err(|status| Verdict::of(&address, &status).of_reply_with(has_values))
+}
+
+/// Whether a call changes something, and its reply holds values.
+fn takes(call: &Call) -> bool {
+    match call {
+        Call::Take(_) => true,
+        Call::Transact(call) => call
+            .operations
+            .iter()
+            .any(|part| matches!(part.operation, Some(Operation::Take(_)))),
+        _ => false,
+    }
 }
 
 async fn answer(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Status> {
@@ -112,4 +125,37 @@ fn transactions(channel: Line) -> TransactServiceClient<Line> {
 
 fn calls(channel: Line) -> CallServiceClient<Line> {
     CallServiceClient::new(channel)
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_proto::v1::{
+        self as proto, DeleteOperation, GetRequest, PutRequest, TakeOperation, TakeRequest,
+        TransactRequest,
+    };
+
+    use super::*;
+
+    #[test]
+    fn only_calls_that_take_have_values_in_their_replies() {
+        let transact = |operation| {
+            Call::Transact(TransactRequest {
+                identity: None,
+                operations: vec![proto::Operation {
+                    operation: Some(operation),
+                }],
+            })
+        };
+        let (take, delete) = (TakeOperation::default(), DeleteOperation::default());
+        for (call, expected) in [
+            (Call::Take(TakeRequest::default()), true),
+            (transact(Operation::Take(take)), true),
+            (transact(Operation::Delete(delete)), false),
+            (Call::Put(PutRequest::default()), false),
+            // It changes nothing: what was refused may be said at once.
+            (Call::Get(GetRequest::default()), false),
+        ] {
+            assert_eq!(takes(&call), expected, "{call:?}");
+        }
+    }
 }

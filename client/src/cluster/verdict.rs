@@ -1,6 +1,6 @@
 //! What a failed try says of the call.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use helve_proto::{ERROR_DOMAIN, Reason, v1::ErrorReply};
 use tonic::{Code, Status, codegen::http::StatusCode};
@@ -18,6 +18,8 @@ pub(crate) enum Verdict {
     Refused(Error),
     /// Something between refused the call: this try had no effect, and no other will. Of earlier tries it says nothing.
     Barred(Error),
+    /// Something between refused a message for its size: the request, and then this try had no effect, or the reply.
+    Oversized(Error),
     /// This try had no effect; another one may.
     NotDone {
         error: Error,
@@ -67,9 +69,12 @@ impl Verdict {
         let info = status
             .get_details_error_info()
             .filter(|info| info.domain == ERROR_DOMAIN);
-        let reason = info.as_ref().and_then(|info| Reason::parse(&info.reason));
-        let (Some(info), Some(reason)) = (info, reason) else {
+        let Some(info) = info else {
             return Self::of_line(address, status);
+        };
+        // Another one is of a newer version, which may say by it that the call was executed.
+        let Some(reason) = Reason::parse(&info.reason) else {
+            return Self::of_code(address, status);
         };
         let refusal = refusal(reason, status.message(), |name| info.metadata.get(name));
         let pause = status.get_details_retry_info();
@@ -100,6 +105,18 @@ impl Verdict {
         }
     }
 
+    /// The same of a call whose reply holds values, or does not: only a reply with values is ever large.
+    pub(crate) fn of_reply_with(self, has_values: bool) -> Self {
+        match self {
+            Self::Oversized(error) if has_values => Self::Unknown {
+                error,
+                node: Health::Useless,
+            },
+            Self::Oversized(error) => Self::Barred(error),
+            verdict => verdict,
+        }
+    }
+
     /// The same of a call that was sent over a stream whose end says this, unanswered. A node that stops, or that shuts out a caller
     /// whose token has ended, first answers all that it has taken from the stream; any other end is not about this call. A token that
     /// was replaced meanwhile is on the next stream.
@@ -116,7 +133,8 @@ impl Verdict {
             Self::NotDone { error, .. }
             | Self::Unknown { error, .. }
             | Self::Refused(error)
-            | Self::Barred(error) => Self::Unknown {
+            | Self::Barred(error)
+            | Self::Oversized(error) => Self::Unknown {
                 error,
                 node: Health::Suspect,
             },
@@ -126,9 +144,13 @@ impl Verdict {
     /// The same of a call that was sent over a stream that a proxy refused as a whole, after this
     /// many batches. One that is too large for it may be so for the others that it carries. A first
     /// batch that is cut off reaches no node whole, so nothing of it is done; an earlier one may
-    /// have.
+    /// have, as may one whose answers are too large.
     pub(crate) fn of_refused_stream(self, batches: usize) -> Self {
         match self {
+            Self::Oversized(error) => Self::Unknown {
+                error,
+                node: Health::Narrow,
+            },
             Self::Barred(error) if error.reason() == Some(Reason::TooLarge) => {
                 let node = Health::Narrow;
                 match batches {
@@ -176,7 +198,7 @@ impl Verdict {
     /// Without a reason no node answered, or something between spoke gRPC.
     fn of_line(address: &str, status: &Status) -> Self {
         let Some(LineError { fault, .. }) = LineError::behind(status) else {
-            return Self::of_code(address, status);
+            return Self::of_word(address, status);
         };
         let error = |kind| Error::new(kind, status.message()).at(address);
         let unavailable = || error(ErrorKind::Unavailable);
@@ -234,7 +256,27 @@ impl Verdict {
         }
     }
 
-    /// The status is the transport's own, or of something between that speaks gRPC.
+    /// The status is the transport's own, or of something between that speaks gRPC. What limits the rate of calls says so instead of
+    /// passing a call on.
+    fn of_word(address: &str, status: &Status) -> Self {
+        let is_of_rate = status.code() == Code::ResourceExhausted
+            && status.source().is_none()
+            && !is_of_size(status)
+            && !is_of_transport(status);
+        if !is_of_rate {
+            return Self::of_code(address, status);
+        }
+        let asked = status.get_details_retry_info();
+        Self::NotDone {
+            error: Error::new(ErrorKind::Overloaded, said(address, status)).at(address),
+            pause: asked
+                .and_then(|info| info.retry_delay)
+                .or_else(|| retry_after(status)),
+            node: Health::Behind,
+        }
+    }
+
+    /// The status is the transport's own, of something between that speaks gRPC, or of a node of a newer version.
     fn of_code(address: &str, status: &Status) -> Self {
         let error = |kind| Error::new(kind, said(address, status)).at(address);
         match status.code() {
@@ -244,7 +286,7 @@ impl Verdict {
             // Requests are measured before they are sent, and replies are bounded far below a message: this is the refusal of
             // something between that allows less.
             Code::OutOfRange | Code::ResourceExhausted if is_of_size(status) => {
-                Self::Barred(error(ErrorKind::Invalid).with_reason(Reason::TooLarge))
+                Self::Oversized(error(ErrorKind::Invalid).with_reason(Reason::TooLarge))
             }
             Code::InvalidArgument | Code::OutOfRange => Self::Barred(error(ErrorKind::Invalid)),
             Code::Unimplemented => Self::Barred(error(ErrorKind::Internal)),
@@ -285,6 +327,25 @@ fn refusal<'a>(reason: Reason, message: &str, said: impl Fn(&str) -> Option<&'a 
 fn is_of_size(status: &Status) -> bool {
     let words = ["too large", "larger than max", "size limit"];
     words.iter().any(|words| status.message().contains(words))
+}
+
+/// Whether a proxy passes on that its own connection broke: then the call may have reached a node.
+fn is_of_transport(status: &Status) -> bool {
+    let said = status.message().to_ascii_lowercase();
+    let words = [
+        "rst_stream",
+        "goaway",
+        "enhance_your_calm",
+        "stream terminated",
+        "too_many_pings",
+    ];
+    words.iter().any(|words| said.contains(words))
+}
+
+/// How long something between asks to be left alone, in seconds, where it speaks gRPC.
+fn retry_after(status: &Status) -> Option<Duration> {
+    let text = status.metadata().get("retry-after")?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]

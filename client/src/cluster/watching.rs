@@ -126,7 +126,9 @@ impl Watching {
                 Ok(Err(status)) => or_elsewhere(Verdict::of(node.authority(), &status)),
             };
             match verdict {
-                Verdict::Refused(error) | Verdict::Barred(error) => return Some(Err(error)),
+                Verdict::Refused(error) | Verdict::Barred(error) | Verdict::Oversized(error) => {
+                    return Some(Err(error));
+                }
                 Verdict::NotDone {
                     error,
                     node: health,

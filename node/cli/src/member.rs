@@ -5,7 +5,7 @@ mod list;
 
 use std::time::Duration;
 
-use helve_command::{cluster::ClusterArgs, duration, ending::Outcome, output::OutputArgs};
+use helve_command::{address, cluster::ClusterArgs, duration, ending::Outcome, output::OutputArgs};
 use helve_proto::v1::{AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest};
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ struct PlaceArgs {
     seat: u64,
 
     /// Peer address of the new node, exactly as its own --peers has it for its seat
-    #[arg(long, env = "HELVE_MEMBER_PEER", value_name = "HOST:PORT")]
+    #[arg(long, value_parser = address::parse, env = "HELVE_MEMBER_PEER", value_name = "HOST:PORT")]
     peer: String,
 }
 

@@ -218,17 +218,19 @@ pub fn failed(error: helve_client::Error) -> Ending {
         // Whatever the last try said, the endpoints are what an operator can look at.
         ErrorKind::Ambiguous => Ending::Unknown(caused(Cause::NoAnswer)),
         ErrorKind::Unavailable | ErrorKind::Internal => Ending::Unanswered(caused(cause)),
-        ErrorKind::Forgotten => {
-            let message = format!(
-                "this machine's clock dates the call: compare it with the nodes' clocks: {error}"
-            );
-            Ending::NotNow(Caused::new(cause, message).into())
-        }
+        ErrorKind::Forgotten => dated(cause, &error.to_string()),
         ErrorKind::Overloaded | ErrorKind::Full | ErrorKind::Lapsed | ErrorKind::Sealed => {
             Ending::NotNow(caused(cause))
         }
         _ => Ending::Fatal(error.into()),
     }
+}
+
+/// How a command ends whose request id is of another time than the cluster's.
+fn dated(cause: Cause, why: &str) -> Ending {
+    let message =
+        format!("this machine's clock dates the call: compare it with the nodes' clocks: {why}");
+    Ending::NotNow(Caused::new(cause, message).into())
 }
 
 /// Names one mutation and all its retries. A command makes a single one: a replay session for it would stay in the cluster for an
@@ -265,6 +267,9 @@ pub fn ending(status: &Status) -> Ending {
         (_, Code::NotFound) => Ending::Absent(error),
         (Reason::NoLeader | Reason::NotLeading | Reason::Stopping, _) => Ending::Unanswered(error),
         (Reason::Ambiguous, _) => Ending::Unknown(error),
+        (Reason::TooEarly | Reason::RequestTooOld, _) => {
+            dated(Cause::Told(reason), status.message())
+        }
         _ => Ending::NotNow(error),
     }
 }

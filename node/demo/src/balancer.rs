@@ -1,6 +1,7 @@
 //! `helve balancer`: round robin over replicas of an MCP server.
 
 use helve_command::{
+    address,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     mcp_server::{
@@ -33,7 +34,7 @@ pub struct Args {
         long,
         required = true,
         value_delimiter = ',',
-        value_parser = replica,
+        value_parser = address::parse,
         env = "HELVE_TO",
         value_name = "HOST:PORT,..."
     )]
@@ -69,35 +70,4 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     serve_mcp(listener, signals, &args.output, scraped, serve)
         .await
         .map_err(Ending::Fatal)
-}
-
-/// Checks a replica's address. Its host is not resolved: it may appear later than the balancer.
-fn replica(text: &str) -> Result<String, String> {
-    let wrong = || format!("`{text}` is not an address: give HOST:PORT");
-    let (host, port) = text.trim().rsplit_once(':').ok_or_else(wrong)?;
-    match port.parse::<u16>() {
-        Ok(1..) if !host.is_empty() => Ok(text.trim().to_owned()),
-        _ => Err(wrong()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::replica;
-
-    #[test]
-    fn a_replica_is_a_host_and_a_port() {
-        for (text, good) in [
-            ("127.0.0.1:8080", true),
-            ("cart-1:8080", true),
-            ("[::1]:8080", true),
-            ("", false),
-            ("cart-1", false),
-            (":8080", false),
-            ("cart-1:0", false),
-            ("cart-1:99999", false),
-        ] {
-            assert_eq!(replica(text).is_ok(), good, "{text}");
-        }
-    }
 }

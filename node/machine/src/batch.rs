@@ -335,6 +335,11 @@ impl<V: View> Batch<V> {
             .count((rows, deadlines), (space, counter), delta, key)
     }
 
+    /// See [`PendingUsage::keys`].
+    pub(crate) fn counted_keys(&self) -> impl Iterator<Item = &Bytes> {
+        self.usage.keys()
+    }
+
     /// See [`PendingUsage::recount`].
     pub(crate) fn recount(&mut self, space: Space<'_>, counter: Counter<'_>) -> Result<(), Fault> {
         let (rows, deadlines) = (&mut self.rows, &mut self.deadlines);

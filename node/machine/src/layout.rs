@@ -34,12 +34,15 @@ use bytes::Bytes;
 mod due;
 mod replay;
 mod target;
+mod tenant;
 
 pub(crate) use due::{Due, DueRow, Place, Shelf};
 pub(crate) use target::{
     Kind, Target, Unfit, owner_path, principal_path, push_owner, split_owner, split_store,
     store_path,
 };
+use tenant::push_tenant;
+pub(crate) use tenant::tenant_of;
 
 const CLOCK: u8 = 1;
 const DEADLINES: u8 = 2;
@@ -260,12 +263,6 @@ impl Group {
             due: Due::from_parts(kind, key.slice_ref(path))?,
         })
     }
-}
-
-fn push_tenant(key: &mut Vec<u8>, tenant: &str) {
-    let length = u8::try_from(tenant.len()).expect("apply and every query refuse longer ones");
-    key.push(length);
-    key.extend_from_slice(tenant.as_bytes());
 }
 
 /// The rows of one tenant in a group.

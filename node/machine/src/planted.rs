@@ -81,6 +81,8 @@ plants! {
     TrustOldDisk = 20 => "trust-old-disk",
     /// A watch that goes on after a revision leaves out the entry that follows it.
     WatchGap = 21 => "watch-gap",
+    /// The leader sees that a majority of walls agrees on another time, and does not return to it.
+    TimeStays = 22 => "time-stays",
 }
 
 /// No bug has this name.

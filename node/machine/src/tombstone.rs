@@ -7,7 +7,7 @@ mod recount;
 use bytes::Bytes;
 use helve_proto::command::v1::{TombstoneRow, TombstonesRow};
 
-pub(crate) use self::recount::{is_recounted_as, schedule, step};
+pub(crate) use self::recount::{is_any, is_recounted_as, schedule, step};
 use crate::{
     batch::Batch,
     fault::Fault,

@@ -89,7 +89,12 @@ impl TokenHash {
                 "name a file that this user can read",
             )
         };
-        Exposed::check(file, &fs::metadata(file).map_err(unread)?).map_err(|exposed| {
+        let metadata = fs::metadata(file).map_err(unread)?;
+        if metadata.is_dir() {
+            let problem = format!("{shown} is a directory");
+            return Err(refused(problem, "name the file in it that holds the token"));
+        }
+        Exposed::check(file, &metadata).map_err(|exposed| {
             let remedy = "change its mode, and make a new token if others may have read it";
             refused(format!("{shown}: {exposed}"), remedy)
         })?;

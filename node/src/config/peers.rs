@@ -1,6 +1,9 @@
 //! The `--peers` of a cluster: `SEAT=HOST:PORT` of every seat.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
 use super::Refusal;
 use crate::limits;
@@ -68,8 +71,22 @@ fn parse_entry(entry: &str) -> Result<(u64, String), Refusal> {
         Ok(seat) => seat,
     };
     let address = address.trim();
-    host_and_port(address).map_err(refuse)?;
+    reached_at(address).map_err(refuse)?;
     Ok((seat, address.to_owned()))
+}
+
+/// Checks an address at which other machines reach a node, as [`host_and_port`] does.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn reached_at(address: &str) -> Result<(), String> {
+    let (host, _) = host_and_port(address)?;
+    if host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+        return Err(format!(
+            "`{address}` is no address to connect to: it means every address of a machine"
+        ));
+    }
+    Ok(())
 }
 
 /// Bytes of `HOST:PORT`: a name has at most 253 (RFC 1035, section 2.3.4), and a port five digits.
@@ -91,8 +108,13 @@ pub fn host_and_port(address: &str) -> Result<(&str, u16), String> {
         .rsplit_once(':')
         .ok_or_else(|| format!("`{address}` has no port"))?;
     let port = match port.parse() {
-        Ok(0) | Err(_) => return Err(format!("`{port}` in `{address}` is no port")),
-        Ok(port) => port,
+        // A sign would parse, too.
+        Ok(number @ 1..) if port.bytes().all(|byte| byte.is_ascii_digit()) => number,
+        _ => {
+            return Err(format!(
+                "`{port}` in `{address}` is no port from 1 to 65535"
+            ));
+        }
     };
     let inner = host
         .strip_prefix('[')

@@ -109,6 +109,10 @@ fn wrong_peers_are_refused() {
         (&[(peers, "1=127.0.0.1")], peers, "has no port"),
         (&[(peers, "1=127.0.0.1:0")], peers, "is no port"),
         (&[(peers, "1=127.0.0.1:77777")], peers, "is no port"),
+        (&[(peers, "1=127.0.0.1:+7401")], peers, "is no port"),
+        (&[(peers, "1=[::1]")], peers, "is no port"),
+        (&[(peers, "1=0.0.0.0:7401")], peers, "no address to connect to"),
+        (&[(peers, "1=[::]:7401")], peers, "no address to connect to"),
         (&[(peers, "1=:7401")], peers, "is no host"),
         (&[(peers, "1=http://a:7401")], peers, "is no host"),
         (&[(peers, "1=::1:7401")], peers, "is no host"),
@@ -140,11 +144,16 @@ fn wrong_or_unsafe_listeners_are_refused() {
             "cannot be told",
         ),
         (&[("--advertise", "host")], "--advertise", "has no port"),
+        (&[("--advertise", "host:0")], "--advertise", "is no port"),
         (
             &[("--advertise", "0.0.0.0:1")],
             "--advertise",
-            "no address that a client",
+            "no address to connect to",
         ),
+        (&[(listen, "127.0.0.1")], listen, "is no address"),
+        (&[(peer, "127.0.0.1")], peer, "is no address"),
+        (&[(http, "127.0.0.1")], http, "is no address"),
+        (&[(peer, "127.0.0.1:0")], peer, "any free port"),
         (&[("--data-dir", "")], "--data-dir", "empty"),
     ]);
 }

@@ -1,11 +1,8 @@
 //! The recovery of a cluster that has lost its majority: what one node holds becomes a new cluster of that node alone.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+mod others;
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
 use helve_machine::level;
@@ -19,7 +16,6 @@ use crate::{
     limits::{GROUP_ID, LOG_TAIL_BYTES},
     peer_channel::Dialler,
     raft::{
-        bootstrap,
         foresight::Unforeseen,
         identity::Identity,
         log_store::{LogStore, PurgeGate},
@@ -36,6 +32,7 @@ use crate::{
     tls::PortTls,
 };
 
+pub use self::others::Newer;
 pub use crate::raft::bootstrap::IF_MAJORITY_LOST;
 
 /// How long hashing all rows may take.
@@ -140,6 +137,9 @@ pub enum RecoverError {
          were put back to an older state, stop them first"
     )]
     MajorityAnswers(usize, usize, String),
+    /// Another node holds what this one lacks.
+    #[error("{0}; if its data is of no use, stop it all the same, and run this command again")]
+    NewerAnswers(Newer),
 }
 
 /// The parts of a stopped node.
@@ -159,9 +159,14 @@ struct Stopped {
 pub async fn recover(request: Request) -> Result<Report, RecoverError> {
     let stopped = Stopped::open(&request)?;
     let identity = stopped.identity(Dialler::new(request.tls.clone()));
-    check_lost(&stopped, &identity, &request.peers).await?;
-    let mut report = stopped.report(&identity);
+    let replies = others::ask(&stopped, &identity, &request.peers).await;
+    others::check_lost(&stopped, &replies)?;
+    let newer = others::newest(&stopped, &replies);
+    let mut report = stopped.report(&identity, newer.as_ref());
     if request.confirmed {
+        if let Some(newer) = newer {
+            return Err(RecoverError::NewerAnswers(newer));
+        }
         stopped.carry_out(&mut report).await?;
     }
     Ok(report)
@@ -233,7 +238,7 @@ impl Stopped {
             .map(|(id, (node, votes))| (*id, node, *votes))
     }
 
-    fn report(&self, identity: &Identity) -> Report {
+    fn report(&self, identity: &Identity, newer: Option<&Newer>) -> Report {
         let LogId { term, index: last } = self.holding.last;
         let committed = self.holding.committed.min(last);
         let mut may_be_lost = vec![format!(
@@ -245,14 +250,17 @@ impl Stopped {
                 committed + 1
             ));
         }
+        may_be_lost.extend(newer.map(ToString::to_string));
+        let is_told = |uuid: &str| newer.is_some_and(|newer| newer.uuid == uuid);
         for told in identity.acknowledged().testimony().acknowledged {
             let position = told.position.and_then(|position| position.log_id);
-            let Some(held) = position.filter(|_| told.uuid != self.known.uuid) else {
+            let is_other = told.uuid != self.known.uuid && !is_told(&told.uuid);
+            let Some(held) = position.filter(|_| is_other) else {
                 continue;
             };
             let id = self.others().find(|(_, node, _)| node.uuid == told.uuid);
             let node = id.map_or_else(|| told.uuid.clone(), |(id, _, _)| id.to_string());
-            may_be_lost.extend(beyond(self.holding.last, held, &node));
+            may_be_lost.extend(others::beyond(self.holding.last, held, &node));
         }
         if !self.known.put_back.is_empty() {
             may_be_lost.push(format!(
@@ -307,74 +315,5 @@ impl Stopped {
         report.rows = digest.rows;
         report.digest = HEXLOWER.encode(&digest.digest);
         Ok(())
-    }
-}
-
-/// What a node is known to have held that a log lacks which ends with `last`; `None` if it lacks
-/// nothing. As in an election, a later term counts more than a higher index: the entries of an
-/// earlier term that are beyond it were replaced, and never committed.
-fn beyond(last: LogId, held: LogId, node: &str) -> Option<String> {
-    if (held.term, held.index) <= (last.term, last.index) {
-        return None;
-    }
-    let known = format!("which node {node} is known to have held");
-    Some(if held.term == last.term {
-        let from = last.index + 1;
-        format!("entries {from} to {}, {known}", held.index)
-    } else {
-        format!(
-            "the entries of term {} up to entry {}, {known}: recover that node instead, if its disk is left",
-            held.term, held.index
-        )
-    })
-}
-
-/// Refuses while this node and those that answer are a majority.
-async fn check_lost(
-    stopped: &Stopped,
-    identity: &Identity,
-    peers: &BTreeMap<u64, String>,
-) -> Result<(), RecoverError> {
-    let addresses: BTreeSet<String> = stopped
-        .others()
-        .map(|(_, node, _)| node.peer_address.clone())
-        .chain(peers.values().cloned())
-        .filter(|address| !address.is_empty())
-        .collect();
-    let replies = bootstrap::who_answers(identity, addresses).await;
-    let answering: BTreeSet<&str> = replies.iter().map(|reply| reply.uuid.as_str()).collect();
-    let voters = stopped.others().filter(|(_, _, votes)| *votes);
-    let voters: Vec<_> = voters.collect();
-    let there = voters
-        .iter()
-        .filter(|(_, node, _)| answering.contains(node.uuid.as_str()));
-    let there: Vec<String> = there
-        .map(|(id, node, _)| format!("node {id} at {}", node.peer_address))
-        .collect();
-    let (count, all) = (there.len() + 1, voters.len() + 1);
-    if all > 1 && count * 2 > all {
-        return Err(RecoverError::MajorityAnswers(count, all, there.join(", ")));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_node_held_is_lost_by_term_first_then_by_index() {
-        let id = |term, index| LogId { term, index };
-        let lost = |held| beyond(id(3, 90), held, "2");
-        for kept in [id(3, 90), id(3, 1), id(2, 90), id(2, 100)] {
-            assert_eq!(lost(kept), None, "{kept:?}");
-        }
-        let same_term = lost(id(3, 95)).unwrap();
-        assert!(same_term.starts_with("entries 91 to 95"), "{same_term}");
-        for later in [id(4, 80), id(4, 90), id(4, 95)] {
-            let said = lost(later).unwrap();
-            assert!(said.contains("term 4 up to entry"), "{said}");
-            assert!(said.contains("recover that node instead"), "{said}");
-        }
     }
 }

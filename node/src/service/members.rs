@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     audit::Ended,
-    config::host_and_port,
+    config::reached_at,
     raft::change::{Change, Risk, Stage, Voting},
 };
 
@@ -103,8 +103,7 @@ fn check_place(seat: u64, peer_address: &str) -> Result<(), Failure> {
             "0 is no seat: give what the new node has as --id, from 1".into(),
         ));
     }
-    let address = host_and_port(peer_address);
-    address.map(|_| ()).map_err(|problem| {
+    reached_at(peer_address).map_err(|problem| {
         Failure::Malformed(format!(
             "{problem}: give HOST:PORT as the new node's own --peers has it"
         ))

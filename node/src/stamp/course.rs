@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use helve_machine::planted::{self, Plant};
+
 use super::sighting::{SKEW_MAX, Sighting, ms, signed};
 
 /// How long a majority of walls must have said the same before the time returns to them: a jump that is taken back changes nothing.
@@ -109,6 +111,7 @@ impl Course {
         let agreed = self.agreed.filter(fresh);
         let agreed = agreed.map(|agreed| agreed.extrapolated(now));
         let target = match (self.state, agreed) {
+            (State::Returning(_), _) if planted::is(Plant::TimeStays) => None,
             (State::Returning(_), agreed) => agreed,
             (_, agreed) => Some(agreed.unwrap_or(wall_ms))
                 .filter(|wall| wall.abs_diff(time_ms) <= ms(SKEW_MAX)),

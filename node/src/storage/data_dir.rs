@@ -128,7 +128,8 @@ impl DataDir {
     /// # Errors
     /// See [`DataDirError`]; nothing was written then.
     pub fn open_stopped(path: &Path) -> Result<Self, DataDirError> {
-        if !path.join(IDENTITY_NAME).exists() {
+        let is_node = path.join(IDENTITY_NAME).try_exists();
+        if !is_node.map_err(|e| failed(path, e))? {
             return Err(DataDirError::NoNode(path.to_owned()));
         }
         let lock = lock(path)?;
@@ -302,7 +303,7 @@ fn failed(path: &Path, source: io::Error) -> DataDirError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             DataDirError::ReadOnly(path)
         }
-        io::ErrorKind::NotADirectory => DataDirError::NotOurs(path),
+        io::ErrorKind::NotADirectory => DataDirError::NotADirectory(path),
         _ => DataDirError::Io { path, source },
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
     process::{Child, Stdio},
     thread,
 };
@@ -52,6 +53,14 @@ impl Places {
         operator.write(&file)?;
         other.write(&directory.path().join("other.token"))?;
         fs::write(directory.path().join("empty.crt"), "")?;
+        for (name, text, mode) in [
+            ("empty.token", "\n", 0o600),
+            ("open.token", "hlv_x\n", 0o644),
+        ] {
+            let file = directory.path().join(name);
+            fs::write(&file, text)?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode))?;
+        }
         let guarded = nodes(1)
             .beside_others()
             .bearing(operator.bearer.clone())
@@ -101,10 +110,26 @@ impl Places {
                 &["--token-file", &self.path("none.token")],
             ),
             row(
+                "token_file",
+                plain.client,
+                &["--token-file", &self.path("empty.token")],
+            ),
+            row(
+                "token_file",
+                plain.client,
+                &["--token-file", &self.path("open.token")],
+            ),
+            row(
+                "token_file",
+                plain.client,
+                &["--token-file", &self.path("ca")],
+            ),
+            row(
                 "tls_file",
                 plain.client,
                 &["--tls-ca", &self.path("none.crt")],
             ),
+            row("tls_file", plain.client, &["--tls-ca", &self.path("ca")]),
             row(
                 "tls_file",
                 plain.client,

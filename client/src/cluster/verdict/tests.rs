@@ -44,8 +44,51 @@ fn only_a_rejection_before_append_says_not_done() {
     }
 }
 
+/// What something between says that speaks gRPC, and what follows for a call whose reply holds values, for one whose reply does not, and
+/// for one that a stream carries.
 #[test]
-fn a_message_over_a_transports_limit_is_too_large() {
+fn exhausted_proxy_leaves_a_call_undone_or_in_doubt() {
+    let too_large = [
+        "grpc: received message larger than max (5 vs. 4)",
+        "trying to send message larger than max (5 vs. 4)",
+        "Received message larger than max (5 vs. 4)",
+        "message size limit",
+    ];
+    let rate = [
+        "",
+        "too many requests",
+        "local_rate_limited",
+        "API rate limit exceeded",
+        "/helve.v1.HandleService/Put is rejected by grpc_ratelimit middleware, please retry later",
+    ];
+    let transport = [
+        "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM",
+        "Received RST_STREAM with error code 11",
+        "GOAWAY received; debug data: too_many_pings",
+    ];
+    let cases = too_large
+        .map(|words| (words, ["Unknown", "Barred", "Unknown"]))
+        .into_iter()
+        .chain(rate.map(|words| (words, ["NotDone", "NotDone", "NotDone"])))
+        .chain(transport.map(|words| (words, ["Unknown", "Unknown", "Unknown"])));
+    for (words, expected) in cases {
+        let said = || verdict(&Status::new(Code::ResourceExhausted, words));
+        let found = [
+            said().of_reply_with(true),
+            said().of_reply_with(false),
+            said().of_refused_stream(1),
+        ];
+        for (found, expected) in found.iter().zip(expected) {
+            let found = format!("{found:?}");
+            assert!(found.starts_with(expected), "{words}: {found}");
+        }
+        let of_stream = said().of_stream();
+        assert!(matches!(of_stream, Verdict::Unknown { .. }), "{words}");
+    }
+}
+
+#[test]
+fn message_over_a_transports_limit_is_too_large() {
     for (code, message) in [
         (Code::OutOfRange, "Error, decoded message length too large"),
         (
@@ -53,14 +96,50 @@ fn a_message_over_a_transports_limit_is_too_large() {
             "grpc: received message larger than max",
         ),
     ] {
-        let Verdict::Barred(error) = verdict(&Status::new(code, message)) else {
-            panic!("{code:?}");
+        let refused = verdict(&Status::new(code, message)).of_reply_with(false);
+        let Verdict::Barred(error) = refused else {
+            panic!("{code:?}: {refused:?}");
         };
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert_eq!(error.reason(), Some(Reason::TooLarge));
     }
-    let other = verdict(&Status::new(Code::ResourceExhausted, "too many requests"));
-    assert!(matches!(other, Verdict::Unknown { .. }));
+}
+
+#[test]
+fn rate_limit_of_a_proxy_is_waited_out_as_long_as_it_asks() {
+    let pause = |status: &Status| match verdict(status) {
+        Verdict::NotDone {
+            error,
+            pause,
+            node: Health::Behind,
+        } => {
+            assert_eq!(error.kind(), ErrorKind::Overloaded);
+            pause
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut plain = Status::new(Code::ResourceExhausted, "too many requests");
+    assert_eq!(pause(&plain), None);
+    plain
+        .metadata_mut()
+        .insert("retry-after", "3".parse().unwrap());
+    assert_eq!(pause(&plain), Some(Duration::from_secs(3)));
+    let details = ErrorDetails::with_retry_info(Some(Duration::from_millis(40)));
+    let detailed = Status::with_error_details(Code::ResourceExhausted, "slow down", details);
+    assert_eq!(pause(&detailed), Some(Duration::from_millis(40)));
+}
+
+#[test]
+fn exhausted_of_a_newer_version_may_have_been_executed() {
+    let of_newer =
+        ErrorDetails::with_error_info("OF_A_NEWER_VERSION", ERROR_DOMAIN, HashMap::new());
+    let of_newer = Status::with_error_details(Code::ResourceExhausted, "", of_newer);
+    let mut of_transport = Status::new(Code::ResourceExhausted, "h2 protocol error");
+    of_transport.set_source(std::sync::Arc::new(std::io::Error::other("reset")));
+    for status in [of_newer, of_transport] {
+        let unknown = verdict(&status);
+        assert!(matches!(unknown, Verdict::Unknown { .. }), "{unknown:?}");
+    }
 }
 
 #[test]

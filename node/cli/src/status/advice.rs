@@ -42,9 +42,10 @@ pub(super) fn next(report: &Report) -> Vec<String> {
                 .into(),
         );
     }
-    let is_left = |node: &Node| node.voter && node.health != Health::Unreachable;
-    if !report.majority_answers() && report.nodes.iter().any(is_left) {
-        next.push(IF_MAJORITY_LOST.into());
+    let is_left = |node: &&Node| node.voter && node.health != Health::Unreachable;
+    let left: Vec<_> = report.nodes.iter().filter(is_left).collect();
+    if !report.majority_answers() && !left.is_empty() {
+        next.push(recover(&left));
     }
     next.extend(report.nodes.iter().filter_map(catch_up));
     next.extend(upgrade(report));
@@ -59,6 +60,28 @@ pub(super) fn next(report: &Report) -> Vec<String> {
         );
     }
     next
+}
+
+/// Which of the nodes that are left is to be recovered: as in an election, the term of the last entry counts before its index. One of
+/// an older version does not say that term.
+fn recover(left: &[&Node]) -> String {
+    let last = |node: &&&Node| {
+        let said = node.said.as_ref();
+        said.map_or((0, 0), |said| (said.last_log_term, said.last_log_index))
+    };
+    let newest = left.iter().max_by_key(last);
+    let newest = newest.filter(|_| left.len() > 1 && left.iter().all(|node| last(&node).0 > 0));
+    let Some(newest) = newest else {
+        return IF_MAJORITY_LOST.into();
+    };
+    let (term, index) = last(&newest);
+    format!(
+        "if the disks of a majority are lost for good, stop all nodes that are left, and make a new cluster of node {}, seat {}, which has \
+         the newest last entry of those that answer ({} of term {term}), with `helve recover --data-dir DIR`",
+        newest.id,
+        newest.seat,
+        count(index)
+    )
 }
 
 /// A node that is no member: what it says that it waits for, which names the next command.

@@ -87,6 +87,8 @@ pub(super) struct Said {
     pub(super) term: u64,
     leader_id: u64,
     pub(super) last_log_index: u64,
+    /// The term of that entry; 0: a version that does not say.
+    pub(super) last_log_term: u64,
     committed_index: u64,
     pub(super) applied_index: u64,
     snapshot_index: u64,
@@ -327,6 +329,7 @@ fn said(node: NodeStatus) -> Said {
         term: node.term,
         leader_id: node.leader_id,
         last_log_index: node.last_log_index,
+        last_log_term: node.last_log_term,
         committed_index: node.committed_index,
         applied_index: node.applied_index,
         snapshot_index: node.snapshot_index,

@@ -164,6 +164,35 @@ fn advice_without_a_majority_names_recovery_and_nothing_that_needs_one() {
 }
 
 #[test]
+fn advice_names_the_survivor_with_the_newest_last_entry() {
+    let left = |id, last_log_term, last_log_index| {
+        let mut answer = answer(id, Role::Candidate, 0);
+        let reply = answer.reply.as_mut().unwrap();
+        let node = reply.node.as_mut().unwrap();
+        (node.last_log_term, node.last_log_index) = (last_log_term, last_log_index);
+        reply.members = (1..=5).map(|id| member(id, None)).collect();
+        answer
+    };
+    let advice = |answers: &[Answer]| Report::new(answers).next.pop().unwrap();
+    for (one, other, named) in [
+        ((3, 90), (4, 80), "node 2, seat 2"),
+        ((4, 80), (3, 90), "node 1, seat 1"),
+        ((4, 80), (4, 81), "node 2, seat 2"),
+    ] {
+        let said = advice(&[left(1, one.0, one.1), left(2, other.0, other.1)]);
+        assert!(
+            said.contains(named) && said.contains("helve recover --data-dir DIR"),
+            "{one:?}, {other:?}: {said}"
+        );
+    }
+    // An older version does not say the term, and one alone needs no choice.
+    for answers in [vec![left(1, 4, 80), left(2, 0, 90)], vec![left(1, 4, 80)]] {
+        let said = advice(&answers);
+        assert!(said.contains("stop a node whose data is left"), "{said}");
+    }
+}
+
+#[test]
 fn json_says_nodes_with_id_seat_and_role() {
     let report = Report::new(&[answer(1, Role::Leader, 1), silent("10.0.0.9:7400")]);
     let json = serde_json::to_value(&report).unwrap();

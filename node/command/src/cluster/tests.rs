@@ -112,3 +112,18 @@ fn node_that_says_why_it_took_too_long_is_quoted() {
     assert_eq!(transport(&told), why);
     assert!(transport(&Status::deadline_exceeded("")).contains("--timeout"));
 }
+
+#[test]
+fn call_of_another_time_blames_this_machines_clock() {
+    for reason in [Reason::TooEarly, Reason::RequestTooOld] {
+        let details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, HashMap::new());
+        let told = Status::with_error_details(Code::FailedPrecondition, "not executed", details);
+        for ended in [ending(&told), ending_of_change(&told)] {
+            let caused = ended.caused().unwrap();
+            assert_eq!(caused.cause, Cause::Told(reason));
+            assert!(matches!(ended, Ending::NotNow(_)), "{caused}");
+            let said = &caused.message;
+            assert!(said.contains("this machine's clock") && said.contains("not executed"));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use helve_mcp::{
     metrics::{METRICS_PATH, Metrics, serve},
     serve::{EndOnDrop, Shutdown},
@@ -10,6 +10,8 @@ use helve_mcp::{
 use helve_node::process_metrics;
 use prometheus_client::encoding::text;
 use tokio::net::TcpListener;
+
+use super::serving::not_bound;
 
 /// The flag of everything that serves HTTP beside the nodes.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,7 +38,7 @@ impl MetricsArgs {
             return Ok(None);
         };
         let listener = TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("--metrics-listen {address}"))?;
+        let listener = listener.map_err(|error| not_bound("--metrics-listen", address, &error))?;
         Ok(Some(Scraped {
             listener,
             metrics: metrics.clone(),

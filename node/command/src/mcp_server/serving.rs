@@ -73,13 +73,16 @@ pub async fn listen_addresses(listen: &str) -> anyhow::Result<Vec<SocketAddr>> {
 /// If that is not possible: do not start.
 pub async fn bind(listen: &str, addresses: &[SocketAddr]) -> anyhow::Result<TcpListener> {
     let bound = TcpListener::bind(addresses).await;
-    bound.map_err(|error| {
-        let next = match error.kind() {
-            ErrorKind::AddrInUse => "stop what listens there, or choose another port",
-            _ => "give HOST:PORT with a host of this machine, such as 127.0.0.1:8080",
-        };
-        anyhow!("--listen {listen}: {error}; {next}")
-    })
+    bound.map_err(|error| not_bound("--listen", listen, &error))
+}
+
+/// Why nothing listens where a flag says, and what to do about it.
+pub(super) fn not_bound(flag: &str, listen: &str, error: &io::Error) -> anyhow::Error {
+    let next = match error.kind() {
+        ErrorKind::AddrInUse => "stop what listens there, or choose another port",
+        _ => "give HOST:PORT with a host of this machine, such as 127.0.0.1:8080",
+    };
+    anyhow!("{flag} {listen}: {error}; {next}")
 }
 
 /// Flags of the commands that can serve older MCP clients.

@@ -1,18 +1,22 @@
 //! How a group's feature level rises, and what is refused above it.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use helve_proto::command::v1::{
-    Command, FeatureLevelRaised, NumberRow, Probed, RaiseFeatureLevel, Refusal,
+    Command, FeatureLevelRaised, NumberRow, Probed, RaiseFeatureLevel, Refusal, UsageRow,
 };
 
 use super::{FIRST, MENDED, feature_level};
 use crate::{
+    batch::Batch,
     context::{Call, Stop},
     fault::Fault,
-    layout::{Due, Space},
+    layout::{Due, Group, Space, tenant_of},
     limits::{DEFAULT_TENANT, TENANTS_MAX},
-    row, sealing,
-    view::View,
+    row, sealing, tombstone,
+    usage::Counter,
+    view::{View, after},
 };
 
 /// Refuses a command above the group's level: its proposer did not look.
@@ -58,22 +62,69 @@ pub(crate) fn apply<V: View>(
 /// miscounted: a count that says too much shows in no other way. A tenant at a time, as if it were due
 /// now, so that Ticks do it beside callers.
 fn schedule_recounts<V: View>(call: &mut Call<'_, V>) -> Result<(), Fault> {
-    let group = call.space.group();
-    let all = group.tenants();
-    let made = call.batch.range(&all.prefix, &all.end, TENANTS_MAX)?;
-    let names = made.iter().map(|(key, _)| &key[all.prefix.len()..]);
-    let names = names.filter_map(|name| std::str::from_utf8(name).ok());
-    let others = names.filter(|name| *name != DEFAULT_TENANT);
-    for tenant in [DEFAULT_TENANT].into_iter().chain(others) {
+    let group_id = call.space.group_id;
+    for tenant in tenants(call.batch, call.space.group())? {
         let space = Space {
-            group_id: group.0,
-            tenant,
+            group_id,
+            tenant: &tenant,
         };
         let now = Some(call.clock_ms);
         let counts = Due::Recount(Bytes::new());
         call.batch.move_deadline(space, &counts, None, now)?;
     }
     Ok(())
+}
+
+/// The default tenant, those that were made, and others of which anything counts: a call needs no tenant that was made, though nodes
+/// propose none without.
+fn tenants<V: View>(batch: &Batch<V>, group: Group) -> Result<BTreeSet<String>, Fault> {
+    let all = group.tenants();
+    let made = batch.range(&all.prefix, &all.end, TENANTS_MAX)?;
+    let names = made.iter().map(|(key, _)| &key[all.prefix.len()..]);
+    let mut tenants: BTreeSet<String> = names.filter_map(text).collect();
+    tenants.insert(DEFAULT_TENANT.to_owned());
+    for tenant in named(batch, group)? {
+        let space = Space {
+            group_id: group.0,
+            tenant: &tenant,
+        };
+        if !tenants.contains(&tenant) && has_counts(batch, space)? {
+            tenants.insert(tenant);
+        }
+    }
+    Ok(tenants)
+}
+
+/// The tenants that keys of rows name. Counters that are not written yet may name more, and rows that are about to go are named, too:
+/// so how commands are batched shows, until each tenant is looked at.
+fn named<V: View>(batch: &Batch<V>, group: Group) -> Result<BTreeSet<String>, Fault> {
+    let all = group.all();
+    let counted = batch
+        .counted_keys()
+        .filter(|key| key.starts_with(&all.prefix));
+    let counted = counted.filter_map(|key| text(tenant_of(key)?.0));
+    let mut named: BTreeSet<String> = counted.collect();
+    let mut from = all.prefix.clone();
+    while let Some((key, _)) = batch.range(&from, &all.end, 1)?.pop() {
+        from = match tenant_of(&key) {
+            Some((tenant, behind)) => {
+                named.extend(text(tenant));
+                behind
+            }
+            None => after(&key),
+        };
+    }
+    Ok(named)
+}
+
+/// Whether anything of a tenant is counted, or is to be.
+fn has_counts<V: View>(batch: &Batch<V>, space: Space<'_>) -> Result<bool, Fault> {
+    let counts = |counter| Ok::<_, Fault>(batch.usage(space, counter)? != UsageRow::default());
+    Ok(counts(Counter::Tenant)? || counts(Counter::Sessions)? || tombstone::is_any(batch, space)?)
+}
+
+fn text(name: &[u8]) -> Option<String> {
+    std::str::from_utf8(name).ok().map(str::to_owned)
 }
 
 /// Counts itself.

@@ -87,14 +87,19 @@ pub(super) fn none_is_left<V: View>(
     Ok(())
 }
 
+/// Whether a tenant has tombstones, or a summary says so.
+pub(crate) fn is_any(view: &impl View, space: Space<'_>) -> Result<bool, Fault> {
+    Ok(summary(view, space)? != TombstonesRow::default() || oldest(view, space, None)?.is_some())
+}
+
 /// Has a tenant's tombstones counted, whether or not the summary looks right: a row of the deadline
 /// index asks for it.
 pub(crate) fn schedule<V: View>(batch: &mut Batch<V>, space: Space<'_>) -> Result<(), Fault> {
-    let old = summary(batch, space)?;
-    let mut new = old.clone();
-    if new == TombstonesRow::default() && oldest(batch, space, None)?.is_none() {
+    if !is_any(batch, space)? {
         return Ok(());
     }
+    let old = summary(batch, space)?;
+    let mut new = old.clone();
     begin(batch, space, &mut new)?;
     set_summary(batch, space, &old, &new)
 }

@@ -82,6 +82,12 @@ impl PendingUsage {
             .or_else(|| self.rows.get(key))
     }
 
+    /// The keys of the rows that were counted.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Bytes> {
+        let last = self.tenant.as_ref().map(|last| &last.key);
+        self.rows.keys().chain(last)
+    }
+
     /// Each row that was counted, by its key, once.
     pub(crate) fn into_rows(mut self) -> BTreeMap<Bytes, Counted> {
         if let Some(last) = self.tenant.take() {

@@ -58,3 +58,5 @@ mod steps;
 mod stories;
 #[cfg(not(feature = "planted"))]
 mod tombstones;
+#[cfg(not(feature = "planted"))]
+mod unmade;

@@ -11,8 +11,11 @@ pub enum DataDirError {
     #[error("--data-dir {}: {} does not exist; create it, or correct the path", .0.display(), parent_of(.0).display())]
     Missing(PathBuf),
     /// It cannot be written.
-    #[error("--data-dir {}: this user may not write there; grant it, or choose another directory", .0.display())]
+    #[error("--data-dir {}: it cannot be written: this user may not, or its file system is read-only; grant it, or choose another directory", .0.display())]
     ReadOnly(PathBuf),
+    /// A file is there, or where a directory above it should be.
+    #[error("--data-dir {}: it is a file, or lies in one; name a directory", .0.display())]
+    NotADirectory(PathBuf),
     /// Another process runs on it.
     #[error("--data-dir {}: process {pid} is running on it; stop that one, or give this node a directory of its own", path.display())]
     InUse {
@@ -55,7 +58,7 @@ pub enum DataDirError {
     /// A recovery was cut short.
     #[error("--data-dir {}: a recovery of this node was cut short; run `helve recover --data-dir {} --from-survivor` again", .0.display(), .0.display())]
     Recovering(PathBuf),
-    /// It is a directory of something else, or not a directory.
+    /// It is a directory of something else.
     #[error("--data-dir {}: it is not empty, and no Helve node wrote it; choose an empty or a new directory", .0.display())]
     NotOurs(PathBuf),
     /// The identity cannot be understood.

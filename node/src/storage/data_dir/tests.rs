@@ -78,10 +78,16 @@ fn a_directory_of_something_else_is_refused() {
         open(root.path(), 1),
         Err(DataDirError::NotOurs(_))
     ));
-    assert!(matches!(
-        open(&root.path().join("thesis.tex"), 1),
-        Err(DataDirError::NotOurs(_))
-    ));
+    // Of neither command is the remedy another directory's content.
+    for file in ["thesis.tex", "thesis.tex/data"] {
+        let path = root.path().join(file);
+        for opened in [open(&path, 1), DataDir::open_stopped(&path)] {
+            assert!(
+                matches!(opened, Err(DataDirError::NotADirectory(_))),
+                "{file}: {opened:?}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::{
     cluster::{Cluster, Equipment, Setup},
     fault::{Fault, Seen},
     promise,
+    promise::Broken,
     wait::{Look, until},
 };
 
@@ -32,6 +33,8 @@ pub(super) struct AllClocks {
     name: &'static str,
     by_s: i64,
     is_wrong: bool,
+    /// Time did not follow the clocks, and so has nowhere to come back from.
+    stays: bool,
 }
 
 /// Both of them.
@@ -42,6 +45,7 @@ pub(super) fn all() -> impl Iterator<Item = Box<dyn Fault>> {
             name,
             by_s,
             is_wrong: false,
+            stays: false,
         }) as Box<dyn Fault>
     })
 }
@@ -75,13 +79,18 @@ impl Fault for AllClocks {
             "all clocks are off by {} s, and the leader finds them {noticed} ms ahead",
             self.by_s
         ));
-        if self.by_s > 0 {
-            near(cluster).await?;
-            seen.add(format!("time followed them in {:?}", begun.elapsed()));
+        let moved = if self.by_s > 0 {
+            near(cluster).await.map(|_| "time followed them".to_owned())
         } else {
-            let lost = loses(cluster, noticed).await?;
-            seen.add(format!("time lost {lost} ms in {:?}", begun.elapsed()));
-        }
+            let lost = loses(cluster, noticed).await;
+            lost.map(|lost| format!("time lost {lost} ms"))
+        };
+        self.stays = moved.is_err();
+        let moved = moved.map_err(|error| {
+            let stays = "the cluster's time does not return to the walls";
+            Broken::new(format!("{stays}: {error:#}"))
+        })?;
+        seen.add(format!("{moved} in {:?}", begun.elapsed()));
         Ok(seen)
     }
 
@@ -91,6 +100,9 @@ impl Fault for AllClocks {
         }
         let begun = Instant::now();
         set(cluster, Reading::True)?;
+        if std::mem::take(&mut self.stays) {
+            return cluster.all_ready().await;
+        }
         if self.by_s > 0 {
             let ahead_ms = away(cluster, -1).await?.unsigned_abs();
             near(cluster).await?;
@@ -125,10 +137,18 @@ async fn walls_ahead(cluster: &Cluster) -> Result<Option<i64>> {
 async fn found(cluster: &Cluster, what: &str, is_it: impl Fn(i64) -> bool) -> Result<i64> {
     until(what, async || match walls_ahead(cluster).await {
         Ok(Some(ahead_ms)) if is_it(ahead_ms) => Look::Done(ahead_ms),
-        Ok(ahead_ms) => Look::NotYet(format!("the walls are {ahead_ms:?} ms ahead")),
+        Ok(ahead_ms) => Look::NotYet(roughly(ahead_ms)),
         Err(error) => Look::NotYet(error.to_string()),
     })
     .await
+}
+
+/// How far the walls are ahead, to ten seconds: what trembles must not pass for progress.
+fn roughly(ahead_ms: Option<i64>) -> String {
+    match ahead_ms {
+        Some(ahead_ms) => format!("the walls are ahead by {}0 s", ahead_ms.div_euclid(10_000)),
+        None => "no majority of walls agrees".to_owned(),
+    }
 }
 
 async fn near(cluster: &Cluster) -> Result<i64> {

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from .._core.dial import Dial
-from .._core.verdict import Failed, of_status, silence, unconnected
+from .._core.verdict import Failed, of_status, silence, takes, unconnected
 from .._wire.methods import Method, Rep, Req
 from ..errors import ClosedError
 
@@ -130,7 +130,8 @@ class Line:
             reply = await call(request, timeout=left, metadata=self._dial.bearer.metadata())
             return cast(Rep, reply)
         except grpc.aio.AioRpcError as error:
-            raise Failed(of_status(self.address, error)) from None
+            verdict = of_status(self.address, error, has_values=takes(request))
+            raise Failed(verdict) from None
         except asyncio.CancelledError:
             # Closing a channel cancels its calls, and is no cancellation of the caller.
             if self._is_closed:

@@ -85,27 +85,44 @@ def unconnected(address: str, why: str) -> Verdict:
     return Verdict(Effect.NOT_DONE, error, Health.SUSPECT)
 
 
-def of_status(address: str, error: Any) -> Verdict:
-    """The verdict on a call that ended with this status."""
+def takes(request: Any) -> bool:
+    """Whether a call changes something, and its reply holds values."""
+    if isinstance(request, wire.TransactRequest):
+        return any(part.HasField("take") for part in request.operations)
+    return isinstance(request, wire.TakeRequest)
+
+
+def of_status(address: str, error: Any, *, has_values: bool = False) -> Verdict:
+    """The verdict on a call that ended with this status; `has_values`: see `takes`."""
     code, details = error.code(), error.details() or ""
     trailers = dict(tuple(pair) for pair in error.trailing_metadata() or ())
     encoded = trailers.get(DETAILS)
-    if isinstance(encoded, bytes):
-        found = _of_details(encoded, details)
-        if found is not None:
-            return found
+    info, pause = _details(encoded) if isinstance(encoded, bytes) else (None, 0.0)
+    if info is not None:
+        try:
+            reason = Reason(info.reason)
+        except ValueError:
+            # Of a newer version, which may say by it that the call was executed.
+            return _of_code(address, code, details, has_values)
+        return of_reason(reason, details, dict(info.metadata), pause)
     http = re.search(r"http2? (?:header with )?status:? (\d{3})", details, re.IGNORECASE)
     if http:
-        after = trailers.get("retry-after")
-        return _of_http(address, int(http.group(1)), after if isinstance(after, str) else "")
+        pause = _seconds(trailers.get("retry-after"))
+        return _of_http(address, int(http.group(1)), pause)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return silence(address)
     if code is grpc.StatusCode.UNAVAILABLE and "failed to connect to all addresses" in details:
         return _of_connection(address, details)
-    return _of_code(address, code, details)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not _may_be_passed_on(details):
+        # What limits the rate of calls says so instead of passing a call on.
+        limited = OverloadedError(_said(address, code, details), address=address)
+        pause = pause or _seconds(trailers.get("retry-after"))
+        return Verdict(Effect.NOT_DONE, limited, Health.BEHIND, pause)
+    return _of_code(address, code, details, has_values)
 
 
-def _of_details(encoded: bytes, message: str) -> Verdict | None:
+def _details(encoded: bytes) -> tuple[wire.ErrorInfo | None, float]:
+    """What the cluster says, and for how long the answer asks to be left alone, in seconds."""
     info, pause = None, 0.0
     try:
         for detail in wire.Status.FromString(encoded).details:
@@ -116,15 +133,8 @@ def _of_details(encoded: bytes, message: str) -> Verdict | None:
                 pause = max(delay.seconds + delay.nanos / 1e9, 0.0)
     except DecodeError:
         # No node sends that: it is the word of something between.
-        return None
-    if info is None or info.domain != DOMAIN:
-        return None
-    try:
-        reason = Reason(info.reason)
-    except ValueError:
-        # Of a newer version, which may say by it that the call was executed, or may have been.
-        return None
-    return of_reason(reason, message, dict(info.metadata), pause)
+        return None, 0.0
+    return (info if info is not None and info.domain == DOMAIN else None), pause
 
 
 def of_reason(
@@ -162,9 +172,13 @@ def _of_connection(address: str, details: str) -> Verdict:
     return verdict
 
 
-def _of_http(address: str, status: int, retry_after: str) -> Verdict:
+def _seconds(retry_after: Any) -> float:
+    is_number = isinstance(retry_after, str) and retry_after.isascii() and retry_after.isdigit()
+    return float(retry_after) if is_number else 0.0
+
+
+def _of_http(address: str, status: int, pause: float) -> Verdict:
     """What a proxy's own answer says: it answers without asking a node, but for what says so."""
-    pause = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0
     said = f"{address}: a proxy between, or another server, answered with HTTP {status}"
     down = UnavailableError(f"{said}. Look at its log", address=address)
     if status in (401, 403, 407, 511):
@@ -185,18 +199,36 @@ def _of_http(address: str, status: int, retry_after: str) -> Verdict:
     return Verdict(Effect.UNKNOWN, down, health)
 
 
-def _of_code(address: str, code: grpc.StatusCode | None, details: str) -> Verdict:
-    """Without a reason it is the transport's word, or that of something between."""
+def _is_of_size(details: str) -> bool:
+    """Whether a message was refused for its size: the request, or the reply."""
+    return any(words in details for words in ("too large", "larger than max", "size limit"))
+
+
+def _may_be_passed_on(details: str) -> bool:
+    """Whether what has no room for a message, or no connection, may have passed the call on."""
+    transport = ("rst_stream", "goaway", "enhance_your_calm", "stream terminated", "too_many_pings")
+    return _is_of_size(details) or any(words in details.lower() for words in transport)
+
+
+def _said(address: str, code: grpc.StatusCode | None, details: str) -> str:
     name = "unknown" if code is None else code.name
-    message = f"{address}: {name}: {details}" if details else f"{address}: {name}"
+    return f"{address}: {name}: {details}" if details else f"{address}: {name}"
+
+
+def _of_code(
+    address: str, code: grpc.StatusCode | None, details: str, has_values: bool
+) -> Verdict:
+    """Without a reason it is the transport's word, or that of something between."""
+    message = _said(address, code, details)
     codes = grpc.StatusCode
     if code in (codes.UNAUTHENTICATED, codes.PERMISSION_DENIED):
         return Verdict(Effect.BARRED, DeniedError(message, address=address))
-    too_large = ("too large", "larger than max", "size limit")
-    if code in (codes.OUT_OF_RANGE, codes.RESOURCE_EXHAUSTED) and any(
-        words in details for words in too_large
-    ):
-        return Verdict(Effect.BARRED, refused(Reason.TOO_LARGE, message, address=address))
+    if code in (codes.OUT_OF_RANGE, codes.RESOURCE_EXHAUSTED) and _is_of_size(details):
+        error = refused(Reason.TOO_LARGE, message, address=address)
+        if has_values:
+            # It may be the reply that is too large, after the call was carried out.
+            return Verdict(Effect.UNKNOWN, error, Health.USELESS)
+        return Verdict(Effect.BARRED, error)
     if code in (codes.INVALID_ARGUMENT, codes.OUT_OF_RANGE):
         return Verdict(Effect.BARRED, InvalidError(message, address=address))
     if code is codes.UNIMPLEMENTED:

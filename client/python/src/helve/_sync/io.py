@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 import grpc
 
 from .._core.dial import Dial
-from .._core.verdict import Failed, Health, of_status, silence, unconnected
+from .._core.verdict import Failed, Health, of_status, silence, takes, unconnected
 from .._wire.methods import Method, Rep, Req
 from ..errors import ClosedError
 
@@ -142,7 +142,7 @@ class Line:
         try:
             reply = call(request, timeout=left, metadata=self._dial.bearer.metadata())
         except grpc.RpcError as error:
-            raise self._failed(error) from None
+            raise self._failed(error, takes(request)) from None
         except ValueError:
             # A channel that was closed between takes no more calls.
             if self._is_closed:
@@ -170,8 +170,8 @@ class Line:
         time.sleep(max(self._watched_at + _WATCH - time.monotonic(), 0.0))
         self._channel.close()
 
-    def _failed(self, error: Any) -> Failed:
-        verdict = of_status(self.address, error)
+    def _failed(self, error: Any, has_values: bool) -> Failed:
+        verdict = of_status(self.address, error, has_values=has_values)
         if verdict.health is not Health.SOUND:
             self._is_connected = False
         return Failed(verdict)
