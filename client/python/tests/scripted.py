@@ -32,19 +32,35 @@ def refusal(reason, metadata=None, pause=0.0):
     return (("grpc-status-details-bin", status.SerializeToString()),)
 
 
+def part(revision, *places, cluster_id=""):
+    """A part of a watch: puts at these places, each a revision and an ordinal."""
+    reply = wire.WatchReply(revision=revision, cluster_id=cluster_id)
+    for at, ordinal in places:
+        info = wire.RecordInfo(name=f"{at}.{ordinal}", revision=at)
+        reply.changes.add(kind=wire.CHANGE_KIND_PUT, ordinal=ordinal, info=info)
+    return reply
+
+
 class Node:
     """A node with a script: steps that are left out hang."""
 
-    def __init__(self, *steps, leader="", parts=()):
+    def __init__(self, *steps, leader="", parts=(), watches=()):
         self.steps = list(steps)
         self.leader = leader
+        #: Of each watch its parts, or steps. Behind them it hangs.
+        self.watches = list(watches)
+        self.watched = []
+        #: Of each watch, whether it has ended.
+        self.ends = []
         #: Parts of the list of all handles: names, or a step.
         self.parts = parts
         self.identities = []
         self.tokens = []
         self.lists = 0
         self.over = threading.Event()
-        self.server = grpc.server(ThreadPoolExecutor(16))
+        # A node bears the pings of its callers.
+        options = [("grpc.http2.max_ping_strikes", 0)]
+        self.server = grpc.server(ThreadPoolExecutor(16), options=options)
         self.server.add_generic_rpc_handlers((_Handlers(self),))
         port = self.server.add_insecure_port("127.0.0.1:0")
         self.address = f"127.0.0.1:{port}"
@@ -62,9 +78,10 @@ class Node:
         return self.do(step, context, reply)
 
     def do(self, step, context, reply):
-        pause = 0.0
+        pause, metadata = 0.0, None
         if isinstance(step, tuple):
-            step, pause = step
+            step, more = step
+            pause, metadata = (0.0, more) if isinstance(more, dict) else (more, None)
         if step == ANSWER:
             return reply
         if step == "SLOW":
@@ -73,7 +90,7 @@ class Node:
         if step == HANG:
             self.over.wait(60)
         elif step != BREAK:
-            context.set_trailing_metadata(refusal(step, pause=pause))
+            context.set_trailing_metadata(refusal(step, metadata, pause))
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "scripted")
         return context.abort(grpc.StatusCode.UNAVAILABLE, "broken pipe")
 
@@ -108,6 +125,18 @@ class Node:
             handles = [wire.ListedHandle(info=wire.RecordInfo(name=name)) for name in part]
             yield wire.ListReply(header=self.header(), handles=handles)
 
+    def watch(self, request, context):
+        end = threading.Event()
+        context.add_callback(end.set)
+        self.watched.append(request)
+        self.ends.append(end)
+        for each in self.watches.pop(0) if self.watches else ():
+            if isinstance(each, wire.WatchReply):
+                yield each
+            else:
+                self.do(each, context, None)
+        end.wait(60)
+
 
 class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, node):
@@ -118,6 +147,7 @@ class _Handlers(grpc.GenericRpcHandler):
             "/helve.v1.HandleService/Put": (wire.PutRequest, node.put),
             "/helve.v1.StateService/Exists": (wire.ExistsRequest, node.exists),
             "/helve.v1.HandleService/List": (wire.ListRequest, node.list),
+            "/helve.v1.WatchService/Watch": (wire.WatchRequest, node.watch),
         }
 
     def service(self, details):
@@ -127,7 +157,7 @@ class _Handlers(grpc.GenericRpcHandler):
         request, method = found
         handler = (
             grpc.unary_stream_rpc_method_handler
-            if details.method.endswith("/List")
+            if details.method.endswith(("/List", "/Watch"))
             else grpc.unary_unary_rpc_method_handler
         )
         return handler(

@@ -21,7 +21,7 @@ from grpc_tools import protoc
 PACKAGE = Path(__file__).parents[1]
 CONTRACTS = PACKAGE.parents[1] / "proto" / "proto"
 TARGET = PACKAGE / "src" / "helve" / "_wire"
-FILES = ["types", "handles", "state", "transact", "call"]
+FILES = ["types", "handles", "state", "transact", "call", "watch"]
 
 HEAD = '''"""The messages of `helve.v1`. Made by `tools/messages.py`: do not edit."""
 

@@ -21,6 +21,7 @@ RULES = [
     (r"\bAsync(?=[A-Z])", ""),
     (r"\b_async\b", "_sync"),
     (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basyncio client\b", "client for threads"),
     (r"\baiter\(", "iter("),

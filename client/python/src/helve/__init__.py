@@ -12,12 +12,14 @@ from ._async.handles import AsyncHandleStore
 from ._async.keys import AsyncKeys
 from ._async.state_tool import AsyncStateTool
 from ._async.transaction import AsyncTransaction
+from ._async.watching import AsyncChanges
 from ._sync.client import Client
 from ._sync.guards import Guard, Guards
 from ._sync.handles import HandleStore
 from ._sync.keys import Keys
 from ._sync.state_tool import StateTool
 from ._sync.transaction import Transaction
+from ._sync.watching import Changes
 from .codec import Codec, Json, Mapped, Raw
 from .errors import (
     AmbiguousError,
@@ -38,6 +40,8 @@ from .errors import (
     SealedError,
     UnavailableError,
     UnsupportedError,
+    WatchLapsedError,
+    WatchTooOldError,
 )
 from .owner import SHARED, Owner
 from .records import (
@@ -59,6 +63,7 @@ from .tls import Tls
 from .tools import ToolError
 from .transacted import Aborted, Committed, Ticket, Transacted
 from .ttl import Lifetime, Span, Ttl
+from .watch import Change, ChangeKind, Watch
 
 try:
     __version__ = _version("helve")
@@ -69,6 +74,7 @@ __all__ = [
     "SHARED",
     "Aborted",
     "AmbiguousError",
+    "AsyncChanges",
     "AsyncClient",
     "AsyncGuard",
     "AsyncGuards",
@@ -76,6 +82,9 @@ __all__ = [
     "AsyncKeys",
     "AsyncStateTool",
     "AsyncTransaction",
+    "Change",
+    "ChangeKind",
+    "Changes",
     "Client",
     "ClosedError",
     "Codec",
@@ -126,5 +135,8 @@ __all__ = [
     "Ttl",
     "UnavailableError",
     "UnsupportedError",
+    "Watch",
+    "WatchLapsedError",
+    "WatchTooOldError",
     "__version__",
 ]

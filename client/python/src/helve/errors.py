@@ -197,6 +197,36 @@ class LapsedError(HelveError):
     advice = "List less at once: by pages, by owner, by prefix, or without values."
 
 
+class _WatchEndedError(LapsedError):
+    """A watch that does not go on from where it was."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: Reason | None = None,
+        address: str | None = None,
+        is_unconnected: bool = False,
+        revision: int = 0,
+    ) -> None:
+        super().__init__(message, reason=reason, address=address, is_unconnected=is_unconnected)
+        #: Changes of later revisions than this one are told: watch after it to go on, without what
+        #: lies between.
+        self.revision = revision
+
+
+class WatchTooOldError(_WatchEndedError):
+    """No node has all changes that follow the revision of a watch any more."""
+
+    advice = "List again, and watch after the list's revision."
+
+
+class WatchLapsedError(_WatchEndedError):
+    """A node ended a watch whose caller did not read, and no node goes on with it."""
+
+    advice = "Watch again after the revision of the watch, and read faster."
+
+
 class CodecError(HelveError):
     """A value has no exact JSON form, or a stored one is not what the codec expects."""
 
@@ -283,10 +313,17 @@ def refused(
     operation: int = 0,
     address: str | None = None,
 ) -> HelveError:
-    """The error that goes with a reason. Revision and operation count for conflicts alone."""
+    """The error that goes with a reason.
+
+    Operations are of conflicts alone, revisions of conflicts and watches.
+    """
     kind = kind_of(reason)
     if kind is ErrorKind.CONFLICT:
         return ConflictError(message, address=address, revision=revision, operation=operation)
+    if reason is Reason.WATCH_TOO_OLD:
+        return WatchTooOldError(message, reason=reason, address=address, revision=revision)
+    if reason is Reason.WATCH_LAPSED:
+        return WatchLapsedError(message, reason=reason, address=address, revision=revision)
     return CLASSES[kind](message, reason=reason, address=address)
 
 

@@ -17,12 +17,14 @@ from ..errors import Reason, closed, refused
 from ..owner import Owner
 from ..tls import Tls
 from ..ttl import Defaults, Span
+from ..watch import Watch
 from .cluster import AsyncCluster
 from .guards import AsyncGuards
 from .handles import AsyncHandleStore
 from .io import Scopes
 from .keys import AsyncKeys
 from .transaction import AsyncTransaction
+from .watching import AsyncChanges
 
 T = TypeVar("T")
 
@@ -220,6 +222,16 @@ class AsyncClient:
     def transaction(self) -> AsyncTransaction:
         """A transaction over handles and keys, still empty."""
         return AsyncTransaction(self)
+
+    async def watch(self, watch: Watch, *, after: int | None = None) -> AsyncChanges:
+        """Watches records. Every change acknowledged after this returns is told, in order.
+
+        - `after`: begins with the changes that follow this revision, which is the `revision` of an
+          earlier watch, or that of a listing. Without it, with what follows now.
+
+        Raises WatchTooOldError if no node has all changes after that revision.
+        """
+        return await AsyncChanges(self._cluster(), watch.request(after), self._deadline).open()
 
     def clock_ms(self) -> int:
         """The cluster's time in milliseconds since the Unix epoch, as replies have told it.

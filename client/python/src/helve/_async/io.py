@@ -47,12 +47,23 @@ class Event:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._children: weakref.WeakSet[Event] = weakref.WeakSet()
 
     def is_set(self) -> bool:
         return self._event.is_set()
 
     def set(self) -> None:
         self._event.set()
+        for each in list(self._children):
+            each.set()
+
+    def child(self) -> Event:
+        """One that happens with this one, or before it."""
+        made = Event()
+        self._children.add(made)
+        if self.is_set():
+            made.set()
+        return made
 
     async def wait(self, timeout: float) -> bool:
         """Waits for it, for at most this many seconds; true if it happened."""
@@ -139,9 +150,9 @@ class Line:
             raise
 
     async def stream(
-        self, method: Method[Req, Rep], request: Req, timeout: float, whole: float
+        self, method: Method[Req, Rep], request: Req, timeout: float, whole: float | None
     ) -> Parts[Rep]:
-        """Begins a list: `timeout` bounds the connection, `whole` all of it. Raises Failed."""
+        """Begins a stream: `timeout` bounds the connection, `whole` all of it. Raises Failed."""
         await self._connected(timeout)
         call = self._channel.unary_stream(
             method.path,
@@ -149,12 +160,7 @@ class Line:
             response_deserializer=method.reply.FromString,
         )
         metadata = self._dial.bearer.metadata()
-        return Parts(self, call(request, timeout=whole, metadata=metadata))
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its calls were ended."""
-        return self._is_closed
+        return Parts(self.address, call(request, timeout=whole, metadata=metadata))
 
     async def close(self) -> None:
         """Ends its calls."""
@@ -185,26 +191,36 @@ class Line:
 
 
 class Parts(Generic[Rep]):
-    """The parts of a list, as they come."""
+    """The parts of a stream, as they come."""
 
-    def __init__(self, line: Line, call: Any) -> None:
-        self._line = line
+    def __init__(self, address: str, call: Any) -> None:
+        self._address = address
         self._call = call
+        self._loop = asyncio.get_running_loop()
+
+    def __del__(self) -> None:
+        # grpcio keeps a stream whose reader was dropped; the loop may be another thread's.
+        if not (self._call.done() or self._loop.is_closed()):
+            self._loop.call_soon_threadsafe(self._call.cancel)
 
     async def next(self, timeout: float) -> Rep | None:
         """The next part; None: there is none. Raises Failed."""
+        reading = asyncio.ensure_future(self._call.read())
+        # What is read is lost with its reader, which then says so itself.
+        reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
-            part = await asyncio.wait_for(self._call.read(), max(timeout, 0.0))
-        except asyncio.TimeoutError:
-            self._call.cancel()
-            raise Failed(silence(self._line.address)) from None
+            await asyncio.wait({reading}, timeout=max(timeout, 0.0))
+        finally:
+            if not reading.done():
+                reading.cancel()
+                self._call.cancel()
+        # It is also cancelled with its stream, which is no cancellation of the caller.
+        if not reading.done() or reading.cancelled():
+            raise Failed(silence(self._address))
+        try:
+            part = reading.result()
         except grpc.aio.AioRpcError as error:
-            raise Failed(of_status(self._line.address, error)) from None
-        except asyncio.CancelledError:
-            # Closing a channel cancels its streams, and is no cancellation of the caller.
-            if self._line.is_closed:
-                raise Failed(silence(self._line.address)) from None
-            raise
+            raise Failed(of_status(self._address, error)) from None
         return None if part is grpc.aio.EOF else part
 
     def cancel(self) -> None:

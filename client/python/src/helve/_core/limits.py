@@ -33,6 +33,8 @@ MESSAGE_BYTES_MAX = 8 << 20
 #: How long a list may take from its first part to its last, and between two parts.
 LIST = 60.0
 LIST_STALL = 5.0
+#: A watch without a part for this long goes on elsewhere: a node sends one every five seconds.
+WATCH_SILENCE = 15.0
 #: Bytes of a whole list, as encoded.
 LIST_BYTES_MAX = 256 << 20
 #: Levels of arrays and objects within each other in a value.

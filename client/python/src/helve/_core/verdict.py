@@ -161,6 +161,17 @@ def of_reason(
     return Verdict(Effect.REFUSED, error)
 
 
+def elsewhere(verdict: Verdict) -> Verdict:
+    """The verdict on a watch: what one node has forgotten, or ended for its caller's slowness,
+    another one may still tell.
+    """
+    if verdict.error.reason is Reason.WATCH_TOO_OLD:
+        return Verdict(Effect.NOT_DONE, verdict.error, Health.USELESS)
+    if verdict.error.reason is Reason.WATCH_LAPSED:
+        return Verdict(Effect.NOT_DONE, verdict.error)
+    return verdict
+
+
 def _of_connection(address: str, details: str) -> Verdict:
     why = details.rpartition("last error: ")[2].strip().rstrip(")") or "nothing listens there"
     why = " ".join(why.split())[:300]

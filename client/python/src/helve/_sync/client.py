@@ -18,12 +18,14 @@ from ..errors import Reason, closed, refused
 from ..owner import Owner
 from ..tls import Tls
 from ..ttl import Defaults, Span
+from ..watch import Watch
 from .cluster import Cluster
 from .guards import Guards
 from .handles import HandleStore
 from .io import Scopes
 from .keys import Keys
 from .transaction import Transaction
+from .watching import Changes
 
 T = TypeVar("T")
 
@@ -221,6 +223,16 @@ class Client:
     def transaction(self) -> Transaction:
         """A transaction over handles and keys, still empty."""
         return Transaction(self)
+
+    def watch(self, watch: Watch, *, after: int | None = None) -> Changes:
+        """Watches records. Every change acknowledged after this returns is told, in order.
+
+        - `after`: begins with the changes that follow this revision, which is the `revision` of an
+          earlier watch, or that of a listing. Without it, with what follows now.
+
+        Raises WatchTooOldError if no node has all changes after that revision.
+        """
+        return Changes(self._cluster(), watch.request(after), self._deadline).open()
 
     def clock_ms(self) -> int:
         """The cluster's time in milliseconds since the Unix epoch, as replies have told it.

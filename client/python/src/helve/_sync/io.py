@@ -6,6 +6,7 @@ import math
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
@@ -49,12 +50,27 @@ class Event:
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._children: weakref.WeakSet[Event] = weakref.WeakSet()
 
     def is_set(self) -> bool:
         return self._event.is_set()
 
     def set(self) -> None:
         self._event.set()
+        with self._lock:
+            children = list(self._children)
+        for each in children:
+            each.set()
+
+    def child(self) -> Event:
+        """One that happens with this one, or before it."""
+        made = Event()
+        with self._lock:
+            self._children.add(made)
+        if self.is_set():
+            made.set()
+        return made
 
     def wait(self, timeout: float) -> bool:
         """Waits for it, for at most this many seconds; true if it happened."""
@@ -152,9 +168,9 @@ class Line:
         return cast(Rep, reply)
 
     def stream(
-        self, method: Method[Req, Rep], request: Req, timeout: float, whole: float
+        self, method: Method[Req, Rep], request: Req, timeout: float, whole: float | None
     ) -> Parts[Rep]:
-        """Begins a list: `timeout` bounds the connection, `whole` all of it. Raises Failed."""
+        """Begins a stream: `timeout` bounds the connection, `whole` all of it. Raises Failed."""
         self._connected(timeout)
         call = self._channel.unary_stream(
             method.path,
@@ -162,7 +178,13 @@ class Line:
             response_deserializer=method.reply.FromString,
         )
         metadata = self._dial.bearer.metadata()
-        return Parts(self.address, call(request, timeout=whole, metadata=metadata))
+        try:
+            return Parts(self.address, call(request, timeout=whole, metadata=metadata))
+        except ValueError:
+            # As with a call: the channel was closed between.
+            if self._is_closed:
+                raise ClosedError("this store or its client was closed") from None
+            raise
 
     def close(self) -> None:
         """Ends its calls."""
@@ -206,7 +228,7 @@ class Line:
 
 
 class Parts(Generic[Rep]):
-    """The parts of a list, as they come."""
+    """The parts of a stream, as they come."""
 
     def __init__(self, address: str, call: Any) -> None:
         self._address = address

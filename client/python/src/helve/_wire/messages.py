@@ -185,6 +185,23 @@ _FILES = [
     "AQoLQ2FsbFNlcnZpY2USRwoLT3BlblNlc3Npb24SHC5oZWx2ZS52MS5PcGVuU2Vzc2lvblJlcXVlc3QaGi5oZWx2"
     "ZS52MS5PcGVuU2Vzc2lvblJlcGx5EkIKCEV4Y2hhbmdlEhkuaGVsdmUudjEuRXhjaGFuZ2VSZXF1ZXN0GhcuaGVs"
     "dmUudjEuRXhjaGFuZ2VSZXBseSgBMAFiBnByb3RvMw==",
+    "ChRoZWx2ZS92MS93YXRjaC5wcm90bxIIaGVsdmUudjEaFGhlbHZlL3YxL3R5cGVzLnByb3RvIpQCCgxXYXRjaFJl"
+    "cXVlc3QSLAoFc3RvcmUYASABKAsyFC5oZWx2ZS52MS5XYXRjaFN0b3JlSABSBXN0b3JlEi8KBmhhbmRsZRgCIAEo"
+    "CzIVLmhlbHZlLnYxLldhdGNoSGFuZGxlSABSBmhhbmRsZRIpCgRrZXlzGAMgASgLMhMuaGVsdmUudjEuV2F0Y2hL"
+    "ZXlzSABSBGtleXMSLAoFb3duZXIYBCABKAsyFC5oZWx2ZS52MS5XYXRjaE93bmVySABSBW93bmVyEhkKBWFmdGVy"
+    "GAUgASgESAFSBWFmdGVyiAEBEh0KCmNsdXN0ZXJfaWQYBiABKAlSCWNsdXN0ZXJJZEIICgZ0YXJnZXRCCAoGX2Fm"
+    "dGVyIkcKCldhdGNoU3RvcmUSFAoFc3RvcmUYASABKAlSBXN0b3JlEhkKBW93bmVyGAIgASgJSABSBW93bmVyiAEB"
+    "QggKBl9vd25lciJJCgtXYXRjaEhhbmRsZRIUCgVzdG9yZRgBIAEoCVIFc3RvcmUSFAoFb3duZXIYAiABKAlSBW93"
+    "bmVyEg4KAmlkGAMgASgJUgJpZCI5CglXYXRjaEtleXMSFAoFb3duZXIYASABKAlSBW93bmVyEhYKBnByZWZpeBgC"
+    "IAEoCVIGcHJlZml4IiIKCldhdGNoT3duZXISFAoFb3duZXIYASABKAlSBW93bmVyIqIBCgpXYXRjaFJlcGx5Ei0K"
+    "BmhlYWRlchgBIAEoCzIVLmhlbHZlLnYxLlJlcGx5SGVhZGVyUgZoZWFkZXISGgoIcmV2aXNpb24YAiABKARSCHJl"
+    "dmlzaW9uEioKB2NoYW5nZXMYAyADKAsyEC5oZWx2ZS52MS5DaGFuZ2VSB2NoYW5nZXMSHQoKY2x1c3Rlcl9pZBgE"
+    "IAEoCVIJY2x1c3RlcklkIowBCgZDaGFuZ2USKAoEa2luZBgBIAEoDjIULmhlbHZlLnYxLkNoYW5nZUtpbmRSBGtp"
+    "bmQSGAoHb3JkaW5hbBgCIAEoDVIHb3JkaW5hbBIUCgVzdG9yZRgDIAEoCVIFc3RvcmUSKAoEaW5mbxgEIAEoCzIU"
+    "LmhlbHZlLnYxLlJlY29yZEluZm9SBGluZm8qhwEKCkNoYW5nZUtpbmQSGwoXQ0hBTkdFX0tJTkRfVU5TUEVDSUZJ"
+    "RUQQABITCg9DSEFOR0VfS0lORF9QVVQQARIVChFDSEFOR0VfS0lORF9UQUtFThACEhcKE0NIQU5HRV9LSU5EX0RF"
+    "TEVURUQQAxIXChNDSEFOR0VfS0lORF9FWFBJUkVEEAQyRwoMV2F0Y2hTZXJ2aWNlEjcKBVdhdGNoEhYuaGVsdmUu"
+    "djEuV2F0Y2hSZXF1ZXN0GhQuaGVsdmUudjEuV2F0Y2hSZXBseTABYgZwcm90bzM=",
     "CgxzdGF0dXMucHJvdG8SDGhlbHZlLmNsaWVudCJmCgZTdGF0dXMSEgoEY29kZRgBIAEoBVIEY29kZRIYCgdtZXNz"
     "YWdlGAIgASgJUgdtZXNzYWdlEi4KB2RldGFpbHMYAyADKAsyFC5oZWx2ZS5jbGllbnQuRGV0YWlsUgdkZXRhaWxz"
     "IjkKBkRldGFpbBIZCgh0eXBlX3VybBgBIAEoCVIHdHlwZVVybBIUCgV2YWx1ZRgCIAEoDFIFdmFsdWUiuwEKCUVy"
@@ -275,6 +292,18 @@ ExchangeCall = _message("helve.v1.ExchangeCall")
 ExchangeReply = _message("helve.v1.ExchangeReply")
 ExchangeAnswer = _message("helve.v1.ExchangeAnswer")
 ErrorReply = _message("helve.v1.ErrorReply")
+WatchRequest = _message("helve.v1.WatchRequest")
+WatchStore = _message("helve.v1.WatchStore")
+WatchHandle = _message("helve.v1.WatchHandle")
+WatchKeys = _message("helve.v1.WatchKeys")
+WatchOwner = _message("helve.v1.WatchOwner")
+WatchReply = _message("helve.v1.WatchReply")
+Change = _message("helve.v1.Change")
+CHANGE_KIND_UNSPECIFIED = 0
+CHANGE_KIND_PUT = 1
+CHANGE_KIND_TAKEN = 2
+CHANGE_KIND_DELETED = 3
+CHANGE_KIND_EXPIRED = 4
 Status = _message("helve.client.Status")
 Detail = _message("helve.client.Detail")
 ErrorInfo = _message("helve.client.ErrorInfo")

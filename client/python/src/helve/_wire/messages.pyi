@@ -740,6 +740,91 @@ class ErrorReply(_message.Message):
     metadata: _containers.ScalarMap[str, str]
     def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
+class ChangeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CHANGE_KIND_UNSPECIFIED: _ClassVar[ChangeKind]
+    CHANGE_KIND_PUT: _ClassVar[ChangeKind]
+    CHANGE_KIND_TAKEN: _ClassVar[ChangeKind]
+    CHANGE_KIND_DELETED: _ClassVar[ChangeKind]
+    CHANGE_KIND_EXPIRED: _ClassVar[ChangeKind]
+CHANGE_KIND_UNSPECIFIED: ChangeKind
+CHANGE_KIND_PUT: ChangeKind
+CHANGE_KIND_TAKEN: ChangeKind
+CHANGE_KIND_DELETED: ChangeKind
+CHANGE_KIND_EXPIRED: ChangeKind
+
+class WatchRequest(_message.Message):
+    __slots__ = ("store", "handle", "keys", "owner", "after", "cluster_id")
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    store: WatchStore
+    handle: WatchHandle
+    keys: WatchKeys
+    owner: WatchOwner
+    after: int
+    cluster_id: str
+    def __init__(self, store: _Optional[_Union[WatchStore, _Mapping[str, _Any]]] = ..., handle: _Optional[_Union[WatchHandle, _Mapping[str, _Any]]] = ..., keys: _Optional[_Union[WatchKeys, _Mapping[str, _Any]]] = ..., owner: _Optional[_Union[WatchOwner, _Mapping[str, _Any]]] = ..., after: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
+class WatchStore(_message.Message):
+    __slots__ = ("store", "owner")
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    store: str
+    owner: str
+    def __init__(self, store: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class WatchHandle(_message.Message):
+    __slots__ = ("store", "owner", "id")
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    store: str
+    owner: str
+    id: str
+    def __init__(self, store: _Optional[str] = ..., owner: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
+class WatchKeys(_message.Message):
+    __slots__ = ("owner", "prefix")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    prefix: str
+    def __init__(self, owner: _Optional[str] = ..., prefix: _Optional[str] = ...) -> None: ...
+
+class WatchOwner(_message.Message):
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
+
+class WatchReply(_message.Message):
+    __slots__ = ("header", "revision", "changes", "cluster_id")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    header: ReplyHeader
+    revision: int
+    changes: _containers.RepeatedCompositeFieldContainer[Change]
+    cluster_id: str
+    def __init__(self, header: _Optional[_Union[ReplyHeader, _Mapping[str, _Any]]] = ..., revision: _Optional[int] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping[str, _Any]]]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
+class Change(_message.Message):
+    __slots__ = ("kind", "ordinal", "store", "info")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    kind: ChangeKind
+    ordinal: int
+    store: str
+    info: RecordInfo
+    def __init__(self, kind: _Optional[_Union[ChangeKind, str]] = ..., ordinal: _Optional[int] = ..., store: _Optional[str] = ..., info: _Optional[_Union[RecordInfo, _Mapping[str, _Any]]] = ...) -> None: ...
+
 class Status(_message.Message):
     __slots__ = ("code", "message", "details")
     CODE_FIELD_NUMBER: _ClassVar[int]

@@ -76,6 +76,9 @@ BATCH_RETRIEVE: Method[wire.BatchRetrieveRequest, wire.BatchRetrieveReply] = _of
 TRANSACT: Method[wire.TransactRequest, wire.TransactReply] = _of(
     "TransactService", "Transact", wire.TransactRequest, wire.TransactReply, True
 )
+WATCH: Method[wire.WatchRequest, wire.WatchReply] = _of(
+    "WatchService", "Watch", wire.WatchRequest, wire.WatchReply
+)
 OPEN_SESSION: Method[wire.OpenSessionRequest, wire.OpenSessionReply] = _of(
     "CallService", "OpenSession", wire.OpenSessionRequest, wire.OpenSessionReply
 )
