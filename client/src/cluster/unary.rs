@@ -18,7 +18,13 @@ pub(crate) async fn send(channel: Line, call: Call, timeout: Duration) -> Result
     tokio::time::timeout(timeout, answer(channel, call, timeout))
         .await
         .map_err(|_elapsed| Verdict::silence(&address))?
-        .map_err(|status| Verdict::of(&address, &status).of_reply_with(has_values))
+        .map_err(|status| {
+            let verdict = Verdict::of(&address, &status);
+            match has_values {
+                true => verdict.of_large_reply(),
+                false => verdict.of_small_reply(),
+            }
+        })
 }
 
 /// Whether a call changes something, and its reply holds values.

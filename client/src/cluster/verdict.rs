@@ -105,13 +105,20 @@ impl Verdict {
         }
     }
 
-    /// The same of a call whose reply holds values, or does not: only a reply with values is ever large.
-    pub(crate) fn of_reply_with(self, has_values: bool) -> Self {
+    /// The same of a call whose reply holds values: it may be the reply that was too large, so the call may be done.
+    pub(crate) fn of_large_reply(self) -> Self {
         match self {
-            Self::Oversized(error) if has_values => Self::Unknown {
+            Self::Oversized(error) => Self::Unknown {
                 error,
                 node: Health::Useless,
             },
+            verdict => verdict,
+        }
+    }
+
+    /// The same of a call whose reply holds no values: the request was too large.
+    pub(crate) fn of_small_reply(self) -> Self {
+        match self {
             Self::Oversized(error) => Self::Barred(error),
             verdict => verdict,
         }

@@ -111,7 +111,11 @@ fn wrong_peers_are_refused() {
         (&[(peers, "1=127.0.0.1:77777")], peers, "is no port"),
         (&[(peers, "1=127.0.0.1:+7401")], peers, "is no port"),
         (&[(peers, "1=[::1]")], peers, "is no port"),
-        (&[(peers, "1=0.0.0.0:7401")], peers, "no address to connect to"),
+        (
+            &[(peers, "1=0.0.0.0:7401")],
+            peers,
+            "no address to connect to",
+        ),
         (&[(peers, "1=[::]:7401")], peers, "no address to connect to"),
         (&[(peers, "1=:7401")], peers, "is no host"),
         (&[(peers, "1=http://a:7401")], peers, "is no host"),

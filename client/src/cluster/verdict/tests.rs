@@ -74,8 +74,8 @@ fn exhausted_proxy_leaves_a_call_undone_or_in_doubt() {
     for (words, expected) in cases {
         let said = || verdict(&Status::new(Code::ResourceExhausted, words));
         let found = [
-            said().of_reply_with(true),
-            said().of_reply_with(false),
+            said().of_large_reply(),
+            said().of_small_reply(),
             said().of_refused_stream(1),
         ];
         for (found, expected) in found.iter().zip(expected) {
@@ -96,7 +96,7 @@ fn message_over_a_transports_limit_is_too_large() {
             "grpc: received message larger than max",
         ),
     ] {
-        let refused = verdict(&Status::new(code, message)).of_reply_with(false);
+        let refused = verdict(&Status::new(code, message)).of_small_reply();
         let Verdict::Barred(error) = refused else {
             panic!("{code:?}: {refused:?}");
         };
