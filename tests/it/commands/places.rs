@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     os::unix::fs::PermissionsExt as _,
     process::{Child, Stdio},
     thread,
@@ -85,6 +85,18 @@ impl Places {
         self.directory.path().join(name).display().to_string()
     }
 
+    /// Files that hold no token, and no CA.
+    fn files(&self, client: SocketAddr) -> Vec<Row> {
+        let of = |cause, flag, name: &&str| row(cause, client, &[flag, &self.path(name)]);
+        let tokens = ["none.token", "empty.token", "open.token", "ca"];
+        let tokens = tokens
+            .iter()
+            .map(|name| of("token_file", "--token-file", name));
+        let cas = ["none.crt", "ca", "empty.crt"];
+        let cas = cas.iter().map(|name| of("tls_file", "--tls-ca", name));
+        tokens.chain(cas).collect()
+    }
+
     /// Every place but those without a listener.
     pub(super) fn rows(&self) -> Result<Vec<Row>> {
         let plain = self.plain.listeners(1);
@@ -103,37 +115,6 @@ impl Places {
                 "token_refused",
                 &guarded,
                 &["--token-file", &self.path("other.token")],
-            ),
-            row(
-                "token_file",
-                plain.client,
-                &["--token-file", &self.path("none.token")],
-            ),
-            row(
-                "token_file",
-                plain.client,
-                &["--token-file", &self.path("empty.token")],
-            ),
-            row(
-                "token_file",
-                plain.client,
-                &["--token-file", &self.path("open.token")],
-            ),
-            row(
-                "token_file",
-                plain.client,
-                &["--token-file", &self.path("ca")],
-            ),
-            row(
-                "tls_file",
-                plain.client,
-                &["--tls-ca", &self.path("none.crt")],
-            ),
-            row("tls_file", plain.client, &["--tls-ca", &self.path("ca")]),
-            row(
-                "tls_file",
-                plain.client,
-                &["--tls-ca", &self.path("empty.crt")],
             ),
             row("bad_endpoint", "127.0.0.1", &[]),
             row("http_port", plain.http, &[]),
@@ -157,6 +138,7 @@ impl Places {
                 &["--tls-ca", &ca],
             ),
         ];
+        rows.extend(self.files(plain.client));
         rows.push(row(
             "not_helve",
             port_that_says(b"SSH-2.0-OpenSSH_9.2\r\n")?,
