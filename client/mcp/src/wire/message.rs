@@ -105,15 +105,15 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
         }
     })?;
     let message = serde_json::from_slice(text).map_err(|_| {
-        let what = if text.trim_ascii_start().starts_with(b"[") {
-            "batches are not taken: send each message by itself"
+        let envelope = Envelope::of(text);
+        let message = if text.trim_ascii_start().starts_with(b"[") {
+            "Invalid Request: batches are not taken: send each message by itself"
+        } else if envelope.has_method && envelope.has_bad_id() {
+            BAD_ID
         } else {
-            "no message of JSON-RPC 2.0"
+            "Invalid Request: no message of JSON-RPC 2.0"
         };
-        refuse(
-            ErrorCode::INVALID_REQUEST,
-            format!("Invalid Request: {what}"),
-        )
+        refuse(ErrorCode::INVALID_REQUEST, message.to_owned())
     })?;
     // rmcp takes a request whose id it cannot read for a notification, which is never answered.
     if matches!(message, ClientJsonRpcMessage::Notification(_)) && Envelope::of(text).has_id {
