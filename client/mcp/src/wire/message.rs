@@ -105,15 +105,22 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
         }
     })?;
     let message = serde_json::from_slice(text).map_err(|_| {
-        let what = if text.trim_ascii_start().starts_with(b"[") {
-            "batches are not taken: send each message by itself"
+        let (envelope, sent) = (Envelope::of(text), serde_json::from_slice::<Value>(text));
+        let sent = sent.unwrap_or_default();
+        let is_call = sent["jsonrpc"] == "2.0" && sent["method"].is_string();
+        let (code, message) = if sent.is_array() {
+            let message = "Invalid Request: batches are not taken: send each message by itself";
+            (ErrorCode::INVALID_REQUEST, message)
+        } else if envelope.has_method && envelope.has_bad_id() {
+            (ErrorCode::INVALID_REQUEST, BAD_ID)
+        } else if is_call && sent.get("params").is_some_and(|params| !params.is_object()) {
+            let message = "Invalid params: they are an object, with a name for each";
+            (ErrorCode::INVALID_PARAMS, message)
         } else {
-            "no message of JSON-RPC 2.0"
+            let message = "Invalid Request: no message of JSON-RPC 2.0";
+            (ErrorCode::INVALID_REQUEST, message)
         };
-        refuse(
-            ErrorCode::INVALID_REQUEST,
-            format!("Invalid Request: {what}"),
-        )
+        refuse(code, message.to_owned())
     })?;
     // rmcp takes a request whose id it cannot read for a notification, which is never answered.
     if matches!(message, ClientJsonRpcMessage::Notification(_)) && Envelope::of(text).has_id {
@@ -269,7 +276,12 @@ mod tests {
                 "object",
             ),
             (
-                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":"a"}"#,
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":"a"}"#,
+                -32602,
+                "object",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[1]}"#,
                 -32602,
                 "object",
             ),
@@ -279,12 +291,6 @@ mod tests {
             assert_eq!(refused.code.0, code, "{text}: {refused:?}");
             assert!(refused.message.contains(why), "{text}: {refused:?}");
         }
-        // What no method takes is its server's to refuse, with -32602 or -32601.
-        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[1]}"#;
-        let ClientJsonRpcMessage::Request(request) = read(call.as_bytes()).unwrap() else {
-            panic!("it is a request")
-        };
-        assert!(matches!(request.request, ClientRequest::CustomRequest(_)));
     }
 
     #[test]
