@@ -127,6 +127,22 @@ def responses(client, owner, worker):
     return kept(write, read)
 
 
+@plug("mcp.server.subscriptions")
+def bus(client, owner, worker):
+    from mcp.server.subscriptions import ResourceUpdated
+
+    from helve.mcp_subscriptions import HelveSubscriptionBus
+
+    made = HelveSubscriptionBus(client, owner=owner)
+
+    async def read():
+        begin = f"subscriptions/updated/{worker}/"
+        found = await client.keys(owner=owner).list(begin)
+        return sorted(int(info.name[len(begin) :]) for info in found.items)
+
+    return kept(lambda n: made.publish(ResourceUpdated(f"{worker}/{n}")), read)
+
+
 @plug("mcp.shared.experimental.tasks.store")
 def tasks(client, owner, worker):
     from mcp.types import TaskMetadata

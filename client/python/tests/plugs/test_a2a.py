@@ -77,12 +77,16 @@ async def save(store, made, version, context=None):
 
 
 async def heard(stream, after, count, task_id="t"):
-    found = []
-    async for each in stream.subscribe(task_id, after=after):
-        found.append(each)
-        if len(found) == count:
-            break
-    return found
+    async def whole():
+        found = []
+        async for each in stream.subscribe(task_id, after=after):
+            found.append(each)
+            if len(found) == count:
+                break
+        return found
+
+    # An event that does not come fails the test.
+    return await asyncio.wait_for(whole(), 60)
 
 
 def test_of_ten_writers_of_one_version_one_succeeds(run):
@@ -101,10 +105,13 @@ def test_of_ten_writers_of_one_version_one_succeeds(run):
         )
         (second,) = [each for each in later if isinstance(each, TaskVersion)]
         assert second.is_after(version)
-        # The losers left no event behind.
-        events = await heard(streams[0], MISSING, 2)
-        assert [each.version for each in events] == [version, second]
-        assert [each.version for each in await heard(streams[1], version, 1)] == [second]
+        third = await save(stores[0], task(context_id="third"), second)
+        # The losers left no event behind, and no event of those that won is missing.
+        versions = [version, second, third]
+        for at, stream in enumerate((*streams, streams[0])):
+            after = versions[at - 1] if at else MISSING
+            events = await heard(stream, after, len(versions) - at)
+            assert [each.version for each in events] == versions[at:]
 
     run(case)
 
@@ -133,6 +140,7 @@ def test_a_task_is_one_owners_and_so_are_its_events(run):
             await save(stores[1], task(), MISSING, caller("bob"))
         await stores[1].delete("t", caller("bob"))
         assert (await stores[0].get("t", caller())).version == version
+        await save(stores[0], task(context_id="later"), version)
         await stores[1].delete("t", caller())
         assert await stores[0].get("t", caller()) is None
         await save(stores[1], task(), MISSING, caller("bob"))
@@ -140,6 +148,19 @@ def test_a_task_is_one_owners_and_so_are_its_events(run):
         assert len(left.items) == 3, "the deleted task left nothing behind"
 
     run(case)
+
+
+def test_tasks_claims_and_events_have_their_lifetimes(run):
+    async def case(stores, _):
+        version = await save(stores[0], task(), MISSING)
+        await save(stores[1], task(context_id="later"), version)
+        found = (await stores[0]._keys.list()).items
+        lives = sorted((info.expires_at_ms - info.updated_at_ms) // 1000 for info in found)
+        assert lives == [30, 30, 60, 60]
+        ends = {info.expires_at_ms for info in found if info.name.startswith("a2a/log/") is False}
+        assert len(ends) == 1, "the claim lives as long as its task"
+
+    run(case, ttl=60, log_ttl=30)
 
 
 def test_tasks_are_listed_by_pages_filters_and_owner(run):

@@ -1,7 +1,6 @@
-"""What servers on the official SDK keep on three nodes: request states, OAuth, caches, tasks."""
+"""What servers on the official SDK keep on three nodes: OAuth, caches, tasks."""
 
 import asyncio
-import contextlib
 import dataclasses
 import secrets
 import time
@@ -12,10 +11,8 @@ pytest.importorskip("mcp")
 
 from mcp.server.auth.provider import AuthorizationParams, TokenError
 from mcp.shared.auth import OAuthClientInformationFull
-from processes import until
 
-from helve import AmbiguousError, AsyncClient, Client, InvalidError
-from helve._core import key_ring
+from helve import AmbiguousError, AsyncClient
 from helve.mcp_oauth import HelveOAuthProvider
 
 REDIRECT = "http://127.0.0.1:1/callback"
@@ -33,115 +30,6 @@ def run(endpoints):
         asyncio.run(whole())
 
     return run
-
-
-@pytest.fixture
-def ring(cluster, endpoints, tmp_path):
-    """A ring of keys: its name, its key file, and `helve key` on it."""
-    name, path = f"ring-{secrets.token_hex(4)}", tmp_path / "operator-key"
-    path.touch(0o600)
-    path.write_text(secrets.token_hex(32))
-
-    def key(*arguments):
-        flags = ("--ring", name, "--key-file", str(path), "--endpoints", cluster.endpoints)
-        ended = cluster.run("key", *arguments, *flags, "--output", "json")
-        assert ended.returncode == 0, ended.stderr.decode()
-        return ended.stdout.decode()
-
-    return name, path, key
-
-
-@contextlib.contextmanager
-def codecs(endpoints, ring):
-    """Those of two replicas."""
-    module = pytest.importorskip("helve.mcp_request_state", exc_type=ImportError)
-    name, path, _ = ring
-    with Client(endpoints) as one, Client(endpoints[::-1]) as other:
-        made = [module.RequestStateCodec(each, name, key_file=path) for each in (one, other)]
-        try:
-            yield made
-        finally:
-            for each in made:
-                each.close()
-
-
-def test_a_state_opens_at_any_replica_and_is_sealed_whole(endpoints, ring):
-    state = pytest.importorskip("mcp.server.request_state")
-    ring[2]("add")
-    with codecs(endpoints, ring) as (one, other):
-        token = one.seal(b"payload")
-        assert other.unseal(token) == b"payload"
-        assert other.unseal(one.seal(b"")) == b""
-        assert one.seal(b"payload") != token
-        odd = ["", "p1.", "p1", "v1.AAAA", token + "A", token[:-1], token.upper(), f"{token}\n"]
-        odd += ["p1." + "A" * 200_000, "p1.é"]
-        odd += [token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
-                for at in range(len(token))]  # fmt: skip
-        for each in odd:
-            with pytest.raises(state.InvalidRequestState):
-                other.unseal(each)
-
-
-def test_a_rotation_refuses_no_state_of_a_replica(endpoints, ring):
-    import json
-
-    state = pytest.importorskip("mcp.server.request_state")
-    key = ring[2]
-    key("add")
-    with codecs(endpoints, ring) as (one, other):
-        old = one.seal(b"old")
-        key("add")
-        ids = [each["id"] for each in json.loads(key("list"))["keys"]]
-        until("both to hold both keys", lambda: all(len(c._ring.keys) == 2 for c in (one, other)))
-        assert {each.hex() for each in one._ring.keys} == set(ids)
-        assert one.seal(b"")[:12] == old[:12], "a verifying key does not seal"
-        key("activate", ids[1], "--force")
-        until("one to seal under the new key", lambda: one._ring.active.id.hex() == ids[1])
-        for codec in (one, other):
-            assert codec.unseal(old) == b"old"
-            assert codec.unseal(one.seal(b"new")) == b"new"
-        key("remove", ids[0], "--force")
-        until("one to forget the old key", lambda: len(one._ring.keys) == 1)
-        with pytest.raises(state.InvalidRequestState, match="unknown key"):
-            one.unseal(old)
-
-
-def test_a_ring_that_is_not_there_or_not_ours_is_said(endpoints, ring, tmp_path):
-    module = pytest.importorskip("helve.mcp_request_state", exc_type=ImportError)
-    name, path, key = ring
-    with Client(endpoints) as client:
-        with pytest.raises(InvalidError, match="has no key"):
-            module.RequestStateCodec(client, name, key_file=path)
-        key("add")
-        with pytest.raises(InvalidError, match="does not open"):
-            module.RequestStateCodec(client, name, operator_key=bytes(range(32)))
-        for arguments in ({}, {"key_file": path, "operator_key": bytes(32)}):
-            with pytest.raises(InvalidError, match="one of"):
-                module.RequestStateCodec(client, name, **arguments)
-        with pytest.raises(InvalidError, match="no name"):
-            module.RequestStateCodec(client, "No Name", key_file=path)
-
-
-def test_a_key_file_is_read_as_the_nodes_read_it(tmp_path):
-    pytest.importorskip("cryptography")
-    path = tmp_path / "key"
-    path.touch(0o600)
-    secret = bytes(range(32))
-    base64 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
-    for content in (secret.hex(), secret.hex().upper(), f" {base64}=\r\n", base64, secret):
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        assert key_ring.read_operator_key(path) == secret
-    der = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="
-    texts = [f'"{base64}="', f"0x{secret.hex()}", secret.hex()[:60], f"{secret.hex()}0", der]
-    texts += [f"{base64}==", f"{secret.hex()} {secret.hex()}", "a passphrase of 32 bytes, no more"]
-    for content in [*map(str.encode, texts), bytes(32), secret + b"\n", secret[:31], bytes(5000)]:
-        path.write_bytes(content)
-        with pytest.raises(InvalidError, match="holds no key"):
-            key_ring.read_operator_key(path)
-    path.write_bytes(secret)
-    path.chmod(0o604)
-    with pytest.raises(InvalidError, match="chmod 600"):
-        key_ring.read_operator_key(path)
 
 
 class Provider(HelveOAuthProvider):
@@ -192,8 +80,10 @@ def test_a_code_is_exchanged_once_at_any_replica(run):
         assert await providers[1].load_authorization_code(client, code.code) is None
         assert await providers[0].load_access_token(tokens.access_token) is None
         assert await providers[0].load_refresh_token(client, tokens.refresh_token) is None
-        names = [info.name for info in (await one.keys(owner=owner).list()).items]
-        assert not any(code.code in name for name in names)
+        # A reader of the cluster learns no secret.
+        kept = [repr(record) for record in (await one.keys(owner=owner).list_values()).items]
+        told = (code.code, tokens.access_token, tokens.refresh_token)
+        assert not any(secret in record for secret in told for record in kept)
 
     run(case)
 
@@ -203,6 +93,8 @@ def test_a_refresh_token_rotates_once_and_a_revoked_pair_ends(run):
         providers = [Provider(client, owner=owner) for client in (one, other)]
         client, code = await granted(providers[0])
         first = await providers[1].exchange_authorization_code(client, code)
+        stranger = OAuthClientInformationFull(client_id="d", redirect_uris=[REDIRECT])
+        assert await providers[0].load_refresh_token(stranger, first.refresh_token) is None
         refresh = await providers[0].load_refresh_token(client, first.refresh_token)
         answers = await asyncio.gather(
             *(
@@ -219,6 +111,36 @@ def test_a_refresh_token_rotates_once_and_a_revoked_pair_ends(run):
         await providers[0].revoke_token(access)
         assert await providers[0].load_access_token(second.access_token) is None
         assert await providers[0].load_refresh_token(client, second.refresh_token) is None
+
+    run(case)
+
+
+async def lifetimes(client, owner, prefix):
+    """For how many seconds the records live, from their last write on."""
+    found = (await client.keys(owner=owner).list(prefix)).items
+    return [(info.expires_at_ms - info.updated_at_ms) / 1000 for info in found]
+
+
+def test_codes_and_tokens_end_with_their_lifetimes(run):
+    async def case(one, _, owner):
+        made = {"code_ttl": 11, "access_ttl": 12, "refresh_ttl": 13}
+        provider = Provider(one, owner=owner, **made)
+        client, code = await granted(provider)
+        assert await lifetimes(one, owner, "oauth-server/codes/") == [11]
+        tokens = await provider.exchange_authorization_code(client, code)
+        assert await lifetimes(one, owner, "oauth-server/access/") == [12]
+        assert await lifetimes(one, owner, "oauth-server/refresh/") == [13]
+        # What a code that comes again must end is known for as long as there may be any of it.
+        assert await lifetimes(one, owner, "oauth-server/codes/") == [13]
+        access = await provider.load_access_token(tokens.access_token)
+        refresh = await provider.load_refresh_token(client, tokens.refresh_token)
+        await provider.exchange_refresh_token(client, refresh, ["read"])
+        assert await lifetimes(one, owner, "oauth-server/refresh/") == [13]
+        assert tokens.expires_in == 12
+        # What the SDK compares with its clock ends with the record.
+        ends = {code.expires_at: 11, access.expires_at: 12, refresh.expires_at: 13}
+        for end, lives in ends.items():
+            assert end <= time.time() + lives
 
     run(case)
 
@@ -282,8 +204,12 @@ def test_a_response_that_one_replica_cached_another_has(run):
         assert await stores[0].get(key) is None
         await stores[0].set(key, entry)
         assert await stores[1].get(key) == entry
+        (lives,) = await lifetimes(one, owner, "responses/")
+        assert 0 < lives <= 60, "the cluster removes it when it is stale"
         for field in ("method", "params_key", "partition"):
             assert await stores[1].get(dataclasses.replace(key, **{field: "tools/lis"})) is None
+        joined_alike = caching.CacheKey("ools/list", "", "alicet")
+        assert await stores[1].get(joined_alike) is None
         for ends in (None, time.time() - 1):
             await stores[0].set(key, entry)
             await stores[1].set(key, caching.CacheEntry(value, "public", ends))
@@ -338,11 +264,11 @@ def test_tasks_of_the_sdk_are_one_at_all_replicas(run):
         assert await stores[1].get_task("t") == made
         waiting = asyncio.ensure_future(stores[0].wait_for_update("t"))
         await stores[1].update_task("t", "input_required", "more")
-        await waiting
+        await asyncio.wait_for(waiting, 60)
         # Changed since it was read: no update is missed between the two.
         await stores[0].get_task("t")
         await stores[1].update_task("t", "working")
-        await stores[0].wait_for_update("t")
+        await asyncio.wait_for(stores[0].wait_for_update("t"), 60)
         result = CallToolResult(content=[TextContent(type="text", text="done")])
         await stores[1].store_result("t", result)
         ends = await asyncio.gather(
@@ -352,10 +278,14 @@ def test_tasks_of_the_sdk_are_one_at_all_replicas(run):
         assert sum(isinstance(each, ValueError) for each in ends) == 5
         found = await stores[0].get_result("t")
         assert found.model_dump()["content"][0]["text"] == "done"
+        assert await lifetimes(one, owner, "mcp-tasks/") == [60]
+        brief = HelveTaskStore(one, owner=f"{owner}-brief", default_ttl=30)
+        await brief.create_task(TaskMetadata(), "t")
+        assert await lifetimes(one, f"{owner}-brief", "mcp-tasks/") == [30]
         for n in range(7):
             await stores[0].create_task(TaskMetadata(), f"{n}")
         listed, cursor, pages = [], None, 0
-        while pages == 0 or cursor is not None:
+        while pages == 0 or (cursor is not None and pages < 9):
             tasks, cursor = await stores[1].list_tasks(cursor)
             listed += [task.taskId for task in tasks]
             pages += 1
