@@ -217,6 +217,15 @@ impl Config {
 
 fn resolve(flag: &'static str, address: &str) -> Result<SocketAddr, Refusal> {
     let remedy = "give HOST:PORT with a host that resolves on this machine, such as 127.0.0.1:7400";
+    // A sign would parse, too.
+    if address
+        .rsplit(':')
+        .next()
+        .is_some_and(|port| port.starts_with('+'))
+    {
+        let problem = format!("`{address}` is no address: its port has a sign");
+        return Err(Refusal::new(flag, problem, remedy));
+    }
     let mut found = address.to_socket_addrs().map_err(|error| {
         Refusal::new(flag, format!("`{address}` is no address: {error}"), remedy)
     })?;

@@ -253,16 +253,17 @@ impl Watch<'_> {
             clock_ms: self.services.reader.rows_clock_ms(),
             leader_hint: self.services.leadership.hint(),
         });
-        self.told = self.told.max(part.revision);
-        part.revision = self.told;
-        let lapsed = || Failure::WatchLapsed {
+        // A caller that does not take this part goes on after the one before.
+        let lapsed = Failure::WatchLapsed {
             revision: self.told,
         };
+        self.told = self.told.max(part.revision);
+        part.revision = self.told;
         room.shrink_to(part.encoded_len());
         match timeout(limits::WATCH_STALL_MAX, self.out.send((part, room))).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(None),
-            Err(_) => return Err(Some(lapsed())),
+            Err(_) => return Err(Some(lapsed)),
         }
         self.progress_at = Instant::now() + limits::WATCH_PROGRESS_INTERVAL;
         Ok(())

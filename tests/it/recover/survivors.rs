@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use futures::future::join_all;
 use helve_proto::v1::{MintRequest, handle_service_client::HandleServiceClient};
 use helve_tests::{
     caller::new_identity,
@@ -41,14 +42,20 @@ async fn append_unheard(cluster: &Cluster, leader: u64) -> Result<()> {
     let address = format!("http://{}", cluster.listeners(leader).client);
     let client = HandleServiceClient::new(Endpoint::from_shared(address)?.connect_lazy());
     until("a leader to append alone", async || {
-        let mut request = Request::new(MintRequest {
-            identity: Some(new_identity()),
-            store: "unheard".to_owned(),
-            ..MintRequest::default()
+        // All at once: a leader that hears no majority soon takes nothing more.
+        let mints = (0..UNHEARD).map(|_| {
+            let mut request = Request::new(MintRequest {
+                identity: Some(new_identity()),
+                store: "unheard".to_owned(),
+                ..MintRequest::default()
+            });
+            request.set_timeout(PROBE);
+            let mut client = client.clone();
+            async move { client.mint(request).await }
         });
-        request.set_timeout(PROBE);
-        match (client.clone().mint(request).await, last().await) {
-            (Ok(reply), _) => Look::Done(Err(anyhow::anyhow!("a minority minted {reply:?}"))),
+        let minted = join_all(mints).await.into_iter().find_map(Result::ok);
+        match (minted, last().await) {
+            (Some(reply), _) => Look::Done(Err(anyhow::anyhow!("a minority minted {reply:?}"))),
             (_, Ok(now)) if now >= first + UNHEARD => Look::Done(Ok(())),
             (_, now) => Look::NotYet(format!("from {first} to {now:?}")),
         }
