@@ -1,189 +1,121 @@
-"""A shopping cart as a FastMCP server of any number of replicas, whose carts are on Helve.
+"""A shopping cart as a FastMCP server of any number of replicas: `python cart.py PORT`.
 
-Run it as often as you like, behind any balancer: `python cart.py PORT`, with HELVE_ENDPOINTS and,
-to give each caller carts of their own by bearer token, CART_SECRET, CART_ISSUER and CART_AUDIENCE.
-It has the tools of `helve cart`. Each may be called again with the same arguments when an answer
-is lost: a cart is created once, a line added once, and a cart checked out once.
+HELVE_ENDPOINTS names the cluster; CART_SECRET, CART_ISSUER and CART_AUDIENCE give each caller carts
+of their own, by bearer token. When an answer is lost, any call may be made again as it was.
 """
 
-import base64
-import functools
+import hashlib
 import os
 import sys
-from typing import Any
+from contextlib import suppress
 
 from fastmcp import FastMCP
 from fastmcp.server.auth.providers.jwt import JWTVerifier
 from fastmcp.server.dependencies import get_access_token
-from fastmcp.tools import ToolResult
 
-from helve import SHARED, AsyncClient, Committed, ConflictError, HelveError, Live, NotLive
+from helve import SHARED, AsyncClient, Committed, ConflictError, Live, NotLive, ToolError
+from helve.fastmcp import ToolErrors
 
-DAY = 24 * 3600
-ROUNDS = 20
-#: Both keep JSON, and the carts and orders of `helve cart` are the same.
 client = AsyncClient.from_environment()
-all_carts = client.handles("cart", owner=SHARED, id_prefix="cart", idle_ttl=DAY)
-all_keys = client.keys(owner=SHARED)
-
-auth = None
-if secret := os.environ.get("CART_SECRET"):
-    issuer, audience = os.environ.get("CART_ISSUER"), os.environ.get("CART_AUDIENCE")
-    auth = JWTVerifier(public_key=secret, algorithm="HS256", issuer=issuer, audience=audience)
-mcp: FastMCP[Any] = FastMCP("cart", auth=auth)
+signer = {name: os.environ.get(f"CART_{name.upper()}") for name in ("issuer", "audience")}
+secret = os.environ.get("CART_SECRET")
+auth = JWTVerifier(public_key=secret, algorithm="HS256", **signer) if secret else None
+mcp = FastMCP("cart", auth=auth, middleware=[ToolErrors(repeatable=True)])
 
 
-def mine() -> tuple[Any, Any]:
-    """The caller's carts and keys; without tokens all callers are one."""
+def mine():
+    """The caller's carts and orders; without tokens all callers are one."""
     token = get_access_token()
     owner = token.claims["sub"] if token else SHARED
-    return all_carts.for_owner(owner), all_keys.for_owner(owner)
+    carts = client.handles("cart", owner=owner, idle_ttl=24 * 3600)
+    return carts, client.keys(owner=owner)
 
 
-def view(cart_id: str, cart: dict[str, Any]) -> dict[str, Any]:
+def view(cart_id: str, lines: list) -> dict:
     """What a caller is shown of a cart, and what its order is."""
-    total = sum(line["quantity"] * line["unit_price_cents"] for line in cart["lines"])
-    return {"cart_id": cart_id, "lines": cart["lines"], "total_cents": total}
+    total = sum(line["quantity"] * line["unit_price_cents"] for line in lines)
+    return {"cart_id": cart_id, "lines": lines, "total_cents": total}
 
 
-def done(answer: dict[str, Any]) -> ToolResult:
-    """The answer of a tool that did what was asked."""
-    return ToolResult(structured_content=answer)
+async def shown(cart_id: str, found) -> dict:
+    """What is shown of a cart that lives; else the error says what became of it."""
+    if isinstance(found, Live):
+        return view(cart_id, found.record.value["lines"])
+    reason = found.name
+    if found is NotLive.TAKEN:
+        is_order = await mine()[1].exists(f"orders/{cart_id}")
+        reason = "CHECKED_OUT" if is_order else "ABANDONED"
+    raise ToolError(reason, f"{cart_id} is {reason}: view its order by checkout, or create a cart")
 
 
-def refused(reason: str, text: str) -> ToolResult:
-    """Says to the model what to do, and to programs why."""
-    return ToolResult(content=text, meta={"helve.v1/reason": reason}, is_error=True)
-
-
-def failed(error: HelveError) -> ToolResult:
-    """Every tool may be called again, so what may have been done is not told apart."""
-    if error.kind in ("Ambiguous", "Unavailable", "Overloaded", "Conflict"):
-        return refused("UNAVAILABLE", "the store cannot answer now: make the same call again")
-    return refused("REFUSED", "the store refused: tell the operator")
-
-
-async def gone(keys: Any, cart_id: str, why: NotLive) -> ToolResult:
-    """Says what became of a cart that is none any more."""
-    if why is NotLive.EXPIRED:
-        return refused("EXPIRED", f"cart {cart_id} has expired: create another")
-    if why is NotLive.UNKNOWN:
-        return refused("UNKNOWN", f"cart {cart_id} is unknown: check the id, or create a cart")
-    if await keys.exists(f"orders/{cart_id}"):
-        return refused("CHECKED_OUT", f"cart {cart_id} was checked out: call checkout to see it")
-    return refused("ABANDONED", f"cart {cart_id} was abandoned: create another")
-
-
-def tool(function: Any) -> Any:
-    """A tool that says what to do when the store fails."""
-
-    @functools.wraps(function)
-    async def guarded(**arguments: Any) -> ToolResult:
-        try:
-            return await function(**arguments)  # type: ignore[no-any-return]
-        except HelveError as error:
-            return failed(error)
-
-    mcp.tool(guarded)
-    return function
-
-
-@tool
-async def create_cart(idempotency_key: str | None = None) -> ToolResult:
+@mcp.tool
+async def create_cart(idempotency_key: str | None = None) -> dict:
     """Create a cart, and answer its cart_id. The same idempotency_key answers the same cart."""
-    carts, keys = mine()
-    empty: dict[str, Any] = {"lines": []}
-    if idempotency_key is None:
-        return done(view(await carts.mint(empty), empty))
-    key = f"creates/cart/{idempotency_key}"
-    cart_id = f"cart-{base64.b32encode(os.urandom(16)).decode().rstrip('=')}"
-    create = client.transaction()
-    create.put(carts, cart_id, empty, if_revision=0)
-    create.put_key(keys, key, cart_id, DAY, if_revision=0)
-    try:
-        await create.commit()
-    except ConflictError:
-        return await view_cart(await keys.get(key))
-    return done(view(cart_id, empty))
+    key = idempotency_key or os.urandom(16).hex()
+    cart_id = f"cart-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    await mine()[0].put_if_absent(cart_id, {"lines": []})
+    return await view_cart(cart_id)
 
 
-@tool
+@mcp.tool
 async def add_item(
     cart_id: str, line_id: str, sku: str, unit_price_cents: int, quantity: int = 1
-) -> ToolResult:
+) -> dict:
     """Add a line under an id of your choosing, and answer the cart."""
-    carts, keys = mine()
     line = {"line_id": line_id, "sku": sku, "quantity": quantity}
     line["unit_price_cents"] = unit_price_cents
 
-    def add(cart: dict[str, Any]) -> dict[str, Any]:
+    def add(cart: dict) -> dict:
         held = [each for each in cart["lines"] if each["line_id"] == line_id]
         if held and held != [line]:
-            raise LookupError
+            raise ToolError("LINE_MISMATCH", f"{line_id} names another line: use a new line_id")
         return cart if held else {"lines": [*cart["lines"], line]}
 
-    try:
-        found = await carts.update(cart_id, add)
-    except LookupError:
-        return refused("LINE_MISMATCH", f"{line_id} names another line: use a new line_id")
-    if isinstance(found, Live):
-        return done(view(cart_id, found.record.value))
-    return await gone(keys, cart_id, found)
+    return await shown(cart_id, await mine()[0].update(cart_id, add))
 
 
-@tool
-async def view_cart(cart_id: str) -> ToolResult:
+@mcp.tool
+async def view_cart(cart_id: str) -> dict:
     """Show a cart's lines and total."""
-    carts, keys = mine()
-    found = await carts.resolve(cart_id)
-    if isinstance(found, Live):
-        return done(view(cart_id, found.record.value))
-    return await gone(keys, cart_id, found)
+    return await shown(cart_id, await mine()[0].resolve(cart_id))
 
 
-@tool
-async def checkout(cart_id: str) -> ToolResult:
+@mcp.tool
+async def checkout(cart_id: str) -> dict:
     """Turn a cart into an order, once, and answer the order. Again, it answers the same order."""
     carts, keys = mine()
-    for _ in range(ROUNDS):
+    while True:
         found = await carts.resolve(cart_id)
-        if not isinstance(found, Live):
-            order = await keys.get(f"orders/{cart_id}")
-            return await gone(keys, cart_id, found) if order is None else done(order)
-        order = view(cart_id, found.record.value)
+        if found is NotLive.TAKEN and (order := await keys.get(f"orders/{cart_id}")):
+            return order
+        order = await shown(cart_id, found)
         if not order["lines"]:
-            return refused("CART_EMPTY", "the cart is empty: add an item first")
-        checkout = client.transaction()
-        checkout.take(carts, cart_id, if_revision=found.record.revision)
-        checkout.put_key(keys, f"orders/{cart_id}", order, if_revision=0)
-        try:
-            if isinstance(await checkout.commit(), Committed):
-                return done(order)
-        except ConflictError:
-            # It was changed, taken or expired since it was read: look again.
-            continue
-    return refused("UNAVAILABLE", "others change this cart all the time: make the same call again")
+            raise ToolError("CART_EMPTY", "the cart is empty: add an item first")
+        both = client.transaction()
+        both.take(carts, cart_id, if_revision=found.record.revision)
+        both.put_key(keys, f"orders/{cart_id}", order, if_revision=0)
+        with suppress(ConflictError):  # Changed or taken since it was read: look again.
+            if isinstance(await both.commit(), Committed):
+                return order
 
 
-@tool
-async def abandon_cart(cart_id: str) -> ToolResult:
+@mcp.tool
+async def abandon_cart(cart_id: str) -> dict:
     """Give a cart up, with all that is in it."""
     carts, keys = mine()
     found = await carts.take(cart_id)
-    if isinstance(found, Live):
-        return done({"cart_id": cart_id})
-    answer = await gone(keys, cart_id, found)
-    is_again = answer.meta == {"helve.v1/reason": "ABANDONED"}
-    return done({"cart_id": cart_id}) if is_again else answer
+    if found is not NotLive.TAKEN or await keys.exists(f"orders/{cart_id}"):
+        await shown(cart_id, found)
+    return {"cart_id": cart_id}
 
 
-@tool
-async def list_carts() -> ToolResult:
+@mcp.tool
+async def list_carts() -> dict:
     """List open carts: at most 100, and how many there are in all."""
     carts, _ = mine()
     page = await carts.list_values_page(None, 100)
-    listed = [view(record.name, record.value) for record in page.items]
-    return done({"carts": listed, "open": await carts.count()})
+    listed = [view(record.name, record.value["lines"]) for record in page.items]
+    return {"carts": listed, "open": await carts.count()}
 
 
 if __name__ == "__main__":

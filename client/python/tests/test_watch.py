@@ -43,7 +43,7 @@ def test_a_wait_that_is_cancelled_loses_no_change():
         assert {each.after for each in node.watched[1:]} == {11}
 
 
-def test_a_part_that_was_read_when_its_reader_was_cancelled_is_told(monkeypatch):
+def test_a_part_read_by_a_cancelled_reader_is_told(monkeypatch):
     whole = Parts.next
 
     async def cancelled(parts, timeout):

@@ -1,4 +1,4 @@
-"""Sessions of FastMCP 4 on a cluster, of which no change is lost.
+"""Sessions of FastMCP 4 on a cluster, of which no change is lost, and errors of tools.
 
 Needs `pip install 'helve[fastmcp]'`. For events use `helve.mcp.EventStore`, for everything else
 that FastMCP keeps (OAuth clients, tokens, cached responses) `helve.key_value.HelveStore`.
@@ -10,9 +10,14 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, SupportsFloat
 
+from fastmcp.exceptions import ToolError as FastMcpToolError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.sessions import InvalidSession
+from fastmcp.tools import ToolResult
 
+from .errors import AmbiguousError, ConflictError, HelveError
 from .key_value import HelveStore
+from .tools import ToolError
 
 #: What this task has read last of each session: the base of its changes.
 _Base = dict[tuple[int, str, str], "dict[str, Any] | None"]
@@ -74,6 +79,42 @@ class SessionStore(HelveStore):
             del bases[next(iter(bases))]
         bases[self._place(collection, key)] = value
         _bases.set(bases)
+
+
+class ToolErrors(Middleware):
+    """The `middleware` that tells models what to do about errors, and programs why.
+
+    A tool raises `helve.ToolError(reason, message)`, or lets the client's errors through. The
+    answer is an error with that message, and the reason in `_meta` under `helve.v1/reason`.
+    """
+
+    def __init__(self, *, repeatable: bool = False) -> None:
+        """`repeatable`: each tool may be called again as it was, in whatever doubt."""
+        self._repeatable = repeatable
+
+    async def on_call_tool(
+        self, context: MiddlewareContext[Any], call_next: CallNext[Any, ToolResult]
+    ) -> ToolResult:
+        """Calls a tool."""
+        try:
+            return await call_next(context)
+        except FastMcpToolError as raised:
+            told = raised.__cause__
+            if isinstance(told, HelveError):
+                told = self._of(told)
+            if not isinstance(told, ToolError):
+                raise
+        meta = {"helve.v1/reason": told.reason}
+        return ToolResult(content=told.message, meta=meta, is_error=True)
+
+    def _of(self, error: HelveError) -> ToolError:
+        if not isinstance(error, (AmbiguousError, ConflictError)):
+            return ToolError.of(error)
+        if self._repeatable:
+            return ToolError("UNAVAILABLE", "make the same call again")
+        if isinstance(error, ConflictError):
+            return ToolError("CONFLICT", f"nothing was done. {error.advice}")
+        return ToolError("AMBIGUOUS", f"it may have been done. {error.advice}")
 
 
 def _is_session(key: str) -> bool:

@@ -16,7 +16,9 @@ from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from processes import Process, free_port
 from session_server import made
 
+import helve
 from helve import SHARED, AsyncClient
+from helve.fastmcp import ToolErrors
 from helve.key_value import HelveStore
 
 HERE = Path(__file__).parent
@@ -210,3 +212,40 @@ def test_an_answer_that_one_replica_cached_another_gives(endpoints):
 
     asyncio.run(whole())
     assert calls == [21]
+
+
+@pytest.mark.parametrize(
+    ("repeatable", "raised", "reason", "text"),
+    [
+        (False, helve.ToolError("CART_EMPTY", "add an item"), "CART_EMPTY", "add an item"),
+        (False, helve.UnavailableError("n1 is down"), "UNAVAILABLE", "nothing was done. Try again"),
+        (False, helve.ConflictError("n1"), "CONFLICT", "nothing was done. Read again"),
+        (False, helve.AmbiguousError("n1 is down"), "AMBIGUOUS", "it may have been done. Read"),
+        (True, helve.AmbiguousError("n1 is down"), "UNAVAILABLE", "make the same call again"),
+        (True, helve.ConflictError("n1"), "UNAVAILABLE", "make the same call again"),
+        (True, helve.DeniedError("n1"), "DENIED", "nothing was done. Get another"),
+    ],
+)
+def test_errors_say_to_models_what_to_do_and_to_programs_why(repeatable, raised, reason, text):
+    mcp = FastMCP("fails", middleware=[ToolErrors(repeatable=repeatable)])
+
+    @mcp.tool
+    async def fails() -> dict:
+        raise raised
+
+    @mcp.tool
+    async def breaks() -> dict:
+        raise ToolError("of the server's own")
+
+    async def whole():
+        async with Client(mcp) as caller:
+            answer = await caller.call_tool_mcp("fails", {})
+            assert answer.is_error
+            assert answer.meta["helve.v1/reason"] == reason
+            assert answer.content[0].text.startswith(text)
+            assert "n1" not in answer.content[0].text
+            assert answer.structured_content is None
+            with pytest.raises(ToolError, match="of the server's own"):
+                await caller.call_tool("breaks", {})
+
+    asyncio.run(whole())
