@@ -218,3 +218,28 @@ fn details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours() {
         Ok(())
     });
 }
+
+#[test]
+fn a_time_to_wait_that_a_node_makes_up_is_a_number_or_left_out() {
+    check(&vec(any::<u8>(), 0..24), |bytes| {
+        let mut status = Status::new(Code::ResourceExhausted, "rate limited");
+        if let Ok(value) = tonic::metadata::MetadataValue::try_from(&bytes[..]) {
+            status.metadata_mut().insert("retry-after", value);
+        }
+        let is_number = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
+        let said = retry_after(&status);
+        // A sign, and a number that is too large, are left to the parser.
+        prop_assert!(said.is_none() || is_number || bytes[0] == b'+');
+        Ok(())
+    });
+    for (text, seconds) in [("7", Some(7)), ("+7", Some(7)), ("7.5", None), ("", None)] {
+        let mut status = Status::new(Code::ResourceExhausted, "rate limited");
+        let value = text.parse().expect("it is text");
+        status.metadata_mut().insert("retry-after", value);
+        assert_eq!(
+            retry_after(&status),
+            seconds.map(Duration::from_secs),
+            "{text}"
+        );
+    }
+}

@@ -237,6 +237,12 @@ pub(super) const DECODERS: &[Decoder] = &[
         "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
     ),
     by(
+        VERDICT,
+        "retry_after",
+        VERDICT_TESTS,
+        "a_time_to_wait_that_a_node_makes_up_is_a_number_or_left_out",
+    ),
+    by(
         "client/src/cluster/line_error.rs",
         "retry_after",
         "client/src/cluster/line_error.rs",
