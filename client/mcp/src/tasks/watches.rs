@@ -249,9 +249,7 @@ impl Watches {
     /// `None`: the cluster cannot answer now.
     async fn look(&self, (owner, id): &Key) -> Option<Seen> {
         #[cfg(test)]
-        self.0
-            .looks
-            .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        self.0.looks.fetch_add(1, Ordering::SeqCst);
         match self.0.store.get(owner, id).await {
             Ok(Some(task)) => Some(Seen::Task(Arc::new(task))),
             Ok(None) => Some(Seen::Gone),
@@ -267,7 +265,7 @@ impl Watches {
 impl Watches {
     /// Looks that were made.
     pub(super) fn looks(&self) -> usize {
-        self.0.looks.load(std::sync::atomic::Ordering::SeqCst)
+        self.0.looks.load(Ordering::SeqCst)
     }
 
     /// Tasks that are looked at.
