@@ -9,10 +9,9 @@ use helve_command::{
 use helve_node::{
     config::{Refusal, Tls, parse_peers},
     node::recover::{Report, Request, recover},
-    vault::Migration,
 };
 
-use crate::{data_key::KeyFileArgs, serve::tls::PeerTlsArgs};
+use crate::serve::tls::PeerTlsArgs;
 
 /// Make a new cluster of one node that survived a lost majority
 ///
@@ -52,9 +51,6 @@ pub(crate) struct Args {
     tls: PeerTlsArgs,
 
     #[command(flatten)]
-    data_keys: KeyFileArgs,
-
-    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -74,7 +70,6 @@ pub(super) async fn run(args: &Args) -> Outcome {
         data_dir: args.data_dir.clone(),
         peers,
         tls: tls.peer,
-        data_keys: args.data_keys.files(Migration::Refused),
         confirmed: args.from_survivor,
     };
     let report = recover(request).await;

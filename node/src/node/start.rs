@@ -3,7 +3,6 @@
 #[cfg(test)]
 pub(super) mod alone;
 mod beside;
-mod disk;
 mod rows;
 mod storage;
 

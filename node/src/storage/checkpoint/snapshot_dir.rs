@@ -74,7 +74,8 @@ impl SnapshotDir {
     }
 
     /// Where its files are.
-    pub(in crate::storage) fn path(&self) -> PathBuf {
+    #[cfg(test)]
+    pub(super) fn path(&self) -> PathBuf {
         lock(&self.0.path).clone()
     }
 

@@ -1,7 +1,5 @@
 //! Tests of `log_db`.
 
-mod keyed;
-
 use std::{
     fs::OpenOptions,
     io::{Seek, SeekFrom, Write},
