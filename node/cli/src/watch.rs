@@ -59,6 +59,9 @@ struct Common {
 }
 
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve watch store cart
+  helve watch store cart --owner alice --output json")]
 struct StoreArgs {
     /// The store
     store: String,
@@ -72,6 +75,8 @@ struct StoreArgs {
 }
 
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve watch handle cart-7KQ... --store cart --owner alice")]
 struct HandleArgs {
     /// Id of the handle
     id: String,
@@ -95,6 +100,9 @@ struct HandleArgs {
 }
 
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve watch keys app/ --output json
+  helve watch keys --owner alice --changes 10")]
 struct KeysArgs {
     /// How the keys begin; without it all of the owner's
     #[arg(default_value = "", hide_default_value = true)]
@@ -115,6 +123,8 @@ struct KeysArgs {
 }
 
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve watch owner alice --after 4711")]
 struct OwnerArgs {
     /// The owner, an end user
     owner: String,

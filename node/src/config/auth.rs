@@ -263,7 +263,7 @@ mod tests {
         let operator = Some(TokenHash::of(&text));
         assert_eq!(read(), Ok(Auth::Tokens { operator }));
         mode(0o644);
-        assert!(read().unwrap_err().problem.contains("by everyone"));
+        assert!(read().unwrap_err().problem.contains("chmod 600"));
         mode(0o640);
         assert!(read().is_ok());
         let told = check(&AuthSetting::Tokens, Some(&PathBuf::from(&*text))).unwrap_err();
