@@ -226,9 +226,7 @@ def _said(address: str, code: grpc.StatusCode | None, details: str) -> str:
     return f"{address}: {name}: {details}" if details else f"{address}: {name}"
 
 
-def _of_code(
-    address: str, code: grpc.StatusCode | None, details: str, has_values: bool
-) -> Verdict:
+def _of_code(address: str, code: grpc.StatusCode | None, details: str, has_values: bool) -> Verdict:
     """Without a reason it is the transport's word, or that of something between."""
     message = _said(address, code, details)
     codes = grpc.StatusCode
