@@ -19,6 +19,8 @@ TOP = Path(__file__).resolve().parents[2]
 RULES = TOP / "deploy/prometheus/alerts.yaml"
 # Looks back over a quarter of an hour, in which the tests have had leaders killed.
 OF_A_QUARTER = "HelveLeaderChanges"
+# Tells of this machine's disk, which other work may keep busy; made up series have it fire.
+OF_THE_MACHINE = "HelveSlowDisk"
 
 
 class Secured(Cluster):
@@ -113,11 +115,11 @@ class Prometheus(Process):
         until(f"{alert} of {instance or 'the cluster'} to fire", lambda: (alert, instance) in self.firing())
 
     def calm(self) -> None:
-        """Waits until every node is scraped and ready, and no alert fires but the one that looks back."""
+        """Waits until every node is scraped and ready, and no alert fires but these two."""
 
         def look() -> bool:
             ready = self.query("sum(helve_ready and on (instance) up == 1)")
             counted = ready and float(ready[0]["value"][1]) == len(self.targets)
-            return bool(counted) and not self.query(f'ALERTS{{alertname!="{OF_A_QUARTER}"}}')
+            return bool(counted) and not self.query(f'ALERTS{{alertname!~"{OF_A_QUARTER}|{OF_THE_MACHINE}"}}')
 
         until("every alert to end", look)
