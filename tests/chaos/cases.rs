@@ -37,7 +37,7 @@ impl Sign {
     }
 }
 
-pub(crate) const CASES: [Case; 20] = [
+pub(crate) const CASES: [Case; 21] = [
     case(
         "ack-before-sync",
         &["unsynced-majority"],
