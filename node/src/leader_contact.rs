@@ -2,7 +2,7 @@
 //!
 //! Consensus names the leader of the last term that it heard of, which may be long gone: a node
 //! that is cut off, or has just started from its disk, would name it for ever. Only an answer shows
-//! that there is a leader, and that this node reaches it.
+//! a leader, and that this node reaches it.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -68,7 +68,7 @@ pub(super) fn registry(load: &Load) -> Registry {
     registry
 }
 
-/// Bounds that are the node's own, whoever fills them.
+/// Bounds of the node as a whole, for all callers together.
 fn register_others(registry: &mut Registry, load: &Load) {
     let used = Family::<Bound, Gauge>::default();
     let limit = Family::<Bound, Gauge>::default();

@@ -100,7 +100,7 @@ pub enum MembershipError {
     )]
     LearnerSilent(u64),
     /// No caller waits for the node any more, and it never came.
-    #[error("no node asked for the seat, and nobody waits for it any more: nothing was changed")]
+    #[error("no node asked for the seat, and none waits for it any more: nothing was changed")]
     Abandoned,
     /// The leader cannot reach the node that asks.
     #[error(

@@ -217,7 +217,7 @@ pub(super) fn is_immutable(name: &str) -> bool {
         .is_some_and(|extension| extension == "sst")
 }
 
-/// Whoever panics with one of these locks leaves the content whole.
+/// A thread that panics with one of these locks leaves the content whole.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
