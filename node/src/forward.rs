@@ -182,7 +182,7 @@ fn reject_queued(queued: &mut mpsc::Receiver<Sent>) {
     }
 }
 
-/// Takes what fits one message; the rest waits for the next. What nobody waits for any more is not sent.
+/// Takes what fits one message; the rest waits for the next. A command whose caller has gone is not sent.
 fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> Vec<ForwardCall> {
     let now = Instant::now();
     let mut bytes = 0;

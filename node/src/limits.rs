@@ -1,5 +1,5 @@
 //! What callers, peers and the node's own queues may take up, in one place. What the machine bounds (ids, keys, values, transactions)
-//! stands in `helve_machine::limits`; how long one file waits for something, and how it shapes its own writes, at that file's head.
+//! is in `helve_machine::limits`; how long one file waits for something, and how it shapes its own writes, at that file's head.
 
 mod watches;
 
@@ -21,10 +21,10 @@ pub const PEER_MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// How long a member may take to say which sealing keys it holds.
 pub const DATA_KEYS_LIMIT: Duration = Duration::from_secs(2);
 
-/// Rows that the leader looks at before it seals anew what it found among them, and then pauses.
+/// Rows that the leader looks at before it reseals what it found among them, and then pauses.
 pub const RESEAL_ROWS_MAX: u64 = 128;
 
-/// Bytes of values that it seals anew at once, or one larger value.
+/// Bytes of values that it reseals at once, or one larger value.
 pub const RESEAL_BYTES_MAX: usize = 256 << 10;
 
 /// How long it pauses then: with the two above, at most 3,200 rows and 6 MiB a second.
@@ -102,8 +102,9 @@ pub const TICK_ENTRIES_PER_ROW: u64 = 3;
 /// callers are writing.
 pub const TICK_ALONE_ENTRIES_MAX: u64 = 8;
 
-/// How long a row may be due until Ticks give way to nobody: callers whose commands each give many rows a lifetime would otherwise fill
-/// the disk with rows that are gone. Commands help from [`helve_machine::limits::SWEEP_OVERDUE_MS`] on, which mostly is enough.
+/// How long a row may be due until Ticks no longer give way to callers: callers whose commands each give many rows a lifetime would
+/// otherwise fill the disk with rows that are gone. Commands help from [`helve_machine::limits::SWEEP_OVERDUE_MS`] on, which mostly is
+/// enough.
 pub const TICK_OVERDUE_MAX: Duration = Duration::from_secs(900);
 
 /// The least time between two Ticks if the first left nothing to do, or callers are writing: many deadlines close together are met by
@@ -116,7 +117,7 @@ pub const STAMP_POLL: Duration = Duration::from_secs(1);
 /// How often a leader compares its time with the nodes' wall clocks, and at least looks for what is due.
 pub const TIME_LOOK: Duration = Duration::from_millis(250);
 
-/// How long rows that nobody reads wait to be written together with others.
+/// How long rows wait to be written together with others, while there are no reads.
 pub const APPLY_LINGER: Duration = Duration::from_millis(50);
 
 /// How long rows are written at once after somebody has read some: a next reader would have to wait for the write.
@@ -199,7 +200,7 @@ pub const EXCHANGE_BATCH_CALLS_MAX: usize = 1_024;
 /// Answers in one batch of Exchange.
 pub const EXCHANGE_BATCH_ANSWERS_MAX: usize = 256;
 
-/// Bytes of answers after which a batch of Exchange is sent; one answer more may stand in it.
+/// Bytes of answers after which a batch of Exchange is sent; it may hold one answer more.
 pub const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// How long a caller of Exchange may leave answers unread; then its stream ends, and what it had under way is AMBIGUOUS.
@@ -208,7 +209,7 @@ pub const EXCHANGE_STALL_MAX: Duration = Duration::from_secs(10);
 /// Rows in one part of a list.
 pub const LIST_PAGE_ROWS_MAX: usize = 1_000;
 
-/// Bytes of rows in one part of a list; a single larger row stands alone.
+/// Bytes of rows in one part of a list; a larger row is a part of its own.
 pub const LIST_PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Parts of a list that wait for the caller to read them.
@@ -256,7 +257,7 @@ pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;
 /// Open files that client connections leave to peers, probes and the disks, as far as half of all allow.
 pub const FILES_RESERVED: u64 = 2_048;
 
-/// Connections to the peer port: some for each seat, and room for those that are made anew. Over it, the newest is closed at once.
+/// Connections to the peer port: some for each seat, and room for new ones that replace them. Over it, the newest is closed at once.
 pub const PEER_CONNECTIONS_MAX: usize = 512;
 
 /// TLS handshakes under way on one port; over it, the oldest of the address that has most is broken off.

@@ -1,6 +1,6 @@
 //! The way of every write: through the leader's log, in batches, until its outcome is known or the deadline ends.
 //!
-//! Every command bears an identity, so a command whose fate is unknown is proposed again under the same one, here or through
+//! Every command has an identity, so a command whose fate is unknown is proposed again under the same one, here or through
 //! another leader, and takes effect at most once. Only a rejection before append, or an outcome, says "not done".
 
 mod error;
@@ -59,7 +59,7 @@ struct Queued {
 struct Claim(Arc<AtomicBool>);
 
 impl Claim {
-    /// True for whoever comes first.
+    /// True for the first of them.
     fn take(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
@@ -168,7 +168,7 @@ impl Proposer {
     }
 
     async fn attempt(&self, command: Box<Command>, deadline: Instant) -> Attempt {
-        // This node would have to store it as well, whoever leads.
+        // This node would have to store it as well, whichever node leads.
         if self.core.disk.is_low() && !frees_space(&command) {
             return Attempt::Rejected(Rejection::DiskFull);
         }
@@ -191,7 +191,7 @@ impl Proposer {
         match timeout_at(deadline, answer).await {
             Ok(Ok(attempt)) => attempt,
             Ok(Err(_)) => Attempt::Unknown("the node stopped".to_owned()),
-            // It never had its turn: because others had theirs, or because nobody leads.
+            // It never had its turn: because others had theirs, or because there is no leader.
             Err(_) if claim.take() => {
                 let is_busy = self.core.executed.load(Ordering::Relaxed) != before;
                 Attempt::Rejected(if is_busy {

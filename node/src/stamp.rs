@@ -106,7 +106,7 @@ pub fn request_id() -> Result<[u8; 16], EntropyError> {
     Ok(uuid.into_bytes())
 }
 
-/// The wall clock in milliseconds since the Unix epoch; 0 before it. Commands bear the leader's stamp instead: see [`Stamper`].
+/// The wall clock in milliseconds since the Unix epoch; 0 before it. Commands have the leader's stamp instead: see [`Stamper`].
 #[must_use]
 pub fn wall_ms() -> u64 {
     let since = SystemTime::now()

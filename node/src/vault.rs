@@ -3,7 +3,7 @@
 //!
 //! Under which key is a replicated decision, not each node's own: a node seals only under the key that the cluster's `SealingRow`
 //! names, and that changes only once every member holds the new key. So no node ever meets a value that it cannot open, and after a
-//! change nothing more comes under the old key. What stands sealed otherwise then is sealed anew by the leader, bit by bit.
+//! change nothing more comes under the old key. What is sealed otherwise then is resealed by the leader, bit by bit.
 
 mod files;
 mod members;
@@ -115,7 +115,7 @@ impl Vault {
         self.known.load().row.clone()
     }
 
-    /// Rows that the walk under way has looked at, and records that it has sealed anew; on the leader.
+    /// Rows that the walk under way has looked at, and records that it has resealed; on the leader.
     #[must_use]
     pub fn walked(&self) -> (u64, u64) {
         let rows = self.walked.load(Ordering::Relaxed);
@@ -218,7 +218,7 @@ impl Vault {
         let _late = timeout_at(deadline, known.wait_for(|known| *known >= index)).await;
     }
 
-    /// What makes a request the same request. Keyed once values are sealed: nobody who reads the disks tries out values against it.
+    /// What makes a request the same request. Keyed once values are sealed: so a reader of the disks cannot try out values against it.
     /// One secret serves for the life of the cluster, so it is the same before and after a rotation, on every node.
     #[must_use]
     pub fn fingerprint(&self, request: &[u8]) -> Bytes {

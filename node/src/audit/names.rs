@@ -1,4 +1,4 @@
-//! How owners, ids and keys stand in the log: as they are, or hashed, so that the log can be given to people who may not know them.
+//! How owners, ids and keys are written in the log: as they are, or hashed, so that the log can be given to people who may not know them.
 
 use hmac::{Hmac, Mac as _};
 use serde::Serialize;

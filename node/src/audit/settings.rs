@@ -9,7 +9,7 @@ use super::{event::Class, names::Ids};
 pub struct Settings {
     /// `--audit-log`.
     pub destination: Destination,
-    /// `--audit`: what is recorded, besides whoever is turned away.
+    /// `--audit`: what is recorded, besides refused calls.
     pub classes: Vec<Class>,
     /// `--audit-ids`.
     pub ids: Ids,
@@ -34,7 +34,7 @@ pub struct Settings {
 pub enum Destination {
     /// To this file.
     File(PathBuf),
-    /// To the node's own log, as events of the target `audit`: whoever collects that log keeps them.
+    /// To the node's own log, as events of the target `audit`: what collects that log keeps them.
     Tracing,
 }
 
@@ -52,7 +52,8 @@ impl FromStr for Destination {
 /// What becomes of calls that should be recorded when no line can be written: the disk is full or broken, or the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// They are not carried out, whatever they are, until lines can be written again. What nobody can see afterwards does not happen.
+    /// They are not carried out, whatever they are, until lines can be written again. So no call is carried out that could not be seen
+    /// afterwards.
     Refuse,
     /// They are carried out. How many have no line is said in the log, by a metric and in the log of the node.
     Warn,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::stamp;
 
-/// The log as it is written: numbers and hashes are given here, so that lines stand in the order of their chain.
+/// The log as it is written: numbers and hashes are given here, so that lines are in the order of their chain.
 pub(super) struct Sink {
     pub(super) seal: Seal,
     /// The last line so far.

@@ -58,7 +58,7 @@ impl Log {
         Audit::open(&self.settings, &self.data_dir(), "node-1").unwrap()
     }
 
-    /// Opens, records so many writes, and closes.
+    /// Opens, records this many writes, and closes.
     fn write(&self, calls: usize) {
         let audit = self.open();
         for number in 0..calls {

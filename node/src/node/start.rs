@@ -204,7 +204,7 @@ async fn begin(
         cluster_id,
     } = &beginning
     {
-        // Written before anything is voted or stored under the id, which is nobody else's.
+        // Written before anything is voted or stored under the id, which no other node has.
         let mut data_dir = storage
             .data_dir
             .lock()

@@ -45,7 +45,7 @@ pub enum CodecError {
 pub enum Ballot {
     /// It binds the voter.
     Vote,
-    /// It binds nobody, and disturbs no leader.
+    /// It binds no voter, and disturbs no leader.
     PreVote,
 }
 
@@ -177,7 +177,7 @@ pub fn snapshot_meta(manifest: &proto::SnapshotManifest) -> Result<SnapshotMeta,
 
 // ---- entries ----
 
-/// An entry as it stands on the wire and on disk. A command's bytes are shared, not copied.
+/// An entry as it is on the wire and on disk. A command's bytes are shared, not copied.
 #[must_use]
 pub fn entry_to_proto(entry: &Entry) -> proto::LogEntry {
     let payload = match &entry.payload {

@@ -1,7 +1,7 @@
 //! How the messages of a request come in: each is charged to its caller before its bytes are kept, whole within a time, and told what it
 //! takes up before it is decoded.
 //!
-//! A message is charged by the length that stands before it, and again by what decoding adds. Where there is no room, a single call
+//! A message is charged by the length in front of it, and again by what decoding adds. Where there is no room, a single call
 //! is refused, and a stream of many waits, so that HTTP/2's flow control slows its caller down.
 
 use std::{

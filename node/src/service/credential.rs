@@ -1,8 +1,8 @@
 //! By what a caller is known: the token that it sends, or else the certificate of its connection.
 //!
-//! A token wins: whoever sends one is its holder, or nobody, whatever certificate the connection shows. A certificate says a name alone
-//! (its subject's common name); what that name may do stands in the rows like a token's grant, under the hash of its principal. That hash is no
-//! secret, so a grant counts for a certificate only if its principal names it, and only an operator makes such a grant.
+//! A token wins: a caller that sends one is its holder, or is refused, whatever certificate the connection shows. A certificate says a name
+//! alone (its subject's common name); what that name may do is in the rows like a token's grant, under the hash of its principal. That hash
+//! is no secret, so a grant counts for a certificate only if its principal names it, and only an operator makes such a grant.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Credential {
         Some(Self::Certificate(Arc::clone(certificate)))
     }
 
-    /// Under what its grant stands; `None` if nobody is let in by it, granted or not.
+    /// The hash under which its grant is stored; `None` if it lets no caller in, granted or not.
     pub(super) fn hash(&self) -> Option<TokenHash> {
         match self {
             Self::Token(hash) => Some(*hash),
@@ -49,7 +49,7 @@ impl Credential {
         }
     }
 
-    /// Whether what stands there was granted to it.
+    /// Whether what is stored there was granted to it.
     pub(super) fn owns(&self, grant: &TokenGrant) -> bool {
         let named = certificate_named(&grant.principal);
         match self {

@@ -16,7 +16,7 @@ use prost_types::{
 use super::failure::Failure;
 use crate::limits::MESSAGE_ELEMENTS_MAX;
 
-/// Messages that a message may stand in: more than the contract nests.
+/// How deep messages may be nested: deeper than those of the contract.
 const DEPTH_MAX: usize = 16;
 
 /// Repeated fields of one message: more than any of the contract has. A test counts them.

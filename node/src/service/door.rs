@@ -3,8 +3,8 @@
 //!
 //! A credential costs one hash and one look at the rows that this node has applied, so a revocation holds on a node as soon as the node has
 //! applied it. Calls that come before rows are written again share that look: rows of one entry say one thing. One that is not there is
-//! looked up once more, in a linearizable view: it may have been made a moment ago. Whoever has no valid token hears the same, whether the
-//! token was never made, has expired or was revoked.
+//! looked up once more, in a linearizable view: it may have been made a moment ago. A caller without a valid token gets the same error,
+//! whether the token was never made, has expired or was revoked.
 
 use std::{
     collections::HashMap,
@@ -39,7 +39,7 @@ use crate::{
     read_index::{Place, ReadView, Reader},
 };
 
-/// Why a node that asks for no credential serves nobody any more.
+/// Why a node that asks for no credential serves no caller any more.
 const SHUT: &str = "it runs with --auth none, and its cluster has tokens or tenants by now: restart it with --auth tokens";
 
 /// Whom an operator's token from a file names.
@@ -59,7 +59,7 @@ pub struct Door {
 #[derive(Default)]
 struct Seen {
     index: u64,
-    /// By the hash, of which nobody learns anything by how long it takes to find: it gives no authority.
+    /// By the hash. How long a look-up takes tells nothing of use about it: a hash gives no authority.
     holders: HashMap<[u8; 32], Arc<Caller>>,
 }
 
@@ -85,14 +85,14 @@ impl Door {
         }
     }
 
-    /// Lets nobody in any more who shows no credential: there are tokens or tenants now, and this node asks for none. It goes on as a
+    /// Refuses from now on every caller without a credential: there are tokens or tenants now, and this node asks for none. It goes on as a
     /// member, so that its cluster keeps its majority.
     pub(crate) fn shut(&self) {
-        tracing::error!("this node serves nobody any more: {SHUT}");
+        tracing::error!("this node serves no caller any more: {SHUT}");
         self.is_shut.store(true, Ordering::Relaxed);
     }
 
-    /// Why nobody is let in.
+    /// Returns why no caller is let in.
     pub(super) fn ready(&self) -> Result<(), String> {
         if self.is_shut.load(Ordering::Relaxed) {
             return Err(SHUT.to_owned());
@@ -184,7 +184,7 @@ impl Door {
         }
     }
 
-    /// Whoever calls where no credential is asked for.
+    /// The caller where no credential is asked for.
     fn anyone(&self) -> Result<Arc<Caller>, Failure> {
         self.ready().map_err(Failure::Stopping)?;
         Ok(Caller::anyone())

@@ -1,6 +1,6 @@
 //! The way of a request of the client port to its service.
 //!
-//! What stands before a service stands here by hand, and the services that are called all the time are called straight: each layer of
+//! The checks in front of a service are written out here, and the busiest services are called without a router: each layer of
 //! tonic's router makes a boxed copy of all layers below it for each call, wraps the call's body once more and boxes one more future,
 //! which together cost about as much as the call itself. The router carries the rest.
 

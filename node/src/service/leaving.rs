@@ -1,4 +1,4 @@
-//! How answers go out: a caller that takes nothing of its answer for too long loses it, and so does whoever has waited longest
+//! How answers go out: a caller that takes nothing of its answer for too long loses it, and so does the one that has waited longest
 //! where callers leave more waiting than a node has room for.
 //!
 //! The transport asks for the next piece of an answer once the caller has room for the one before, so the task of the stream sees
@@ -93,7 +93,7 @@ impl UnreadAnswers {
                 return Poll::Pending;
             }
             let pieces = answer.pieces.load(Ordering::Relaxed);
-            // Whoever took a piece begins to wait anew.
+            // A caller that took a piece begins its wait again.
             if wait.as_ref().is_none_or(|wait| wait.pieces != pieces) {
                 wait = None;
             }

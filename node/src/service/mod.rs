@@ -85,7 +85,7 @@ use crate::{
     vault::{Asked, Switch, Values, Vault},
 };
 
-/// What the services stand on.
+/// What the services use.
 pub struct Services {
     proposer: Arc<Proposer>,
     reader: Arc<Reader>,

@@ -52,7 +52,7 @@ pub(crate) trait Mutation: Sized + Send {
     fn reply(outcome: Kind) -> Option<Self::Reply>;
 }
 
-/// Requests that bear their identity themselves and differ in their names only. The operation's name is the call's.
+/// Requests that have a field for their identity, and differ in their names only. The operation's name is the call's.
 macro_rules! mutations {
     ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)? $(, handing out $handed_out:expr)? $(, answering $bytes:expr)?;)*) => {$(
         crate::service::headed!($reply);
@@ -173,7 +173,7 @@ impl Services {
     }
 
     /// The outcome of the same call, if it was executed while fingerprints were made otherwise: before values were sealed, or while
-    /// they were. Only compared here, since a fingerprint without a key must not stand in the log of a sealed cluster.
+    /// they were. Only compared here, since a fingerprint without a key must not be in the log of a sealed cluster.
     ///
     /// # Errors
     /// That the outcome is not known, wherever the kept one cannot be compared: the call may have been executed.

@@ -268,7 +268,7 @@ impl PeerService for PeerServer {
             loop {
                 let parts = tokio::select! {
                     parts = executed.next() => parts.unwrap_or_default(),
-                    // Nobody waits for the answers; what was proposed goes on.
+                    // No caller waits for the answers any more; what was proposed goes on.
                     () = replies.closed() => return,
                 };
                 if parts.is_empty() {

@@ -16,7 +16,7 @@ const ROW_BYTES: usize = 128;
 /// A larger value is not remembered.
 const VALUE_BYTES_MAX: usize = 16 << 10;
 
-/// The rows written last, as they stand in the database.
+/// The rows written last, as the database holds them.
 #[derive(Debug, Default)]
 pub(super) struct RecentRows {
     rows: HashMap<Bytes, Recent, RandomState>,

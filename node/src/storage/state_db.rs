@@ -61,7 +61,7 @@ pub(super) struct Generation {
     recent: Mutex<RecentRows>,
 }
 
-/// Removes the directory of a generation that was replaced, once nobody reads it any more.
+/// Removes the directory of a generation that was replaced, once no read uses it any more.
 struct Remains {
     path: PathBuf,
     replaced: AtomicBool,

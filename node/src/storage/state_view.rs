@@ -20,7 +20,7 @@ pub struct StateView<'a> {
     rows: Arc<BoundColumnFamily<'a>>,
     meta: Arc<BoundColumnFamily<'a>>,
     reach: Reach,
-    /// Of all look-ups: to make them anew would cost a part of each.
+    /// Of all look-ups: making them for each would cost a part of it.
     options: ReadOptions,
 }
 

@@ -64,7 +64,7 @@ impl Authority {
     /// Makes a CA of this name, which signs itself. Its certificate and key are what [`load`](Self::load) takes.
     ///
     /// # Errors
-    /// If the name cannot stand in a certificate, or the operating system gives no randomness.
+    /// If the name is not allowed in a certificate, or the operating system gives no randomness.
     pub fn make(name: &str, life: Life) -> Result<(Self, Issued), Error> {
         let params = authority_params(name, life)?;
         let key = KeyPair::generate()?;
@@ -105,7 +105,7 @@ impl Authority {
     /// at which clients and peers reach it.
     ///
     /// # Errors
-    /// If a name cannot stand in a certificate.
+    /// If a name is not allowed in a certificate.
     pub fn node(&self, name: &str, hosts: &[String], life: Life) -> Result<Issued, Error> {
         let mut params = params(name, life)?;
         params.subject_alt_names = CertificateParams::new(hosts)?.subject_alt_names;
@@ -121,7 +121,7 @@ impl Authority {
     /// Signs a client's certificate. It names the client, and is good for nothing but to show who calls.
     ///
     /// # Errors
-    /// If the name cannot stand in a certificate.
+    /// If the name is not allowed in a certificate.
     pub fn client(&self, name: &str, life: Life) -> Result<Issued, Error> {
         let mut params = params(name, life)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];

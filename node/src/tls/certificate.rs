@@ -21,7 +21,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 pub struct Certificate {
     /// The subject's common name; empty if it has none.
     pub common_name: String,
-    /// The subject's alternative names that are DNS names or URIs, as they stand there.
+    /// The subject's alternative names that are DNS names or URIs, as the certificate gives them.
     pub names: Vec<String>,
     /// Milliseconds since the Unix epoch.
     pub not_before_ms: u64,

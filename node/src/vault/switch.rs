@@ -197,7 +197,7 @@ impl Switch {
         }
     }
 
-    /// On the leader: begins to seal as soon as every member holds the newest key, if nobody ever decided. A cluster whose nodes were
+    /// On the leader: begins to seal as soon as every member holds the newest key, if no operator ever decided. A cluster whose nodes were
     /// started with keys so needs no operator.
     pub async fn begin(self) {
         while self

@@ -1,7 +1,7 @@
-//! What is sealed otherwise than the cluster says is sealed anew: by the leader, a little at a time.
+//! Reseals what is not sealed as the cluster says: by the leader, a little at a time.
 //!
-//! A new leader begins anew, and passes over what is done: each record says under which key it is sealed. No record comes under the
-//! old key once the change is in the log, so one walk that met no trouble has seen all of them.
+//! A new leader begins from the start, and passes over what is done: each record says under which key it is sealed. No record comes under
+//! the old key once the change is in the log, so one walk that met no trouble has seen all of them.
 
 use std::{
     collections::BTreeMap,
@@ -123,7 +123,7 @@ impl Walker {
         walked.map_err(|fault| Trouble::Rows(fault.to_string()))
     }
 
-    /// Seals records anew, a command for each tenant. Answers the first that does not open, which stays as it is.
+    /// Reseals records, a command for each tenant. Answers the first that does not open, which stays as it is.
     async fn seal_anew(
         &self,
         row: &SealingRow,

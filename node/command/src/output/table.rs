@@ -59,7 +59,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Text that can be shown on one line of a terminal: escapes stand for control characters, and for those that hide text or turn its
+/// Text that can be shown on one line of a terminal: escapes replace control characters, and for those that hide text or turn its
 /// direction.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {

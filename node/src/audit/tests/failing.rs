@@ -40,7 +40,7 @@ fn a_file_of_something_else_or_of_another_node_is_not_touched() {
     audit.close();
 }
 
-/// Makes the log fail: the file is gone, and so is the directory that another could stand in.
+/// Makes the log fail: the file is gone, and so is the directory in which another could be made.
 fn fail(log: &Log, audit: &Audit) {
     fs::remove_dir_all(log.dir.path().join("log")).unwrap();
     // That a file is gone shows when it is synced.

@@ -94,7 +94,7 @@ impl Parts {
         (misplaced, self.sealing(core, background))
     }
 
-    /// What seals values: it follows what the cluster says, and the files of keys; on the leader it begins to seal, and seals anew.
+    /// What seals values: it follows what the cluster says, and the files of keys; on the leader it begins to seal, and reseals.
     fn sealing(
         &self,
         core: &Core,

@@ -42,7 +42,7 @@ pub(super) fn check(
     }
 }
 
-/// Rows of a newer version are not for this one, whoever leads.
+/// Rows of a newer version are not for this one, whichever node leads.
 fn check_level(rows: &impl View, config: &Config) -> Result<(), StartError> {
     let needed = helve_machine::feature_level(rows, GROUP_ID);
     let needed = needed.map_err(|e| StorageError::unreadable("the feature level", &e))?;

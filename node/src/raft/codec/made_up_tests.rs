@@ -1,4 +1,4 @@
-//! Messages that a peer makes up: refused with a reason, or understood; and what was understood stands in the same words again.
+//! Messages that a peer makes up: refused with a reason, or understood; and what was understood is encoded in the same words again.
 
 use std::{collections::BTreeSet, fmt::Debug};
 

@@ -34,7 +34,7 @@ pub(super) struct Chunk {
 /// The index of an entry, and its command if it has one.
 pub(super) type Numbered = (u64, Option<Command>);
 
-/// Work of which some entries are applied. What follows waits if applying them removed so many rows that these are written first.
+/// Work of which some entries are applied. What follows waits if applying them removed enough rows for these to be written first.
 pub(super) struct Begun {
     chunk: Chunk,
     pub(super) done: Done,
@@ -121,7 +121,7 @@ impl Begun {
 }
 
 impl Unwritten {
-    /// Some of its entries were applied since it was added last, and the batch has removed so many rows by now.
+    /// Some of its entries were applied since it was added last, and the batch has removed that many rows by now.
     pub(super) fn add(&mut self, begun: &mut Begun, removed_rows: usize) {
         let added = begun.counted..begun.outcomes.len();
         begun.counted = added.end;
@@ -147,7 +147,7 @@ impl Unwritten {
     }
 }
 
-/// Whether so many rows were removed that they are written before further entries are applied.
+/// Whether enough rows were removed for them to be written before further entries are applied.
 pub(super) const fn is_much_removed(rows: usize) -> bool {
     rows >= APPLY_ENTRIES_MAX
 }
@@ -157,7 +157,8 @@ const fn is_enough(entries: usize, bytes: usize) -> bool {
     entries >= APPLY_ENTRIES_MAX || bytes >= APPLY_BYTES_MAX
 }
 
-/// Bytes of values that a command writes without bearing them: what it hands out is kept for a repeat, and a renewed record stands anew.
+/// Bytes of values that a command writes, but does not contain: what it hands out is kept for a repeat, and a renewed record is written
+/// again.
 fn values_written(outcome: &Outcome) -> usize {
     let of = |info: &Option<RecordInfo>| {
         let bytes = info.as_ref().map_or(0, |info| info.value_bytes);

@@ -72,8 +72,8 @@ impl Rows {
     }
 
     /// Applies entries, and those that follow as long as their rows linger, and writes what they come to as one, or as several if they
-    /// remove many rows. Whoever waits for outcomes is told before that only if the rows may linger, and the node itself does not act on
-    /// what an entry changes.
+    /// remove many rows. Callers that wait for outcomes are told before that only if the rows may linger, and the node itself does not act
+    /// on what an entry changes.
     pub(super) fn apply(
         &self,
         first: Work,

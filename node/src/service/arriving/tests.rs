@@ -24,7 +24,7 @@ fn message(content: &[u8]) -> Vec<u8> {
     [&[0][..], &length, content].concat()
 }
 
-/// A request of so many bytes, or a few more: an owner that is that long.
+/// A request of this many bytes, or a few more: an owner that is that long.
 fn owned(bytes: usize) -> Vec<u8> {
     let request = BatchRetrieveRequest {
         owner: "o".repeat(bytes),

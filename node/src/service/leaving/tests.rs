@@ -87,7 +87,7 @@ async fn whoever_has_waited_longest_makes_room() {
         advance(Duration::from_millis(1)).await;
     }
     assert_eq!(waiting(&unread), (4, ANSWERS_WAITING_BYTES_MAX));
-    // The first takes a piece, and so begins to wait anew: then the second has waited longest.
+    // The first takes a piece, and its wait begins again: then the second has waited longest.
     streams[0].takes.add_permits(1);
     advance(Duration::from_millis(1)).await;
     streams.push(Stream::of_bytes(&unread, bytes));

@@ -1,4 +1,4 @@
-//! Tests of what a connection bears from a caller that gives calls up, in frames of HTTP/2 (RFC 9113) made here.
+//! Tests of how many given-up calls a connection takes from a caller, in frames of HTTP/2 (RFC 9113) made here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ async fn serve(sent: Vec<u8>, room: &Arc<Semaphore>) -> DuplexStream {
     caller
 }
 
-/// What a node sends: a kind of frame, its stream, and what it bears.
+/// What a node sends: a kind of frame, its stream, and its payload.
 async fn next_frame(caller: &mut DuplexStream) -> (u8, u32, Vec<u8>) {
     let mut head = [0; 9];
     let read = timeout(PATIENT, caller.read_exact(&mut head)).await;
@@ -77,7 +77,7 @@ async fn next_frame(caller: &mut DuplexStream) -> (u8, u32, Vec<u8>) {
     (head[3], stream, payload)
 }
 
-/// Waits for the answer to this stream, or the error for which the connection ends. Makes room for answers after so many resets.
+/// Waits for the answer to this stream, or the error for which the connection ends. Makes room for answers after this many resets.
 async fn answer(
     caller: &mut DuplexStream,
     stream: u32,
@@ -99,7 +99,7 @@ async fn answer(
     }
 }
 
-/// Whether a call is answered that follows so many which were given up at once.
+/// Whether a call is answered that follows this many which were given up at once.
 async fn answer_after(given_up_calls: usize) -> Result<(), u32> {
     let (mut sent, next) = given_up(given_up_calls);
     sent.extend(call(next));
