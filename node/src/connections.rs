@@ -1,7 +1,8 @@
 //! Who is let in at a port for gRPC, how many at once, and over TLS where the port has it.
 //!
 //! A stranger can hold a place only for [`GREETING_TIME_MAX`]: TLS handshakes are bounded in number and time, the greeting of HTTP/2 in
-//! time, and from then on the connection answers probes or is closed. Each port has bounds of its own, so that no client takes a peer's place.
+//! time, and from then on the connection answers probes or is closed. Each port has bounds of its own, so that no client takes a peer's
+//! place.
 
 mod connection;
 
@@ -48,11 +49,11 @@ pub struct PortUse {
     pub held: Gauge,
     /// How many there may be.
     pub limit: Gauge,
-    /// Connections that were closed at once, or while they said nothing.
+    /// Connections that were closed at once, or because they did not greet in time.
     pub refused: Counter,
 }
 
-/// What a port bears.
+/// The limits of a port.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     port: &'static str,
@@ -206,9 +207,14 @@ impl Door {
         let accepting = TlsAcceptor::from(tls.server()).accept(stream);
         self.make_room();
         let greeting = self.bounds.greeting;
+        let refused = self.bounds.port_use.refused.clone();
         let handshake = self.handshakes.spawn(async move {
             let shaken = timeout(greeting, accepting).await;
-            (from, shaken.unwrap_or_else(|late| Err(late.into())))
+            let shaken = shaken.unwrap_or_else(|late| {
+                refused.inc();
+                Err(late.into())
+            });
+            (from, shaken)
         });
         self.begun.push_back((from.ip().into(), handshake));
         None
@@ -244,12 +250,12 @@ impl Door {
             return None;
         };
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            let held = self.bounds.port_use.held.clone();
-            held.inc();
+            let port_use = self.bounds.port_use.clone();
+            port_use.held.inc();
             let place = Place {
                 _all: place,
                 _address: share,
-                held,
+                port_use,
             };
             return Some(Connection::new(stream, from, place, self.bounds.greeting));
         }
@@ -273,12 +279,12 @@ impl Door {
 pub(crate) struct Place {
     _all: OwnedSemaphorePermit,
     _address: Share<Address>,
-    held: Gauge,
+    port_use: PortUse,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.held.dec();
+        self.port_use.held.dec();
     }
 }
 

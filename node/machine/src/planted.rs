@@ -79,7 +79,7 @@ plants! {
     AnswerAhead = 19 => "answer-ahead",
     /// A node whose disk was put back to an older state takes part as if it had lost nothing.
     TrustOldDisk = 20 => "trust-old-disk",
-    /// A watch that goes on after a revision leaves out the entry that follows it.
+    /// A watch that goes on after a revision begins with what is new, not with what its caller missed.
     WatchGap = 21 => "watch-gap",
     /// The leader sees that a majority of walls agrees on another time, and does not return to it.
     TimeStays = 22 => "time-stays",

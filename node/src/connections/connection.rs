@@ -40,7 +40,7 @@ pub struct Connection {
     info: Info,
     greeting: Option<Greeting>,
     stall: Stall,
-    _place: Place,
+    place: Place,
 }
 
 /// Whose connection a call came over: in the extensions of every request.
@@ -72,7 +72,7 @@ impl Connection {
                 late: Box::pin(sleep(greeting)),
             }),
             stall: Stall::new(LEAST_TAKEN),
-            _place: place,
+            place,
         }
     }
 }
@@ -109,6 +109,7 @@ impl AsyncRead for Connection {
         };
         if read.is_pending() {
             ready!(greeting.late.as_mut().poll(context));
+            this.place.port_use.refused.inc();
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         greeting.missing = greeting

@@ -198,13 +198,16 @@ async fn who_does_not_finish_the_handshake_or_the_greeting_is_cut_off() {
     let directory = tempfile::tempdir().unwrap();
     let (tls, _) = peer_tls(directory.path());
     let soon = Duration::from_millis(200);
-    let (address, mut guarded) = port(Some(tls), bounds(8, 8, soon)).await;
+    let bounds = bounds(8, 8, soon);
+    let port_use = bounds.port_use.clone();
+    let (address, mut guarded) = port(Some(tls), bounds.clone()).await;
     let silent = TcpStream::connect(address).await.unwrap();
     tokio::select! {
         () = closed(silent) => {}
         _ = guarded.next() => panic!("let in without a handshake"),
     }
-    let (address, mut plain) = port(None, bounds(8, 8, soon)).await;
+    assert_eq!(port_use.refused.get(), 1);
+    let (address, mut plain) = port(None, bounds).await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     slow.write_all(b"PRI * HTTP/2.0").await.unwrap();
     let mut connection = plain.next().await.unwrap().unwrap();
@@ -213,6 +216,7 @@ async fn who_does_not_finish_the_handshake_or_the_greeting_is_cut_off() {
     let late = read.expect("it does not wait for ever").unwrap_err();
     assert_eq!(late.kind(), io::ErrorKind::TimedOut);
     assert_eq!(greeting, b"PRI * HTTP/2.0");
+    assert_eq!(port_use.refused.get(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,13 +46,23 @@ use crate::{
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The bounds of the port that each shared bound of the metrics counts refusals of.
-const CONNECTION_BOUNDS: [Bound; 2] = [Bound::Connections, Bound::AddressConnections];
-const BODY_BOUNDS: [Bound; 2] = [Bound::RequestBytes, Bound::AddressRequestBytes];
+const CONNECTION_BOUNDS: [Bound; 4] = [
+    Bound::Connections,
+    Bound::AddressConnections,
+    Bound::HeadBytes,
+    Bound::HeadTime,
+];
+const BODY_BOUNDS: [Bound; 4] = [
+    Bound::RequestBytes,
+    Bound::AddressRequestBytes,
+    Bound::BodyBytes,
+    Bound::BodyTime,
+];
 const PAGE_BOUNDS: [Bound; 2] = [Bound::AnswerBytes, Bound::AnswerProgress];
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The port, and its TLS if it has some. Nobody is asked for a certificate: probes have none.
+/// The port, and its TLS if it has some. It asks for no client certificate: probes have none.
 pub struct HttpPort {
     /// Where callers come in.
     pub listener: TcpListener,
@@ -110,23 +120,26 @@ impl Pages {
         self.shared(
             Traffic::connections,
             HTTP_CONNECTIONS_MAX,
-            CONNECTION_BOUNDS,
+            &CONNECTION_BOUNDS,
         )
     }
 
     fn bodies(&self) -> Shared {
-        self.shared(Traffic::request_bytes, HTTP_REQUEST_BYTES_MAX, BODY_BOUNDS)
+        self.shared(Traffic::request_bytes, HTTP_REQUEST_BYTES_MAX, &BODY_BOUNDS)
     }
 
     fn unread(&self) -> Shared {
-        self.shared(Traffic::answer_bytes, HTTP_ANSWER_BYTES_MAX, PAGE_BOUNDS)
+        self.shared(Traffic::answer_bytes, HTTP_ANSWER_BYTES_MAX, &PAGE_BOUNDS)
     }
 
-    fn shared(&self, used: fn(&Traffic) -> u64, limit: usize, bounds: [Bound; 2]) -> Shared {
+    fn shared(&self, used: fn(&Traffic) -> u64, limit: usize, bounds: &[Bound]) -> Shared {
         Shared {
             used: usize::try_from(used(&self.traffic)).unwrap_or(usize::MAX),
             limit,
-            refused: bounds.map(|bound| self.traffic.refused(bound)).iter().sum(),
+            refused: bounds
+                .iter()
+                .map(|&bound| self.traffic.refused(bound))
+                .sum(),
         }
     }
 }

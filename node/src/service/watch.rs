@@ -155,14 +155,18 @@ async fn run(
             "revision {after} is not reached yet: the newest is {index}; watch after a revision that this cluster named"
         )));
     }
-    let skipped = u64::from(after < index && planted::is(Plant::WatchGap));
+    let begins_after = if planted::is(Plant::WatchGap) {
+        index
+    } else {
+        after
+    };
     let mut watch = Watch {
         services,
         place,
         out,
         selection: Selection::of(limits::GROUP_ID, tenant, watched),
         head: services.feed.head(),
-        next: Next::After(after + skipped),
+        next: Next::After(begins_after),
         told: after,
         progress_at: Instant::now(),
     };
