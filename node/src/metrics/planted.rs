@@ -19,7 +19,7 @@ struct Failpoint {
     failpoint: &'static str,
 }
 
-/// The counts as they stand.
+/// The counts now.
 pub(super) fn registry() -> Registry {
     let mut registry = Registry::with_prefix("helve");
     let executions = Family::<Plant, Counter>::default();
