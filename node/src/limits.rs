@@ -206,6 +206,24 @@ pub const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
 /// How long a caller of Exchange may leave answers unread; then its stream ends, and what it had under way is AMBIGUOUS.
 pub const EXCHANGE_STALL_MAX: Duration = Duration::from_secs(10);
 
+/// Bytes of a body of JSON: a message of [`MESSAGE_BYTES_MAX`] whose values are written in base64, and its names.
+pub const JSON_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 3 * 4 + (1 << 20);
+
+/// Values in a body of JSON; more than any message has that is decoded.
+pub const JSON_VALUES_MAX: usize = 32_768;
+
+/// Bytes of the name of a member in a body of JSON; more than any field's.
+pub const JSON_NAME_BYTES_MAX: usize = 256;
+
+/// Bytes of a reply up to which writing it as JSON is not charged.
+pub const JSON_REPLY_FREE_BYTES: usize = 64 << 10;
+
+/// How long a connection of HTTP/1.1 may take for the head of its next request, and be idle.
+pub const HTTP1_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes that a connection of HTTP/1.1 reads ahead, and of a head.
+pub const HTTP1_BUFFER_BYTES_MAX: usize = 32 << 10;
+
 /// Rows in one part of a list.
 pub const LIST_PAGE_ROWS_MAX: usize = 1_000;
 

@@ -30,6 +30,7 @@ mod hangups;
 mod heartbeats;
 mod http_abuse;
 mod init;
+mod json;
 mod key_ring;
 mod lifetimes;
 mod lists;

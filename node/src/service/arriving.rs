@@ -124,6 +124,15 @@ impl Arriving {
         };
         self.intake = Some(intake);
     }
+
+    /// The body as it comes, for a message that is not framed as gRPC frames it, and how it is to be looked at.
+    ///
+    /// # Errors
+    /// If the caller is not known yet.
+    pub(super) fn unframed(self) -> Result<(Body, Intake), Failure> {
+        let intake = self.intake.ok_or(Failure::Unauthenticated)?;
+        Ok((self.body, intake))
+    }
 }
 
 impl Arriving {

@@ -4,21 +4,19 @@
 //! tonic's router makes a boxed copy of all layers below it for each call, wraps the call's body once more and boxes one more future,
 //! which together cost about as much as the call itself. The router carries the rest.
 
+mod port;
+
 use std::{
     convert::Infallible,
     future::{Future, ready},
-    io,
     net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use axum::http::{HeaderMap, HeaderValue, Request, Response};
-use futures::{
-    FutureExt as _, Stream, TryFutureExt as _,
-    future::{BoxFuture, MapOk},
-};
+use axum::http::{Request, Response};
+use futures::{FutureExt as _, future::BoxFuture};
 use helve_proto::{
     DESCRIPTORS,
     v1::{
@@ -34,6 +32,7 @@ use helve_proto::{
 use tonic::{Status, body::Body, codegen::Service, service::Routes};
 use tonic_health::pb::health_server::HealthServer;
 
+pub use self::port::serve;
 use super::{
     Services,
     access::Access,
@@ -49,16 +48,14 @@ use super::{
     failure::Failure,
     handles::Handles,
     health::Health,
-    leaving::UnreadAnswers,
-    serving,
+    json::JsonCall,
     state::State,
-    too_large,
     transact::Transact,
     watch::Watches,
 };
 use crate::{
     bounds::{Bounds, What},
-    connections::{Connection, Info},
+    connections::Info,
     limits,
 };
 
@@ -168,6 +165,23 @@ fn take_in(
     Ok(account)
 }
 
+/// Has a request served, whose message is framed first if it came as JSON.
+fn framed_for(
+    mut request: Request<Arriving>,
+    serve: impl FnOnce(Request<Arriving>) -> Answer + Send + 'static,
+) -> Answer {
+    let Some(call) = request.extensions_mut().remove::<JsonCall>() else {
+        return serve(request);
+    };
+    async move {
+        match call.framed(request).await {
+            Ok(request) => serve(request).await,
+            Err(failure) => Ok(Status::from(failure).into_http()),
+        }
+    }
+    .boxed()
+}
+
 /// All services of the client port, behind their door, with the message limits set.
 #[must_use]
 pub fn front(services: &Arc<Services>) -> Front {
@@ -246,7 +260,10 @@ impl Front {
         let caller = caller.unwrap_or_else(Caller::nobody);
         match take_in(self.door.budgets(), &caller, &mut request) {
             Ok(account) => Answering {
-                answer: self.carry(request),
+                answer: {
+                    let mut front = self.clone();
+                    framed_for(request, move |request| front.carry(request))
+                },
                 account: Some(account),
             },
             Err(full) => Answering::refused(full),
@@ -299,7 +316,10 @@ pub fn to_strangers<S>(inner: S, bounds: Bounds) -> ToStrangers<S> {
 
 impl<S> Service<Request<Arriving>> for ToStrangers<S>
 where
-    S: Service<Request<Arriving>, Response = Response<Body>, Error = Infallible>,
+    S: Service<Request<Arriving>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
@@ -313,67 +333,13 @@ where
     fn call(&mut self, mut request: Request<Arriving>) -> Answering {
         match take_in(&self.budgets, &Caller::nobody(), &mut request) {
             Ok(account) => Answering {
-                answer: self.inner.call(request).boxed(),
+                answer: {
+                    let mut inner = self.inner.clone();
+                    framed_for(request, move |request| inner.call(request).boxed())
+                },
                 account: Some(account),
             },
             Err(full) => Answering::refused(full),
         }
     }
-}
-
-/// What all requests of the port have in common, whatever serves them: their messages come in within bounds, and the transport's
-/// refusal of a message is explained.
-#[derive(Clone)]
-struct Watched<S>(S);
-
-impl<S> Service<Request<Body>> for Watched<S>
-where
-    S: Service<Request<Arriving>, Response = Response<Body>>,
-{
-    type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = MapOk<S::Future, fn(Response<Body>) -> Response<Body>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        shorten_encoding(request.headers_mut());
-        let answer = self.0.call(request.map(Arriving::new));
-        answer.map_ok(too_large::explain)
-    }
-}
-
-/// Replaces a name of an encoding that is longer than any: the service repeats the name in its refusal
-/// of a compressed message.
-fn shorten_encoding(headers: &mut HeaderMap) {
-    const ENCODING: &str = "grpc-encoding";
-    let value = headers.get(ENCODING);
-    if value.is_some_and(|value| value.len() > limits::ENCODING_NAME_BYTES_MAX) {
-        let too_long = HeaderValue::from_static("a-name-that-is-too-long");
-        headers.insert(ENCODING, too_long);
-    }
-}
-
-/// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or
-/// streams hold it up. Answers that callers leave unread are bounded, and counted in `unread`.
-///
-/// # Errors
-/// None: what breaks is a connection's end, not the port's.
-pub async fn serve<S>(
-    callers: impl Stream<Item = io::Result<Connection>>,
-    services: S,
-    unread: UnreadAnswers,
-    stop: impl Future<Output = ()>,
-) -> io::Result<()>
-where
-    S: Service<Request<Arriving>, Response = Response<Body>, Error = Infallible>
-        + Clone
-        + Send
-        + 'static,
-    S::Future: Send,
-{
-    serving::serve(callers, Watched(services), unread, stop).await;
-    Ok(())
 }

@@ -32,6 +32,7 @@ pub(crate) mod fuzzing;
 mod handles;
 mod health;
 pub mod http;
+mod json;
 mod leaving;
 mod list;
 mod members;

@@ -1,11 +1,15 @@
-//! Serving the client port: HTTP/2 with the limits set, each connection and each stream in a task of its own.
+//! Serving the client port: HTTP/2 or HTTP/1.1, as a connection begins, with the limits set. Each connection is a task of its own, and of
+//! HTTP/2 each stream.
 
 use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc};
 
 use axum::http::{Request, Response};
 use futures::{Stream, StreamExt as _, TryFutureExt as _};
-use hyper::{body::Incoming, rt::Executor, server::conn::http2::Builder, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{body::Incoming, rt::Executor, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{body::Body, codegen::Service, transport::server::Connected};
 
@@ -28,7 +32,7 @@ pub(super) async fn serve<S>(
         + 'static,
     S::Future: Send,
 {
-    let http = http2(unread);
+    let http = http(unread.clone());
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     {
@@ -43,7 +47,8 @@ pub(super) async fn serve<S>(
                 Some(Ok(connection)) => {
                     let served =
                         serve_one(http.clone(), connection, services.clone(), stopping.clone());
-                    connections.spawn(served);
+                    // HTTP/1.1 has no task for an answer but that of its connection.
+                    connections.spawn(unread.clone().send(served));
                 }
                 Some(Err(error)) => tracing::debug!(%error, "a connection was not accepted"),
                 None => break,
@@ -89,9 +94,14 @@ async fn serve_one<S>(
     }
 }
 
-fn http2(unread: UnreadAnswers) -> Builder<Streams> {
+fn http(unread: UnreadAnswers) -> Builder<Streams> {
     let mut http = Builder::new(Streams(unread));
-    http.timer(TokioTimer::new())
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HTTP1_HEAD_TIME_MAX)
+        .max_buf_size(limits::HTTP1_BUFFER_BYTES_MAX);
+    http.http2()
+        .timer(TokioTimer::new())
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .max_pending_accept_reset_streams(limits::CONNECTION_RESETS_PENDING_MAX)
         .max_local_error_reset_streams(limits::CONNECTION_RESETS_FORCED_MAX)

@@ -24,6 +24,7 @@ use super::{
 
 /// What the ports for gRPC speak, and all that they speak (RFC 7301, RFC 9113).
 const ALPN_H2: &[u8] = b"h2";
+const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// The files of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,7 +184,10 @@ impl Loaded {
         };
         let mut server = server(&provider, client_verifier(files, &provider)?, &pair)
             .map_err(|error| made(&error))?;
-        server.alpn_protocols = vec![ALPN_H2.to_vec()];
+        server.alpn_protocols = match &files.trust {
+            Trust::Nodes(_) => vec![ALPN_H2.to_vec()],
+            Trust::Anyone | Trust::Clients(_) => vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()],
+        };
         let http = server_of_anyone(&provider, &pair).map_err(|error| made(&error))?;
         let dial = match &files.trust {
             Trust::Nodes(ca) => {

@@ -57,7 +57,7 @@ async fn serve(sent: Vec<u8>, room: &Arc<Semaphore>) -> DuplexStream {
             Ok::<_, Infallible>(Response::new(Body::default()))
         }
     });
-    let http = http2(UnreadAnswers::default());
+    let http = http(UnreadAnswers::default());
     let served = http.serve_connection(TokioIo::new(node), service);
     tokio::spawn(async move {
         // How it ends, its caller reads.

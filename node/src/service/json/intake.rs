@@ -1,0 +1,134 @@
+//! Reads the message of a request, and frames it as gRPC does. Bytes are charged before they are kept, and values before they are made.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use helve_machine::Violation;
+use helve_proto::Reason;
+use hyper::body::Body as _;
+use prost::Message as _;
+use prost_reflect::{DynamicMessage, Value};
+use tokio::time::{Instant, timeout_at};
+use tonic::body::Body;
+
+use super::{
+    Codec, JsonCall,
+    schema::Rpc,
+    shape::{self, Excess},
+};
+use crate::{
+    bounds::What,
+    limits::{
+        JSON_BYTES_MAX, JSON_NAME_BYTES_MAX, JSON_VALUES_MAX, LIST_PAGE_ROWS_MAX, MESSAGE_BYTES_MAX,
+    },
+    service::{arriving::Intake, budget::Charge, failure::Failure},
+};
+
+/// The message of a call in a frame of gRPC.
+pub(super) async fn framed(call: &JsonCall, body: Body, intake: &Intake) -> Result<Body, Failure> {
+    let bytes_max = match call.codec {
+        Codec::Json => JSON_BYTES_MAX,
+        Codec::Proto => MESSAGE_BYTES_MAX,
+    };
+    let (bytes, _charge) = read(body, intake, bytes_max).await?;
+    let message = match call.codec {
+        Codec::Proto => bytes,
+        Codec::Json => {
+            let decoded = shape::decoded_bytes(&bytes).map_err(excess)?;
+            let _decoded = intake.account.take(What::RequestBytes, decoded)?;
+            of_json(&call.rpc, &bytes)?.into()
+        }
+    };
+    if message.len() > MESSAGE_BYTES_MAX {
+        return Err(too_large(MESSAGE_BYTES_MAX));
+    }
+    let length = u32::try_from(message.len()).map_err(|_| too_large(MESSAGE_BYTES_MAX))?;
+    let mut framed = BytesMut::with_capacity(5 + message.len());
+    framed.put_u8(0);
+    framed.put_u32(length);
+    framed.put_slice(&message);
+    Ok(Body::new(axum::body::Body::from(framed.freeze())))
+}
+
+/// All of a body, and what it was charged.
+async fn read(
+    mut body: Body,
+    intake: &Intake,
+    bytes_max: usize,
+) -> Result<(Bytes, Option<Charge>), Failure> {
+    let until = Instant::now() + intake.time;
+    let mut bytes = BytesMut::new();
+    let mut charge = None::<Charge>;
+    loop {
+        let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let Ok(frame) = timeout_at(until, frame).await else {
+            return Err(Failure::TooSlow);
+        };
+        let Some(frame) = frame else {
+            return Ok((bytes.freeze(), charge));
+        };
+        let broken = |_| Failure::Malformed("the body broke off".into());
+        let Ok(data) = frame.map_err(broken)?.into_data() else {
+            continue;
+        };
+        if bytes.len() + data.len() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        // A buffer that grows is twice as large for a moment.
+        let more = intake.account.take(What::RequestBytes, 2 * data.len())?;
+        match &mut charge {
+            Some(charge) => charge.add(more),
+            none => *none = Some(more),
+        }
+        bytes.extend_from_slice(&data);
+    }
+}
+
+/// The message that a text of JSON is, encoded.
+fn of_json(rpc: &Rpc, text: &[u8]) -> Result<Vec<u8>, Failure> {
+    // Most calls of no fields are made without a body.
+    let text = if text.is_empty() { b"{}" } else { text };
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let message = DynamicMessage::deserialize(rpc.request(), &mut deserializer);
+    let message = message.and_then(|message| deserializer.end().map(|()| message));
+    let mut message = message.map_err(|error| {
+        Failure::Malformed(format!(
+            "the body is no JSON of a {}: {error}",
+            rpc.request().full_name()
+        ))
+    })?;
+    if let Some(size) = rpc.page_field() {
+        let page = Value::U64(LIST_PAGE_ROWS_MAX as u64);
+        let asked = message.get_field(&size).as_u64().unwrap_or_default();
+        if asked == 0 || asked > LIST_PAGE_ROWS_MAX as u64 {
+            message.set_field(&size, page);
+        }
+    }
+    Ok(message.encode_to_vec())
+}
+
+fn excess(excess: Excess) -> Failure {
+    match excess {
+        Excess::Values => excessive(format!(
+            "the body has more than {JSON_VALUES_MAX} values: send fewer at once"
+        )),
+        Excess::Name => Failure::Malformed(format!(
+            "a member's name is longer than {JSON_NAME_BYTES_MAX} bytes: no call has such a field"
+        )),
+    }
+}
+
+fn excessive(message: String) -> Failure {
+    Failure::Invalid(Violation {
+        reason: Reason::TooLarge,
+        message,
+        operation: None,
+    })
+}
+
+fn too_large(bytes_max: usize) -> Failure {
+    excessive(format!(
+        "the body has more than {bytes_max} bytes: send less at once"
+    ))
+}

@@ -1,0 +1,99 @@
+use axum::http::Version;
+
+use super::*;
+
+const GET: &str = "/helve.v1.HandleService/Get";
+
+fn request(path: &str, headers: &[(&str, &str)]) -> Request<Arriving> {
+    let mut request = Request::post(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(Arriving::new(Body::empty())).unwrap()
+}
+
+/// The HTTP status of a request that is no call; 0 for one that is.
+fn status(request: &mut Request<Arriving>) -> u16 {
+    match adopt(request) {
+        Ok(_) => 0,
+        Err(refusal) => refusal.status().as_u16(),
+    }
+}
+
+#[test]
+fn calls_of_grpc_are_left_alone() {
+    for content_type in ["application/grpc", "application/grpc+proto"] {
+        let mut request = request(GET, &[("content-type", content_type)]);
+        assert!(adopt(&mut request).unwrap().is_none());
+        assert_eq!(request.headers()[CONTENT_TYPE], content_type);
+    }
+    let mut bare = request(GET, &[]);
+    *bare.version_mut() = Version::HTTP_2;
+    assert!(adopt(&mut bare).unwrap().is_none());
+}
+
+#[test]
+fn calls_in_json_become_calls_of_grpc() {
+    let json = [
+        "application/json",
+        "application/JSON; charset=utf-8",
+        "application/proto",
+    ];
+    for content_type in json {
+        let headers = [
+            ("content-type", content_type),
+            ("content-length", "2"),
+            ("connect-protocol-version", "1"),
+            ("connect-timeout-ms", "1500"),
+        ];
+        let mut request = request(GET, &headers);
+        let call = adopt(&mut request).unwrap().unwrap();
+        let is_proto = content_type == PROTO;
+        assert_eq!(call.codec == Codec::Proto, is_proto, "{content_type}");
+        assert_eq!(request.headers()[CONTENT_TYPE], GRPC);
+        assert_eq!(request.headers()["grpc-timeout"], "1500m");
+        assert!(!request.headers().contains_key(CONTENT_LENGTH));
+    }
+}
+
+#[test]
+fn a_timeout_of_ten_digits_fits_the_header_of_grpc() {
+    let mut headers = HeaderMap::new();
+    headers.insert(TIMEOUT, HeaderValue::from_static("9999999999"));
+    let time = timeout(&mut headers).unwrap();
+    assert_eq!(time, Some(Duration::from_millis(9_999_999_999)));
+    assert_eq!(headers["grpc-timeout"], "9999999S");
+    for odd in ["", "-1", "+1", "1.5", "12345678901", "1s"] {
+        headers.insert(TIMEOUT, HeaderValue::from_static(odd));
+        assert_eq!(timeout(&mut headers), Err(Refusal::Timeout), "{odd}");
+    }
+}
+
+#[test]
+fn requests_that_are_no_calls_are_told_why() {
+    let json = ("content-type", "application/json");
+    for (path, headers, expected) in [
+        ("/", vec![json], 404),
+        ("/helve.v1.HandleService", vec![json], 404),
+        ("/helve.v1.HandleService/Gett", vec![json], 404),
+        // Nodes' own contracts are not there, though their descriptors are.
+        ("/helve.peer.v1.PeerService/Append", vec![json], 404),
+        ("/helve.v1.WatchService/Watch", vec![json], 501),
+        ("/helve.v1.CallService/Exchange", vec![json], 501),
+        (GET, vec![], 415),
+        (GET, vec![("content-type", "text/plain")], 415),
+        (GET, vec![("content-type", "application/connect+json")], 415),
+        (GET, vec![json, ("content-encoding", "gzip")], 501),
+        (GET, vec![json, ("connect-protocol-version", "2")], 400),
+        (GET, vec![json, ("connect-timeout-ms", "soon")], 400),
+        (GET, vec![json], 0),
+        ("/helve.v1.HandleService/List", vec![json], 0),
+        ("/helve.v1.StateService/List", vec![json], 0),
+    ] {
+        let mut request = request(path, &headers);
+        assert_eq!(status(&mut request), expected, "{path} {headers:?}");
+    }
+    let mut got = request(GET, &[json]);
+    *got.method_mut() = Method::GET;
+    assert_eq!(status(&mut got), 405);
+}

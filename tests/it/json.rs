@@ -1,0 +1,203 @@
+//! Calls over HTTP with JSON: the same as over gRPC, through any node.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, ensure};
+use data_encoding::BASE64;
+use helve_node::limits::{JSON_BYTES_MAX, JSON_VALUES_MAX};
+use helve_proto::v1::TokenRole;
+use helve_tests::{
+    cluster::Cluster,
+    token::grant,
+    wait::{Look, until},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use uuid::Uuid;
+
+use super::{access::Guarded, nodes, probes::get};
+
+/// Writes a request head over HTTP/1.1, with these lines, and a body of this many bytes.
+fn head(call: &str, more: &str, bytes: usize) -> String {
+    format!(
+        "POST /helve.v1.{call} HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\n\
+         Content-Length: {bytes}\r\nConnection: close\r\n{more}\r\n"
+    )
+}
+
+/// The status of an answer, its head and its JSON.
+async fn answer(mut stream: TcpStream) -> Result<(u16, String, Value)> {
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let answer = String::from_utf8(answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    let body = serde_json::from_str(body).with_context(|| format!("no JSON: {body}"))?;
+    Ok((status, head.to_ascii_lowercase(), body))
+}
+
+async fn post(
+    address: SocketAddr,
+    call: &str,
+    more: &str,
+    body: &str,
+) -> Result<(u16, String, Value)> {
+    let mut stream = TcpStream::connect(address).await?;
+    let head = head(call, more, body.len());
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    answer(stream).await
+}
+
+/// A call that is answered with a reply.
+async fn done(cluster: &Cluster, seat: u64, call: &str, body: Value) -> Result<Value> {
+    let address = cluster.listeners(seat).client;
+    let (status, _, reply) = post(address, call, "", &body.to_string()).await?;
+    ensure!(status == 200, "{status}: {reply}");
+    Ok(reply)
+}
+
+fn reason(error: &Value) -> &str {
+    error["details"][0]["debug"]["reason"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+#[tokio::test]
+async fn json_calls_through_any_node_are_calls_of_the_cluster() -> Result<()> {
+    let cluster = nodes(3).start().await?;
+    let mint = json!({
+        "identity": { "requestId": BASE64.encode(Uuid::now_v7().as_bytes()) },
+        "store": "carts", "owner": "ann", "value": BASE64.encode(b"{\"n\":1}"),
+    });
+    let minted = done(&cluster, 1, "HandleService/Mint", mint.clone()).await?;
+    let again = done(&cluster, 2, "HandleService/Mint", mint).await?;
+    assert_eq!(again["info"]["name"], minted["info"]["name"]);
+    assert_eq!(again["info"]["revision"], minted["info"]["revision"]);
+    let handle = json!({ "store": "carts", "owner": "ann", "id": minted["info"]["name"] });
+    let read = done(&cluster, 3, "HandleService/Get", handle.clone()).await?;
+    assert_eq!(read["status"], "HANDLE_STATUS_LIVE");
+    assert_eq!(read["value"], BASE64.encode(b"{\"n\":1}"));
+    // Names as the contract writes them are understood, too.
+    let stale = json!({
+        "store": "carts", "owner": "ann", "id": minted["info"]["name"], "if_revision": "1",
+    });
+    let address = cluster.listeners(2).client;
+    let (status, _, refused) = post(address, "HandleService/Take", "", &stale.to_string()).await?;
+    assert_eq!((status, reason(&refused)), (409, "CONFLICT"), "{refused}");
+    let taken = done(&cluster, 2, "HandleService/Take", handle.clone()).await?;
+    assert_eq!(taken["value"], read["value"]);
+    let gone = done(&cluster, 1, "HandleService/Get", handle).await?;
+    assert_eq!(gone["status"], "HANDLE_STATUS_TAKEN");
+    cluster.stop().await
+}
+
+#[tokio::test]
+async fn lists_in_json_are_pages() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    for number in 0..5 {
+        let key = json!({ "owner": "ann", "key": format!("k{number}"), "value": "MQ==" });
+        done(&cluster, 1, "StateService/Store", key).await?;
+    }
+    let mut request = json!({ "owner": "ann", "keysMax": "2", "withValues": true });
+    let mut pages = Vec::new();
+    loop {
+        let page = done(&cluster, 1, "StateService/List", request.clone()).await?;
+        let records = page["records"].as_array().context("no records")?;
+        let names = records.iter().map(|record| record["info"]["name"].clone());
+        pages.push(names.collect::<Vec<_>>());
+        if page["resumeToken"] == "" {
+            break;
+        }
+        request["resumeToken"] = page["resumeToken"].clone();
+    }
+    assert_eq!(json!(pages), json!([["k0", "k1"], ["k2", "k3"], ["k4"]]));
+    let behind = json!({ "owner": "ann", "after": "k2" });
+    let page = done(&cluster, 1, "StateService/List", behind).await?;
+    assert_eq!(page["records"].as_array().map(Vec::len), Some(2));
+    assert_eq!(page["resumeToken"], "");
+    cluster.stop().await
+}
+
+#[tokio::test]
+async fn json_callers_are_known_by_their_tokens() -> Result<()> {
+    let guarded = Guarded::of(nodes(1)).await?;
+    let reader = guarded
+        .token(grant("acme", TokenRole::Reader, "ann"))
+        .await?;
+    let address = guarded.cluster.listeners(1).client;
+    let body = r#"{"key": "k", "value": "MQ=="}"#;
+    let (status, head, refused) = post(address, "StateService/Store", "", body).await?;
+    assert_eq!((status, reason(&refused)), (401, "UNAUTHENTICATED"));
+    assert!(head.contains("www-authenticate: bearer"), "{head}");
+    let bearer = format!("Authorization: Bearer {}\r\n", reader.text);
+    let (status, _, refused) = post(address, "StateService/Store", &bearer, body).await?;
+    assert_eq!((status, reason(&refused)), (403, "DENIED"), "{refused}");
+    let key = r#"{"key": "k"}"#;
+    let (status, _, reply) = post(address, "StateService/Retrieve", &bearer, key).await?;
+    assert_eq!((status, &reply["record"]), (200, &Value::Null), "{reply}");
+    guarded.cluster.stop().await
+}
+
+#[tokio::test]
+async fn json_that_is_no_call_is_refused_with_the_remedy() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let address = cluster.listeners(1).client;
+    let values = format!(r#"{{"keys": [{}"#, "\"k\",".repeat(JSON_VALUES_MAX));
+    let long_name = format!(r#"{{"{}": 1}}"#, "n".repeat(100_000));
+    let too_large = "BAD_REQUEST TOO_LARGE";
+    for (body, reasons, says) in [
+        ("{", "BAD_REQUEST", "EOF"),
+        ("[]", "BAD_REQUEST", "helve.v1.BatchRetrieveRequest"),
+        (r#"{"key": ["k"]}"#, "BAD_REQUEST", "key"),
+        (r#"{"keys": ["k"]} {}"#, "BAD_REQUEST", "trailing"),
+        (r#"{"keys": ["\ud800"]}"#, "BAD_REQUEST", "surrogate"),
+        (&values, too_large, "values: send fewer"),
+        (&long_name, "BAD_REQUEST", "name is longer"),
+    ] {
+        let (status, _, refused) = post(address, "StateService/BatchRetrieve", "", body).await?;
+        let message = refused["message"].as_str().context("no message")?;
+        assert_eq!(status, 400, "{refused}");
+        assert!(reasons.contains(reason(&refused)), "{refused}");
+        assert!(message.contains(says) && message.len() < 1_200, "{message}");
+    }
+    // The length alone is enough; what follows is not read.
+    let mut stream = TcpStream::connect(address).await?;
+    let head = head("StateService/Store", "", JSON_BYTES_MAX + 1);
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![b' '; JSON_BYTES_MAX + 1]).await?;
+    let (status, _, refused) = answer(stream).await?;
+    assert_eq!((status, reason(&refused)), (400, "TOO_LARGE"), "{refused}");
+    cluster.stop().await
+}
+
+#[tokio::test]
+async fn a_json_body_that_stalls_is_given_up() -> Result<()> {
+    let cluster = nodes(1)
+        .with("HELVE_BOUNDS", "message-ms=300,strangers-message-ms=300")
+        .start()
+        .await?;
+    let mut stream = TcpStream::connect(cluster.listeners(1).client).await?;
+    let head = head("StateService/Store", "", 100);
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(b"{").await?;
+    let (status, _, refused) = answer(stream).await?;
+    assert_ne!(status, 200, "{refused}");
+    let message = refused["message"].as_str().context("no message")?;
+    assert!(message.contains("too long to arrive"), "{message}");
+    // What it held is free.
+    let http = cluster.listeners(1).http;
+    until("the room of the body to be free", async || {
+        let page = get(http, "/metrics").await;
+        let free = r#"helve_budget_used{owner="node",what="request-bytes"} 0"#;
+        match page {
+            Ok((200, page)) if page.lines().any(|line| line == free) => Look::Done(()),
+            other => Look::NotYet(format!("{:?}", other.map(|(status, _)| status))),
+        }
+    })
+    .await?;
+    cluster.stop().await
+}
