@@ -3,12 +3,12 @@
 use std::fmt;
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident => $text:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident => $text:literal,)*) => {
         /// Why a call failed: `google.rpc.ErrorInfo.reason`. Callers branch on it, never on the message.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
-            $($(#[$doc])* $variant,)*
+            $($(#[doc = $doc])* $variant,)*
         }
 
         impl Reason {
@@ -19,6 +19,12 @@ macro_rules! reasons {
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
+            }
+
+            /// What it means, and what a caller does about it; for tables.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),*).trim_ascii(),)* }
             }
 
             /// The reason that this text on the wire names; `None` for one that this version does not know.

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use helve_client::Bearer;
 use helve_tests::{
     address::Listeners,
-    attack::{denied, names, pages, replay, silence},
+    attack::{denied, json, names, pages, replay, silence},
     caller::Caller,
 };
 
@@ -93,6 +93,11 @@ const ALL: &[Attack] = &[
         name: "tiny-elements",
         row: "4",
         run: |target, time| Box::pin(budgets::tiny(target, time)),
+    },
+    Attack {
+        name: "json-bodies",
+        row: "4",
+        run: |target, time| Box::pin(json_bodies(target, time)),
     },
     Attack {
         name: "unread-answers",
@@ -185,6 +190,27 @@ async fn unread_pages(target: Target, time: Duration) -> Result<String> {
         }
     }
     Ok(format!("{opened} connections that read nothing"))
+}
+
+/// Of many small values, and of many bytes that do not come to their end.
+async fn json_bodies(target: Target, time: Duration) -> Result<String> {
+    const CONNECTIONS: usize = 32;
+    let tiny = json::tiny(4 << 20);
+    let large = " ".repeat(4 << 20);
+    let begun = Instant::now();
+    let (mut sent, mut answered) = (0, 0);
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            for (body, missing) in [(&tiny, 0), (&large, 7 << 20)] {
+                let body = (target.reader_text.as_str(), body.as_str(), missing);
+                answered += json::post(attacker(66), node.client, body, CONNECTIONS).await?;
+                sent += CONNECTIONS;
+            }
+        }
+    }
+    Ok(format!(
+        "{sent} bodies, {answered} answered while they came"
+    ))
 }
 
 async fn silent_connections(target: Target, time: Duration) -> Result<String> {

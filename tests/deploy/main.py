@@ -1,4 +1,4 @@
-"""What is in `deploy/`: manifests against the schemas of Kubernetes, alerts and dashboard against a real cluster.
+"""What is in `deploy/`: manifests against the schemas of Kubernetes, alerts and dashboard against a real cluster; and its JSON.
 
 Run by `make deploy-test`. Exits with 0 only if every check held. What this machine cannot do is left out and named;
 HELVE_REQUIRE_FAULTS=1 makes that a failure.
@@ -18,6 +18,7 @@ from pathlib import Path
 import alerts
 import commands
 import dashboard
+import described
 import kubelet
 import manifests
 import pods
@@ -27,7 +28,7 @@ from checks import Report
 from processes import running
 from secured import Prometheus, Secured
 
-SECTIONS = ["manifests", "unit", "pages", "rules", "cluster", "pods"]
+SECTIONS = ["manifests", "unit", "pages", "rules", "http", "cluster", "pods"]
 
 
 def arguments() -> argparse.Namespace:
@@ -83,6 +84,15 @@ def check_rules(checks: Checks, directory: Path) -> None:
     checks.check("rules", alerts.broken_rules_are_found, directory)
     checks.check("rules", alerts.every_alert_has_a_runbook)
     checks.check("rules", alerts.every_runbook_is_indexed)
+
+
+def check_http(checks: Checks, helve: Path, directory: Path) -> None:
+    directory = directory / "http"
+    directory.mkdir()
+    cluster = Secured(helve, directory)
+    with running(cluster):
+        checks.check("http", described.calls_in_json_answer_as_described, cluster)
+        checks.check("http", described.wrong_document_is_found, cluster, directory)
 
 
 def check_cluster(checks: Checks, helve: Path, directory: Path) -> None:
@@ -149,6 +159,8 @@ def main() -> int:
         check_pages(checks, asked.helve)
     if "rules" in sections:
         check_rules(checks, directory)
+    if "http" in sections:
+        check_http(checks, asked.helve, directory)
     if "cluster" in sections:
         check_cluster(checks, asked.helve, directory)
     if "pods" in sections:

@@ -6,6 +6,7 @@
 pub mod answers;
 pub mod denied;
 pub mod ends;
+pub mod json;
 pub mod limit;
 pub mod memory;
 pub mod messages;

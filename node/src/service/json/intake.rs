@@ -25,6 +25,9 @@ use crate::{
     service::{arriving::Intake, budget::Charge, failure::Failure},
 };
 
+/// Bytes in front of a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
 /// The message of a call in a frame of gRPC.
 pub(super) async fn framed(call: &JsonCall, body: Body, intake: &Intake) -> Result<Body, Failure> {
     let bytes_max = match call.codec {
@@ -32,23 +35,37 @@ pub(super) async fn framed(call: &JsonCall, body: Body, intake: &Intake) -> Resu
         Codec::Proto => MESSAGE_BYTES_MAX,
     };
     let (bytes, _charge) = read(body, intake, bytes_max).await?;
-    let message = match call.codec {
-        Codec::Proto => bytes,
+    let framed = match call.codec {
+        Codec::Proto => {
+            let mut framed = prefix(bytes.len())?;
+            framed.put_slice(&bytes);
+            framed
+        }
         Codec::Json => {
             let decoded = shape::decoded_bytes(&bytes).map_err(excess)?;
             let _decoded = intake.account.take(What::RequestBytes, decoded)?;
-            of_json(&call.rpc, &bytes)?.into()
+            let message = of_json(&call.rpc, &bytes)?;
+            drop(bytes);
+            let mut framed = prefix(message.encoded_len())?;
+            message.encode_raw(&mut framed);
+            framed
         }
     };
-    if message.len() > MESSAGE_BYTES_MAX {
-        return Err(too_large(MESSAGE_BYTES_MAX));
-    }
-    let length = u32::try_from(message.len()).map_err(|_| too_large(MESSAGE_BYTES_MAX))?;
-    let mut framed = BytesMut::with_capacity(5 + message.len());
-    framed.put_u8(0);
-    framed.put_u32(length);
-    framed.put_slice(&message);
     Ok(Body::new(axum::body::Body::from(framed.freeze())))
+}
+
+/// A frame of a message of this many bytes, which are still to be written.
+fn prefix(length: usize) -> Result<BytesMut, Failure> {
+    let Some(written) = u32::try_from(length)
+        .ok()
+        .filter(|_| length <= MESSAGE_BYTES_MAX)
+    else {
+        return Err(too_large(MESSAGE_BYTES_MAX));
+    };
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + length);
+    framed.put_u8(0);
+    framed.put_u32(written);
+    Ok(framed)
 }
 
 /// All of a body, and what it was charged.
@@ -57,7 +74,12 @@ async fn read(
     intake: &Intake,
     bytes_max: usize,
 ) -> Result<(Bytes, Option<Charge>), Failure> {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large(bytes_max));
+    }
     let until = Instant::now() + intake.time;
+    let known = body.size_hint().exact();
+    let known = known.and_then(|bytes| usize::try_from(bytes).ok());
     let mut bytes = BytesMut::new();
     let mut charge = None::<Charge>;
     loop {
@@ -75,18 +97,24 @@ async fn read(
         if bytes.len() + data.len() > bytes_max {
             return Err(too_large(bytes_max));
         }
-        // A buffer that grows is twice as large for a moment.
-        let more = intake.account.take(What::RequestBytes, 2 * data.len())?;
+        // A buffer that grows step by step is twice as large for a moment.
+        let more = match (known, bytes.is_empty()) {
+            (Some(all), true) => all,
+            (Some(_), false) => 0,
+            (None, _) => 2 * data.len(),
+        };
+        let more = intake.account.take(What::RequestBytes, more)?;
         match &mut charge {
             Some(charge) => charge.add(more),
             none => *none = Some(more),
         }
+        bytes.reserve(known.map_or(0, |all| all - bytes.len()));
         bytes.extend_from_slice(&data);
     }
 }
 
-/// The message that a text of JSON is, encoded.
-fn of_json(rpc: &Rpc, text: &[u8]) -> Result<Vec<u8>, Failure> {
+/// The message that a text of JSON is.
+fn of_json(rpc: &Rpc, text: &[u8]) -> Result<DynamicMessage, Failure> {
     // Most calls of no fields are made without a body.
     let text = if text.is_empty() { b"{}" } else { text };
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -105,7 +133,7 @@ fn of_json(rpc: &Rpc, text: &[u8]) -> Result<Vec<u8>, Failure> {
             message.set_field(&size, page);
         }
     }
-    Ok(message.encode_to_vec())
+    Ok(message)
 }
 
 fn excess(excess: Excess) -> Failure {
