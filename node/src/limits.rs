@@ -163,6 +163,10 @@ pub const ANSWER_STALL_MAX: Duration = Duration::from_secs(30);
 /// Bytes of answers on one node that wait for callers who do not take them; over it, the one that has waited longest is reset.
 pub const ANSWERS_WAITING_BYTES_MAX: usize = 64 << 20;
 
+/// Pieces of answers that the transport of one node holds before streams wait for their own to leave. Callers that take nothing keep as
+/// many without a limit of time, each with the place of its stream.
+pub const PIECES_UNTIMED_MAX: usize = 256;
+
 /// Bytes of an answer that go to the transport at a time: as much as a frame of HTTP/2 holds.
 pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
 

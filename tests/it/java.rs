@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, process::Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use helve_client::{ClusterBuilder, HandleOptions, HandleStore, HandleStoreExt as _, Resolved};
+use helve_client::{ClusterBuilder, HandleOptions, HandleStore as _, Resolved};
 use helve_tests::fault::left_out;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},

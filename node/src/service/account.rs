@@ -94,18 +94,20 @@ impl Account {
         taken.request.take()
     }
 
-    /// Keeps a charge for an answer until [`Account::answers_left`], or until the stream ends.
+    /// Keeps a charge for an answer until [`Account::take_answers`], or until the stream ends.
     pub(crate) fn keep_answer(&self, charge: Charge) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.answers.push(charge);
     }
 
-    /// Gives back what the answers took that the transport has by now.
-    pub(crate) fn answers_left(&self) {
-        let answers = {
-            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut taken.answers)
-        };
-        drop(answers);
+    /// Hands over what answers took, for as long as the transport holds what it was taken for.
+    pub(crate) fn take_answers(&self) -> Vec<Charge> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut taken.answers)
+    }
+
+    /// Tells this account's owner from others.
+    pub(crate) fn owner_id(&self) -> usize {
+        Arc::as_ptr(&self.owner).addr()
     }
 }

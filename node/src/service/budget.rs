@@ -216,7 +216,7 @@ impl Budgets {
     }
 
     /// What all owners of a kind have taken: for those that are many, the one that has most.
-    fn used(&self, owner: OwnerKind, what: What) -> usize {
+    pub(crate) fn used(&self, owner: OwnerKind, what: What) -> usize {
         let state = self.lock();
         match owner {
             OwnerKind::Node => self.0.node.used(what),

@@ -1,11 +1,14 @@
-//! How answers go out: a caller that takes nothing of its answer for too long loses it, and so does the one that has waited longest
-//! where callers leave more waiting than a node has room for.
+//! How answers go out: a caller that takes nothing of its answer for too long loses it. Where callers leave more waiting than a node has
+//! room for, the owner that has most waiting loses the answer that has waited longest.
 //!
-//! The transport asks for the next piece of an answer once the caller has room for the one before, so the task of the stream sees
-//! who is not taking. What it gives up, HTTP/2 resets; the caller's other streams go on.
+//! The transport asks for the next piece of an answer once the caller has room for one byte, so the task of the stream sees who is not
+//! taking. What it gives up, HTTP/2 resets; the caller's other streams go on. The transport holds a whole piece for a caller that has
+//! room for less, and for one that takes nothing more it would hold it as long as the connection lives, after the stream's task has
+//! ended. So a piece bears the charges of its answer and the place of its stream until the transport drops it; and once the transport
+//! holds many pieces, a stream waits for its own before it ends, and is given up like any other.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
@@ -25,11 +28,11 @@ use tokio::{
 };
 use tonic::{Status, body::Body};
 
-use super::account::Account;
+use super::{account::Account, budget::Charge};
 use crate::{
     bounds::Shared,
     complaint::Complaint,
-    limits::{ANSWER_PIECE_BYTES, ANSWER_STALL_MAX, ANSWERS_WAITING_BYTES_MAX},
+    limits::{ANSWER_PIECE_BYTES, ANSWER_STALL_MAX, ANSWERS_WAITING_BYTES_MAX, PIECES_UNTIMED_MAX},
 };
 
 task_local! {
@@ -43,14 +46,64 @@ pub struct UnreadAnswers {
     waiting: Arc<Mutex<Waiting>>,
     complaint: Arc<Complaint>,
     given_up: Arc<AtomicU64>,
+    /// Pieces that the transport holds, of all streams.
+    handed: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: usize,
     next: u64,
-    /// The one that has waited longest first, and what it holds.
-    answers: BTreeMap<u64, (usize, Arc<Answer>)>,
+    /// The one that has waited longest first.
+    answers: BTreeMap<u64, WaitingAnswer>,
+    /// What the answers of each owner hold.
+    owners: HashMap<usize, usize>,
+}
+
+#[derive(Debug)]
+struct WaitingAnswer {
+    bytes: usize,
+    owner: usize,
+    answer: Arc<Answer>,
+}
+
+impl Waiting {
+    fn add(&mut self, bytes: usize, answer: Arc<Answer>) -> u64 {
+        let number = self.next;
+        let owner = answer.owner.load(Ordering::Relaxed);
+        self.next += 1;
+        self.bytes += bytes;
+        *self.owners.entry(owner).or_default() += bytes;
+        let answer = WaitingAnswer {
+            bytes,
+            owner,
+            answer,
+        };
+        self.answers.insert(number, answer);
+        number
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Answer>> {
+        let removed = self.answers.remove(&number)?;
+        self.bytes -= removed.bytes;
+        if let Some(held) = self.owners.get_mut(&removed.owner) {
+            *held -= removed.bytes;
+            if *held == 0 {
+                self.owners.remove(&removed.owner);
+            }
+        }
+        Some(removed.answer)
+    }
+
+    /// Takes out the answer that has waited longest of the owner that has most waiting.
+    fn evict(&mut self) -> Option<Arc<Answer>> {
+        let most = self.owners.iter().max_by_key(|(_, bytes)| **bytes);
+        let owner = *most?.0;
+        let mut answers = self.answers.iter();
+        let longest = answers.find(|(_, waiting)| waiting.owner == owner);
+        let number = *longest?.0;
+        self.remove(number)
+    }
 }
 
 /// What the task of a stream knows of its answer.
@@ -62,6 +115,69 @@ struct Answer {
     bytes: AtomicUsize,
     given_up: AtomicBool,
     task: AtomicWaker,
+    /// Whose answer it is, once that is known.
+    owner: AtomicUsize,
+    /// Pieces of it that the transport holds, and of all streams.
+    out: AtomicUsize,
+    handed: Arc<AtomicUsize>,
+    /// The task waits until the transport holds none.
+    waits: AtomicBool,
+}
+
+impl Answer {
+    /// Whether the stream waits for its own pieces to leave before it goes on.
+    fn waits_for_pieces(&self, context: &Context<'_>) -> bool {
+        if self.out.load(Ordering::Acquire) == 0
+            || self.handed.load(Ordering::Relaxed) <= PIECES_UNTIMED_MAX
+        {
+            return false;
+        }
+        self.task.register(context.waker());
+        self.waits.store(true, Ordering::SeqCst);
+        // The last one may have left just before.
+        self.out.load(Ordering::SeqCst) != 0
+    }
+}
+
+/// A piece of an answer, for as long as the transport holds it.
+struct Piece {
+    bytes: Bytes,
+    answer: Arc<Answer>,
+    _held: Option<Arc<Held>>,
+}
+
+/// What the message of some pieces is charged, and whose stream it is of.
+struct Held {
+    _charges: Vec<Charge>,
+    _account: Arc<Account>,
+}
+
+impl Piece {
+    fn of(bytes: Bytes, answer: &Arc<Answer>, held: Option<Arc<Held>>) -> Self {
+        answer.out.fetch_add(1, Ordering::SeqCst);
+        answer.handed.fetch_add(1, Ordering::Relaxed);
+        Self {
+            bytes,
+            answer: Arc::clone(answer),
+            _held: held,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.answer.handed.fetch_sub(1, Ordering::Relaxed);
+        self.answer.out.fetch_sub(1, Ordering::SeqCst);
+        if self.answer.waits.swap(false, Ordering::SeqCst) {
+            self.answer.task.wake();
+        }
+    }
 }
 
 impl UnreadAnswers {
@@ -76,7 +192,10 @@ impl UnreadAnswers {
 
     /// Runs the task of one stream to its end, or until its answer is given up: then the stream is dropped, and thereby reset.
     pub(super) async fn send(self, stream: impl Future) {
-        let answer = Arc::<Answer>::default();
+        let answer = Arc::new(Answer {
+            handed: Arc::clone(&self.handed),
+            ..Answer::default()
+        });
         let mut stream = pin!(ANSWER.scope(Arc::clone(&answer), stream));
         let mut wait: Option<Wait> = None;
         let sent = poll_fn(|context| {
@@ -114,15 +233,11 @@ impl UnreadAnswers {
 
     fn wait(&self, answer: &Arc<Answer>, pieces: usize, bytes: usize) -> Wait {
         let mut waiting = lock(&self.waiting);
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.bytes += bytes;
-        waiting.answers.insert(number, (bytes, Arc::clone(answer)));
+        let number = waiting.add(bytes, Arc::clone(answer));
         while waiting.bytes > ANSWERS_WAITING_BYTES_MAX {
-            let Some((_, (bytes, longest))) = waiting.answers.pop_first() else {
+            let Some(longest) = waiting.evict() else {
                 break;
             };
-            waiting.bytes -= bytes;
             longest.given_up.store(true, Ordering::Release);
             longest.task.wake();
         }
@@ -150,10 +265,7 @@ struct Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let mut waiting = lock(&self.waiting);
-        if let Some((bytes, _)) = waiting.answers.remove(&self.number) {
-            waiting.bytes -= bytes;
-        }
+        lock(&self.waiting).remove(self.number);
     }
 }
 
@@ -162,18 +274,25 @@ pub(super) struct Leaving {
     body: Body,
     rest: Bytes,
     answer: Arc<Answer>,
-    /// Who is charged for what has not left; ends with the stream.
+    /// Who is charged for what has not left.
     account: Option<Arc<Account>>,
+    /// What the message in `rest` is charged.
+    held: Option<Arc<Held>>,
 }
 
 impl Leaving {
     /// This body, which the stream whose task this is sends.
     pub(super) fn of(body: Body, account: Option<Arc<Account>>) -> Self {
+        let answer = ANSWER.try_with(Arc::clone).unwrap_or_default();
+        if let Some(account) = &account {
+            answer.owner.store(account.owner_id(), Ordering::Relaxed);
+        }
         Self {
             body,
             rest: Bytes::new(),
-            answer: ANSWER.try_with(Arc::clone).unwrap_or_default(),
+            answer,
             account,
+            held: None,
         }
     }
 }
@@ -186,15 +305,23 @@ impl HttpBody for Leaving {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.answer.waits_for_pieces(context) {
+            return Poll::Pending;
+        }
         if self.rest.is_empty() {
-            // The caller had room for all that came before.
             self.answer.bytes.store(0, Ordering::Relaxed);
-            if let Some(account) = &self.account {
-                account.answers_left();
-            }
+            self.held = None;
             let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
             match frame.map(|frame| frame.map(Frame::into_data)) {
-                Some(Ok(Ok(message))) => self.rest = message,
+                Some(Ok(Ok(message))) => {
+                    self.rest = message;
+                    self.held = self.account.as_ref().map(|account| {
+                        Arc::new(Held {
+                            _charges: account.take_answers(),
+                            _account: Arc::clone(account),
+                        })
+                    });
+                }
                 Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
@@ -204,7 +331,8 @@ impl HttpBody for Leaving {
         self.answer.bytes.store(left, Ordering::Relaxed);
         self.answer.pieces.fetch_add(1, Ordering::Relaxed);
         let piece = self.rest.split_to(left.min(ANSWER_PIECE_BYTES));
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        let piece = Piece::of(piece, &self.answer, self.held.clone());
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {

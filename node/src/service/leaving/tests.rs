@@ -10,6 +10,10 @@ use tokio::{
 };
 
 use super::*;
+use crate::{
+    bounds::{Bounds, OwnerKind, What},
+    service::budget::Budgets,
+};
 
 /// A stream whose caller takes as many pieces as it is given permits for.
 struct Stream {
@@ -78,7 +82,7 @@ async fn an_answer_that_nobody_takes_is_given_up_and_one_that_is_taken_slowly_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_waited_longest_makes_room() {
+async fn answer_that_has_waited_longest_makes_room() {
     let unread = UnreadAnswers::default();
     let bytes = ANSWERS_WAITING_BYTES_MAX / 4;
     let mut streams = Vec::new();
@@ -124,4 +128,103 @@ async fn an_answer_that_is_taken_at_once_waits_nowhere() {
     small.takes.add_permits(1);
     assert!(small.ends().await);
     assert_eq!(lock(&unread.waiting).next, 0);
+}
+
+/// An account of a caller at this address, in these budgets.
+fn account(budgets: &Budgets, last: u8) -> Arc<Account> {
+    let owner = budgets.stranger(Some([127, 0, 0, last].into()));
+    Account::open(budgets.clone(), owner, &[What::Streams]).unwrap()
+}
+
+fn body_of(bytes: usize) -> Body {
+    Body::new(axum::body::Body::from(vec![7; bytes]))
+}
+
+/// The next piece of an answer, and whether there was one without waiting.
+async fn piece(leaving: &mut Leaving) -> Option<Bytes> {
+    let frame = poll_fn(|context| Poll::Ready(Pin::new(&mut *leaving).poll_frame(context)));
+    match frame.await {
+        Poll::Ready(Some(frame)) => frame.unwrap().into_data().ok(),
+        Poll::Ready(None) => Some(Bytes::new()),
+        Poll::Pending => None,
+    }
+}
+
+#[tokio::test]
+async fn charges_and_place_are_kept_while_the_transport_holds_a_piece() {
+    let budgets = Budgets::new(Bounds::default());
+    let used = |what| budgets.used(OwnerKind::Strangers, what);
+    let account = account(&budgets, 1);
+    account.keep_answer(account.take(What::AnswerBytes, 100).unwrap());
+    let mut leaving = Leaving::of(body_of(100), Some(account));
+    let held = piece(&mut leaving).await.unwrap();
+    assert_eq!(piece(&mut leaving).await.unwrap(), Bytes::new());
+    drop(leaving);
+    assert_eq!((used(What::AnswerBytes), used(What::Streams)), (100, 1));
+    drop(held);
+    assert_eq!((used(What::AnswerBytes), used(What::Streams)), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_waits_for_its_piece_once_many_are_held() {
+    let unread = UnreadAnswers::default();
+    let began = time::Instant::now();
+    let stream = |pieces: Arc<Mutex<Vec<Bytes>>>| {
+        unread.clone().send(async move {
+            let mut leaving = Leaving::of(body_of(100), None);
+            let frame = poll_fn(|context| Pin::new(&mut leaving).poll_frame(context)).await;
+            let held = frame.unwrap().unwrap().into_data().unwrap();
+            pieces.lock().unwrap().push(held);
+            let end = poll_fn(|context| Pin::new(&mut leaving).poll_frame(context)).await;
+            assert!(end.is_none());
+        })
+    };
+    let held = Arc::<Mutex<Vec<Bytes>>>::default();
+    for _ in 0..PIECES_UNTIMED_MAX {
+        stream(Arc::clone(&held)).await;
+    }
+    // Its piece stays: it is given up.
+    stream(Arc::clone(&held)).await;
+    assert_eq!(began.elapsed(), ANSWER_STALL_MAX);
+    assert_eq!(unread.fullness().refused, 1);
+    // Its piece leaves: it ends at once.
+    let last = Arc::<Mutex<Vec<Bytes>>>::default();
+    let sending = tokio::spawn(stream(Arc::clone(&last)));
+    advance(Duration::from_millis(1)).await;
+    assert!(!sending.is_finished());
+    last.lock().unwrap().clear();
+    sending.await.unwrap();
+    assert_eq!(unread.fullness().refused, 1);
+    held.lock().unwrap().clear();
+    assert_eq!(unread.handed.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_with_most_waiting_makes_room() {
+    let unread = UnreadAnswers::default();
+    let bytes = ANSWERS_WAITING_BYTES_MAX / 4;
+    let budgets = Budgets::new(Bounds::default());
+    let start = |last: u8, bytes: usize| {
+        let account = account(&budgets, last);
+        let unread = unread.clone();
+        tokio::spawn(unread.send(async move {
+            let mut leaving = Leaving::of(body_of(bytes), Some(account));
+            let _first = poll_fn(|context| Pin::new(&mut leaving).poll_frame(context)).await;
+            std::future::pending::<()>().await;
+        }))
+    };
+    // The honest one came first, and has least.
+    let honest = start(1, bytes / 2);
+    advance(Duration::from_millis(1)).await;
+    let greedy: Vec<_> = (0..4).map(|_| start(2, bytes)).collect();
+    advance(Duration::from_millis(1)).await;
+    assert!(!honest.is_finished());
+    assert_eq!(
+        greedy
+            .iter()
+            .filter(|sending| sending.is_finished())
+            .count(),
+        1
+    );
+    assert!(greedy[0].is_finished());
 }

@@ -58,10 +58,9 @@ async fn serve(sent: Vec<u8>, room: &Arc<Semaphore>) -> DuplexStream {
         }
     });
     let http = http(UnreadAnswers::default());
-    let served = http.serve_connection(TokioIo::new(node), service);
     tokio::spawn(async move {
         // How it ends, its caller reads.
-        let _ = served.await;
+        let _ = http.serve_connection(TokioIo::new(node), service).await;
     });
     caller
 }
