@@ -2,14 +2,15 @@
 //! period, so that no other tenant's history is thrown away for it.
 //!
 //! Half of the budget may be written at once, and it decays by as much again within the time: so in no such time more is written than
-//! the budget. Of that half a tenant may have three times what is left free for all others.
+//! the budget. Of that half a tenant may have three times what is left free for all others, and a part is kept for operators.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use crate::limits::AUDIT_SHARE;
+use super::event::OPERATORS;
+use crate::limits::{AUDIT_OPERATORS_PART, AUDIT_SHARE};
 
 /// Bytes that were written, the less the longer ago.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +67,11 @@ impl Budget {
         let new = Level { bytes: 0, at: now };
         let mut own = self.tenants.get(tenant).copied().unwrap_or(new);
         own.decay(self.kept_for, now);
-        let free = self.bytes.saturating_sub(self.all.bytes);
+        let kept = match tenant {
+            OPERATORS => 0,
+            _ => self.bytes / AUDIT_OPERATORS_PART as u64,
+        };
+        let free = self.bytes.saturating_sub(self.all.bytes + kept);
         let has_room = own.bytes.saturating_add(bytes) <= free.saturating_mul(AUDIT_SHARE);
         if has_room {
             self.all.bytes = self.all.bytes.saturating_add(bytes);
@@ -119,5 +124,16 @@ mod tests {
         }
         budget.forget(start + 4 * DAY);
         assert!(budget.tenants.is_empty());
+    }
+
+    #[test]
+    fn tenants_together_leave_operators_their_lines() {
+        let now = Instant::now();
+        let mut budget = Budget::new(2_000_000, DAY, 0, now);
+        for tenant in 0..100 {
+            while budget.admits(&tenant.to_string(), 400, now) {}
+        }
+        let lines = (0..100).filter(|_| budget.admits(OPERATORS, 400, now));
+        assert_eq!(lines.count(), 100);
     }
 }

@@ -54,6 +54,9 @@ pub struct Event {
     pub tenant: String,
     /// The caller that the credential names; empty if there is none that holds.
     pub principal: String,
+    /// An operator made the call: its lines are charged to all operators together, and to no tenant.
+    #[serde(skip)]
+    pub by_operator: bool,
     /// Where the call came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
@@ -82,6 +85,9 @@ pub struct Event {
 /// The outcome of a call whose caller went away before its answer: it may have taken effect.
 pub(super) const CANCELLED: &str = "CANCELLED";
 
+/// The owner of operators' lines. No tenant has this name.
+pub(super) const OPERATORS: &str = "*operators";
+
 /// The outcomes that are recorded whatever classes are chosen.
 const DENIED: [&str; 2] = ["UNAUTHENTICATED", "DENIED"];
 
@@ -95,6 +101,7 @@ impl Event {
             operation,
             tenant: String::new(),
             principal: String::new(),
+            by_operator: false,
             peer: None,
             targets: Vec::new(),
             more_targets: 0,
@@ -103,6 +110,14 @@ impl Event {
             revision: 0,
             index: 0,
             clock_ms: 0,
+        }
+    }
+
+    /// Whom its line is charged to: its tenant, or all operators together.
+    pub(super) fn owner(&self) -> &str {
+        match self.by_operator {
+            true => OPERATORS,
+            false => &self.tenant,
         }
     }
 

@@ -168,7 +168,7 @@ impl Desk {
         if self.health.is_failing() {
             return None;
         }
-        self.health.room().take(&event.tenant, bytes)
+        self.health.room().take(event.owner(), bytes)
     }
 
     /// Counts a call that was turned away, and hands in the few that have a line of their own.

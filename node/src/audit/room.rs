@@ -1,12 +1,14 @@
 //! Room in the queue of lines that are not durable yet. A tenant may hold three times what is left free for all others:
-//! one that floods the queue leaves a quarter of it, and never keeps another tenant's calls from being recorded.
+//! one that floods the queue leaves a quarter of it, and never keeps another tenant's calls from being recorded. A part of it is kept
+//! for operators.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::limits::AUDIT_SHARE;
+use super::event::OPERATORS;
+use crate::limits::{AUDIT_OPERATORS_PART, AUDIT_SHARE};
 
 /// Room for bytes of lines. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -40,7 +42,11 @@ impl Room {
     pub(super) fn take(&self, tenant: &str, bytes: usize) -> Option<Place> {
         let mut held = self.held();
         let own = held.tenants.get(tenant).copied().unwrap_or_default();
-        let free = held.bytes_max.saturating_sub(held.bytes);
+        let kept = match tenant {
+            OPERATORS => 0,
+            _ => held.bytes_max / AUDIT_OPERATORS_PART,
+        };
+        let free = held.bytes_max.saturating_sub(held.bytes + kept);
         let share = usize::try_from(AUDIT_SHARE).unwrap_or(usize::MAX);
         if bytes > free || own.saturating_add(bytes) > free.saturating_mul(share) {
             return None;
@@ -110,7 +116,16 @@ mod tests {
         }
         let honest: Vec<_> = (0..2).map_while(|_| room.take("ann", 10)).collect();
         assert_eq!(honest.len(), 2, "of {} bytes", 100_000 - room.taken());
-        drop((held, honest));
+        // However many they are.
+        for tenant in 0..100 {
+            while let Some(place) = room.take(&tenant.to_string(), 10) {
+                held.push(place);
+            }
+        }
+        let operators = (0..500).map_while(|_| room.take(OPERATORS, 10));
+        let operators: Vec<_> = operators.collect();
+        assert_eq!(operators.len(), 500);
+        drop((held, honest, operators));
         assert_eq!(room.taken(), 0);
         assert!(room.held().tenants.is_empty());
     }

@@ -174,7 +174,7 @@ impl Writer {
         let content = content(&Record::Call(&event));
         // The number, the time and the hash of a line are some bytes more.
         let bytes = content.len() as u64 + LINE_ENDS_BYTES;
-        if self.budget.admits(&event.tenant, bytes, Instant::now()) {
+        if self.budget.admits(event.owner(), bytes, Instant::now()) {
             self.sink.append_content(event.wall_ms, &content);
             self.undurable.push(room);
             self.health.counters().lines.inc();

@@ -147,6 +147,7 @@ impl Services {
             Event {
                 tenant: caller.tenant.clone(),
                 principal: caller.principal.clone(),
+                by_operator: caller.is_operator(),
                 peer,
                 targets: named.targets,
                 more_targets: named.more,
@@ -166,6 +167,7 @@ impl Services {
         let event = || Event {
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
+            by_operator: caller.is_operator(),
             peer,
             targets: subject().iter().map(|subject| about(subject)).collect(),
             ..Event::of(Class::Admin, operation)

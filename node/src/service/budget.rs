@@ -22,7 +22,6 @@ use std::{
 };
 
 use helve_http::Address;
-use helve_proto::v1::TokenRole;
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
@@ -113,9 +112,7 @@ impl Budgets {
                     .addresses
                     .of(from.map(Address::from), OwnerKind::Address, &self.0.node)
             }
-            Power::Token { grant, .. } if grant.role() == TokenRole::Operator => {
-                Arc::clone(&self.0.operators)
-            }
+            Power::Token { .. } if caller.is_operator() => Arc::clone(&self.0.operators),
             Power::Token { .. } => {
                 let mut state = self.lock();
                 let tenant = caller.tenant.clone();

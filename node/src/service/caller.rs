@@ -138,6 +138,11 @@ impl Caller {
         ))
     }
 
+    /// Whether its credential is an operator's.
+    pub(crate) fn is_operator(&self) -> bool {
+        matches!(&self.power, Power::Token { grant, .. } if grant.role() == TokenRole::Operator)
+    }
+
     /// Whether it may manage this tenant's tokens; the empty tenant is the operators'.
     pub(crate) fn may_manage(&self, tenant: &str) -> Result<(), Failure> {
         let is_own =

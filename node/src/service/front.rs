@@ -15,7 +15,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use axum::http::{Request, Response};
+use axum::http::{
+    HeaderMap, HeaderName, Request, Response,
+    header::{CONTENT_TYPE, TE},
+};
 use futures::{FutureExt as _, future::BoxFuture};
 use helve_proto::{
     DESCRIPTORS,
@@ -165,6 +168,28 @@ fn take_in(
     Ok(account)
 }
 
+/// The headers that are read once the caller is known.
+const USED: [HeaderName; 5] = [
+    CONTENT_TYPE,
+    TE,
+    HeaderName::from_static("grpc-timeout"),
+    HeaderName::from_static("grpc-encoding"),
+    HeaderName::from_static("grpc-accept-encoding"),
+];
+
+/// Drops the headers that nothing reads any more: hundreds of small ones take up much more than their bytes, for as long as the call.
+fn keep_used(headers: &mut HeaderMap) {
+    const FEW: usize = 16;
+    if headers.len() <= FEW {
+        return;
+    }
+    let used = USED.into_iter().filter_map(|name| {
+        let value = headers.get(&name)?.clone();
+        Some((name, value))
+    });
+    *headers = used.collect();
+}
+
 /// Has a request served, whose message is framed first if it came as JSON.
 fn framed_for(
     mut request: Request<Arriving>,
@@ -258,6 +283,7 @@ impl Front {
         }
         let caller = request.extensions().get::<Arc<Caller>>().cloned();
         let caller = caller.unwrap_or_else(Caller::nobody);
+        keep_used(request.headers_mut());
         match take_in(self.door.budgets(), &caller, &mut request) {
             Ok(account) => Answering {
                 answer: {
