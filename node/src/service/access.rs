@@ -267,6 +267,10 @@ macro_rules! listed {
 
             const PLACE: Place = Place::Disk;
 
+            fn answer_bytes_max(&self) -> usize {
+                limits::MESSAGE_BYTES_MAX
+            }
+
             fn check(&self) -> Result<(), Violation> {
                 check::$query(self)
             }

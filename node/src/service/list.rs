@@ -254,7 +254,10 @@ impl<L: Listing> Producer<L> {
                 Ok(charge) => charge,
                 Err(full) => return Ok(Read::Answer(Err(full))),
             };
-            let mut part = match stamped(listing.part(view.view, &scope, PAGE)?, view.index) {
+            let turn = Handle::current().block_on(self.services.long_reads.acquire());
+            let read = listing.part(view.view, &scope, PAGE)?;
+            drop(turn);
+            let mut part = match stamped(read, view.index) {
                 Read::Answer(part) => part,
                 Read::Lapsed => return Ok(Read::Lapsed),
                 Read::Renew(touches) => return Ok(Read::Renew(touches)),

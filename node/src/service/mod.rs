@@ -53,10 +53,10 @@ mod transact;
 pub mod waiting;
 mod watch;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, num::NonZero, sync::Arc, thread::available_parallelism};
 
 use helve_machine::Violation;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -100,7 +100,15 @@ pub struct Services {
     door: Arc<Door>,
     feed: ChangeFeed,
     unread: UnreadAnswers,
+    /// Turns of reads of many rows: one fewer than there are processors, so that such reads leave one to all other calls.
+    long_reads: Semaphore,
     stopping: CancellationToken,
+}
+
+/// How many reads of many rows may run at once.
+fn long_reads() -> usize {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    processors.saturating_sub(1).max(1)
 }
 
 impl Services {
@@ -131,6 +139,7 @@ impl Services {
             door: Arc::new(door),
             feed,
             unread: UnreadAnswers::default(),
+            long_reads: Semaphore::new(long_reads()),
             stopping,
         })
     }

@@ -7,6 +7,10 @@ use helve_machine::{
     query::{Read, Scope},
 };
 use prost::Message as _;
+use tokio::{
+    sync::SemaphorePermit,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Headed, Services, account::Account, admit::Admitted, budget::Charge, caller::Caller,
@@ -90,6 +94,13 @@ macro_rules! queries {
 pub(crate) use queries;
 
 impl Services {
+    /// Waits for the turn of a read of many rows.
+    async fn long_read(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Failure> {
+        let turn = timeout_at(deadline, self.long_reads.acquire()).await;
+        let turn = turn.map_err(|_| Failure::Overloaded)?;
+        turn.map_err(|_| Failure::Stopping("it is shutting down".into()))
+    }
+
     /// Has a query answered from a linearizable view.
     pub(crate) async fn query<Q: Query>(
         &self,
@@ -100,6 +111,10 @@ impl Services {
         let bytes_max = admitted.account.answer_room(query.answer_bytes_max());
         let query = Arc::new(query);
         let mut room = None;
+        let _turn = match Q::PLACE {
+            Place::Disk => Some(self.long_read(admitted.deadline).await?),
+            Place::Memory => None,
+        };
         loop {
             let asked = Asking {
                 query: Arc::clone(&query),
