@@ -164,6 +164,7 @@ fn certificates_for_development_are_made_once_and_keys_for_their_owner_alone() -
     let said = String::from_utf8_lossy(&without_ca.stderr).into_owned();
     assert!(said.contains("helve cert ca"), "{said}");
     printed(&cert(&["ca"])?);
+    assert_eq!(fs::metadata(&place)?.permissions().mode() & 0o777, 0o700);
     let node = printed(&cert(&["node", "--name", "node-1", "--host", "127.0.0.1"])?);
     let node: serde_json::Value = serde_json::from_str(&node)?;
     let key = node["key"].as_str().context("no key")?;

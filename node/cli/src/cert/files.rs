@@ -1,7 +1,8 @@
 //! The files of a CA's directory.
 
 use std::{
-    fs,
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -73,7 +74,10 @@ impl Place<'_> {
                 there.display()
             );
         }
-        fs::create_dir_all(dir).with_context(|| format!("{flag} {}", dir.display()))?;
+        // A user who may write here could put other keys and CAs here.
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(dir);
+        made.with_context(|| format!("{flag} {}", dir.display()))?;
         let write = |path: &PathBuf, pem: &str, readers| {
             whole_file::write(path, pem.as_bytes(), readers, replace)
                 .with_context(|| format!("{flag}: {} cannot be written", path.display()))
