@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helve_proto::v1::TokenGrant;
+use helve_proto::v1::{TokenGrant, TokenRole};
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
