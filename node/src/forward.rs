@@ -84,7 +84,8 @@ impl Forwarder {
     }
 
     fn link(&self, leader: u64) -> Option<mpsc::Sender<Sent>> {
-        let node = self.consensus.member(leader)?;
+        let members = self.consensus.members();
+        let node = members.member(leader)?;
         let address = self.consensus.peer_address(leader)?;
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.get(&leader)
@@ -106,7 +107,7 @@ impl Forwarder {
         links.insert(
             leader,
             Link {
-                uuid: node.uuid,
+                uuid: node.uuid.clone(),
                 address,
                 queue: queue.clone(),
                 _connected: connected,

@@ -1,7 +1,7 @@
 //! A node of a Helve cluster: consensus over two RocksDBs, and gRPC services.
 //!
 //! - [`node::Node`] puts the parts together and takes them apart; [`config::Config`] is what it starts with.
-//! - [`storage`] holds the replicated log and the rows; [`raft`] adapts openraft.
+//! - [`storage`] holds the replicated log and the rows; [`raft`] adapts openraft; [`membership`] decides who the members are.
 //! - [`propose`] and [`forward`] carry commands to the leader; [`read_index`] makes reads linearizable on any node.
 //! - [`service`] answers gRPC.
 //!
@@ -16,6 +16,7 @@ mod attempt;
 pub mod audit;
 pub mod bounds;
 mod change_feed;
+mod cluster_status;
 mod complaint;
 pub mod config;
 mod connections;
@@ -27,8 +28,8 @@ mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod leader_contact;
-mod leadership;
 pub mod limits;
+mod membership;
 mod metrics;
 pub mod node;
 mod peer_channel;
@@ -39,6 +40,7 @@ mod propose;
 pub mod quantity;
 mod raft;
 mod read_index;
+mod readiness;
 mod refusal;
 mod renewals;
 mod retention;

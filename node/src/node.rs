@@ -35,10 +35,11 @@ pub use self::{addresses::Addresses, background::Broken, refusal::StartError, re
 use crate::{
     audit::Audit,
     config::{Config, Refusal},
-    leadership::Leadership,
+    membership::{strangers::Misplaced, transfer::transfer_leader},
     propose::Proposer,
-    raft::{Consensus, log_store::LogStore, strangers::Misplaced},
+    raft::{Consensus, log_store::LogStore},
     read_index::own_command,
+    readiness::Readiness,
     runtime::OwnRuntime,
     service::{Services, peer::Running},
     stamp,
@@ -56,7 +57,7 @@ pub struct Node {
     misplaced: watch::Receiver<Option<Misplaced>>,
     /// That this node lacks a key without which it must not serve, once that is found.
     keyless: watch::Receiver<Option<Refusal>>,
-    leadership: Leadership,
+    readiness: Readiness,
     consensus: Consensus,
     services: Arc<Services>,
     audit: Audit,
@@ -106,12 +107,6 @@ impl Node {
         self.addresses
     }
 
-    /// What this node knows of itself and its cluster.
-    #[must_use]
-    pub fn leadership(&self) -> &Leadership {
-        &self.leadership
-    }
-
     /// What this node reads again when it is asked to.
     #[must_use]
     pub fn reload(&self) -> &Reload {
@@ -143,7 +138,7 @@ impl Node {
             stopped = self.consensus.wait_leading(|_| false) => {
                 Ended::Stopped(stopped.map_or_else(|e| e.to_string(), |_| "consensus stopped".to_owned()))
             }
-            stopped = self.consensus.applying_ended() => Ended::Stopped(stopped.to_string()),
+            stopped = self.consensus.applied().ended() => Ended::Stopped(stopped.to_string()),
             broken = background.broken() => Ended::Broken(broken),
             broken = client_ports.broken() => Ended::Broken(broken),
             broken = peer_port.broken() => Ended::Broken(broken),
@@ -158,9 +153,9 @@ impl Node {
     /// Stops in good order: no new requests, leadership to another node, calls under way to their end, then everything else.
     pub async fn shutdown(self) {
         let mut tasks = self.tasks.lock().await;
-        self.leadership.stop_serving();
+        self.readiness.stop_serving();
         self.services.drain();
-        match self.leadership.transfer(None).await {
+        match transfer_leader(&self.consensus, None).await {
             Ok(now) => tracing::info!(to = now.leader, "handed leadership over"),
             Err(why) => tracing::debug!(%why, "no leadership to hand over"),
         }

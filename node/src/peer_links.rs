@@ -30,7 +30,8 @@ impl PeerLinks {
     /// A client of this member's peer service, and the header for messages to it; `None` if it is no member.
     #[must_use]
     pub fn client(&self, id: u64) -> Option<(PeerServiceClient<Channel>, PeerHeader)> {
-        let node = self.consensus.member(id)?;
+        let members = self.consensus.members();
+        let node = members.member(id)?;
         let address = self.consensus.peer_address(id)?;
         let header = self.consensus.identity().header(id, &node.uuid);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);

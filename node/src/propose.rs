@@ -297,7 +297,7 @@ impl Core {
                 .collect();
         }
         let disk_full = self.disk.is_low();
-        let progress = self.consensus.progress();
+        let progress = self.consensus.applied().progress();
         let log_full = self.log.is_overloaded();
         let now = Instant::now();
         let mut attempts: Vec<Option<Attempt>> = Vec::with_capacity(count);
@@ -329,7 +329,7 @@ impl Core {
     }
 
     fn stamped(&self, mut command: Box<Command>, term: u64) -> Bytes {
-        let clock_ms = self.consensus.progress().clock_ms;
+        let clock_ms = self.consensus.applied().progress().clock_ms;
         command.proposed_at_ms = self.stamper.stamp(term, clock_ms);
         Bytes::from(command.encode_to_vec())
     }

@@ -97,7 +97,7 @@ impl Reader {
     /// See [`ReadError`].
     pub async fn ticket(&self, deadline: Instant) -> Result<Ticket, ReadError> {
         if planted::is(Plant::ReadWithoutReadIndex) {
-            let stamp_ms = self.core.consensus.progress().clock_ms;
+            let stamp_ms = self.core.consensus.applied().progress().clock_ms;
             return Ok(Ticket { index: 0, stamp_ms });
         }
         self.confirmed(deadline).await
@@ -119,7 +119,7 @@ impl Reader {
     /// If the node stops, or they are not written within the deadline.
     pub async fn settle(&self, deadline: Instant) -> Result<(), ReadError> {
         let applied = Ticket {
-            index: self.core.consensus.applied_index(),
+            index: self.core.consensus.applied().index(),
             stamp_ms: 0,
         };
         self.core.follow(applied, deadline).await
@@ -134,13 +134,13 @@ impl Reader {
     /// The last entry that this node's rows hold.
     #[must_use]
     pub fn rows_index(&self) -> u64 {
-        self.core.consensus.progress().index
+        self.core.consensus.applied().progress().index
     }
 
     /// The replicated clock of this node's rows, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn rows_clock_ms(&self) -> u64 {
-        self.core.consensus.progress().clock_ms
+        self.core.consensus.applied().progress().clock_ms
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
@@ -348,7 +348,7 @@ impl Core {
 
     /// Waits until the rows are as far as the ticket says.
     async fn follow(&self, ticket: Ticket, deadline: Instant) -> Result<(), ReadError> {
-        match timeout_at(deadline, self.consensus.wait_rows(ticket.index)).await {
+        match timeout_at(deadline, self.consensus.applied().wait_rows(ticket.index)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(ReadError::Stopping),
             Err(_) => Err(ReadError::Lagging),

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use crate::{
     limits::LOG_HELD_BYTES_MAX,
+    membership::MemberChanges,
     raft::{Consensus, Stopped, log_store::LogStore},
 };
 
@@ -26,24 +27,30 @@ pub(crate) struct Bounds {
 }
 
 /// Shortens the log behind each snapshot, until consensus stops.
-pub(crate) async fn run(consensus: Consensus, log: LogStore, bounds: Bounds) {
-    let mut rows = consensus.rows();
-    let mut spans = Spans::new(bounds.snapshot_bytes, consensus.snapshot_index());
+pub(crate) async fn run(
+    consensus: Consensus,
+    changes: MemberChanges,
+    log: LogStore,
+    bounds: Bounds,
+) {
+    let compaction = consensus.compaction();
+    let mut rows = consensus.applied().rows();
+    let mut spans = Spans::new(bounds.snapshot_bytes, compaction.snapshot_index());
     let mut waiting = Waiting::default();
     while rows.changed().await.is_ok() {
         let written_bytes = log.stats().bytes.load(Ordering::Relaxed);
         let shortened = async {
             if spans.is_full(written_bytes) {
-                let index = consensus.take_snapshot(SNAPSHOT_LIMIT).await?;
+                let index = compaction.take_snapshot(SNAPSHOT_LIMIT).await?;
                 waiting.add(spans.end(written_bytes, index).min(log.on_disk_only()));
             }
             waiting.add(
-                consensus
+                compaction
                     .snapshot_index()
                     .saturating_sub(bounds.keep_entries),
             );
-            if let Some(upto) = waiting.take(written_bytes, |upto| consensus.is_needed(upto)) {
-                consensus.purge_log(upto).await?;
+            if let Some(upto) = waiting.take(written_bytes, |upto| changes.is_needed(upto)) {
+                compaction.purge_log(upto).await?;
             }
             Ok::<_, Stopped>(())
         };

@@ -24,8 +24,8 @@ use crate::{
 
 /// Runs until consensus stops.
 pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer) {
-    let mut milestones = consensus.milestones();
-    let mut ticked_at = consensus.applied_index();
+    let mut milestones = consensus.applied().milestones();
+    let mut ticked_at = consensus.applied().index();
     loop {
         let Ok(leading) = consensus.wait_leading(|l| l.here).await else {
             return;
@@ -40,17 +40,17 @@ pub async fn run(consensus: Consensus, stamper: Arc<Stamper>, proposer: Proposer
                     ..
                 },
             ..
-        } = consensus.progress();
+        } = consensus.applied().progress();
         let stamp_ms = stamper.stamp(leading.term, clock_ms);
         // Time that returns to the nodes' wall clocks passes faster than this node sleeps.
         let wait =
             next.map(|due| Duration::from_millis(due.saturating_sub(stamp_ms)).min(TIME_LOOK));
         if wait == Some(Duration::ZERO) {
-            let before = consensus.applied_index();
+            let before = consensus.applied().index();
             let rows_max = rows_for(before.saturating_sub(ticked_at));
             ticked_at = before;
             let more = tick(&proposer, rows_max).await;
-            let entries = consensus.applied_index().saturating_sub(before);
+            let entries = consensus.applied().index().saturating_sub(before);
             let overdue = Duration::from_millis(stamp_ms.saturating_sub(next.unwrap_or(stamp_ms)));
             if !more || gives_way(entries, overdue) {
                 sleep(TICK_SPACING).await;
@@ -97,8 +97,13 @@ async fn tick(proposer: &Proposer, rows_max: u32) -> bool {
 pub async fn watch_walls(consensus: Consensus, stamper: Arc<Stamper>) {
     let own_id = consensus.identity().node_id();
     while let Ok(leading) = consensus.wait_leading(|leading| leading.here).await {
-        let clock_ms = consensus.progress().clock_ms;
-        stamper.compare(leading.term, clock_ms, own_id, &consensus.voter_sets());
+        let clock_ms = consensus.applied().progress().clock_ms;
+        stamper.compare(
+            leading.term,
+            clock_ms,
+            own_id,
+            consensus.members().voter_sets(),
+        );
         sleep(TIME_LOOK).await;
     }
 }

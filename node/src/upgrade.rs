@@ -26,15 +26,16 @@ pub async fn run(consensus: Consensus, proposer: Proposer) {
     let mut probed_in = 0;
     while let Ok(leading) = consensus.wait_leading(|l| l.here).await {
         // This node's own record may still be that of a newer version.
-        let level = consensus.common_level().min(level::supported());
-        if level > consensus.feature_level() {
+        let level = consensus.members().common_level().min(level::supported());
+        if level > consensus.applied().feature_level() {
             let raised = raise(&proposer, level).await;
             if let Err(error) = raised {
                 tracing::warn!(%error, feature_level = level, "the feature level is not raised yet");
             }
         }
         let probe = Operation::Probe(Probe {});
-        if probed_in != leading.term && consensus.feature_level() >= level::needed(&probe) {
+        if probed_in != leading.term && consensus.applied().feature_level() >= level::needed(&probe)
+        {
             probed_in = leading.term;
             try_out(&proposer, probe).await;
         }

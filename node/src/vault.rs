@@ -285,7 +285,7 @@ pub fn read_rows(rows: &impl View) -> Result<(Option<SealingRow>, Holding), Stor
 
 /// Follows what the cluster says; ends with the reason why this node must not serve it.
 pub async fn follow(vault: Arc<Vault>, consensus: Consensus, state: Arc<StateDb>) -> Refusal {
-    let mut milestones = consensus.milestones();
+    let mut milestones = consensus.applied().milestones();
     let mut seen = 0;
     loop {
         let changed = milestones

@@ -32,7 +32,7 @@ pub(super) fn check(auth: &Auth, rows: &impl View) -> Result<(), StartError> {
 
 /// Shuts the door once such rows come by replication. Only for a node that asks for nothing.
 pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<StateDb>) {
-    let mut rows = consensus.rows();
+    let mut rows = consensus.applied().rows();
     loop {
         match state.read(|view| has_guards(view)) {
             Ok(true) => return door.shut(),

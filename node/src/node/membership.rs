@@ -10,8 +10,9 @@ use std::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
+    membership::{MemberChanges, hello, standing::Standing},
     raft::{
-        Consensus, bootstrap,
+        Consensus,
         identity::{Identity, REMOVED},
     },
     read_index::Reader,
@@ -25,18 +26,18 @@ const PAUSE: Duration = Duration::from_millis(500);
 const STANDING_POLL: Duration = Duration::from_secs(1);
 
 /// Ends, while this node leads, every change of members that no task carries out any more.
-pub(super) async fn end_changes(consensus: Consensus) {
+pub(super) async fn end_changes(changes: MemberChanges) {
     loop {
-        match timeout(PAUSE, consensus.wait_half_done()).await {
-            Ok(Ok(())) => end_change(&consensus).await,
+        match timeout(PAUSE, changes.wait_half_done()).await {
+            Ok(Ok(())) => end_change(&changes).await,
             Ok(Err(_)) => return,
             Err(_) => {}
         }
     }
 }
 
-async fn end_change(consensus: &Consensus) {
-    match consensus.leave_joint().await {
+async fn end_change(changes: &MemberChanges) {
+    match changes.leave_joint().await {
         Ok(()) => tracing::info!("finished a change of members that was half done"),
         Err(error) => {
             tracing::warn!(%error, "a change of members is not finished yet");
@@ -49,15 +50,17 @@ async fn end_change(consensus: &Consensus) {
 pub(super) async fn take_seat(consensus: Consensus, peers: BTreeMap<u64, String>) {
     let identity = Arc::clone(consensus.identity());
     while !identity.is_removed() {
-        let member = consensus.member_by_uuid(&identity.record().uuid);
-        if member.is_some() {
+        let members = consensus.members();
+        let member = members.by_uuid(&identity.record().uuid);
+        let member = member.map(|(id, _)| id);
+        if let Some(id) = member {
             identity.set_waits_for("");
+            if members.voters().contains(&id) {
+                return;
+            }
         }
-        if matches!(member, Some((_, true))) {
-            return;
-        }
-        if let Some(leader) = bootstrap::find_leader(&identity, &peers).await
-            && let Err(why) = bootstrap::join(&identity, identity.node_id(), &leader).await
+        if let Some(leader) = hello::find_leader(&identity, &peers).await
+            && let Err(why) = hello::join(&identity, identity.node_id(), &leader).await
             && member.is_none()
         {
             identity.set_waits_for(&why);
@@ -82,7 +85,7 @@ pub(super) async fn watch_standing(
     let identity = Arc::clone(consensus.identity());
     let uuid = identity.record().uuid.clone();
     loop {
-        let standing = consensus.standing(&uuid);
+        let standing = Standing::of(&uuid, &consensus);
         if standing.member && identity.member_at() == 0 {
             identity.set_member_at(standing.index);
             remember(&data_dir, move |data_dir| data_dir.admit(standing.index)).await;
@@ -99,7 +102,7 @@ pub(super) async fn watch_standing(
             tracing::warn!("{REMOVED}");
             return;
         }
-        let changed = consensus.wait_standing(&uuid, standing);
+        let changed = standing.changed(&uuid, &consensus);
         if let Ok(Err(_)) = timeout(STANDING_POLL, changed).await {
             return;
         }
@@ -126,7 +129,7 @@ async fn is_disowned(
         .filter(|address| address != own)
         .collect();
     let addresses: Vec<_> = addresses.into_iter().collect();
-    bootstrap::is_removed(identity, &addresses).await
+    hello::is_removed(identity, &addresses).await
 }
 
 /// Writes to the data directory, off the runtime. What cannot be written is noticed again after the next start.

@@ -9,9 +9,10 @@ use std::{
 
 use tokio::{task::spawn_blocking, time::sleep};
 
-use super::membership;
+use super::membership::remember as remember_standing;
 use crate::{
-    raft::{Consensus, rejoin},
+    membership::rejoin,
+    raft::Consensus,
     storage::data_dir::{DataDir, Write},
 };
 
@@ -31,7 +32,7 @@ pub(super) async fn watch(consensus: Consensus, data_dir: Arc<Mutex<DataDir>>) {
     if let Some(advice) = identity.put_back() {
         tracing::error!("{advice}");
     }
-    membership::remember(&data_dir, move |data_dir| data_dir.disown(&why)).await;
+    remember_standing(&data_dir, move |data_dir| data_dir.disown(&why)).await;
 }
 
 /// Stores what other nodes acknowledged, whenever that has changed. Runs as long as the node.

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::sleep;
 
-use crate::raft::{Consensus, bootstrap};
+use crate::{
+    membership::{hello, records},
+    raft::Consensus,
+};
 
 /// Between two looks while the record is not true.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -16,7 +19,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(2);
 pub(super) async fn keep(consensus: Consensus, peers: BTreeMap<u64, String>) {
     let mut said = String::new();
     loop {
-        if consensus.is_recorded() {
+        if records::is_recorded(&consensus) {
             sleep(LOOK_PAUSE).await;
             continue;
         }
@@ -35,15 +38,15 @@ async fn attempt(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Result
     let leading = consensus.leading();
     if leading.here {
         let own = identity.record().clone();
-        let recorded = consensus.record_member(identity.node_id(), own).await;
+        let recorded = records::record_member(consensus, identity.node_id(), own).await;
         return recorded.map_err(|error| error.to_string());
     }
     // A leader that looks for this node elsewhere is unknown here, but not to the others; they may have moved as well.
     let mut leader = leading.leader.and_then(|id| consensus.peer_address(id));
-    for addresses in [peers, &consensus.member_addresses()] {
+    for addresses in [peers, &records::member_addresses(consensus)] {
         if leader.is_none() {
-            leader = bootstrap::find_leader(identity, addresses).await;
+            leader = hello::find_leader(identity, addresses).await;
         }
     }
-    bootstrap::update_record(identity, &leader.ok_or("no leader is known")?).await
+    hello::update_record(identity, &leader.ok_or("no leader is known")?).await
 }

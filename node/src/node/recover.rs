@@ -33,7 +33,7 @@ use crate::{
 };
 
 pub use self::others::Newer;
-pub use crate::raft::bootstrap::IF_MAJORITY_LOST;
+pub use crate::membership::bootstrap::IF_MAJORITY_LOST;
 
 /// How long hashing all rows may take.
 const DIGEST_LIMIT: Duration = Duration::from_secs(3600);

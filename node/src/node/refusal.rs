@@ -10,7 +10,8 @@ use super::background::Broken;
 use crate::{
     audit::OpenError,
     config::Refusal,
-    raft::{Stopped, forced::NotForced, strangers::Misplaced, unapplied::Unapplied},
+    membership::{forced::NotForced, strangers::Misplaced},
+    raft::{Stopped, unapplied::Unapplied},
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
 };

@@ -28,27 +28,31 @@ use super::{
 use crate::{
     audit::Audit,
     change_feed::ChangeFeed,
+    cluster_status::ClusterStatus,
     config::{Bootstrap, Config},
     digest::Digester,
     disk_watch::DiskWatch,
     forward::Forwarder,
-    leadership::Leadership,
+    membership::{
+        MemberChanges,
+        bootstrap::{self, Beginning, NotBegun},
+        forced::Force,
+        strangers,
+    },
     metrics::{Metrics, Observed},
     peer_channel::Dialler,
     peer_links::PeerLinks,
     propose::Proposer,
     raft::{
         Consensus, Stopped,
-        bootstrap::{self, Beginning, NotBegun},
-        forced::Force,
         identity::{Identity, REMOVED},
         state_machine::StateMachine,
-        strangers,
     },
     read_index::Reader,
+    readiness::Readiness,
     runtime::OwnRuntime,
     service::{
-        Door, Services,
+        ClusterParts, Door, Services,
         peer::{PeerServer, Running},
     },
     stamp::Stamper,
@@ -110,7 +114,7 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         data_dir: parts.storage.path,
         misplaced,
         keyless,
-        leadership: core.leadership,
+        readiness: core.cluster.readiness,
         consensus,
         services: core.services,
         audit: parts.audit,
@@ -232,10 +236,9 @@ struct Parts {
 
 /// The running parts.
 struct Core {
-    consensus: Consensus,
+    cluster: ClusterParts,
     proposer: Proposer,
     reader: Reader,
-    leadership: Leadership,
     services: Arc<Services>,
     switch: Switch,
     running: Running,
@@ -280,6 +283,33 @@ impl Parts {
         Ok(starting.await.map_err(io::Error::other)??)
     }
 
+    /// What the node knows of the cluster, and changes it through.
+    fn cluster(
+        &self,
+        consensus: &Consensus,
+        reader: &Reader,
+        disk: Arc<DiskWatch>,
+        background: &mut Background,
+    ) -> ClusterParts {
+        let certificates = self.config.tls.certificates();
+        background.run("certificates", certificates.clone().watch());
+        let changes = MemberChanges::new(consensus.clone());
+        let readiness = Readiness::new(consensus.clone(), Arc::clone(reader.contact()));
+        let status = ClusterStatus::new(
+            (consensus.clone(), changes.clone(), readiness.clone()),
+            self.storage.log.clone(),
+            disk,
+            Arc::clone(&self.stamper),
+            certificates,
+        );
+        ClusterParts {
+            consensus: consensus.clone(),
+            changes,
+            readiness,
+            status,
+        }
+    }
+
     fn core(&self, consensus: &Consensus, background: &mut Background) -> Core {
         let disk = DiskWatch::new(self.storage.path.clone(), self.config.disk_reserve_bytes);
         background.run("disk watch", Arc::clone(&disk).run());
@@ -302,13 +332,7 @@ impl Parts {
             proposer.clone(),
         );
         background.run("reader", reading);
-        let log = self.storage.log.clone();
-        let contact = Arc::clone(reader.contact());
-        let stamper = Arc::clone(&self.stamper);
-        let certificates = self.config.tls.certificates();
-        background.run("certificates", certificates.clone().watch());
-        let leadership =
-            Leadership::new(consensus.clone(), log, disk, contact, stamper, certificates);
+        let cluster = self.cluster(consensus, &reader, disk, background);
         let vault = Arc::clone(&self.storage.vault);
         let members = Members::new(consensus.clone(), links, Arc::clone(&vault));
         let switch = Switch::new(
@@ -323,7 +347,7 @@ impl Parts {
         let services = Services::new(
             Arc::new(proposer.clone()),
             (Arc::new(reader.clone()), self.feed.clone()),
-            Arc::new(leadership.clone()),
+            cluster.clone(),
             Digester::new(Arc::clone(&self.storage.state)),
             Arc::new(Metrics::showing(
                 &self.observed,
@@ -335,6 +359,7 @@ impl Parts {
         );
         let running = Running {
             consensus: consensus.clone(),
+            changes: cluster.changes.clone(),
             proposer: proposer.clone(),
             stamper: Arc::clone(&self.stamper),
             vault,
@@ -342,10 +367,9 @@ impl Parts {
             audit: self.audit.clone(),
         };
         Core {
-            consensus: consensus.clone(),
+            cluster,
             proposer,
             reader,
-            leadership,
             services,
             switch,
             running,

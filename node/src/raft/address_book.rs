@@ -9,9 +9,9 @@ use std::{
 };
 
 use helve_proto::peer::v1::NodeRecord;
-use openraft::{Raft, async_runtime::watch::WatchReceiver as _};
+use openraft::async_runtime::watch::WatchReceiver as _;
 
-use super::{state_machine::StateMachine, types::TypeConfig};
+use super::state_machine::Raft;
 
 /// The peer addresses of all members.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl AddressBook {
 }
 
 /// Keeps the book to the membership, until consensus stops.
-pub(super) async fn keep(raft: Raft<TypeConfig, StateMachine>, book: Arc<AddressBook>) {
+pub(super) async fn keep(raft: Raft, book: Arc<AddressBook>) {
     let mut metrics = raft.server_metrics();
     loop {
         {

@@ -5,12 +5,23 @@ use std::time::Duration;
 use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::time::timeout;
 
-use super::{Consensus, Stopped};
+use super::{Stopped, applied::AppliedLog, state_machine::Raft};
 
 /// Between two wishes for a snapshot, if none was finished in between.
 const REPEAT: Duration = Duration::from_secs(1);
 
-impl Consensus {
+/// Takes snapshots, and shortens the log behind them. Cheap to clone.
+#[derive(Clone)]
+pub struct Compaction {
+    raft: Raft,
+    applied: AppliedLog,
+}
+
+impl Compaction {
+    pub(super) fn new(raft: Raft, applied: AppliedLog) -> Self {
+        Self { raft, applied }
+    }
+
     /// Removes the log's entries up to and including `upto`, as far as a snapshot covers them.
     ///
     /// # Errors
@@ -20,17 +31,7 @@ impl Consensus {
             .trigger()
             .purge_log(upto)
             .await
-            .map_err(|e| Stopped(e.to_string()))
-    }
-
-    /// Whether this node leads, and a peer that answers it lacks entries up to and including `upto`.
-    #[must_use]
-    pub fn is_needed(&self, upto: u64) -> bool {
-        let overview = self.overview();
-        let own = self.identity.node_id();
-        let peers = overview.members.iter().filter(|member| member.id != own);
-        let mut lacking = peers.filter(|peer| peer.matched.is_some_and(|matched| matched < upto));
-        lacking.any(|peer| !self.is_silent(peer, overview.term))
+            .map_err(Stopped::by)
     }
 
     /// The last entry that a snapshot of this node covers; 0 if there is none.
@@ -46,7 +47,7 @@ impl Consensus {
     /// # Errors
     /// If consensus stopped, or the snapshot is not there within `limit`.
     pub async fn take_snapshot(&self, limit: Duration) -> Result<u64, Stopped> {
-        let wanted = self.applied_index();
+        let wanted = self.applied.index();
         timeout(limit, self.covered(wanted))
             .await
             .unwrap_or_else(|_| Err(Stopped("the snapshot is not ready yet".to_owned())))
@@ -61,11 +62,11 @@ impl Consensus {
                 return Ok(index);
             }
             let wished = self.raft.trigger().snapshot().await;
-            wished.map_err(|e| Stopped(e.to_string()))?;
+            wished.map_err(Stopped::by)?;
             let newer = async {
                 while self.snapshot_index() == index {
                     let changed = metrics.changed().await;
-                    changed.map_err(|_| Stopped("stopped".to_owned()))?;
+                    changed.map_err(|_| Stopped::meanwhile())?;
                 }
                 Ok(())
             };

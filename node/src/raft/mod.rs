@@ -8,63 +8,56 @@
 
 pub mod acknowledged;
 mod address_book;
-pub mod bootstrap;
-pub mod change;
+mod applied;
 pub mod codec;
 mod compaction;
-pub mod forced;
 pub mod foresight;
+mod group;
 pub mod identity;
+mod leading;
 pub mod log_store;
-pub mod membership;
+mod member_set;
 mod network;
+pub mod overview;
 pub mod receive;
 pub mod reception;
-pub mod records;
 pub mod refound;
-pub mod rejoin;
 pub mod snapshot;
-pub mod standing;
 pub mod state_machine;
 mod stopped;
-pub mod strangers;
-mod succession;
 pub mod types;
 pub mod unapplied;
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Instant,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
 use helve_machine::planted::{self, Plant};
 use helve_proto::{command::v1::Outcome, peer::v1::NodeRecord};
 use openraft::{
-    ReadPolicy, ServerState, SnapshotPolicy,
+    ReadPolicy, SnapshotPolicy,
     async_runtime::watch::WatchReceiver as _,
     errors::{ClientWriteError, InitializeError, RaftError},
 };
-use tokio::sync::watch;
 
-pub use self::stopped::Stopped;
 use self::{
     address_book::AddressBook,
-    change::Changes,
+    applied::AppliedLog,
+    compaction::Compaction,
     identity::Identity,
     log_store::LogStore,
-    receive::Receiving,
-    state_machine::{Milestones, Progress, StateMachine, apply_queue::ApplyQueue},
+    overview::Overview,
+    receive::PeerRequests,
+    state_machine::{Raft, StateMachine},
     types::{NodeInfo, Proposal, TypeConfig},
 };
+pub use self::{
+    group::{Group, MembershipEdit, NotCommitted},
+    leading::Leading,
+    member_set::MemberSet,
+    stopped::Stopped,
+};
 use crate::{metrics::Observed, stamp::Stamper};
-
-type Raft = openraft::Raft<TypeConfig, StateMachine>;
 
 /// What became of one proposed command.
 #[derive(Debug, Clone)]
@@ -75,17 +68,6 @@ pub enum Answer {
     NotLeading,
     /// It may or may not take effect.
     Unknown(String),
-}
-
-/// Who leads, as this node knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leading {
-    /// The current term.
-    pub term: u64,
-    /// The leader of that term; `None` if unknown.
-    pub leader: Option<u64>,
-    /// This node leads.
-    pub here: bool,
 }
 
 /// How consensus is timed and bounded. Durations in milliseconds.
@@ -139,7 +121,7 @@ impl Settings {
             ..openraft::Config::default()
         }
         .validate()
-        .map_err(|e| Stopped(e.to_string()))
+        .map_err(Stopped::by)
     }
 }
 
@@ -148,16 +130,10 @@ impl Settings {
 pub struct Consensus {
     raft: Raft,
     identity: Arc<Identity>,
-    stamper: Arc<Stamper>,
-    applied: Arc<AtomicU64>,
-    rows: watch::Receiver<Progress>,
-    apply_queue: Arc<ApplyQueue>,
-    milestones: watch::Receiver<Milestones>,
     book: Arc<AddressBook>,
-    /// The last term in which this node was asked as the leader, and since when.
-    leads_since: Arc<Mutex<(u64, Instant)>>,
-    changes: Arc<Changes>,
-    receiving: Receiving,
+    applied: AppliedLog,
+    compaction: Compaction,
+    requests: PeerRequests,
 }
 
 impl Consensus {
@@ -173,8 +149,7 @@ impl Consensus {
         log: LogStore,
         state: StateMachine,
     ) -> Result<Self, Stopped> {
-        let (applied, rows) = (state.applied(), state.rows());
-        let (apply_queue, milestones) = (state.queue(), state.milestones());
+        let applied = AppliedLog::of(&state);
         let book = Arc::<AddressBook>::default();
         let network = network::Network::new(
             Arc::clone(&identity),
@@ -189,20 +164,15 @@ impl Consensus {
         let config = Arc::new(config);
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await
-            .map_err(|e| Stopped(e.to_string()))?;
+            .map_err(Stopped::by)?;
         tokio::spawn(address_book::keep(raft.clone(), Arc::clone(&book)));
         Ok(Self {
+            compaction: Compaction::new(raft.clone(), applied.clone()),
+            requests: PeerRequests::new(raft.clone(), Arc::clone(&identity), stamper),
             raft,
             identity,
-            stamper,
-            applied,
-            rows,
-            apply_queue,
-            milestones,
             book,
-            leads_since: Arc::new(Mutex::new((0, Instant::now()))),
-            changes: Arc::default(),
-            receiving: Receiving::default(),
+            applied,
         })
     }
 
@@ -212,46 +182,22 @@ impl Consensus {
         &self.identity
     }
 
-    /// How far this node's rows are; changes with every write of some.
+    /// How far this node has applied the log.
     #[must_use]
-    pub fn rows(&self) -> watch::Receiver<Progress> {
-        self.rows.clone()
+    pub fn applied(&self) -> &AppliedLog {
+        &self.applied
     }
 
-    /// How far this node's rows are now.
+    /// Takes snapshots, and shortens the log.
     #[must_use]
-    pub fn progress(&self) -> Progress {
-        *self.rows.borrow()
+    pub fn compaction(&self) -> &Compaction {
+        &self.compaction
     }
 
-    /// Waits until this node's rows are as of this entry, or a later one.
-    ///
-    /// # Errors
-    /// If consensus stops first.
-    pub async fn wait_rows(&self, index: u64) -> Result<(), Stopped> {
-        self.apply_queue.want(index);
-        let mut rows = self.rows.clone();
-        let reached = rows.wait_for(|progress| progress.index >= index).await;
-        reached.map_err(|_| Stopped("stopped".to_owned()))?;
-        Ok(())
-    }
-
-    /// Waits until entries are not applied any more: rows could not be written, or an entry was none that this version may apply. The
-    /// node cannot go on then.
-    pub async fn applying_ended(&self) -> Stopped {
-        Stopped(self.apply_queue.ended().await)
-    }
-
-    /// Rarely changing fields, on a watch channel of their own so that other updates wake no one.
+    /// Takes what peers ask.
     #[must_use]
-    pub fn milestones(&self) -> watch::Receiver<Milestones> {
-        self.milestones.clone()
-    }
-
-    /// The last entry that has been applied here. Its rows may be written a moment later: see [`wait_rows`](Self::wait_rows).
-    #[must_use]
-    pub fn applied_index(&self) -> u64 {
-        self.applied.load(Ordering::Acquire)
+    pub fn peer_requests(&self) -> &PeerRequests {
+        &self.requests
     }
 
     /// Proposes encoded commands, in order. The stream answers each, in the same order.
@@ -264,7 +210,7 @@ impl Consensus {
     ) -> Result<BoxStream<'static, Answer>, Stopped> {
         let proposals = commands.into_iter().map(|command| Proposal { command });
         let answers = self.raft.client_write_many(proposals).await;
-        let answers = answers.map_err(|e| Stopped(e.to_string()))?;
+        let answers = answers.map_err(Stopped::by)?;
         Ok(answers.map(answer).boxed())
     }
 
@@ -274,7 +220,7 @@ impl Consensus {
     /// `None` if this node does not lead, or cannot reach a quorum.
     pub async fn read_index(&self) -> Option<u64> {
         if self.leading().here && planted::is(Plant::ReadWithoutQuorum) {
-            return Some(self.applied_index());
+            return Some(self.applied.index());
         }
         let linearizer = self
             .raft
@@ -290,24 +236,8 @@ impl Consensus {
     pub fn leading(&self) -> Leading {
         let metrics = self.raft.server_metrics();
         let metrics = metrics.borrow_watched();
-        self.as_led(
-            metrics.vote.leader_id.term,
-            metrics.state,
-            metrics.current_leader,
-        )
-    }
-
-    /// What openraft says of leadership, as this node may rely on it.
-    fn as_led(&self, term: u64, state: ServerState, leader: Option<u64>) -> Leading {
-        let me = *self.raft.node_id();
-        let stands = self.identity.may_take_part();
-        let here = stands && state == ServerState::Leader && leader == Some(me);
-        Leading {
-            term,
-            // After a restart the vote on its disk still says that it leads.
-            leader: leader.filter(|leader| stands && (here || *leader != me)),
-            here,
-        }
+        let (term, leader) = (metrics.vote.leader_id.term, metrics.current_leader);
+        Leading::reliable(&self.identity, term, metrics.state, leader)
     }
 
     /// Waits until this condition on leadership holds.
@@ -316,19 +246,75 @@ impl Consensus {
     /// If consensus stops first.
     pub async fn wait_leading(
         &self,
-        condition: impl Fn(&Leading) -> bool + Send,
+        condition: impl Fn(&Leading) -> bool + Send + Sync,
     ) -> Result<Leading, Stopped> {
+        self.wait(|| Some(self.leading()).filter(&condition)).await
+    }
+
+    /// Waits until this finds something in who leads and who the members are, and returns that.
+    ///
+    /// # Errors
+    /// If consensus stops first.
+    pub async fn wait<T>(&self, find: impl Fn() -> Option<T> + Send) -> Result<T, Stopped> {
         let mut metrics = self.raft.server_metrics();
         loop {
-            let leading = self.leading();
-            if condition(&leading) {
-                return Ok(leading);
+            if let Some(found) = find() {
+                return Ok(found);
             }
-            metrics
-                .changed()
-                .await
-                .map_err(|_| Stopped("stopped".to_owned()))?;
+            let changed = metrics.changed().await;
+            changed.map_err(|_| Stopped::meanwhile())?;
         }
+    }
+
+    /// This node's progress, and what it knows of the others.
+    #[must_use]
+    pub fn overview(&self) -> Overview {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched().clone();
+        let (term, leader) = (metrics.vote.leader_id.term, metrics.current_leader);
+        // Of the same moment as the rest: openraft tells those who ask for leadership alone a little earlier.
+        let leading = Leading::reliable(&self.identity, term, metrics.state, leader);
+        // What openraft says of it comes later than the answers to the calls.
+        Overview::new(&metrics, leading, self.applied.index())
+    }
+
+    /// The members, as this node's log has them, committed or not.
+    #[must_use]
+    pub fn members(&self) -> MemberSet {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        MemberSet::new(Arc::clone(&metrics.membership_config))
+    }
+
+    /// The members, as the newest committed entry that this node knows sets them.
+    #[must_use]
+    pub fn committed_members(&self) -> MemberSet {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        MemberSet::new(Arc::clone(&metrics.committed_membership_config))
+    }
+
+    /// Where a member's peer port is reached.
+    #[must_use]
+    pub fn peer_address(&self, id: u64) -> Option<String> {
+        let members = self.members();
+        let record = members.member(id)?;
+        let address = self.book.address(id, &record.uuid);
+        Some(address.unwrap_or_else(|| record.peer_address.clone()))
+    }
+
+    /// The member with this uuid answered at this address, where it is reached from now on. Of a node that is no member, nothing is
+    /// noted.
+    pub fn note_met(&self, uuid: &str, address: &str) {
+        self.book.note_met(uuid, address);
+    }
+
+    /// This node has been a member of a cluster.
+    ///
+    /// # Errors
+    /// If consensus stopped.
+    pub async fn is_initialized(&self) -> Result<bool, Stopped> {
+        self.raft.is_initialized().await.map_err(Stopped::by)
     }
 
     /// Initialises the cluster with these voters, once. Doing it again changes nothing.
@@ -342,14 +328,25 @@ impl Consensus {
             .collect();
         match self.raft.initialize(voters).await {
             Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-            Err(e) => Err(Stopped(e.to_string())),
+            Err(e) => Err(Stopped::by(e)),
         }
+    }
+
+    /// From now on this node votes, and stores what it is sent.
+    pub fn take_part(&self) {
+        self.identity.acknowledged().take_part();
+        self.raft.runtime_config().elect(true);
+    }
+
+    /// From now on this node asks for no votes.
+    pub fn retire(&self) {
+        self.raft.runtime_config().elect(false);
     }
 
     /// Stops consensus on this node.
     pub async fn shutdown(&self) {
         // It calls each message that comes later an error.
-        self.receiving.end().await;
+        self.requests.end().await;
         if let Err(e) = self.raft.shutdown().await {
             tracing::error!(error = %e, "consensus did not stop cleanly");
         }

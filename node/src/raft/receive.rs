@@ -15,13 +15,17 @@ use tokio_util::{
 };
 
 use super::{
-    Consensus, Stopped,
+    Stopped,
     codec::{self, Ballot, CodecError},
     identity::Identity,
     reception::Rival,
+    state_machine::Raft,
     types::TypeConfig,
 };
-use crate::{stamp, storage::checkpoint::SnapshotDir};
+use crate::{
+    stamp::{self, Stamper},
+    storage::checkpoint::SnapshotDir,
+};
 
 /// How long peers' messages may take when the node stops.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -38,12 +42,12 @@ pub enum ReceiveError {
 }
 
 fn stopped(error: impl std::fmt::Display) -> ReceiveError {
-    ReceiveError::Stopped(Stopped(error.to_string()))
+    ReceiveError::Stopped(Stopped::by(error))
 }
 
 /// The messages of peers that consensus has, or will have.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Receiving {
+struct Receiving {
     end: CancellationToken,
     open: TaskTracker,
 }
@@ -52,7 +56,7 @@ impl Receiving {
     /// Counts one message until the token is dropped.
     fn one(&self) -> Result<TaskTrackerToken, Stopped> {
         if self.end.is_cancelled() {
-            return Err(Stopped("stopped".to_owned()));
+            return Err(Stopped::meanwhile());
         }
         Ok(self.open.token())
     }
@@ -75,7 +79,7 @@ impl Receiving {
     }
 
     /// Lets no more messages in, and waits until consensus has those that were.
-    pub(super) async fn end(&self) {
+    async fn end(&self) {
         self.end.cancel();
         self.open.close();
         if timeout(END_LIMIT, self.open.wait()).await.is_err() {
@@ -90,7 +94,30 @@ fn hear(identity: &Identity, request: &AppendRequest) {
     }
 }
 
-impl Consensus {
+/// Hands consensus what peers ask. Cheap to clone.
+#[derive(Clone)]
+pub struct PeerRequests {
+    raft: Raft,
+    identity: Arc<Identity>,
+    stamper: Arc<Stamper>,
+    receiving: Receiving,
+}
+
+impl PeerRequests {
+    pub(super) fn new(raft: Raft, identity: Arc<Identity>, stamper: Arc<Stamper>) -> Self {
+        Self {
+            raft,
+            identity,
+            stamper,
+            receiving: Receiving::default(),
+        }
+    }
+
+    /// Lets no more requests in, and waits until consensus has those that were.
+    pub(super) async fn end(&self) {
+        self.receiving.end().await;
+    }
+
     /// Replication: requests answered in order, until one cannot be.
     pub fn append_stream(
         &self,

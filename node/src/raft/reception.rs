@@ -97,7 +97,7 @@ impl Reception {
     }
 
     /// Who answers for a listed seat, but belongs to another cluster.
-    pub(super) fn note_strangers(&self, strangers: BTreeMap<u64, String>) {
+    pub(crate) fn note_strangers(&self, strangers: BTreeMap<u64, String>) {
         let mut known = lock(&self.strangers);
         for (seat, cluster) in &strangers {
             if known.get(seat) != Some(cluster) {

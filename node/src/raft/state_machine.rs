@@ -42,6 +42,9 @@ use crate::{
     },
 };
 
+/// openraft over this state machine.
+pub(super) type Raft = openraft::Raft<TypeConfig, StateMachine>;
+
 type Responder = Option<ApplyResponder<TypeConfig>>;
 
 /// The rows, as openraft sees them.

@@ -4,3 +4,15 @@
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("consensus stopped on this node: {0}")]
 pub struct Stopped(pub String);
+
+impl Stopped {
+    /// Consensus stopped while something waited for it to change.
+    pub(crate) fn meanwhile() -> Self {
+        Self("stopped".to_owned())
+    }
+
+    /// Consensus failed with this error.
+    pub(super) fn by(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}

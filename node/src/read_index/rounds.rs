@@ -144,7 +144,11 @@ impl Core {
     /// waiting read gets only the ticket if the rows lag, since each decides itself how long to
     /// wait for them.
     async fn answer(&self, ticket: Ticket, mut round: Vec<Waiting>) {
-        let reached = timeout(READ_ROUND_LAG_MAX, self.consensus.wait_rows(ticket.index)).await;
+        let reached = timeout(
+            READ_ROUND_LAG_MAX,
+            self.consensus.applied().wait_rows(ticket.index),
+        )
+        .await;
         if !matches!(reached, Ok(Ok(()))) {
             tell(ticket, round);
             return;
@@ -221,7 +225,7 @@ impl Asker {
     async fn round(&self, round: Vec<Waiting>) -> Option<(Ticket, Vec<Waiting>)> {
         let mut pause = Duration::from_millis(2);
         loop {
-            let applied = self.consensus.applied_index();
+            let applied = self.consensus.applied().index();
             if let Some(Answered { term, ticket }) = self.ask_leader().await
                 && self.holds_all(term, ticket, applied)
             {
@@ -260,7 +264,7 @@ impl Asker {
                     .note_declined(leader, Some(Declined::NoMajority));
                 return None;
             };
-            let clock_ms = self.consensus.progress().clock_ms;
+            let clock_ms = self.consensus.applied().progress().clock_ms;
             let stamp_ms = self.stamper.stamp(term, clock_ms);
             let ticket = Ticket { index, stamp_ms };
             return Some(Answered { term, ticket });

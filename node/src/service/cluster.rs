@@ -1,6 +1,6 @@
 //! `helve.v1.ClusterService`.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
@@ -24,10 +24,13 @@ use super::{
 use crate::{
     audit::{Ended, Entry},
     limits,
+    membership::{MembershipError, transfer::transfer_leader},
     metrics::CallTimer,
-    raft::membership::MembershipError,
     read_index::{Place, ReadError, ReadView},
 };
+
+/// How long a snapshot may take.
+const SNAPSHOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// Serves operators.
 pub(crate) struct Cluster(pub(crate) Arc<Services>);
@@ -48,14 +51,13 @@ impl ClusterService for Cluster {
         let to = request.get_ref().to;
         let subject = || (to != 0).then(|| format!("node {to}"));
         let transfer = async {
-            let now = self.0.leadership.transfer((to != 0).then_some(to)).await?;
+            let now = transfer_leader(&self.0.cluster.consensus, (to != 0).then_some(to)).await?;
             Ok::<_, MembershipError>(TransferLeaderReply {
                 leader_id: now.leader.unwrap_or(0),
                 term: now.term,
             })
         };
-        self.0
-            .operate("TransferLeader", &request, subject, transfer)
+        self.operate("TransferLeader", &request, subject, transfer)
             .await
     }
 
@@ -63,10 +65,12 @@ impl ClusterService for Cluster {
         &self,
         request: Request<TakeSnapshotRequest>,
     ) -> Result<Response<TakeSnapshotReply>, Status> {
-        let snapshot = self.0.leadership.snapshot();
-        let snapshot = async { snapshot.await.map(|index| TakeSnapshotReply { index }) };
-        self.0
-            .operate("TakeSnapshot", &request, || None, snapshot)
+        let snapshot = async {
+            let compaction = self.0.cluster.consensus.compaction();
+            let taken = compaction.take_snapshot(SNAPSHOT_LIMIT).await;
+            taken.map(|index| TakeSnapshotReply { index })
+        };
+        self.operate("TakeSnapshot", &request, || None, snapshot)
             .await
     }
 
@@ -76,7 +80,7 @@ impl ClusterService for Cluster {
     ) -> Result<Response<StateDigestReply>, Status> {
         let timer = self.0.metrics.call("StateDigest");
         let deadline = admit::deadline(request.metadata(), Instant::now());
-        let entry = self.0.begin_operation("StateDigest", &request, || None)?;
+        let entry = self.begin_operation("StateDigest", &request, || None)?;
         let digest = async {
             let deadline = deadline?;
             // No caller must find that what it was told is missing.
@@ -85,7 +89,7 @@ impl ClusterService for Cluster {
             digest.map_err(Failure::from)
         };
         let reply = digest.await.map(|digest| StateDigestReply {
-            id: self.0.leadership.id(),
+            id: self.0.cluster.consensus.identity().node_id(),
             applied_index: digest.applied_index,
             rows: digest.rows,
             digest: digest.digest.to_vec().into(),
@@ -99,8 +103,11 @@ impl ClusterService for Cluster {
     ) -> Result<Response<DataKeyStatusReply>, Status> {
         let timer = self.0.metrics.call("DataKeyStatus");
         let deadline = admit::deadline(request.metadata(), Instant::now());
-        let entry = self.0.begin_operation("DataKeyStatus", &request, || None)?;
-        let status = async { self.0.data_key_status(deadline?).await };
+        let entry = self.begin_operation("DataKeyStatus", &request, || None)?;
+        let status = async {
+            let id = self.0.cluster.consensus.identity().node_id();
+            self.0.data_keys.status(id, deadline?).await
+        };
         counted((timer, entry), status.await)
     }
 
@@ -111,9 +118,9 @@ impl ClusterService for Cluster {
         let timer = self.0.metrics.call("SetDataKey");
         let deadline = admit::deadline(request.metadata(), Instant::now());
         let about = || Some(format!("data key {:?}", request.get_ref().target));
-        let entry = self.0.begin_operation("SetDataKey", &request, about)?;
+        let entry = self.begin_operation("SetDataKey", &request, about)?;
         let request = request.into_inner();
-        let set = async { self.0.set_data_key(request, deadline?).await };
+        let set = async { self.0.data_keys.set(request, deadline?).await };
         counted((timer, entry), set.await)
     }
 
@@ -148,11 +155,11 @@ impl ClusterService for Cluster {
 impl Services {
     /// The node's status, as it is said everywhere: gRPC, metrics, probes.
     pub(crate) fn status(&self) -> StatusReply {
-        let mut status = self.leadership.status();
+        let mut status = self.cluster.status.now();
         let Some(node) = &mut status.node else {
             return status;
         };
-        self.show_sealing(node);
+        self.data_keys.show(node);
         if let Err(why) = self.readiness() {
             node.ready = false;
             if node.warning.is_empty() {
@@ -177,7 +184,9 @@ impl Services {
             Read::Lapsed | Read::Renew(_) | Read::Busy | Read::TooLarge => Ok(Vec::new()),
         }
     }
+}
 
+impl Cluster {
     /// An operator's call begins, and will be recorded.
     fn begin_operation<Q>(
         &self,
@@ -186,7 +195,8 @@ impl Services {
         subject: impl FnOnce() -> Option<String>,
     ) -> Result<Entry, Failure> {
         let caller = Caller::of(request)?;
-        self.begin_admin(rpc, (&caller, audited::peer(request)), subject)
+        self.0
+            .begin_admin(rpc, (&caller, audited::peer(request)), subject)
     }
 
     /// Does what an operator asked for, until its deadline.
@@ -197,7 +207,7 @@ impl Services {
         subject: impl FnOnce() -> Option<String>,
         work: impl Future<Output = Result<R, E>>,
     ) -> Result<Response<R>, Status> {
-        let timer = self.metrics.call(rpc);
+        let timer = self.0.metrics.call(rpc);
         let deadline = admit::deadline(request.metadata(), Instant::now())?;
         let entry = self.begin_operation(rpc, request, subject)?;
         let done = match timeout_at(deadline, work).await {

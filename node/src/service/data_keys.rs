@@ -1,6 +1,6 @@
 //! How values are sealed, as operators see it and change it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use helve_machine::{
@@ -17,12 +17,12 @@ use helve_proto::{
 use helve_seal::KeyId;
 use tokio::time::Instant;
 
-use super::{Services, failure::Failure};
+use super::failure::Failure;
 use crate::{
     excerpt::Excerpt,
     limits,
-    read_index::{Place, ReadView},
-    vault::Target,
+    read_index::{Place, ReadView, Reader},
+    vault::{Switch, Target, Vault},
 };
 
 /// Rows that are counted in one view.
@@ -37,9 +37,24 @@ struct Tallies {
     is_partial: bool,
 }
 
-impl Services {
+/// How this node shows and changes how values are sealed.
+pub(super) struct DataKeys {
+    vault: Arc<Vault>,
+    switch: Switch,
+    reader: Arc<Reader>,
+}
+
+impl DataKeys {
+    pub(super) fn new(vault: Arc<Vault>, switch: Switch, reader: Arc<Reader>) -> Self {
+        Self {
+            vault,
+            switch,
+            reader,
+        }
+    }
+
     /// Adds to what the node says of itself how values are sealed.
-    pub(super) fn show_sealing(&self, node: &mut NodeStatus) {
+    pub(super) fn show(&self, node: &mut NodeStatus) {
         let row = self.vault.row().unwrap_or_default();
         let newest = self.vault.key_ids().last().map(KeyId::to_string);
         node.sealed_key_id = text(&row.key_id);
@@ -47,16 +62,17 @@ impl Services {
         node.held_key_id = newest.unwrap_or_default();
     }
 
-    /// How values are sealed, and how many under which key, as this node has applied.
-    pub(super) async fn data_key_status(
+    /// How values are sealed, and how many under which key, as this node, which has this id, has applied.
+    pub(super) async fn status(
         &self,
+        id: u64,
         deadline: Instant,
     ) -> Result<DataKeyStatusReply, Failure> {
         let tallies = self.tallies(deadline).await?;
         let row = self.vault.row().unwrap_or_default();
         let (walked_rows, resealed) = self.vault.walked();
         Ok(DataKeyStatusReply {
-            id: self.leadership.id(),
+            id,
             key_id: text(&row.key_id),
             under_way: is_under_way(&row),
             held: self.vault.key_ids().iter().map(KeyId::to_string).collect(),
@@ -98,7 +114,7 @@ impl Services {
     }
 
     /// Has the cluster seal values as asked for.
-    pub(super) async fn set_data_key(
+    pub(super) async fn set(
         &self,
         request: SetDataKeyRequest,
         deadline: Instant,

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use super::budget::Full;
 use crate::{
     digest::DigestError,
+    membership::MembershipError,
     propose::ProposeError,
-    raft::{Stopped, membership::MembershipError},
+    raft::Stopped,
     read_index::ReadError,
     stamp::EntropyError,
     vault::{OpenError, SealError, SwitchError},

@@ -121,7 +121,7 @@ impl Services {
         let deadline = deadline?;
         listing.check()?;
         origin.caller.may_touch_all(listing)?;
-        self.leadership.serves().map_err(Failure::Stopping)?;
+        self.cluster.readiness.serves().map_err(Failure::Stopping)?;
         Ok((origin.admit_list()?, deadline))
     }
 }
@@ -264,7 +264,7 @@ impl<L: Listing> Producer<L> {
                 Read::Busy => return Ok(Read::Busy),
                 Read::TooLarge => return Ok(Read::TooLarge),
             };
-            part.header_mut().leader_hint = self.services.leadership.hint();
+            part.header_mut().leader_hint = self.services.cluster.status.leader_hint();
             charge.shrink_to(part.encoded_len());
             let rest = listing.rest(&part);
             // No caller takes it: the list lapsed, or its caller has gone.

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     audit::Ended,
     config::reached_at,
-    raft::change::{Change, Risk, Stage, Voting},
+    membership::change::{Change, Risk, Stage, Voting},
 };
 
 /// The answers to a change of members.
@@ -131,10 +131,10 @@ impl Services {
                 let (deadline, change) = (deadline?, change?);
                 let text = change.to_string();
                 if let Change::Remove { id, .. } = &change {
-                    let consensus = services.leadership.consensus();
+                    let consensus = &services.cluster.consensus;
                     node_ids::retire(*id, consensus, &services.proposer).await?;
                 }
-                let stages = services.leadership.change(change)?;
+                let stages = services.cluster.changes.begin(change)?;
                 follow(stages, text, deadline, &replies).await
             };
             let code = match followed.await {

@@ -65,6 +65,7 @@ use self::{
     audited::Witness,
     budget::Charge,
     caller::Caller,
+    data_keys::DataKeys,
     failure::Failure,
     status::Problem,
     target::{Target, Targets},
@@ -78,24 +79,40 @@ use crate::{
     audit::{Audit, Class, Entry},
     bounds::Load,
     change_feed::ChangeFeed,
+    cluster_status::ClusterStatus,
     digest::Digester,
-    leadership::Leadership,
+    membership::MemberChanges,
     metrics::Metrics,
     propose::Proposer,
+    raft::Consensus,
     read_index::Reader,
+    readiness::Readiness,
     vault::{Asked, Switch, Values, Vault},
 };
+
+/// What the services know of the cluster, and change it through.
+#[derive(Clone)]
+pub struct ClusterParts {
+    /// This node's part in consensus.
+    pub consensus: Consensus,
+    /// Changes of members.
+    pub changes: MemberChanges,
+    /// Whether this node may serve.
+    pub readiness: Readiness,
+    /// What operators see.
+    pub status: ClusterStatus,
+}
 
 /// What the services use.
 pub struct Services {
     proposer: Arc<Proposer>,
     reader: Arc<Reader>,
-    leadership: Arc<Leadership>,
+    cluster: ClusterParts,
     digester: Digester,
     metrics: Arc<Metrics>,
     audit: Audit,
     vault: Arc<Vault>,
-    switch: Switch,
+    data_keys: DataKeys,
     gate: Gate,
     door: Arc<Door>,
     feed: ChangeFeed,
@@ -117,7 +134,7 @@ impl Services {
     pub fn new(
         proposer: Arc<Proposer>,
         (reader, feed): (Arc<Reader>, ChangeFeed),
-        leadership: Arc<Leadership>,
+        cluster: ClusterParts,
         digester: Digester,
         metrics: Arc<Metrics>,
         door: Door,
@@ -128,13 +145,13 @@ impl Services {
         let stopping = CancellationToken::new();
         Arc::new(Self {
             proposer,
-            reader,
-            leadership,
+            cluster,
             digester,
             metrics,
             audit,
+            data_keys: DataKeys::new(Arc::clone(&vault), switch, Arc::clone(&reader)),
+            reader,
             vault,
-            switch,
             gate,
             door: Arc::new(door),
             feed,
@@ -176,7 +193,7 @@ impl Services {
         if self.stopping.is_cancelled() {
             return Err("this node is stopping".into());
         }
-        self.leadership.ready()?;
+        self.cluster.readiness.now()?;
         self.door.ready()?;
         self.vault.ready()
     }
@@ -249,7 +266,7 @@ impl Services {
         origin: Origin,
         deadline: Result<Instant, Failure>,
     ) -> Result<(C::Reply, Option<Charge>), Failure> {
-        self.leadership.serves().map_err(Failure::Stopping)?;
+        self.cluster.readiness.serves().map_err(Failure::Stopping)?;
         let admitted = origin.admit(deadline?)?;
         let stores = if self.vault.has_keys() {
             stores(&call)
@@ -265,7 +282,7 @@ impl Services {
         let index = reply.header_mut().index;
         self.vault.refuse_plain(&mut reply, asked, index)?;
         self.open(&mut reply, asked, &admitted.caller, &stores)?;
-        reply.header_mut().leader_hint = self.leadership.hint();
+        reply.header_mut().leader_hint = self.cluster.status.leader_hint();
         Ok((reply, admitted.into_answer()))
     }
 

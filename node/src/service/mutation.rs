@@ -115,7 +115,7 @@ impl Services {
         request: M,
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
-        let cluster_level = self.leadership.consensus().feature_level();
+        let cluster_level = self.cluster.consensus.applied().feature_level();
         let bytes_max = admitted.account.answer_room(request.answer_bytes_max());
         let plain = command(request, &admitted.caller, cluster_level)?;
         let mut room = None;

@@ -8,8 +8,9 @@ use helve_proto::command::v1::{
 use tokio::time::Instant;
 
 use crate::{
+    membership::MembershipError,
     propose::Proposer,
-    raft::{Consensus, membership::MembershipError},
+    raft::{Consensus, overview::Overview},
     read_index::own_command,
 };
 
@@ -21,7 +22,7 @@ pub(super) async fn allocate(
     consensus: &Consensus,
     proposer: &Proposer,
 ) -> Result<u64, MembershipError> {
-    let taken_max = consensus.highest_member();
+    let taken_max = highest_member(&consensus.overview());
     let command: Command = own_command(Operation::AllocateNodeId(AllocateNodeId { taken_max }));
     let outcome = proposer.propose(&command, Instant::now() + LIMIT).await;
     match outcome
@@ -44,8 +45,13 @@ pub(super) async fn retire(
     if !consensus.leading().here {
         return Err(MembershipError::NotLeading);
     }
-    if id == consensus.highest_member() {
+    if id == highest_member(&consensus.overview()) {
         allocate(consensus, proposer).await?;
     }
     Ok(())
+}
+
+/// The highest node id that the membership knows.
+fn highest_member(overview: &Overview) -> u64 {
+    overview.members.iter().map(|m| m.id).max().unwrap_or(0)
 }

@@ -23,8 +23,9 @@ use self::meant::{Replies, Sender, check, misdirected, until_ended, while_meant}
 use crate::{
     audit::Audit,
     limits::FORWARD_BATCHES_MAX,
+    membership::{MemberChanges, MembershipError, standing::Standing},
     propose::Proposer,
-    raft::{Consensus, identity::Identity, membership::MembershipError, receive::ReceiveError},
+    raft::{Consensus, identity::Identity, receive::ReceiveError},
     service::{audited, forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::{checkpoint::Snapshots, data_dir::Write},
@@ -36,6 +37,8 @@ use crate::{
 pub struct Running {
     /// Its part in consensus.
     pub consensus: Consensus,
+    /// Lets nodes in.
+    pub changes: MemberChanges,
     /// Where forwarded commands go.
     pub proposer: Proposer,
     /// The leader's stamps.
@@ -119,9 +122,9 @@ impl PeerServer {
     /// A committed membership, later than one that the asker stood in, is without it.
     fn has_removed(&self, consensus: &Consensus, asker: &HelloRequest) -> bool {
         let ours = self.identity.cluster_id();
-        let standing = consensus.standing(&asker.uuid);
+        let standing = Standing::of(&asker.uuid, consensus);
         let is_later = asker.member_at != 0 && standing.index > asker.member_at;
-        let is_known = standing.member || consensus.member_by_uuid(&asker.uuid).is_some();
+        let is_known = standing.member || consensus.members().by_uuid(&asker.uuid).is_some();
         // A founder that died at once may not have heard the cluster's name.
         let is_ours = asker.cluster_id.is_empty() || asker.cluster_id == *ours;
         !ours.is_empty() && is_ours && is_later && !is_known
@@ -165,8 +168,8 @@ impl PeerService for PeerServer {
             reply.leader_id = consensus.leading().leader.unwrap_or(0);
             let leader = consensus.peer_address(reply.leader_id);
             reply.leader_peer_address = leader.unwrap_or_default();
-            reply.knows_you = consensus.member_by_uuid(&asker.uuid).is_some();
-            reply.cluster_feature_level = consensus.feature_level();
+            reply.knows_you = consensus.members().by_uuid(&asker.uuid).is_some();
+            reply.cluster_feature_level = consensus.applied().feature_level();
             reply.removed_you = self.has_removed(&consensus, &asker);
         }
         Ok(Response::new(reply))
@@ -186,6 +189,7 @@ impl PeerService for PeerServer {
             m.header.as_ref()
         });
         let replies = consensus
+            .peer_requests()
             .append_stream(requests)
             .map(|r| r.map_err(|e| refused(&e)));
         Ok(Response::new(until_ended(replies, ended)))
@@ -198,6 +202,7 @@ impl PeerService for PeerServer {
         let request = request.into_inner();
         let consensus = self.takes_part(request.header.as_ref())?;
         consensus
+            .peer_requests()
             .append(request)
             .await
             .map(Response::new)
@@ -208,6 +213,7 @@ impl PeerService for PeerServer {
         let request = request.into_inner();
         let consensus = self.takes_part(request.header.as_ref())?;
         consensus
+            .peer_requests()
             .vote(request)
             .await
             .map(Response::new)
@@ -225,7 +231,8 @@ impl PeerService for PeerServer {
             move |header: Option<&PeerHeader>| check(&identity, &consensus, header, Sender::Anyone);
         let received = snapshot_intake::receive(&running.snapshots, request.into_inner(), meant);
         let (vote, snapshot) = received.await?;
-        let installed = running.consensus.install(vote, snapshot).await;
+        let requests = running.consensus.peer_requests();
+        let installed = requests.install(vote, snapshot).await;
         installed.map(Response::new).map_err(|e| refused(&e))
     }
 
@@ -236,6 +243,7 @@ impl PeerService for PeerServer {
         let request = request.into_inner();
         let consensus = self.takes_part(request.header.as_ref())?;
         consensus
+            .peer_requests()
             .transfer(request)
             .await
             .map(Response::new)
@@ -305,7 +313,7 @@ impl PeerService for PeerServer {
                 ..ReadIndexReply::default()
             }));
         };
-        let clock_ms = running.consensus.progress().clock_ms;
+        let clock_ms = running.consensus.applied().progress().clock_ms;
         let stamp_ms = running.stamper.stamp(leading.term, clock_ms);
         Ok(Response::new(ReadIndexReply {
             leading: true,

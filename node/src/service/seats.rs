@@ -4,12 +4,13 @@
 use helve_proto::peer::v1::{Joined, NodeRecord};
 
 use super::{node_ids, peer::Running};
-use crate::raft::{
-    Consensus, bootstrap,
-    change::Admission,
-    identity::Identity,
-    membership::MembershipError,
-    records::{RecordError, TooOld},
+use crate::{
+    membership::{
+        MembershipError, hello,
+        records::{self, RecordError, TooOld},
+        seats::Admission,
+    },
+    raft::{Consensus, identity::Identity},
 };
 
 /// Why a node gets no seat now.
@@ -34,16 +35,20 @@ pub(super) async fn join(
     if !consensus.leading().here {
         return Err(MembershipError::NotLeading.into());
     }
-    consensus.check_level(&node)?;
+    records::check_level(consensus, &node)?;
     let joined = |node_id| Joined {
         node_id,
         cluster_id: identity.cluster_id().as_ref().clone(),
     };
-    if let Some((id, true)) = consensus.member_by_uuid(&node.uuid) {
+    let members = consensus.members();
+    if let Some((id, _)) = members.by_uuid(&node.uuid)
+        && members.voters().contains(&id)
+    {
         return Ok(joined(id));
     }
-    let admission = consensus.admission(&node)?;
-    if !bootstrap::is_there(identity, &node).await {
+    let changes = &running.changes;
+    let admission = changes.admission(&node)?;
+    if !hello::is_there(identity, &node).await {
         return Err(MembershipError::NotThere(node.peer_address).into());
     }
     if node_id == 0 {
@@ -53,14 +58,14 @@ pub(super) async fn join(
     match admission {
         Admission::Vacant => {
             // A change that has begun must end, even if the asker gives up.
-            let consensus = consensus.clone();
-            let seated = tokio::spawn(async move { consensus.take_over(node_id, node).await });
+            let changes = changes.clone();
+            let seated = tokio::spawn(async move { changes.take_over(node_id, node).await });
             let stopped = |_| MembershipError::NotCommitted("this node is stopping".to_owned());
             seated.await.map_err(stopped)??;
             Ok(joined(node_id))
         }
         Admission::Wanted => {
-            consensus.offer(node_id, node);
+            changes.offer(node_id, node);
             Err(MembershipError::Busy("this node is let in".to_owned()).into())
         }
     }
@@ -73,7 +78,7 @@ pub(super) async fn record(
     node: NodeRecord,
 ) -> Result<(), RecordError> {
     // A change that has begun must end, even if the asker gives up.
-    let recorded = tokio::spawn(async move { consensus.record_member(id, node).await });
+    let recorded = tokio::spawn(async move { records::record_member(&consensus, id, node).await });
     let stopped = |_| RecordError::NotCommitted("this node is stopping".to_owned());
     recorded.await.map_err(stopped)?
 }

@@ -23,8 +23,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 use super::failure::{Failure, Lateness};
 use crate::{
     excerpt, limits,
+    membership::MembershipError,
     propose::ProposeError,
-    raft::membership::MembershipError,
     vault::{OpenError, SwitchError},
 };
 

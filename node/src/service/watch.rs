@@ -85,7 +85,7 @@ impl Services {
         let deadline = deadline?;
         check::watch(watched)?;
         origin.caller.may_touch_all(watched)?;
-        self.leadership.serves().map_err(Failure::Stopping)?;
+        self.cluster.readiness.serves().map_err(Failure::Stopping)?;
         Ok((origin.admit_watch()?, deadline))
     }
 
@@ -255,7 +255,7 @@ impl Watch<'_> {
         part.header = Some(ReplyHeader {
             index: part.revision,
             clock_ms: self.services.reader.rows_clock_ms(),
-            leader_hint: self.services.leadership.hint(),
+            leader_hint: self.services.cluster.status.leader_hint(),
         });
         // A caller that does not take this part goes on after the one before.
         let lapsed = Failure::WatchLapsed {

@@ -107,7 +107,7 @@ impl Switch {
         if_index: Option<u64>,
         deadline: Instant,
     ) -> Result<SealingRow, SwitchError> {
-        if self.consensus.feature_level() < level::SEALING {
+        if self.consensus.applied().feature_level() < level::SEALING {
             return Err(SwitchError::TooOld);
         }
         let before = self.vault.row().unwrap_or_default();

@@ -9,6 +9,7 @@ mod decoders;
 mod imports;
 mod layout;
 mod links;
+mod methods;
 mod prose;
 mod source;
 mod supply;
@@ -91,6 +92,11 @@ fn files_and_functions_stay_in_budget() {
     findings.extend(budget::check_median(&sources));
     findings.extend(budget::check_functions(&sources));
     assert_clean(&findings);
+}
+
+#[test]
+fn no_type_has_more_methods_than_one_duty_needs() {
+    assert_clean(&methods::check(&tree::rust_sources()));
 }
 
 #[test]

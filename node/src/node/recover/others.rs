@@ -8,7 +8,7 @@ use std::{
 use helve_proto::peer::v1::{Acknowledged, HelloReply, LogId};
 
 use super::{RecoverError, Stopped};
-use crate::raft::{bootstrap, identity::Identity};
+use crate::{membership::hello, raft::identity::Identity};
 
 /// A node that answers, and holds what the one that is to be recovered lacks.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) async fn ask(
         .chain(peers.values().cloned())
         .filter(|address| !address.is_empty())
         .collect();
-    bootstrap::who_answers(identity, addresses).await
+    hello::who_answers(identity, addresses).await
 }
 
 /// Refuses while the stopped node and those that answer are a majority.

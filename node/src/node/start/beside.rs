@@ -15,8 +15,10 @@ use super::{
 };
 use crate::{
     config::{Auth, Refusal},
-    raft::strangers::{self, Misplaced},
-    retention, ticker, upgrade, vault,
+    membership::strangers::{self, Misplaced},
+    retention,
+    service::ClusterParts,
+    ticker, upgrade, vault,
 };
 
 impl Parts {
@@ -30,11 +32,11 @@ impl Parts {
         watch::Receiver<Option<Refusal>>,
     ) {
         let Core {
-            consensus,
-            proposer,
-            reader,
-            ..
+            proposer, reader, ..
         } = core;
+        let ClusterParts {
+            consensus, changes, ..
+        } = &core.cluster;
         let stamper = Arc::clone(&self.stamper);
         background.run(
             "ticker",
@@ -51,8 +53,11 @@ impl Parts {
             snapshot_bytes: tuning.snapshot_bytes,
             keep_entries: tuning.consensus.log_keep_entries,
         };
-        background.run("retention", retention::run(consensus.clone(), log, bounds));
-        background.run("end of changes", end_changes(consensus.clone()));
+        background.run(
+            "retention",
+            retention::run(consensus.clone(), changes.clone(), log, bounds),
+        );
+        background.run("end of changes", end_changes(changes.clone()));
         background.run(
             "feature level",
             upgrade::run(consensus.clone(), proposer.clone()),
@@ -100,7 +105,7 @@ impl Parts {
         core: &Core,
         background: &mut Background,
     ) -> watch::Receiver<Option<Refusal>> {
-        let (consensus, proposer) = (core.consensus.clone(), core.proposer.clone());
+        let (consensus, proposer) = (core.cluster.consensus.clone(), core.proposer.clone());
         let (vault, state) = (
             Arc::clone(&self.storage.vault),
             Arc::clone(&self.storage.state),

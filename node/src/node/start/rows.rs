@@ -5,11 +5,11 @@ use helve_machine::{Fault, View, level};
 use crate::{
     config::Config,
     limits::GROUP_ID,
+    membership::strangers::Misplaced,
     node::{guard, refusal::StartError},
     raft::{
         foresight::{Unforeseen, foresee},
         log_store::LogStore,
-        strangers::Misplaced,
         unapplied::Unapplied,
     },
     storage::{error::StorageError, state_db::StateDb},

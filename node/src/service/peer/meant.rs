@@ -39,8 +39,8 @@ pub(super) fn check(
     sender: Sender,
 ) -> Result<(), Status> {
     let checked = identity.check(header).and_then(|header| {
-        let known = consensus.member(header.from);
-        match known {
+        let members = consensus.members();
+        match members.member(header.from) {
             Some(member) if member.uuid != header.from_uuid => Err(PeerRefusal::Impostor {
                 id: header.from,
                 uuid: header.from_uuid.clone(),

@@ -1,58 +1,61 @@
-//! Leadership handed over by wish.
+//! Leader transfer, requested by an operator or by a leader that stops.
 
 use std::time::Duration;
 
-use openraft::async_runtime::watch::WatchReceiver as _;
+use futures::StreamExt as _;
 use tokio::time::timeout;
 
-use super::{
-    Consensus, Leading, Stopped,
-    membership::{LEARNER_LAG_MAX, MemberProgress, MembershipError, Overview},
+use super::{LEARNER_LAG_MAX, error::MembershipError};
+use crate::raft::{
+    Group, Leading, Stopped,
+    overview::{MemberProgress, Overview},
 };
+
+/// How long a leader is given to hand over.
+const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
 
 /// A voter that has been silent for longer is not trusted with the office.
 const SUCCESSOR_SILENCE_MAX: Duration = Duration::from_secs(1);
 
-impl Consensus {
-    /// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads. Returns who leads then.
-    ///
-    /// # Errors
-    /// If this node does not lead, no voter can take over, or none did within `limit`.
-    pub async fn transfer_leader(
-        &self,
-        to: Option<u64>,
-        limit: Duration,
-    ) -> Result<Leading, MembershipError> {
-        let me = *self.raft.node_id();
-        let handed_over = async {
-            let successor = self.successor(me, to).await?;
-            let asked = self.raft.trigger().transfer_leader(successor).await;
-            asked.map_err(|e| Stopped(e.to_string()))?;
-            let changed = self.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
-            Ok(changed.await?)
-        };
-        timeout(limit, handed_over)
-            .await
-            .unwrap_or(Err(MembershipError::NoSuccessor))
-    }
+/// Hands leadership to `to`, or to the voter that has come furthest, and waits until another node leads. Returns who leads then.
+///
+/// # Errors
+/// If this node does not lead, no voter can take over, or none did in time.
+pub async fn transfer_leader(
+    group: &impl Group,
+    to: Option<u64>,
+) -> Result<Leading, MembershipError> {
+    let me = group.own_id();
+    let handed_over = async {
+        let successor = await_successor(group, me, to).await?;
+        group.hand_over(successor).await?;
+        let changed = group.wait_leading(move |l| l.leader.is_some_and(|leader| leader != me));
+        Ok(changed.await?)
+    };
+    timeout(TRANSFER_LIMIT, handed_over)
+        .await
+        .unwrap_or(Err(MembershipError::NoSuccessor))
+}
 
-    /// Whom to hand over to. A leader that was elected a moment ago knows nothing of the others yet: it waits for what they answer.
-    async fn successor(&self, me: u64, to: Option<u64>) -> Result<u64, MembershipError> {
-        let mut metrics = self.raft.metrics();
-        loop {
-            let overview = self.overview();
-            if overview.leader_id != me {
-                return Err(MembershipError::NotLeading);
-            }
-            if let Some(successor) = successor(&overview, me, to) {
-                return Ok(successor);
-            }
-            if !may_yet_answer(&overview, me, to) {
-                return Err(MembershipError::NoSuccessor);
-            }
-            let changed = metrics.changed().await;
-            changed.map_err(|_| Stopped("stopped".to_owned()))?;
+/// Whom to hand over to. A leader that was elected a moment ago knows nothing of the others yet: it waits for what they answer.
+async fn await_successor(
+    group: &impl Group,
+    me: u64,
+    to: Option<u64>,
+) -> Result<u64, MembershipError> {
+    let mut changes = group.changes();
+    loop {
+        let overview = group.overview();
+        if overview.leader_id != me {
+            return Err(MembershipError::NotLeading);
         }
+        if let Some(successor) = successor(&overview, me, to) {
+            return Ok(successor);
+        }
+        if !may_yet_answer(&overview, me, to) {
+            return Err(MembershipError::NoSuccessor);
+        }
+        changes.next().await.ok_or_else(Stopped::meanwhile)?;
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
     use helve_proto::peer::v1::NodeRecord;
 
     use super::*;
-    use crate::raft::membership::Role;
+    use crate::raft::overview::Role;
 
     fn voter(id: u64, matched: u64, silent_ms: u64) -> MemberProgress {
         MemberProgress {
@@ -114,7 +117,6 @@ mod tests {
             members,
             majority_silent_for: None,
             stopped: None,
-            change: None,
             joint: false,
         }
     }

@@ -1,123 +1,76 @@
-//! Who leads, how far everyone has come, and whether this node may serve.
+//! What operators see of this node and its cluster: who leads, how far every member is, and what to look at.
 
-mod readiness;
-
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use helve_proto::v1::{Member, NodeStatus, Role as RoleName, StatusReply};
 
-use tokio::sync::watch;
-
 use crate::{
     disk_watch::DiskWatch,
-    leader_contact::LeaderContact,
+    membership::MemberChanges,
     quantity::display_ms,
     raft::{
-        Consensus, Leading, Stopped,
-        change::{Change, Stage},
-        identity::REMOVED,
+        Consensus,
         log_store::LogStore,
-        membership::{MemberProgress, MembershipError, Overview, Role},
+        overview::{MemberProgress, Overview, Role},
     },
+    readiness::Readiness,
     stamp::Stamper,
     tls::watch::Certificates,
 };
 
-/// How long a leader is given to hand over.
-const TRANSFER_LIMIT: Duration = Duration::from_millis(1_200);
-
-/// How long a snapshot may take.
-const SNAPSHOT_LIMIT: Duration = Duration::from_secs(300);
-
 /// What this node knows of itself and its cluster.
 #[derive(Clone)]
-pub struct Leadership {
+pub struct ClusterStatus {
     consensus: Consensus,
+    changes: MemberChanges,
+    readiness: Readiness,
     log: LogStore,
     disk: Arc<DiskWatch>,
-    contact: Arc<LeaderContact>,
     stamper: Arc<Stamper>,
     certificates: Certificates,
-    stopping: Arc<AtomicBool>,
 }
 
-impl Leadership {
-    /// Looks at this node's consensus, log, disk, clock and certificates, and at what leaders answered it.
+impl ClusterStatus {
+    /// Looks at this node's consensus, readiness, log, disk, clock and certificates, and at the change of members that it carries out.
     #[must_use]
     pub fn new(
-        consensus: Consensus,
+        (consensus, changes, readiness): (Consensus, MemberChanges, Readiness),
         log: LogStore,
         disk: Arc<DiskWatch>,
-        contact: Arc<LeaderContact>,
         stamper: Arc<Stamper>,
         certificates: Certificates,
     ) -> Self {
         Self {
             consensus,
+            changes,
+            readiness,
             log,
             disk,
-            contact,
             stamper,
             certificates,
-            stopping: Arc::default(),
         }
-    }
-
-    /// This node's id; 0 while it has none.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.consensus.identity().node_id()
     }
 
     /// The leader's advertised client address; empty if unknown.
     #[must_use]
-    pub fn hint(&self) -> String {
-        let leader = self.consensus.leading().leader;
-        leader
-            .and_then(|id| self.consensus.client_address(id))
-            .unwrap_or_default()
-    }
-
-    /// Whether this node should get requests.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn ready(&self) -> Result<(), String> {
-        self.readiness(&self.consensus.overview())
-    }
-
-    /// From now on this node is not ready.
-    pub fn stop_serving(&self) {
-        self.stopping.store(true, Ordering::Release);
-    }
-
-    /// Whether this node answers calls at all.
-    ///
-    /// # Errors
-    /// Why not: it is no member any more.
-    pub fn serves(&self) -> Result<(), String> {
-        let identity = self.consensus.identity();
-        if identity.is_removed() {
-            return Err(REMOVED.to_owned());
-        }
-        identity.put_back().map_or(Ok(()), Err)
+    pub fn leader_hint(&self) -> String {
+        let Some(leader) = self.consensus.leading().leader else {
+            return String::new();
+        };
+        let members = self.consensus.members();
+        let address = members.member(leader).map(|node| &node.client_address);
+        address.cloned().unwrap_or_default()
     }
 
     /// What an operator wants to see of this node and its cluster.
     #[must_use]
-    pub fn status(&self) -> StatusReply {
+    pub fn now(&self) -> StatusReply {
         let overview = self.consensus.overview();
         let identity = self.consensus.identity();
-        let readiness = self.readiness(&overview);
+        let readiness = self.readiness.at(&overview);
         let warning = self.warnings(&overview, &readiness).join("; ");
         let log = self.log.stats();
-        let progress = self.consensus.progress();
+        let progress = self.consensus.applied().progress();
         let node = NodeStatus {
             id: identity.node_id(),
             seat: identity.record().seat,
@@ -157,9 +110,9 @@ impl Leadership {
             node: Some(node),
             members: self.members(&overview),
             cluster_id: identity.cluster_id().as_ref().clone(),
-            change: overview.change.clone().unwrap_or_default(),
+            change: self.changes.describe().unwrap_or_default(),
             joint: overview.joint,
-            feature_level: self.consensus.feature_level(),
+            feature_level: self.consensus.applied().feature_level(),
         }
     }
 
@@ -224,36 +177,6 @@ impl Leadership {
         } else {
             role_name(overview.role)
         }
-    }
-
-    /// This node's part in consensus.
-    #[must_use]
-    pub fn consensus(&self) -> &Consensus {
-        &self.consensus
-    }
-
-    /// Begins a change of members, or follows the same one.
-    ///
-    /// # Errors
-    /// See [`MembershipError`]; nothing was changed then.
-    pub fn change(&self, change: Change) -> Result<watch::Receiver<Stage>, MembershipError> {
-        self.consensus.change(change)
-    }
-
-    /// Hands leadership to `to`, or to the voter that has come furthest. Returns who leads then.
-    ///
-    /// # Errors
-    /// See [`MembershipError`].
-    pub async fn transfer(&self, to: Option<u64>) -> Result<Leading, MembershipError> {
-        self.consensus.transfer_leader(to, TRANSFER_LIMIT).await
-    }
-
-    /// Takes a snapshot, and returns the last index in it.
-    ///
-    /// # Errors
-    /// If consensus stopped, or it takes too long.
-    pub async fn snapshot(&self) -> Result<u64, Stopped> {
-        self.consensus.take_snapshot(SNAPSHOT_LIMIT).await
     }
 }
 

@@ -6,19 +6,19 @@
 
 use std::{
     collections::BTreeSet,
-    sync::PoisonError,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use helve_proto::peer::v1::NodeRecord;
 
-use super::{Applicant, Change, Stage};
+use super::{
+    change::{Change, Risk},
+    error::MembershipError,
+};
 use crate::{
     limits::SEATS_MAX,
-    raft::{
-        Consensus,
-        membership::{MemberProgress, MembershipError},
-    },
+    raft::{Group, overview::MemberProgress},
 };
 
 /// A member that has been silent for longer may be replaced.
@@ -33,17 +33,33 @@ pub enum Admission {
     Vacant,
 }
 
-impl Consensus {
-    /// Whether this node, which is no voter, may have the seat that it asks for.
+/// Who has which seat, and what may be changed about that. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Seats<G> {
+    pub(super) group: G,
+    /// The last term in which this node was asked as the leader, and since when.
+    leads_since: Arc<Mutex<(u64, Instant)>>,
+}
+
+impl<G: Group> Seats<G> {
+    pub(super) fn new(group: G) -> Self {
+        Self {
+            group,
+            leads_since: Arc::new(Mutex::new((0, Instant::now()))),
+        }
+    }
+
+    /// Whether this node, which is no voter, may have the seat that it asks for. `wanted_at` is the address that the change under way
+    /// gives that seat to, if it is about it.
     ///
     /// # Errors
     /// Why not, for the one who started it.
-    pub fn admission(&self, node: &NodeRecord) -> Result<Admission, MembershipError> {
-        let wanted = self.changes.current().as_ref().and_then(|under_way| {
-            let (seat, address) = under_way.change.wanted()?;
-            (seat == node.seat).then(|| address.to_owned())
-        });
-        if let Some(approved) = wanted {
+    pub(super) fn admission(
+        &self,
+        node: &NodeRecord,
+        wanted_at: Option<String>,
+    ) -> Result<Admission, MembershipError> {
+        if let Some(approved) = wanted_at {
             if approved == node.peer_address {
                 return Ok(Admission::Wanted);
             }
@@ -53,7 +69,7 @@ impl Consensus {
                 asked: node.peer_address.clone(),
             });
         }
-        let members = self.overview().members;
+        let members = self.group.overview().members;
         let mut holders = members.iter().filter(|m| m.record.seat == node.seat);
         let others = holders.clone().any(|m| m.record.uuid != node.uuid);
         if others {
@@ -70,17 +86,6 @@ impl Consensus {
         })
     }
 
-    /// Hands a node that runs under an id of its own to the change that waits for it.
-    pub fn offer(&self, id: u64, record: NodeRecord) {
-        if let Some(under_way) = self.changes.current().as_ref() {
-            let waits = matches!(*under_way.stage.borrow(), Stage::Waiting);
-            if waits {
-                let applicant = Some(Applicant { id, record });
-                under_way.applicant.send_replace(applicant);
-            }
-        }
-    }
-
     /// The member that has this seat at this address, if any; `leaving` does not count.
     pub(super) fn holder(
         &self,
@@ -88,7 +93,7 @@ impl Consensus {
         peer_address: &str,
         leaving: Option<u64>,
     ) -> Result<Option<MemberProgress>, MembershipError> {
-        let members = self.overview().members;
+        let members = self.group.overview().members;
         let staying = members.iter().filter(|m| Some(m.id) != leaving);
         let mut found = None;
         for member in staying.clone() {
@@ -119,8 +124,9 @@ impl Consensus {
 
     /// Refuses what can be seen to be wrong before anything is done.
     pub(super) fn check(&self, change: &Change) -> Result<(), MembershipError> {
-        if self.is_joint() {
-            return Err(super::half_done());
+        if self.group.members().is_joint() {
+            let half_done = "one that a former leader left half done".to_owned();
+            return Err(MembershipError::Busy(half_done));
         }
         match change {
             Change::Add {
@@ -133,7 +139,7 @@ impl Consensus {
                 peer_address,
             } => {
                 let holder = self.holder(*seat, peer_address, Some(*id))?;
-                if holder.is_none() && self.member(*id).is_none() {
+                if holder.is_none() && self.group.members().member(*id).is_none() {
                     return Err(MembershipError::NoMember(*id));
                 }
                 Ok(())
@@ -142,14 +148,58 @@ impl Consensus {
         }
     }
 
+    pub(super) fn check_removal(&self, id: u64, risk: Risk) -> Result<(), MembershipError> {
+        let members = self.group.members();
+        if members.member(id).is_none() {
+            return Err(MembershipError::NoMember(id));
+        }
+        if members.voters() == BTreeSet::from([id]) {
+            return Err(MembershipError::LastVoter(id));
+        }
+        match risk {
+            Risk::Refused => self.check_quorum(id, None),
+            Risk::Accepted => Ok(()),
+        }
+    }
+
+    /// Refuses a change after which too few voters answer to commit anything, the change itself included.
+    pub(super) fn check_quorum(
+        &self,
+        leaving: u64,
+        coming: Option<u64>,
+    ) -> Result<(), MembershipError> {
+        if !self.group.members().voters().contains(&leaving) {
+            return Ok(());
+        }
+        let overview = self.group.overview();
+        let staying = overview
+            .members
+            .iter()
+            .filter(|m| (m.voter || Some(m.id) == coming) && m.id != leaving);
+        let (voters, silent) = staying.fold((0, Vec::new()), |(voters, mut silent), m| {
+            if self.is_silent(m, overview.term) {
+                silent.push(m.id);
+            }
+            (voters + 1, silent)
+        });
+        if (voters - silent.len()) * 2 > voters {
+            return Ok(());
+        }
+        Err(MembershipError::QuorumAtRisk {
+            id: leaving,
+            voters,
+            silent,
+        })
+    }
+
     /// The other members that hold a seat, all silent.
     pub(super) fn former_members(
         &self,
         uuid: &str,
         seat: u64,
     ) -> Result<BTreeSet<u64>, MembershipError> {
-        let overview = self.overview();
-        if overview.leader_id != self.identity.node_id() {
+        let overview = self.group.overview();
+        if overview.leader_id != self.group.own_id() {
             return Err(MembershipError::NotLeading);
         }
         let holders = overview
@@ -168,8 +218,8 @@ impl Consensus {
     }
 
     /// A member that this leader has not heard of for a while.
-    pub(in crate::raft) fn is_silent(&self, member: &MemberProgress, term: u64) -> bool {
-        member.id != self.identity.node_id()
+    pub(super) fn is_silent(&self, member: &MemberProgress, term: u64) -> bool {
+        member.id != self.group.own_id()
             && member.silent_for.unwrap_or_else(|| self.led_for(term)) > SILENCE_MIN
     }
 

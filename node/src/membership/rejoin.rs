@@ -17,10 +17,10 @@ use std::{
 use helve_proto::peer::v1::HelloReply;
 
 use super::{
-    Consensus,
-    bootstrap::{hello, is_stranger},
-    identity::Identity,
+    hello::{hello, is_stranger},
+    records::member_addresses,
 };
+use crate::raft::{Consensus, identity::Identity};
 
 /// How long a node waits for peers that do not answer, if a majority does.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -86,7 +86,7 @@ async fn ask(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> BTreeMap<S
     let listed = peers.iter().filter(|(seat, _)| **seat != own.seat);
     let addresses: BTreeSet<String> = listed
         .map(|(_, address)| address.clone())
-        .chain(consensus.member_addresses().into_values())
+        .chain(member_addresses(consensus).into_values())
         .filter(|address| *address != own.peer_address)
         .collect();
     let asked = addresses.iter().map(|address| hello(identity, address));

@@ -1,6 +1,6 @@
 //! Why members are not changed.
 
-use crate::raft::Stopped;
+use crate::raft::{NotCommitted, Stopped};
 
 /// Why the members were not changed, or leadership not handed over.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -113,4 +113,14 @@ pub enum MembershipError {
     /// Consensus stopped here.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+impl From<NotCommitted> for MembershipError {
+    fn from(why: NotCommitted) -> Self {
+        match why {
+            NotCommitted::NotLeading(_) => Self::NotLeading,
+            NotCommitted::Busy(_) => Self::Busy("one that is not committed yet".to_owned()),
+            NotCommitted::Failed(said) => Self::NotCommitted(said),
+        }
+    }
 }

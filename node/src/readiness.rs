@@ -4,16 +4,23 @@
 //! identity keeps it from following says that, even though it looks to itself as if the others were
 //! silent.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use super::Leadership;
 use crate::{
-    leader_contact::{Declined, Lacking},
+    leader_contact::{Declined, Lacking, LeaderContact},
     limits::LAG_READY_MAX,
+    membership::{bootstrap::IF_MAJORITY_LOST, records::is_overrated},
     quantity::count,
     raft::{
-        bootstrap::IF_MAJORITY_LOST,
-        membership::{Overview, Role},
+        Consensus,
+        identity::REMOVED,
+        overview::{Overview, Role},
         reception::Rival,
     },
 };
@@ -28,12 +35,55 @@ const LEADER_SILENCE_MAX: Duration = Duration::from_millis(2_500);
 /// A node that has not applied for longer what a leader said is committed does not keep up.
 const BEHIND_MAX: Duration = Duration::from_secs(3);
 
-impl Leadership {
+/// Whether this node may serve. Cheap to clone.
+#[derive(Clone)]
+pub struct Readiness {
+    consensus: Consensus,
+    contact: Arc<LeaderContact>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Readiness {
+    /// Looks at this node's consensus, and at what leaders answered it.
+    #[must_use]
+    pub fn new(consensus: Consensus, contact: Arc<LeaderContact>) -> Self {
+        Self {
+            consensus,
+            contact,
+            stopping: Arc::default(),
+        }
+    }
+
+    /// From now on this node is not ready.
+    pub fn stop_serving(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether this node answers calls at all.
+    ///
+    /// # Errors
+    /// Why not: it is no member any more.
+    pub fn serves(&self) -> Result<(), String> {
+        let identity = self.consensus.identity();
+        if identity.is_removed() {
+            return Err(REMOVED.to_owned());
+        }
+        identity.put_back().map_or(Ok(()), Err)
+    }
+
+    /// Whether this node should get requests.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub fn now(&self) -> Result<(), String> {
+        self.at(&self.consensus.overview())
+    }
+
     /// Whether this node should get requests, as of this overview.
     ///
     /// # Errors
     /// Why not, and what to do.
-    pub(super) fn readiness(&self, overview: &Overview) -> Result<(), String> {
+    pub fn at(&self, overview: &Overview) -> Result<(), String> {
         self.serves()?;
         if self.stopping.load(Ordering::Acquire) {
             return Err("this node is stopping".to_owned());
@@ -64,7 +114,7 @@ impl Leadership {
             return Err("the cluster has no name yet: its leader gives it one".to_owned());
         }
         // The next node must not be upgraded yet: that could raise the level over this one.
-        if self.consensus.is_overrated() {
+        if is_overrated(&self.consensus) {
             return Err(
                 "the membership has this node as a newer version: a leader is asked to correct that"
                     .to_owned(),

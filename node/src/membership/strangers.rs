@@ -10,11 +10,8 @@ use std::{collections::BTreeMap, time::Duration};
 use helve_machine::level;
 use helve_proto::peer::v1::{HelloReply, NodeRecord};
 
-use super::{
-    Consensus,
-    bootstrap::{hello_all, is_stranger},
-    identity::Identity,
-};
+use super::hello::{hello_all, is_stranger};
+use crate::raft::{Consensus, identity::Identity};
 
 /// How often listed peers are asked before a start, while none of them answers.
 const MEET_ROUNDS: usize = 5;
@@ -149,7 +146,7 @@ pub async fn watch(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Misp
         // If all members moved at once, no leader could record that.
         for (seat, reply) in &replies {
             if let Some(address) = peers.get(seat).filter(|_| !is_stranger(identity, reply)) {
-                consensus.book.note_met(&reply.uuid, address);
+                consensus.note_met(&reply.uuid, address);
             }
         }
         // A peer without a cluster has not said yet what matters.
