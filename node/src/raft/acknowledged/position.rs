@@ -20,7 +20,7 @@ impl Run {
         self.number != 0
     }
 
-    pub(in crate::raft) fn to_proto(self) -> proto::Run {
+    pub(crate) fn to_proto(self) -> proto::Run {
         proto::Run {
             number: self.number,
             nonce: self.nonce,
