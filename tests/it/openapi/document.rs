@@ -1,4 +1,4 @@
-//! The contract as OpenAPI 3.1.
+//! The contract as `OpenAPI` 3.1.
 
 use std::collections::BTreeSet;
 
