@@ -8,9 +8,9 @@ mod dial;
 mod exchange;
 mod greeted;
 mod limits;
-mod line;
 pub(crate) mod line_error;
 mod list;
+mod node_connection;
 mod session;
 mod survey;
 #[cfg(feature = "tls")]
@@ -46,7 +46,7 @@ pub use self::{
     address::Address,
     bearer::{Bearer, exposed},
     builder::ClusterBuilder,
-    line::Line,
+    node_connection::NodeConnection,
 };
 use crate::{
     backend::{Backend, header_mut, identity_mut, name},
@@ -65,7 +65,7 @@ use crate::{
 
 /// How calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carriage {
+enum Transport {
     /// Those that come at the same time in one batch, over streams that stay open.
     Streams,
     /// Each by itself.
@@ -76,7 +76,7 @@ struct Cluster {
     pool: Arc<Pool>,
     deadline: Duration,
     pace: Pace,
-    carriage: Carriage,
+    transport: Transport,
     /// Opened by the first mutation; locked while it is being opened, so that callers wait for one session.
     session: Mutex<Option<Arc<Session>>>,
     closed: watch::Sender<bool>,
@@ -221,19 +221,19 @@ impl Cluster {
         effect: Effect,
         until: Instant,
     ) -> Result<Answer, Error> {
-        let carriage = match self.carriage {
+        let transport = match self.transport {
             // It would hold up the others.
-            Carriage::Streams if call.encoded_len() > limits::EXCHANGE_CALL_BYTES_MAX => {
-                Carriage::Unary
+            Transport::Streams if call.encoded_len() > limits::EXCHANGE_CALL_BYTES_MAX => {
+                Transport::Unary
             }
-            carriage => carriage,
+            transport => transport,
         };
         let attempt = |node: Arc<Node>, timeout| -> BoxFuture<'static, _> {
             let mut call = call.clone();
             if let (Some(identity), Some(number)) = (identity_mut(&mut call), &number) {
                 *identity = Some(number.identity());
             }
-            Box::pin(carriage.attempt(node, call, timeout))
+            Box::pin(transport.attempt(node, call, timeout))
         };
         let span = tracing::debug_span!("call", rpc = name(call));
         let tries = self.tries(effect, until).run(attempt);
@@ -283,7 +283,7 @@ impl Cluster {
     }
 }
 
-impl Carriage {
+impl Transport {
     async fn attempt(
         self,
         node: Arc<Node>,

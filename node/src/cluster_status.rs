@@ -135,8 +135,8 @@ impl ClusterStatus {
         }
         warnings.extend(self.certificates.warnings());
         let is_member = |id| overview.members.iter().any(|m| m.id == id);
-        let reception = self.consensus.identity().reception();
-        let refusals = reception.warnings(is_member).into_iter();
+        let peer_problems = self.consensus.identity().peer_problems();
+        let refusals = peer_problems.warnings(is_member).into_iter();
         let why = readiness.as_ref().err().map_or("", String::as_str);
         warnings.extend(refusals.filter(|refusal| !why.contains(refusal)));
         warnings
@@ -144,7 +144,7 @@ impl ClusterStatus {
 
     /// The members, and on the leader what it knows of them.
     fn members(&self, overview: &Overview) -> Vec<Member> {
-        let reception = self.consensus.identity().reception();
+        let peer_problems = self.consensus.identity().peer_problems();
         let leads = overview.role == Role::Leader;
         let member = |m: &MemberProgress| Member {
             id: m.id,
@@ -155,7 +155,7 @@ impl ClusterStatus {
             // What a node that refuses this leader's messages once acknowledged says nothing of what it holds.
             lag_entries: m
                 .matched
-                .filter(|_| !reception.is_refused_by(m.id))
+                .filter(|_| !peer_problems.is_refused_by(m.id))
                 .map(|matched| overview.last_log.saturating_sub(matched)),
             feature_level: m.record.feature_level,
             uuid: m.record.uuid.clone(),

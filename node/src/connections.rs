@@ -30,12 +30,12 @@ use tokio_util::either::Either;
 
 pub use self::connection::{Connection, Info};
 use crate::{
-    complaint::Complaint,
+    keyed_places::{KeyedPlace, KeyedPlaces},
     limits::{
         CLIENT_CONNECTIONS_MAX, FILES_RESERVED, GREETING_TIME_MAX, HANDSHAKES_MAX,
         PEER_CONNECTIONS_MAX,
     },
-    shares::{Share, Shares},
+    log_throttle::LogThrottle,
     tls::PortTls,
 };
 
@@ -131,46 +131,46 @@ pub fn let_in(
     tls: Option<Arc<PortTls>>,
     bounds: Bounds,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let door = Door {
+    let acceptor = Acceptor {
         listener,
         tls,
         places: Arc::new(Semaphore::new(bounds.connections)),
-        shares: Shares::new(bounds.address_connections),
+        shares: KeyedPlaces::new(bounds.address_connections),
         bounds,
         handshakes: JoinSet::new(),
         begun: VecDeque::new(),
-        complaint: Complaint::default(),
+        log_throttle: LogThrottle::default(),
     };
-    stream::unfold(door, |mut door| async move {
-        let connection = door.next().await;
-        Some((Ok(connection), door))
+    stream::unfold(acceptor, |mut acceptor| async move {
+        let connection = acceptor.next().await;
+        Some((Ok(connection), acceptor))
     })
 }
 
 type Shaken = (SocketAddr, io::Result<TlsStream<TcpStream>>);
 
-struct Door {
+struct Acceptor {
     listener: TcpListener,
     tls: Option<Arc<PortTls>>,
     bounds: Bounds,
     /// A place is given back when its connection is dropped.
     places: Arc<Semaphore>,
     /// The same by address.
-    shares: Shares<Address>,
+    shares: KeyedPlaces<Address>,
     handshakes: JoinSet<Shaken>,
     /// The handshakes under way, the oldest first, and some that have ended.
     begun: VecDeque<(Address, AbortHandle)>,
-    complaint: Complaint,
+    log_throttle: LogThrottle,
 }
 
-impl Door {
+impl Acceptor {
     async fn next(&mut self) -> Connection {
         loop {
             let connection = tokio::select! {
                 Some(shaken) = self.handshakes.join_next() => match shaken {
                     Ok((from, Ok(stream))) => self.place(from, Either::Right(stream)),
                     Ok((from, Err(error))) => {
-                        self.complain(from, &error);
+                        self.warn_refused(from, &error);
                         None
                     }
                     // Broken off, in favour of a newer one.
@@ -198,7 +198,7 @@ impl Door {
             return None;
         }
         if self.places.available_permits() == 0 {
-            self.complain(from, &Full::All(self.bounds.connections));
+            self.warn_refused(from, &Full::All(self.bounds.connections));
             return None;
         }
         let Some(tls) = &self.tls else {
@@ -246,7 +246,7 @@ impl Door {
 
     fn place(&mut self, from: SocketAddr, stream: connection::Bytes) -> Option<Connection> {
         let Some(share) = self.shares.take(from.ip().into()) else {
-            self.complain(from, &Full::Address(self.bounds.address_connections));
+            self.warn_refused(from, &Full::Address(self.bounds.address_connections));
             return None;
         };
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
@@ -259,14 +259,14 @@ impl Door {
             };
             return Some(Connection::new(stream, from, place, self.bounds.greeting));
         }
-        self.complain(from, &Full::All(self.bounds.connections));
+        self.warn_refused(from, &Full::All(self.bounds.connections));
         None
     }
 
-    fn complain(&self, from: SocketAddr, why: &dyn Display) {
+    fn warn_refused(&self, from: SocketAddr, why: &dyn Display) {
         let port = self.bounds.port;
         self.bounds.port_use.refused.inc();
-        match self.complaint.count(Instant::now()) {
+        match self.log_throttle.count(Instant::now()) {
             Some(refused) => {
                 tracing::warn!(port, %from, refused, "connections were refused, the last one: {why}");
             }
@@ -278,7 +278,7 @@ impl Door {
 /// A connection's place at its port, given back when this is dropped.
 pub(crate) struct Place {
     _all: OwnedSemaphorePermit,
-    _address: Share<Address>,
+    _address: KeyedPlace<Address>,
     port_use: PortUse,
 }
 

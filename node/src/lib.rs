@@ -17,7 +17,6 @@ pub mod audit;
 pub mod bounds;
 mod change_feed;
 mod cluster_status;
-mod complaint;
 pub mod config;
 mod connections;
 mod digest;
@@ -27,8 +26,10 @@ pub mod failpoint;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod keyed_places;
 mod leader_contact;
 pub mod limits;
+mod log_throttle;
 mod membership;
 mod metrics;
 pub mod node;
@@ -49,7 +50,6 @@ mod runtime;
 #[path = "../../client/src/seeds.rs"]
 mod seeds;
 mod service;
-mod shares;
 pub mod stamp;
 pub mod storage;
 mod ticker;

@@ -8,7 +8,7 @@ use helve_proto::peer::v1::peer_service_client::PeerServiceClient;
 use tonic::transport::{Channel, Endpoint};
 
 use self::connector::Connector;
-use crate::{complaint::Complaint, limits::PEER_MESSAGE_BYTES_MAX, tls::PortTls};
+use crate::{limits::PEER_MESSAGE_BYTES_MAX, log_throttle::LogThrottle, tls::PortTls};
 
 /// How long a connection may take to be made.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ const TLS_CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default)]
 pub struct Dialler {
     tls: Option<Arc<PortTls>>,
-    complaint: Arc<Complaint>,
+    log_throttle: Arc<LogThrottle>,
 }
 
 impl Dialler {
@@ -29,7 +29,7 @@ impl Dialler {
     pub fn new(tls: Option<Arc<PortTls>>) -> Self {
         Self {
             tls,
-            complaint: Arc::default(),
+            log_throttle: Arc::default(),
         }
     }
 
@@ -39,7 +39,7 @@ impl Dialler {
     /// checked, or from a peer, whose mistake must not stop this node.
     #[must_use]
     pub(crate) fn lazy(&self, address: &str) -> Channel {
-        // The scheme is no more than a URI needs: what is spoken is up to the connector.
+        // The scheme is no more than a URI needs: what is logged is up to the connector.
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .unwrap_or_else(|_| Endpoint::from_static("http://0.0.0.0:0"))
             .tcp_nodelay(true)
@@ -54,7 +54,7 @@ impl Dialler {
                 .connect_timeout(TLS_CONNECT_TIME_MAX)
                 .connect_with_connector_lazy(Connector::new(
                     Arc::clone(tls),
-                    Arc::clone(&self.complaint),
+                    Arc::clone(&self.log_throttle),
                 )),
         }
     }

@@ -21,7 +21,7 @@ use crate::{
         Consensus,
         identity::REMOVED,
         overview::{Overview, Role},
-        reception::Rival,
+        peer_problems::Rival,
     },
 };
 
@@ -128,7 +128,7 @@ impl Readiness {
         let identity = self.consensus.identity();
         let answered = self.contact.committed_within(LEADER_SILENCE_MAX);
         let follows_none = answered.is_none() && overview.role != Role::Leader;
-        if let Some(rival) = identity.reception().rival(overview.term)
+        if let Some(rival) = identity.peer_problems().rival(overview.term)
             && (follows_none || overview.leader_id == 0)
         {
             return Err(two_leaders(identity.node_id(), rival));
@@ -168,7 +168,11 @@ impl Readiness {
     /// at then.
     fn with_refusals(&self, overview: &Overview, why: String) -> String {
         let is_member = |id| overview.members.iter().any(|m| m.id == id);
-        let refusals = self.consensus.identity().reception().warnings(is_member);
+        let refusals = self
+            .consensus
+            .identity()
+            .peer_problems()
+            .warnings(is_member);
         let reasons = std::iter::once(why).chain(refusals);
         reasons.collect::<Vec<_>>().join("; ")
     }

@@ -1,4 +1,4 @@
-//! TLS of the node's ports, and of its connections to other nodes (RFC 8446; TLS 1.2, RFC 5246, is the oldest that is spoken).
+//! TLS of the node's ports, and of its connections to other nodes (RFC 8446; TLS 1.2, RFC 5246, is the oldest that is logged).
 //!
 //! ```text
 //! files ► port.rs (all files of a port, as one) ──► watch.rs (again, when they change)
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Every certificate is checked against CAs that the operator names; what the operating system trusts is not asked. A node's certificate
-//! says that it is one by the URI [`NODE_URI`](certificate::NODE_URI) among its names: so one CA can sign for nodes and clients alike, and a
-//! client still is no peer.
+//! says that it is one by the URI [`NODE_URI`](certificate::NODE_URI) among its names: so one CA can sign for nodes and clients alike, and
+//! a client still is no peer.
 
 pub mod authority;
 pub mod certificate;

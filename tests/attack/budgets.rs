@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use futures::future::join_all;
-use helve_client::{Bearer, Line};
+use helve_client::{Bearer, NodeConnection};
 use helve_tests::{
     address::Listeners,
     attack::{
@@ -34,7 +34,7 @@ const STREAMS: u32 = 1_000;
 /// connections.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-fn line(node: &Listeners, bearer: &Bearer) -> Line {
+fn line(node: &Listeners, bearer: &Bearer) -> NodeConnection {
     Caller::new(node.client).bearing(bearer).line()
 }
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use helve_client::{Bearer, Line, Tls};
+use helve_client::{Bearer, NodeConnection, Tls};
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{
@@ -146,8 +146,8 @@ impl Caller {
 
     /// The connection, with the token on every call, for services that have no method here.
     #[must_use]
-    pub fn line(&self) -> Line {
-        Line::new(
+    pub fn line(&self) -> NodeConnection {
+        NodeConnection::new(
             Arc::clone(&self.address),
             self.channel.clone(),
             &self.bearer,

@@ -28,20 +28,20 @@
 
 mod bounds;
 mod by_record;
-mod deeds;
 mod describe;
 mod evidence;
 mod explain;
 mod known;
 mod lifetimes;
 mod looks;
+mod mutations;
+mod possible_states;
 mod replay;
 mod search;
 mod stage;
 mod timeline;
 mod told;
 mod verdict;
-mod worlds;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -51,9 +51,9 @@ use std::{
 pub use self::verdict::{Finding, Rule, Stats, Verdict};
 use self::{
     bounds::Bounds,
-    deeds::{Deed, Fate},
     evidence::Evidence,
     known::{Alike, Known},
+    mutations::{Fate, Mutation},
     search::Search,
 };
 use crate::{
@@ -72,7 +72,7 @@ const SEARCH_MAX: Duration = Duration::from_secs(60);
 pub fn judge(history: &History) -> Verdict {
     let events = history.events();
     let case = Prepared::of(&events);
-    let known = case.known(Alike::of(&case.deeds, &case.evidence));
+    let known = case.known(Alike::of(&case.mutations, &case.evidence));
     let mut judged = Search::new(&known).run();
     let findings = [&case.findings[..], &known.timelines.findings].concat();
     judged.findings.splice(0..0, findings);
@@ -82,7 +82,7 @@ pub fn judge(history: &History) -> Verdict {
             .extend(lifetimes::check(&events, &case.bounds));
     }
     let until = Instant::now() + SEARCH_MAX;
-    let second = by_record::judge(&events, &case.deeds, &case.evidence.pins, until);
+    let second = by_record::judge(&events, &case.mutations, &case.evidence.pins, until);
     judged.findings.extend(second.findings);
     judged.undecided.extend(second.undecided);
     if !judged.findings.is_empty() {
@@ -116,7 +116,7 @@ pub fn final_state(history: &History) -> BTreeMap<Name, Vec<Cell>> {
 /// A history, taken apart.
 struct Prepared<'e> {
     events: &'e [Event],
-    deeds: Vec<Deed>,
+    mutations: Vec<Mutation>,
     bounds: Bounds,
     evidence: Evidence,
     findings: Vec<Finding>,
@@ -124,23 +124,23 @@ struct Prepared<'e> {
 
 impl<'e> Prepared<'e> {
     fn of(events: &'e [Event]) -> Self {
-        let (groups, mut findings) = deeds::group(events);
+        let (groups, mut findings) = mutations::group(events);
         let repeats: HashSet<usize> = groups
             .iter()
             .flat_map(|group| &group[1..])
             .copied()
             .collect();
         let mut bounds = Bounds::of(events, |number| repeats.contains(&number));
-        let deed = |group| deeds::deed(events, group, &bounds);
-        let mut deeds: Vec<Deed> = groups.into_iter().map(deed).collect();
+        let mutation = |group| mutations::mutation(events, group, &bounds);
+        let mut mutations: Vec<Mutation> = groups.into_iter().map(mutation).collect();
         findings.extend(bounds::check_clock(events));
-        findings.extend(real_time(events, &deeds, &bounds));
-        let mut evidence = evidence::settle(events, &mut deeds, &mut bounds);
+        findings.extend(real_time(events, &mutations, &bounds));
+        let mut evidence = evidence::settle(events, &mut mutations, &mut bounds);
         findings.append(&mut evidence.findings);
-        findings.extend(deeds::check_once(events, &deeds));
+        findings.extend(mutations::check_once(events, &mutations));
         Self {
             events,
-            deeds,
+            mutations,
             bounds,
             evidence,
             findings,
@@ -150,12 +150,12 @@ impl<'e> Prepared<'e> {
     fn known(&self, alike: Alike) -> Known<'_> {
         Known {
             events: self.events,
-            deeds: &self.deeds,
+            mutations: &self.mutations,
             bounds: &self.bounds,
             evidence: &self.evidence,
             timelines: timeline::timelines(
                 self.events,
-                &self.deeds,
+                &self.mutations,
                 &self.evidence.pins,
                 &self.bounds,
             ),
@@ -166,7 +166,7 @@ impl<'e> Prepared<'e> {
 }
 
 /// Everything that was told before a call was made is before it in the log.
-fn real_time(events: &[Event], deeds: &[Deed], bounds: &Bounds) -> Vec<Finding> {
+fn real_time(events: &[Event], mutations: &[Mutation], bounds: &Bounds) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut check = |event: &Event, index: u64, must: u64, by: Option<usize>| {
         if let Some(by) = by.filter(|_| index < must) {
@@ -181,11 +181,11 @@ fn real_time(events: &[Event], deeds: &[Deed], bounds: &Bounds) -> Vec<Finding> 
             });
         }
     };
-    for deed in deeds {
-        if let Fate::Told { index, .. } = deed.fate {
-            let first = &events[deed.events[0]];
+    for mutation in mutations {
+        if let Fate::Told { index, .. } = mutation.fate {
+            let first = &events[mutation.events[0]];
             let (after, by) = bounds.after(first.invoked_ns);
-            check(&events[deed.teller], index, after + 1, by);
+            check(&events[mutation.teller], index, after + 1, by);
         }
     }
     for event in events.iter().filter(|event| !event.is_mutation()) {

@@ -3,6 +3,7 @@
 //! A workload is judged twice: by the judge, who replays every recorded call, and by itself, from what its callers were told:
 //! [`Workload::check`] knows nothing of revisions and views, only that what was added must be there once.
 
+mod acknowledged;
 mod append;
 mod batch;
 mod cart;
@@ -12,7 +13,6 @@ mod lifecycle;
 mod list;
 mod register;
 mod set;
-mod told;
 mod watch;
 mod worker;
 
@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result};
 use helve_client::Client;
 use tonic::async_trait;
 
-pub use told::{Harm, Harmed};
+pub use acknowledged::{Harm, Harmed};
 pub use worker::{Met, Tally, Worker};
 
 /// What callers do, and what must be true of it afterwards.

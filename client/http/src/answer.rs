@@ -14,7 +14,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::{
-    line::Line,
+    connection_state::ConnectionState,
     outstanding::Counted,
     pool::{Place, Rank},
     site::Site,
@@ -31,7 +31,7 @@ pub(crate) struct Answer {
     /// What the rest holds of the room for answers.
     place: Option<Place>,
     site: Arc<Site>,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     /// Present if the answer streams without an end.
     _endless: Option<(Counted, Streaming)>,
 }
@@ -40,7 +40,7 @@ impl Answer {
     pub(crate) fn new(
         body: AxumBody,
         site: Arc<Site>,
-        line: Arc<Line>,
+        line: Arc<ConnectionState>,
         endless: Option<(Counted, Streaming)>,
     ) -> Self {
         Self {

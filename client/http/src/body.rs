@@ -13,7 +13,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{
-    line::{Bell, Line},
+    connection_state::{Bell, ConnectionState},
     pool::{Place, Rank},
     refusal::Refusal,
     site::Site,
@@ -29,7 +29,7 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Nothing has come yet.
-    fn new(site: &Site, line: &Line) -> Arc<Self> {
+    fn new(site: &Site, line: &ConnectionState) -> Arc<Self> {
         let evicted = Arc::<Bell>::default();
         let place = site
             .requests
@@ -102,7 +102,7 @@ pub(crate) struct Arriving {
     body: Incoming,
     intake: Arc<Intake>,
     site: Arc<Site>,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     /// What the head says, if it does.
     declared: Option<u64>,
     bytes: usize,
@@ -127,7 +127,7 @@ impl Arriving {
         headers: &HeaderMap,
         body: Incoming,
         site: Arc<Site>,
-        line: Arc<Line>,
+        line: Arc<ConnectionState>,
     ) -> Self {
         let (now, bounds) = (Instant::now(), &site.port.bounds);
         let due = Due {

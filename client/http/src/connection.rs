@@ -21,7 +21,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::{
     answer::NO_ROOM,
     closing::{close, close_quietly},
-    line::{Line, Phase},
+    connection_state::{ConnectionState, Phase},
     listener::Open,
     refusal::{Refusal, Refused},
     service::Requests,
@@ -51,7 +51,12 @@ enum End {
 }
 
 /// Serves one connection.
-pub(crate) async fn serve<O: Open>(site: Arc<Site>, line: Arc<Line>, open: O, stream: TcpStream) {
+pub(crate) async fn serve<O: Open>(
+    site: Arc<Site>,
+    line: Arc<ConnectionState>,
+    open: O,
+    stream: TcpStream,
+) {
     let Some(stream) = opened(&site, &line, open, stream).await else {
         return;
     };
@@ -104,7 +109,7 @@ pub(crate) async fn serve<O: Open>(site: Arc<Site>, line: Arc<Line>, open: O, st
 /// The stream, as soon as its handshake is done, if that comes about.
 async fn opened<O: Open>(
     site: &Site,
-    line: &Line,
+    line: &ConnectionState,
     open: O,
     stream: TcpStream,
 ) -> Option<O::Stream> {
@@ -128,7 +133,7 @@ async fn opened<O: Open>(
         .ok()
 }
 
-fn broke(site: &Site, line: &Line, error: &hyper::Error) {
+fn broke(site: &Site, line: &ConnectionState, error: &hyper::Error) {
     let is_late = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<io::Error>())
         .is_some_and(|source| source.kind() == io::ErrorKind::TimedOut);
@@ -147,7 +152,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     site: Arc<Site>,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     transport: Transport<S>,
     timer: Pin<Box<Sleep>>,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,

@@ -19,10 +19,10 @@ mod answer;
 mod body;
 mod bounds;
 mod closing;
-mod complaint;
 mod connection;
-mod line;
+mod connection_state;
 mod listener;
+mod log_throttle;
 mod outstanding;
 mod pool;
 mod refusal;
@@ -39,8 +39,8 @@ pub use self::{
     address::Address,
     body::{NoRoom, Room},
     bounds::{Bounds, Drain, Progress},
-    complaint::Complaint,
     listener::{Open, Plain, serve},
+    log_throttle::LogThrottle,
     refusal::Style,
     shutdown::{EndOnDrop, Shutdown},
     site::Port,

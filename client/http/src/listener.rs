@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     closing::close,
     connection,
-    line::Line,
+    connection_state::ConnectionState,
     refusal::{Refusal, Refused},
     shutdown::Shutdown,
     site::{Port, Site},
@@ -120,7 +120,7 @@ fn admitted<O: Open>(
     site.port.traffic.accepted_one();
     let counted = site.outstanding.connection();
     let (site, open) = (Arc::clone(site), open.clone());
-    let line = Line::open(&site.connections, from);
+    let line = ConnectionState::open(&site.connections, from);
     let permit = match &line {
         Ok(_) => None,
         Err(full) => {

@@ -10,7 +10,7 @@ use hyper::{body::Incoming, service::Service};
 use crate::{
     answer::Answer,
     body::{Arriving, Room},
-    line::Line,
+    connection_state::ConnectionState,
     refusal::Refused,
     site::Site,
 };
@@ -18,11 +18,11 @@ use crate::{
 /// Serves the requests of one connection.
 pub(crate) struct Requests {
     site: Arc<Site>,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
 }
 
 impl Requests {
-    pub(crate) fn new(site: Arc<Site>, line: Arc<Line>) -> Self {
+    pub(crate) fn new(site: Arc<Site>, line: Arc<ConnectionState>) -> Self {
         Self { site, line }
     }
 }

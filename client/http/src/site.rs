@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     bounds::{Bounds, Drain},
-    complaint::Complaint,
+    log_throttle::LogThrottle,
     outstanding::Outstanding,
     pool::Pool,
     refusal::{Refusal, Refused, Style},
@@ -60,8 +60,8 @@ pub(crate) struct Site {
     pub(crate) requests: Arc<Pool>,
     pub(crate) answers: Arc<Pool>,
     pub(crate) outstanding: Outstanding,
-    refused: Complaint,
-    slow: Complaint,
+    refused: LogThrottle,
+    slow: LogThrottle,
 }
 
 impl Site {
@@ -81,15 +81,15 @@ impl Site {
             shutdown,
             closed: CancellationToken::new(),
             outstanding: Outstanding::default(),
-            refused: Complaint::default(),
-            slow: Complaint::default(),
+            refused: LogThrottle::default(),
+            slow: LogThrottle::default(),
         })
     }
 
     /// Counts a refusal, and logs it, one line for many.
     pub(crate) fn refuses(&self, from: SocketAddr, refusal: Refusal, what: Refused) {
         self.port.traffic.refused_for(refusal.bound(what));
-        self.complain(
+        self.warn_refused(
             &self.refused,
             from,
             "requests were refused",
@@ -100,12 +100,12 @@ impl Site {
     /// Counts that a connection was closed on its caller, and logs it, one line for many.
     pub(crate) fn gives_up(&self, from: SocketAddr, bound: Bound, why: &str) {
         self.port.traffic.refused_for(bound);
-        self.complain(&self.slow, from, "connections were closed", why);
+        self.warn_refused(&self.slow, from, "connections were closed", why);
     }
 
-    fn complain(&self, complaint: &Complaint, from: SocketAddr, what: &str, why: &str) {
+    fn warn_refused(&self, log_throttle: &LogThrottle, from: SocketAddr, what: &str, why: &str) {
         let port = self.port.name;
-        match complaint.count(Instant::now()) {
+        match log_throttle.count(Instant::now()) {
             Some(count) => {
                 tracing::warn!(port, count, %from, why, "{what}, the last one from this address");
             }

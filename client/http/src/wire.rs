@@ -9,19 +9,19 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{bounds::Progress, line::Line, stall::Stall};
+use crate::{bounds::Progress, connection_state::ConnectionState, stall::Stall};
 
 /// A connection's stream.
 pub(crate) struct Wire<S> {
     stream: S,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     stall: Stall,
     /// What it said when it was noted last.
     noted: u64,
 }
 
 impl<S> Wire<S> {
-    pub(crate) fn new(stream: S, line: Arc<Line>, least: Progress) -> Self {
+    pub(crate) fn new(stream: S, line: Arc<ConnectionState>, least: Progress) -> Self {
         Self {
             stream,
             line,

@@ -16,7 +16,7 @@ mod forward;
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use helve_http::Complaint;
+use helve_http::LogThrottle;
 use helve_request_state::state_codec::{ArgumentsDigest, Refusal, StateCodec, StateContext};
 use rmcp::{
     ErrorData,
@@ -27,9 +27,9 @@ use serde_json::{Value, json};
 use crate::excerpt::Excerpt;
 
 /// Each kind of refusal has one line in the log for many.
-static REFUSED: Complaint = Complaint::new();
-static UNCHECKED: Complaint = Complaint::new();
-static UNSEALED: Complaint = Complaint::new();
+static REFUSED: LogThrottle = LogThrottle::new();
+static UNCHECKED: LogThrottle = LogThrottle::new();
+static UNSEALED: LogThrottle = LogThrottle::new();
 
 /// The message of the one error for every echo that does not hold.
 pub const INVALID_STATE: &str = "Invalid or expired requestState";

@@ -182,7 +182,7 @@ fn routes<S>(
     access: &Access,
     sessions: LegacySessions,
     shutdown: &Shutdown,
-) -> (Router, Arc<Door>)
+) -> (Router, Arc<LegacyState>)
 where
     S: ServerHandler + Clone + Send + Sync + 'static,
 {
@@ -195,7 +195,7 @@ where
     config.session_store = Some(Arc::new(sessions.clone()));
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&copies), config);
-    let door = Arc::new(Door {
+    let state = Arc::new(LegacyState {
         sessions,
         copies: Copies::new(copies, LIMITS, access.metrics.clone()),
         begun: AtomicU64::new(0),
@@ -204,12 +204,12 @@ where
     let router = Router::new()
         .route_service(MCP_PATH, service.clone())
         .route_service(MCP_PATH_SLASH, service)
-        .route_layer(from_fn_with_state(Arc::clone(&door), enter))
+        .route_layer(from_fn_with_state(Arc::clone(&state), enter))
         .route_layer(from_fn(shape));
-    (router, door)
+    (router, state)
 }
 
-struct Door {
+struct LegacyState {
     sessions: LegacySessions,
     copies: Copies,
     /// Names the sessions that have no id yet.
@@ -219,9 +219,13 @@ struct Door {
 /// Lets a request of a session pass only if the session is the caller's, and not over. Lets one that
 /// begins a session pass only if there is room. Other requests of protocol 2026-07-28 are not
 /// counted.
-async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+async fn enter(
+    State(state): State<Arc<LegacyState>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let principal = request.extensions().get::<Principal>().cloned();
-    let Some(owner) = door.sessions.callers.of(principal.as_ref()) else {
+    let Some(owner) = state.sessions.callers.of(principal.as_ref()) else {
         tracing::error!("callers shall be authenticated, and nothing before this server does so");
         return refuse(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -239,14 +243,14 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
     let is_listening = request.method() == Method::GET;
     let Some(id) = session_id(request.headers()) else {
         if may_begin_session(&request) {
-            return door.begin(owner, &sharer, request, next).await;
+            return state.begin(owner, &sharer, request, next).await;
         }
-        return door.run(owner, request, next).await;
+        return state.run(owner, request, next).await;
     };
-    if let Err(refusal) = door.check(&owner, &id).await {
+    if let Err(refusal) = state.check(&owner, &id).await {
         return refusal;
     }
-    let call = match door.copies.call(&id, &sharer).await {
+    let call = match state.copies.call(&id, &sharer).await {
         Ok(call) => call,
         Err(busy) => return crowded(busy),
     };
@@ -256,14 +260,14 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
         Ok(call) => call,
         Err(id) => return in_use(&id),
     };
-    let response = door.run(owner, request, next).await;
+    let response = state.run(owner, request, next).await;
     if is_listening {
         return response;
     }
     held_until_answered(response, call)
 }
 
-impl Door {
+impl LegacyState {
     /// Begins a session, within the bounds of its owner.
     async fn begin(
         self: &Arc<Self>,
@@ -280,9 +284,9 @@ impl Door {
         };
         // A task of its own, so that it ends even if its caller goes away: only the response names
         // the copy that it makes, and without the name the copy would not be counted.
-        let door = Arc::clone(self);
+        let state = Arc::clone(self);
         let begun = tokio::spawn(async move {
-            let response = door.run(owner, request, next).await;
+            let response = state.run(owner, request, next).await;
             let call = match session_id(response.headers()) {
                 Some(id) => call.named(&id),
                 None => call,

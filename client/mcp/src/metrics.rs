@@ -30,7 +30,7 @@ use prometheus_client::{
 use tokio::net::TcpListener;
 
 pub use self::requests::count;
-pub(crate) use self::requests::{Told, outcome_of};
+pub(crate) use self::requests::{RequestFacts, outcome_of};
 
 /// The path of the page.
 pub const METRICS_PATH: &str = "/metrics";

@@ -14,7 +14,7 @@ use helve_mcp::{
 use serde_json::{Value, json};
 
 use crate::house::{
-    Deed, House, http,
+    Execution, House, http,
     words::{id, item, object, refusal},
 };
 
@@ -61,7 +61,7 @@ async fn a_line_whose_answer_was_lost_is_added_once() {
     let house = House::open(2).await;
     let mut caller = house.caller();
     let cart: CartView = caller.call("create_cart", object(json!({}))).await.unwrap();
-    house.lose_next_answer(Deed::Done);
+    house.lose_next_answer(Execution::Done);
     let view: CartView = caller
         .call("add_item", item(&cart.cart_id, "a", 1))
         .await
@@ -75,7 +75,7 @@ async fn a_cart_whose_creation_was_not_answered_is_created_once() {
     let house = House::open(2).await;
     let mut caller = house.caller();
     caller.connect().await.unwrap();
-    house.lose_next_answer(Deed::Done);
+    house.lose_next_answer(Execution::Done);
     let key = object(json!({"idempotency_key": "k"}));
     let cart: CartView = caller.call("create_cart", key.clone()).await.unwrap();
     assert_eq!(house.retries(), 1, "the client had to call again");
@@ -94,7 +94,7 @@ async fn a_second_checkout_returns_the_same_order_even_if_the_first_was_not_answ
         .call("add_item", item(&cart.cart_id, "a", 3))
         .await
         .unwrap();
-    house.lose_next_answer(Deed::Done);
+    house.lose_next_answer(Execution::Done);
     let first: Order = caller.call("checkout", id(&cart.cart_id)).await.unwrap();
     let second: Order = caller.call("checkout", id(&cart.cart_id)).await.unwrap();
     assert_eq!(first, second);
@@ -107,7 +107,7 @@ async fn a_request_that_never_reached_the_server_is_made_again() {
     let house = House::open(2).await;
     let mut caller = house.caller();
     let cart: CartView = caller.call("create_cart", object(json!({}))).await.unwrap();
-    house.lose_next_answer(Deed::Undone);
+    house.lose_next_answer(Execution::Undone);
     let view: CartView = caller
         .call("add_item", item(&cart.cart_id, "a", 1))
         .await
@@ -333,7 +333,7 @@ async fn flows_through_lost_answers_leave_what_the_ledger_says() {
     for number in 0..20 {
         let flow = Flow::mixed(number, &run);
         if number % 3 == 0 {
-            house.lose_next_answer(Deed::Done);
+            house.lose_next_answer(Execution::Done);
         }
         flow.run(&mut caller, &ledger).await;
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
-use super::{Carriage, Cluster, limits, tries::Pace};
+use super::{Cluster, Transport, limits, tries::Pace};
 #[cfg(feature = "tls")]
 use crate::cluster::tls::Tls;
 use crate::{
@@ -27,7 +27,7 @@ pub struct ClusterBuilder {
     pace: Pace,
     dial: Dial,
     hints: Hints,
-    carriage: Carriage,
+    transport: Transport,
 }
 
 impl ClusterBuilder {
@@ -48,7 +48,7 @@ impl ClusterBuilder {
             },
             dial: Dial::plain(limits::CONNECT_TIMEOUT),
             hints: Hints::Known,
-            carriage: Carriage::Streams,
+            transport: Transport::Streams,
         }
     }
 
@@ -113,7 +113,7 @@ impl ClusterBuilder {
     /// and the node much less, and what a call does and answers is the same. Use it where a proxy
     /// between passes no streams on, or must choose a node for each call.
     pub fn unary(mut self) -> Self {
-        self.carriage = Carriage::Unary;
+        self.transport = Transport::Unary;
         self
     }
 
@@ -126,7 +126,7 @@ impl ClusterBuilder {
             pool: Arc::new(Pool::new(&self.endpoints, self.hints, self.dial)?),
             deadline: self.deadline,
             pace: self.pace,
-            carriage: self.carriage,
+            transport: self.transport,
             session: Mutex::new(None),
             closed: watch::Sender::new(false),
         })))

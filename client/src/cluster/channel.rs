@@ -17,7 +17,7 @@ use crate::{
         dial::Dial,
         exchange::{ExchangeStream, Streams},
         limits::{ALONE, LEARNED_ENDPOINTS_MAX, SUSPECT},
-        line::Line,
+        node_connection::NodeConnection,
     },
     error::Error,
 };
@@ -53,7 +53,7 @@ pub(crate) struct Node {
     dial: Dial,
     /// For lists and calls that go alone. Made by the first, because it needs a runtime; connected, and connected again, when
     /// needed.
-    channel: OnceLock<Line>,
+    channel: OnceLock<NodeConnection>,
     streams: Streams,
     suspect_until: Mutex<Option<Instant>>,
     /// Until then calls go each by itself: a proxy between passes no streams of many on.
@@ -179,7 +179,7 @@ impl Node {
     }
 
     /// Needs a tokio runtime around it.
-    pub(crate) fn channel(&self) -> Line {
+    pub(crate) fn channel(&self) -> NodeConnection {
         self.channel.get_or_init(|| self.connect()).clone()
     }
 
@@ -188,9 +188,9 @@ impl Node {
         self.streams.pick(|| self.connect())
     }
 
-    fn connect(&self) -> Line {
+    fn connect(&self) -> NodeConnection {
         let channel = self.dial.connect(&self.endpoint);
-        Line::new(self.authority.as_str(), channel, &self.dial.bearer)
+        NodeConnection::new(self.authority.as_str(), channel, &self.dial.bearer)
     }
 
     pub(crate) fn index(&self) -> usize {

@@ -14,7 +14,7 @@ pub(crate) use self::stream::ExchangeStream;
 pub use self::stream::exchange_reply;
 use crate::cluster::{
     limits::{EXCHANGE_BUSY_CALLS, EXCHANGE_STREAMS_MAX},
-    line::Line,
+    node_connection::NodeConnection,
 };
 
 /// The streams to one node.
@@ -29,7 +29,7 @@ struct Opened {
 
 impl Streams {
     /// The stream for the next call: the first that is not busy, or else the least busy. Needs a tokio runtime around it.
-    pub(crate) fn pick(&self, connect: impl FnOnce() -> Line) -> Arc<ExchangeStream> {
+    pub(crate) fn pick(&self, connect: impl FnOnce() -> NodeConnection) -> Arc<ExchangeStream> {
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|opened| !opened.stream.is_over());
         let free = streams

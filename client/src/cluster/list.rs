@@ -15,7 +15,7 @@ use crate::{
     cluster::{
         channel::{Node, Pool},
         limits::{LIST, LIST_STALL},
-        line::Line,
+        node_connection::NodeConnection,
         tries::Tries,
         verdict::Verdict,
     },
@@ -104,7 +104,7 @@ pub(crate) async fn collect<'a, P: Part>(
     until: Instant,
     wanted: &Wanted,
     tries: impl Fn() -> Tries<'a> + Send + Sync,
-    open: impl Fn(Line) -> Opened<P> + Send + Sync,
+    open: impl Fn(NodeConnection) -> Opened<P> + Send + Sync,
 ) -> Result<Vec<P>, Error> {
     loop {
         let first_part = |node: Arc<Node>, limit| -> BoxFuture<'static, _> {

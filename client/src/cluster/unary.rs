@@ -9,10 +9,16 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Status};
 
-use crate::cluster::{limits::MESSAGE_BYTES_MAX, line::Line, verdict::Verdict};
+use crate::cluster::{
+    limits::MESSAGE_BYTES_MAX, node_connection::NodeConnection, verdict::Verdict,
+};
 
 /// Sends the call, and waits for its answer as long as the node is told.
-pub(crate) async fn send(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Verdict> {
+pub(crate) async fn send(
+    channel: NodeConnection,
+    call: Call,
+    timeout: Duration,
+) -> Result<Answer, Verdict> {
     let address = channel.address().clone();
     let has_values = takes(&call);
     tokio::time::timeout(timeout, answer(channel, call, timeout))
@@ -39,7 +45,7 @@ fn takes(call: &Call) -> bool {
     }
 }
 
-async fn answer(channel: Line, call: Call, timeout: Duration) -> Result<Answer, Status> {
+async fn answer(channel: NodeConnection, call: Call, timeout: Duration) -> Result<Answer, Status> {
     Ok(match call {
         Call::Mint(call) => {
             let reply = handles(channel).mint(timed(call, timeout)).await?;
@@ -111,25 +117,25 @@ pub(crate) fn timed<M>(message: M, timeout: Duration) -> Request<M> {
     request
 }
 
-pub(crate) fn handles(channel: Line) -> HandleServiceClient<Line> {
+pub(crate) fn handles(channel: NodeConnection) -> HandleServiceClient<NodeConnection> {
     HandleServiceClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-pub(crate) fn keys(channel: Line) -> StateServiceClient<Line> {
+pub(crate) fn keys(channel: NodeConnection) -> StateServiceClient<NodeConnection> {
     StateServiceClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-fn transactions(channel: Line) -> TransactServiceClient<Line> {
+fn transactions(channel: NodeConnection) -> TransactServiceClient<NodeConnection> {
     TransactServiceClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-fn calls(channel: Line) -> CallServiceClient<Line> {
+fn calls(channel: NodeConnection) -> CallServiceClient<NodeConnection> {
     CallServiceClient::new(channel)
 }
 

@@ -17,7 +17,7 @@ use crate::{
     cluster::{
         channel::{Node, Pool},
         limits::{MESSAGE_BYTES_MAX, WATCH_SILENCE},
-        line::Line,
+        node_connection::NodeConnection,
         tries::{Effect, Pace, Tries, end},
         verdict::{Health, Verdict},
     },
@@ -189,7 +189,7 @@ fn or_elsewhere(verdict: Verdict) -> Verdict {
 }
 
 async fn opened(
-    channel: Line,
+    channel: NodeConnection,
     request: WatchRequest,
     limit: Duration,
 ) -> Result<(WatchReply, Streaming<WatchReply>), Status> {

@@ -4,7 +4,7 @@ pub(super) mod tenant;
 pub(super) mod token;
 
 use anyhow::anyhow;
-use helve_client::Line;
+use helve_client::NodeConnection;
 use helve_command::{
     cluster::{ClusterArgs, ending, ending_of_change, identity, reason},
     ending::{Cause, Caused, Ending},
@@ -18,7 +18,10 @@ use tonic::{Code, Response, Status};
 /// Asks one endpoint after the other, until one answers.
 async fn ask<R>(
     cluster: &ClusterArgs,
-    call: impl AsyncFn(AccessServiceClient<Line>, Option<CallIdentity>) -> Result<Response<R>, Status>,
+    call: impl AsyncFn(
+        AccessServiceClient<NodeConnection>,
+        Option<CallIdentity>,
+    ) -> Result<Response<R>, Status>,
 ) -> Result<R, Ending> {
     ask_with(cluster, ending, call).await
 }
@@ -26,7 +29,10 @@ async fn ask<R>(
 /// Has one endpoint after the other change something, until one answers: under one identity, so that the call is carried out once.
 async fn change<R>(
     cluster: &ClusterArgs,
-    call: impl AsyncFn(AccessServiceClient<Line>, Option<CallIdentity>) -> Result<Response<R>, Status>,
+    call: impl AsyncFn(
+        AccessServiceClient<NodeConnection>,
+        Option<CallIdentity>,
+    ) -> Result<Response<R>, Status>,
 ) -> Result<R, Ending> {
     ask_with(cluster, ending_of_change, call).await
 }
@@ -34,7 +40,10 @@ async fn change<R>(
 async fn ask_with<R>(
     cluster: &ClusterArgs,
     ending: fn(&Status) -> Ending,
-    call: impl AsyncFn(AccessServiceClient<Line>, Option<CallIdentity>) -> Result<Response<R>, Status>,
+    call: impl AsyncFn(
+        AccessServiceClient<NodeConnection>,
+        Option<CallIdentity>,
+    ) -> Result<Response<R>, Status>,
 ) -> Result<R, Ending> {
     let mut last = Ending::Refused(anyhow!("--endpoints: none is given"));
     let mut identity = identity()?;

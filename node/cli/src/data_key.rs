@@ -5,7 +5,7 @@ mod args;
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow};
-use helve_client::{Line, v1::Unit};
+use helve_client::{NodeConnection, v1::Unit};
 use helve_command::{
     cluster::{ClusterArgs, ending, ending_of_change, request},
     ending::{Cause, Caused, Ending, Outcome},
@@ -192,7 +192,7 @@ fn progress(counts: &[helve_proto::v1::DataKeyCount], key_id: &str) -> String {
 /// The first endpoint that answers.
 async fn first(
     cluster: &ClusterArgs,
-) -> Result<(ClusterServiceClient<Line>, DataKeyStatusReply), Ending> {
+) -> Result<(ClusterServiceClient<NodeConnection>, DataKeyStatusReply), Ending> {
     let mut last = Ending::Refused(anyhow!("--endpoints: none is given"));
     for endpoint in &cluster.endpoints {
         let channel = cluster.channel(endpoint).map_err(Ending::Refused)?;
@@ -206,7 +206,7 @@ async fn first(
 }
 
 async fn ask(
-    client: &mut ClusterServiceClient<Line>,
+    client: &mut ClusterServiceClient<NodeConnection>,
     timeout: Duration,
 ) -> Result<DataKeyStatusReply, Ending> {
     let reply = client

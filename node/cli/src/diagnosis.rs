@@ -14,7 +14,7 @@ pub(crate) mod tests;
 use std::time::Duration;
 
 use futures::future::join_all;
-use helve_client::Line;
+use helve_client::NodeConnection;
 use helve_command::{
     cluster::{ClusterArgs, TlsArgs, reason, request, transport},
     ending::{Cause, Caused, Ending},
@@ -92,7 +92,7 @@ pub(crate) async fn explain(cluster: &ClusterArgs, ending: Ending) -> Ending {
 pub(crate) async fn reply<R>(
     cluster: &ClusterArgs,
     endpoint: &str,
-    call: impl AsyncFnOnce(Line) -> Result<Response<R>, Status>,
+    call: impl AsyncFnOnce(NodeConnection) -> Result<Response<R>, Status>,
 ) -> Result<R, Finding> {
     let channel = cluster.channel(endpoint);
     let channel = channel.map_err(|error| Finding::local(endpoint, &error))?;

@@ -6,7 +6,7 @@ mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
-use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, Line, Tls};
+use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, NodeConnection, Tls};
 use helve_node::{config::host_and_port, stamp};
 use helve_proto::{
     ERROR_DOMAIN, Reason,
@@ -76,7 +76,7 @@ impl ClusterArgs {
     ///
     /// # Errors
     /// If the address is none, or what the flags say of TLS or the token cannot be used: a [`Caused`].
-    pub fn channel(&self, address: &str) -> anyhow::Result<Line> {
+    pub fn channel(&self, address: &str) -> anyhow::Result<NodeConnection> {
         let address = address.trim().trim_end_matches('/');
         let tls = self.tls.client()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -98,7 +98,7 @@ impl ClusterArgs {
             .connect_timeout(self.timeout)
             .tcp_nodelay(true)
             .connect_lazy();
-        Ok(Line::new(address, connected, &self.bearer()?))
+        Ok(NodeConnection::new(address, connected, &self.bearer()?))
     }
 
     /// What makes a client of these endpoints, or of others of the cluster.

@@ -38,7 +38,7 @@ use self::{
     flows::{Flows, Gates},
     invite::invite,
     kept::Kept,
-    report::{Report, Told},
+    report::{Report, ReportInput},
     secrets::Holder,
     stage::{NODES, REPLICAS, Stage},
     tickets::{Bookkeeping, Probe},
@@ -194,7 +194,7 @@ async fn demonstrate(
     let findings = verdict::judge_all(&reader, &accounts, &books).await?;
     let kept = Kept::by(nodes, &secrets.cluster(Holder::Operator, &endpoints)).await?;
     progress.finish_and_clear();
-    let told = Told {
+    let told = ReportInput {
         accounts: &accounts,
         books: &books,
         findings: &findings,

@@ -103,7 +103,7 @@ impl Acquaintance {
                 theirs: theirs.clone(),
             });
         }
-        identity.reception().note_strangers(strangers);
+        identity.peer_problems().note_strangers(strangers);
         Ok(())
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         // Its friend is silent for a while: that makes it no stranger.
         let strange = BTreeMap::from([(3, of("theirs"))]);
         assert_eq!(acquaintance.judge(&identity, &strange), Ok(()));
-        let warnings = identity.reception().warnings(|_| true);
+        let warnings = identity.peer_problems().warnings(|_| true);
         assert!(
             warnings.iter().any(|w| w.contains("seat 3")),
             "{warnings:?}"
@@ -219,7 +219,7 @@ mod tests {
         let mut acquaintance = Acquaintance::default();
         let left_behind = BTreeMap::from([(2, of("former"))]);
         assert_eq!(acquaintance.judge(&identity, &left_behind), Ok(()));
-        let warnings = identity.reception().warnings(|_| true);
+        let warnings = identity.peer_problems().warnings(|_| true);
         assert!(
             warnings.iter().any(|w| w.contains("seat 2")),
             "{warnings:?}"

@@ -10,7 +10,7 @@ use crate::{
     config::{Auth, Refusal},
     limits::GROUP_ID,
     raft::Consensus,
-    service::Door,
+    service::AccessCheck,
     storage::{error::StorageError, state_db::StateDb},
 };
 
@@ -30,12 +30,16 @@ pub(super) fn check(auth: &Auth, rows: &impl View) -> Result<(), StartError> {
     Err(refusal.into())
 }
 
-/// Shuts the door once such rows come by replication. Only for a node that asks for nothing.
-pub(super) async fn watch(door: Arc<Door>, consensus: Consensus, state: Arc<StateDb>) {
+/// Shuts the access check once such rows come by replication. Only for a node that asks for nothing.
+pub(super) async fn watch(
+    access_check: Arc<AccessCheck>,
+    consensus: Consensus,
+    state: Arc<StateDb>,
+) {
     let mut rows = consensus.applied().rows();
     loop {
         match state.read(|view| has_guards(view)) {
-            Ok(true) => return door.shut(),
+            Ok(true) => return access_check.shut(),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "whether there are tokens cannot be read"),
         }

@@ -155,9 +155,9 @@ pub(super) fn serve_clients(
     let _in_runtime = runtime.enter();
     let Opened { callers, http } = ports.open()?;
     let mut served = Background::on(runtime);
-    let front = service::front(services);
+    let direct_routes = service::direct_routes(services);
     let stopped = stop.clone().cancelled_owned();
-    let serving = service::serve(callers, front, services.unread(), stopped);
+    let serving = service::serve(callers, direct_routes, services.unread(), stopped);
     served.serve("client port", serving);
     let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
     served.serve("HTTP port", http::serve(http, services, stopped));

@@ -52,7 +52,7 @@ use crate::{
     readiness::Readiness,
     runtime::OwnRuntime,
     service::{
-        ClusterParts, Door, Services,
+        AccessCheck, ClusterParts, Services,
         peer::{PeerServer, Running},
     },
     stamp::Stamper,
@@ -343,7 +343,8 @@ impl Parts {
         );
         let auth = self.config.auth.clone();
         let bounds = self.config.tuning.bounds.clone();
-        let door = Door::new(auth, Arc::new(reader.clone()), self.audit.clone(), bounds);
+        let access_check =
+            AccessCheck::new(auth, Arc::new(reader.clone()), self.audit.clone(), bounds);
         let services = Services::new(
             Arc::new(proposer.clone()),
             (Arc::new(reader.clone()), self.feed.clone()),
@@ -354,7 +355,7 @@ impl Parts {
                 &self.storage.log.stats().sync_times,
                 self.audit.counters(),
             )),
-            door,
+            access_check,
             (Arc::clone(&vault), switch.clone()),
         );
         let running = Running {

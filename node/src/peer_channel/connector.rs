@@ -15,18 +15,18 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{codegen::Service, transport::Uri};
 
-use crate::{complaint::Complaint, tls::PortTls};
+use crate::{log_throttle::LogThrottle, tls::PortTls};
 
 /// Makes connections for one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     tls: Arc<PortTls>,
-    complaint: Arc<Complaint>,
+    log_throttle: Arc<LogThrottle>,
 }
 
 impl Connector {
-    pub(super) fn new(tls: Arc<PortTls>, complaint: Arc<Complaint>) -> Self {
-        Self { tls, complaint }
+    pub(super) fn new(tls: Arc<PortTls>, log_throttle: Arc<LogThrottle>) -> Self {
+        Self { tls, log_throttle }
     }
 }
 
@@ -40,13 +40,13 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, peer: Uri) -> Self::Future {
-        let Self { tls, complaint } = self.clone();
+        let Self { tls, log_throttle } = self.clone();
         Box::pin(async move {
             let connected = connect(&tls, &peer).await;
             // The dialler tries again and again, and knows only that no peer answers.
             if let Err(error) = &connected
                 && is_of_tls(error)
-                && let Some(times) = complaint.count(Instant::now())
+                && let Some(times) = log_throttle.count(Instant::now())
             {
                 tracing::warn!(%peer, times, %error, "no TLS with a peer: compare --peer-tls-ca and the certificates on both");
             }

@@ -8,7 +8,7 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use helve_proto::peer::v1::{NodeRecord, PeerHeader, Testimony};
 
-use super::{acknowledged::AcknowledgedPositions, reception::Reception};
+use super::{acknowledged::AcknowledgedPositions, peer_problems::PeerProblems};
 use crate::{limits::GROUP_ID, peer_channel::Dialler};
 
 /// What a node that was taken out of its cluster tells everyone.
@@ -75,7 +75,7 @@ pub struct Identity {
     node_id: AtomicU64,
     cluster_id: ArcSwap<String>,
     has_past: AtomicBool,
-    reception: Reception,
+    peer_problems: PeerProblems,
     member_at: AtomicU64,
     is_removed: AtomicBool,
     waits_for: ArcSwap<String>,
@@ -101,7 +101,7 @@ impl Identity {
             node_id: AtomicU64::new(node_id),
             cluster_id: ArcSwap::new(Arc::new(cluster_id)),
             has_past: AtomicBool::new(false),
-            reception: Reception::default(),
+            peer_problems: PeerProblems::default(),
             member_at: AtomicU64::new(0),
             is_removed: AtomicBool::new(false),
             waits_for: ArcSwap::default(),
@@ -203,8 +203,8 @@ impl Identity {
 
     /// How its peers take this node.
     #[must_use]
-    pub fn reception(&self) -> &Reception {
-        &self.reception
+    pub fn peer_problems(&self) -> &PeerProblems {
+        &self.peer_problems
     }
 
     /// This node holds something of a cluster, or was given an id there: it must never make another one.

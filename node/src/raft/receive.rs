@@ -18,7 +18,7 @@ use super::{
     Stopped,
     codec::{self, Ballot, CodecError},
     identity::Identity,
-    reception::Rival,
+    peer_problems::Rival,
     state_machine::Raft,
     types::TypeConfig,
 };
@@ -162,7 +162,7 @@ impl PeerRequests {
         if let AppendEntriesResponse::HigherVote(own) = &reply
             && let Some(rival) = Rival::of(own, &vote)
         {
-            self.identity.reception().note_rival(rival);
+            self.identity.peer_problems().note_rival(rival);
         }
         let mut reply = codec::append_reply_to_proto(reply);
         reply.wall_ms = stamp::wall_ms();

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::storage::share::Share;
+use crate::storage::recent_ratio::RecentRatio;
 
 /// How many rounds go past memory before one tries it again.
 const TRIED_EVERY: u32 = 32;
@@ -11,14 +11,14 @@ const TRIED_EVERY: u32 = 32;
 /// Of the last rounds.
 #[derive(Debug)]
 pub(super) struct HitRate {
-    hits: Share,
+    hits: RecentRatio,
     past: AtomicU32,
 }
 
 impl Default for HitRate {
     fn default() -> Self {
         Self {
-            hits: Share::all(),
+            hits: RecentRatio::all(),
             past: AtomicU32::new(0),
         }
     }

@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     bounds::{Shared, What},
+    keyed_places::{KeyedPlace, KeyedPlaces},
     limits,
-    shares::{Share, Shares},
 };
 
 /// Where a call comes from, and who is charged for it. Cheap to clone.
@@ -140,7 +140,7 @@ pub(crate) struct WatchPlace {
 #[derive(Debug)]
 pub(crate) struct WatchRoom {
     _watch: OwnedSemaphorePermit,
-    _share: Option<Share<Address>>,
+    _share: Option<KeyedPlace<Address>>,
 }
 
 /// Bounds the health watches on this node.
@@ -148,7 +148,7 @@ pub(crate) struct WatchRoom {
 pub(crate) struct Gate {
     watches: Arc<Semaphore>,
     /// By the addresses that watch.
-    watchers: Shares<Address>,
+    watchers: KeyedPlaces<Address>,
     refused: AtomicU64,
 }
 
@@ -156,7 +156,7 @@ impl Default for Gate {
     fn default() -> Self {
         Self {
             watches: Arc::new(Semaphore::new(limits::HEALTH_WATCHES_MAX)),
-            watchers: Shares::new(limits::ADDRESS_HEALTH_WATCHES_MAX),
+            watchers: KeyedPlaces::new(limits::ADDRESS_HEALTH_WATCHES_MAX),
             refused: AtomicU64::new(0),
         }
     }

@@ -1,4 +1,4 @@
-//! Who calls, and what the credential allows. The door says so of each request, before any handler sees it.
+//! Who calls, and what the credential allows. The access check says so of each request, before any handler sees it.
 
 use std::{
     fmt,
@@ -70,7 +70,7 @@ impl Caller {
         })
     }
 
-    /// Who makes this request. One that did not come through the door has no caller, and is
+    /// Who makes this request. One that did not come through the access check has no caller, and is
     /// refused.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Arc<Self>, Failure> {
         let caller = request.extensions().get::<Arc<Self>>().cloned();

@@ -26,10 +26,10 @@ use tonic::{Code, Status, Streaming};
 
 use super::{
     Services,
+    access_check::may_call,
     admit::{Origin, deadline_after},
     audited,
     budget::Charge,
-    door::may_call,
     failure::{Failure, Lateness},
     status::Problem,
 };
@@ -126,7 +126,7 @@ async fn serve(
                 match batch {
                     Ok(Some(batch)) => {
                         idle.ends();
-                        if let Err(shut_out) = services.door.again(&from.caller).await {
+                        if let Err(shut_out) = services.access_check.again(&from.caller).await {
                             drain(&mut pending, &out).await?;
                             return Err(shut_out.into());
                         }

@@ -33,12 +33,12 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use super::{Services, waiting::Waiting};
 use crate::{
     bounds::{Load, Shared},
+    keyed_places::KeyedPlaces,
     limits::{
         ADDRESS_SCRAPES_MAX, HTTP_ANSWER_BYTES_MAX, HTTP_ANSWER_PROGRESS_BYTES,
         HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX, HTTP_REQUEST_BYTES_MAX,
         METRICS_PAUSE_FACTOR, SCRAPES_MAX,
     },
-    shares::Shares,
     tls::PortTls,
 };
 
@@ -80,7 +80,7 @@ fn router(services: Arc<Services>, traffic: Traffic) -> Router {
             services,
             metrics: Mutex::default(),
             scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
-            scrapers: Shares::new(ADDRESS_SCRAPES_MAX),
+            scrapers: KeyedPlaces::new(ADDRESS_SCRAPES_MAX),
             refused: AtomicU64::new(0),
             traffic,
         }))
@@ -92,7 +92,7 @@ struct Pages {
     metrics: Mutex<Option<MetricsPage>>,
     /// Callers that wait for one, in all and by address.
     scrapes: Arc<Semaphore>,
-    scrapers: Shares<Address>,
+    scrapers: KeyedPlaces<Address>,
     /// Scrapes that were refused.
     refused: AtomicU64,
     traffic: Traffic,

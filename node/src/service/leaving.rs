@@ -31,8 +31,8 @@ use tonic::{Status, body::Body};
 use super::{account::Account, budget::Charge};
 use crate::{
     bounds::Shared,
-    complaint::Complaint,
     limits::{ANSWER_PIECE_BYTES, ANSWER_STALL_MAX, ANSWERS_WAITING_BYTES_MAX, PIECES_UNTIMED_MAX},
+    log_throttle::LogThrottle,
 };
 
 task_local! {
@@ -44,7 +44,7 @@ task_local! {
 #[derive(Debug, Clone, Default)]
 pub struct UnreadAnswers {
     waiting: Arc<Mutex<Waiting>>,
-    complaint: Arc<Complaint>,
+    log_throttle: Arc<LogThrottle>,
     given_up: Arc<AtomicU64>,
     /// Pieces that the transport holds, of all streams.
     handed: Arc<AtomicUsize>,
@@ -222,7 +222,7 @@ impl UnreadAnswers {
         });
         if let Err(why) = sent.await {
             self.given_up.fetch_add(1, Ordering::Relaxed);
-            match self.complaint.count(Instant::now()) {
+            match self.log_throttle.count(Instant::now()) {
                 Some(answers) => {
                     tracing::warn!(answers, why, "answers were left unread and given up");
                 }

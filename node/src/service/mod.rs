@@ -1,7 +1,7 @@
 //! The public face of a node: gRPC for clients, HTTP for probes and scrapes.
 //!
 //! ```text
-//! front ──► door (who calls)
+//! direct routes ──► access check (who calls)
 //!   │
 //! handles / state / transact / call ── Call ──► admit ──► mutation ──► propose.rs
 //!        (unary, and Exchange alike)                  └─► query ─────► read_index.rs
@@ -11,6 +11,7 @@
 //! A handler checks, calls and maps; every failure becomes gRPC in `status.rs` and nowhere else.
 
 mod access;
+mod access_check;
 mod account;
 mod admit;
 mod arriving;
@@ -22,11 +23,10 @@ mod cluster;
 mod credential;
 mod data_keys;
 mod decoded_size;
-mod door;
+mod direct_routes;
 mod exchange;
 mod failure;
 mod forwarded;
-mod front;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod handles;
@@ -60,6 +60,11 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+pub use self::{
+    access_check::AccessCheck,
+    direct_routes::{direct_routes, serve, to_strangers},
+    leaving::UnreadAnswers,
+};
 use self::{
     admit::{Admitted, Gate, Origin},
     audited::Witness,
@@ -69,11 +74,6 @@ use self::{
     failure::Failure,
     status::Problem,
     target::{Target, Targets},
-};
-pub use self::{
-    door::Door,
-    front::{front, serve, to_strangers},
-    leaving::UnreadAnswers,
 };
 use crate::{
     audit::{Audit, Class, Entry},
@@ -114,7 +114,7 @@ pub struct Services {
     vault: Arc<Vault>,
     data_keys: DataKeys,
     gate: Gate,
-    door: Arc<Door>,
+    access_check: Arc<AccessCheck>,
     feed: ChangeFeed,
     unread: UnreadAnswers,
     /// Turns of reads of many rows: one fewer than there are processors, so that such reads leave one to all other calls.
@@ -137,10 +137,10 @@ impl Services {
         cluster: ClusterParts,
         digester: Digester,
         metrics: Arc<Metrics>,
-        door: Door,
+        access_check: AccessCheck,
         (vault, switch): (Arc<Vault>, Switch),
     ) -> Arc<Self> {
-        let audit = door.audit().clone();
+        let audit = access_check.audit().clone();
         let gate = Gate::default();
         let stopping = CancellationToken::new();
         Arc::new(Self {
@@ -153,7 +153,7 @@ impl Services {
             reader,
             vault,
             gate,
-            door: Arc::new(door),
+            access_check: Arc::new(access_check),
             feed,
             unread: UnreadAnswers::default(),
             long_reads: Semaphore::new(long_reads()),
@@ -162,8 +162,8 @@ impl Services {
     }
 
     /// What lets callers in.
-    pub(crate) fn door(&self) -> Arc<Door> {
-        Arc::clone(&self.door)
+    pub(crate) fn access_check(&self) -> Arc<AccessCheck> {
+        Arc::clone(&self.access_check)
     }
 
     /// Answers that callers of the client port leave unread.
@@ -173,7 +173,7 @@ impl Services {
 
     /// What callers take up now, but for the HTTP port.
     fn load(&self) -> Load {
-        let mut load = self.door.budgets().load();
+        let mut load = self.access_check.budgets().load();
         load.others = vec![
             ("unread-answer-bytes", self.unread.fullness()),
             ("health-watches", self.gate.fullness()),
@@ -194,7 +194,7 @@ impl Services {
             return Err("this node is stopping".into());
         }
         self.cluster.readiness.now()?;
-        self.door.ready()?;
+        self.access_check.ready()?;
         self.vault.ready()
     }
 

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::{
         config::TokenHash,
-        service::{credential::Credential, front::PUBLIC_SERVICES},
+        service::{credential::Credential, direct_routes::PUBLIC_SERVICES},
     };
 
     #[test]

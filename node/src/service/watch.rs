@@ -251,7 +251,7 @@ impl Watch<'_> {
 
     /// Sends a part to a caller that still may have it.
     async fn send(&mut self, mut part: WatchReply, mut room: Charge) -> Result<(), End> {
-        self.services.door.again(&self.place.caller).await?;
+        self.services.access_check.again(&self.place.caller).await?;
         part.header = Some(ReplyHeader {
             index: part.revision,
             clock_ms: self.services.reader.rows_clock_ms(),

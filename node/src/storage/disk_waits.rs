@@ -2,16 +2,16 @@
 //! memory, many reads on one thread cost less than a thread each; where the disk has them, it is
 //! quicker when it is asked for many at once.
 
-use super::share::Share;
+use super::recent_ratio::RecentRatio;
 use crate::limits::DISK_READS_TOGETHER_MAX;
 
 /// Of the last turns of all threads.
 #[derive(Debug)]
-pub(crate) struct DiskWaits(Share);
+pub(crate) struct DiskWaits(RecentRatio);
 
 impl Default for DiskWaits {
     fn default() -> Self {
-        Self(Share::none())
+        Self(RecentRatio::none())
     }
 }
 

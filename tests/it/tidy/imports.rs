@@ -332,7 +332,7 @@ mod tests {
             0
         );
         assert_eq!(
-            findings("node/src/service/door.rs", "use crate::node::Node;"),
+            findings("node/src/service/access_check.rs", "use crate::node::Node;"),
             1
         );
         assert_eq!(findings("node/src/limits.rs", "use crate::node::Node;"), 1);

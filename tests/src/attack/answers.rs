@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use bytes::Bytes;
 use futures::StreamExt as _;
-use helve_client::{Bearer, Line};
+use helve_client::{Bearer, NodeConnection};
 use helve_proto::v1::{
     BatchRetrieveRequest, ExchangeCall, ExchangeReply, ExchangeRequest, StoreRequest,
     call_service_client::CallServiceClient, exchange_call::Call,
@@ -63,7 +63,7 @@ pub async fn unread(
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES);
-    let line = Line::new(address.to_string(), endpoint.connect().await?, bearer);
+    let line = NodeConnection::new(address.to_string(), endpoint.connect().await?, bearer);
     let calls = (0..calls).map(|call| ExchangeCall {
         correlation_id: call as u64,
         timeout_ms: 60_000,

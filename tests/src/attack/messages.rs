@@ -4,7 +4,7 @@ use std::future::{pending, poll_fn};
 
 use anyhow::{Context as _, Result};
 use bytes::{Buf as _, BufMut as _, Bytes};
-use helve_client::Line;
+use helve_client::NodeConnection;
 use helve_proto::v1::BatchRetrieveRequest;
 use http_body_util::{BodyExt as _, Full};
 use tonic::{
@@ -23,7 +23,11 @@ use tonic::{
 /// # Errors
 ///
 /// If the connection breaks.
-pub async fn unfinished(mut line: Line, path: &'static str, bytes: usize) -> Result<Status> {
+pub async fn unfinished(
+    mut line: NodeConnection,
+    path: &'static str,
+    bytes: usize,
+) -> Result<Status> {
     let length = u32::try_from(bytes)?.to_be_bytes();
     let begun = [&[0][..], &length, &vec![7; bytes - 1]].concat();
     let body = Body::new(Full::new(Bytes::from(begun)).with_trailers(pending()));
@@ -53,7 +57,11 @@ pub fn long_owner(bytes: usize, keys: usize) -> BatchRetrieveRequest {
 /// # Errors
 ///
 /// What the node, or the connection, says.
-pub async fn raw(line: Line, path: &'static str, message: Bytes) -> Result<Bytes, Status> {
+pub async fn raw(
+    line: NodeConnection,
+    path: &'static str,
+    message: Bytes,
+) -> Result<Bytes, Status> {
     let mut caller = Grpc::new(line);
     caller.ready().await?;
     let path = PathAndQuery::from_static(path);

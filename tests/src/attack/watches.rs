@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use futures::future::join_all;
-use helve_client::{Bearer, Line};
+use helve_client::{Bearer, NodeConnection};
 use helve_proto::v1::{
     BatchStoreRequest, StoreItem, WatchKeys, WatchReply, WatchRequest,
     watch_request::Target as Watched, watch_service_client::WatchServiceClient,
@@ -27,7 +27,7 @@ pub async fn unread(
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES);
-    let line = Line::new(address.to_string(), endpoint.connect().await?, bearer);
+    let line = NodeConnection::new(address.to_string(), endpoint.connect().await?, bearer);
     let client = WatchServiceClient::new(line);
     let all = (0..watches).map(|_| {
         let mut client = client.clone();

@@ -16,9 +16,9 @@ use porcupine_rs::{CheckResult, Operation, check_operations_timeout};
 
 use self::record::{Move, Record};
 use super::{
-    deeds::{Deed, Fate},
     describe,
     evidence::Pin,
+    mutations::{Fate, Mutation},
     told::{self, Heard},
     verdict::{Finding, Rule},
 };
@@ -40,9 +40,14 @@ pub(super) struct Searched {
 }
 
 /// Judges each record by itself, until then at most.
-pub(super) fn judge(events: &[Event], deeds: &[Deed], pins: &[Pin], until: Instant) -> Searched {
+pub(super) fn judge(
+    events: &[Event],
+    mutations: &[Mutation],
+    pins: &[Pin],
+    until: Instant,
+) -> Searched {
     let mut searched = Searched::default();
-    for (name, calls) in records(events, deeds, pins) {
+    for (name, calls) in records(events, mutations, pins) {
         if calls.expires {
             continue;
         }
@@ -110,17 +115,17 @@ fn shows(op: &Move, value: &Bytes) -> bool {
     }
 }
 
-fn records(events: &[Event], deeds: &[Deed], pins: &[Pin]) -> BTreeMap<Name, Calls> {
+fn records(events: &[Event], mutations: &[Mutation], pins: &[Pin]) -> BTreeMap<Name, Calls> {
     let mut records: BTreeMap<Name, Calls> = BTreeMap::new();
-    for deed in deeds {
-        add_deed(&mut records, events, deed, &deed.names);
+    for mutation in mutations {
+        add_deed(&mut records, events, mutation, &mutation.names);
     }
     for writer in pins.iter().flat_map(|pin| &pin.writers) {
         // Mints, whose ids are those that were shown if they made them.
-        let deed = &deeds[writer.deed];
-        let drawn = writer.names.iter().zip(&deed.names);
+        let mutation = &mutations[writer.mutation];
+        let drawn = writer.names.iter().zip(&mutation.names);
         let drawn = drawn.map(|(name, known)| name.clone().filter(|_| known.is_none()));
-        add_deed(&mut records, events, deed, &drawn.collect::<Vec<_>>());
+        add_deed(&mut records, events, mutation, &drawn.collect::<Vec<_>>());
     }
     for event in events {
         for (name, op) in looks(event) {
@@ -134,17 +139,17 @@ fn records(events: &[Event], deeds: &[Deed], pins: &[Pin]) -> BTreeMap<Name, Cal
 fn add_deed(
     records: &mut BTreeMap<Name, Calls>,
     events: &[Event],
-    deed: &Deed,
+    mutation: &Mutation,
     names: &[Option<Name>],
 ) {
-    let (first, teller) = (&events[deed.events[0]], &events[deed.teller]);
-    let heard = deed.heard(events);
-    let parts = deed.parts.iter().zip(names).zip(heard).enumerate();
+    let (first, teller) = (&events[mutation.events[0]], &events[mutation.teller]);
+    let heard = mutation.heard(events);
+    let parts = mutation.parts.iter().zip(names).zip(heard).enumerate();
     for (number, ((part, name), heard)) in parts {
         let Some(name) = name else { continue };
         let calls = records.entry(name.clone()).or_default();
         calls.expires |= may_expire(&part.act);
-        match deed.fate {
+        match mutation.fate {
             Fate::Told { .. } => {
                 if let Some(op) = heard.and_then(|heard| did(&part.act, &heard)) {
                     calls.told.push(operation(first, teller, op));

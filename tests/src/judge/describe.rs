@@ -4,8 +4,8 @@ use bytes::Bytes;
 use helve_client::v1::{HandleStatus, exchange_answer::Answer, exchange_call::Call};
 
 use super::{
+    possible_states::UNSEEN,
     told::{self, Heard},
-    worlds::UNSEEN,
 };
 use crate::{
     history::{Event, Outcome, Reply, Request},

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{
     bounds::Bounds,
-    deeds::{Deed, Fate},
+    mutations::{Fate, Mutation},
     told::{Sighting, sightings},
     verdict::{Finding, Rule},
 };
@@ -23,12 +23,12 @@ pub(super) struct Evidence {
     /// Records that were returned with a value that no client wrote; judging them further has no
     /// use.
     pub(super) phantoms: HashSet<Name>,
-    /// Unknown deeds that were seen.
+    /// Unknown mutations that were seen.
     pub(super) settled: usize,
     pub(super) pins: Vec<Pin>,
 }
 
-/// A revision that was shown, and that several deeds of unknown outcome may have made.
+/// A revision that was shown, and that several mutations of unknown outcome may have made.
 #[derive(Debug)]
 pub(super) struct Pin {
     pub(super) revision: u64,
@@ -48,10 +48,10 @@ impl Pin {
     }
 }
 
-/// A deed that may have made a revision.
+/// A mutation that may have made a revision.
 #[derive(Debug)]
 pub(super) struct Writer {
-    pub(super) deed: usize,
+    pub(super) mutation: usize,
     /// Which records its parts are then about.
     pub(super) names: Vec<Option<Name>>,
 }
@@ -59,19 +59,23 @@ pub(super) struct Writer {
 /// What was shown of one revision, and by which events.
 type Shown<'a> = Vec<(usize, Sighting<'a>)>;
 
-/// Settles unknown deeds by what is shown.
-pub(super) fn settle(events: &[Event], deeds: &mut [Deed], bounds: &mut Bounds) -> Evidence {
+/// Settles unknown mutations by what is shown.
+pub(super) fn settle(
+    events: &[Event],
+    mutations: &mut [Mutation],
+    bounds: &mut Bounds,
+) -> Evidence {
     let mut evidence = Evidence::default();
-    let mut open = shown(events, deeds);
+    let mut open = shown(events, mutations);
     // What is settled is no candidate for any other revision, so that others may be settled then.
     loop {
         let before = open.len();
         open.retain(|revision, seen| {
-            let unknown = writers(deeds, *revision, seen, |fate| fate == Fate::Unknown);
+            let unknown = writers(mutations, *revision, seen, |fate| fate == Fate::Unknown);
             let [only] = unknown[..] else {
                 return true;
             };
-            give(deeds, bounds, *revision, seen, only);
+            give(mutations, bounds, *revision, seen, only);
             evidence.settled += 1;
             false
         });
@@ -80,23 +84,23 @@ pub(super) fn settle(events: &[Event], deeds: &mut [Deed], bounds: &mut Bounds) 
         }
     }
     for (revision, seen) in open {
-        place(deeds, bounds, revision, &seen, &mut evidence);
+        place(mutations, bounds, revision, &seen, &mut evidence);
     }
     evidence
 }
 
 /// By revision, what is shown that no told mutation wrote.
-fn shown<'a>(events: &'a [Event], deeds: &[Deed]) -> BTreeMap<u64, Shown<'a>> {
-    let told: HashSet<u64> = deeds
+fn shown<'a>(events: &'a [Event], mutations: &[Mutation]) -> BTreeMap<u64, Shown<'a>> {
+    let told: HashSet<u64> = mutations
         .iter()
-        .filter_map(|deed| Some(deed.place()?.0))
+        .filter_map(|mutation| Some(mutation.place()?.0))
         .collect();
     let of_reads = events.iter().flat_map(|event| {
         let sightings = sightings(event).into_iter();
         sightings.map(|sighting| (event.number, sighting))
     });
     let mut shown: BTreeMap<u64, Shown<'_>> = BTreeMap::new();
-    for (event, sighting) in of_reads.chain(carried(events, deeds)) {
+    for (event, sighting) in of_reads.chain(carried(events, mutations)) {
         if !told.contains(&sighting.info.revision) {
             let seen = shown.entry(sighting.info.revision).or_default();
             seen.push((event, sighting));
@@ -106,11 +110,11 @@ fn shown<'a>(events: &'a [Event], deeds: &[Deed]) -> BTreeMap<u64, Shown<'a>> {
 }
 
 /// Records that replies to takes and renewals show: written by others.
-fn carried<'a>(events: &'a [Event], deeds: &[Deed]) -> Vec<(usize, Sighting<'a>)> {
+fn carried<'a>(events: &'a [Event], mutations: &[Mutation]) -> Vec<(usize, Sighting<'a>)> {
     let mut carried = Vec::new();
-    for deed in deeds {
-        let heard = deed.heard(events);
-        for ((part, name), heard) in deed.parts.iter().zip(&deed.names).zip(heard) {
+    for mutation in mutations {
+        let heard = mutation.heard(events);
+        for ((part, name), heard) in mutation.parts.iter().zip(&mutation.names).zip(heard) {
             if part.act.written().is_none()
                 && let Some(name) = name
                 && let Some(super::told::Heard::Done {
@@ -120,50 +124,56 @@ fn carried<'a>(events: &'a [Event], deeds: &[Deed]) -> Vec<(usize, Sighting<'a>)
                 }) = heard
             {
                 let name = name.clone();
-                carried.push((deed.teller, Sighting { name, info, value }));
+                carried.push((mutation.teller, Sighting { name, info, value }));
             }
         }
     }
     carried
 }
 
-/// The deeds that may have made a revision, by their fates.
+/// The mutations that may have made a revision, by their fates.
 fn writers(
-    deeds: &[Deed],
+    mutations: &[Mutation],
     revision: u64,
     seen: &Shown<'_>,
     fates: impl Fn(Fate) -> bool,
 ) -> Vec<usize> {
-    let is_writer = |deed: &Deed| {
-        fates(deed.fate)
-            && revision > deed.after
-            && seen.iter().all(|(_, sighting)| wrote(deed, sighting))
+    let is_writer = |mutation: &Mutation| {
+        fates(mutation.fate)
+            && revision > mutation.after
+            && seen.iter().all(|(_, sighting)| wrote(mutation, sighting))
     };
-    let numbered = deeds.iter().enumerate();
-    let writers = numbered.filter(|(_, deed)| is_writer(deed));
+    let numbered = mutations.iter().enumerate();
+    let writers = numbered.filter(|(_, mutation)| is_writer(mutation));
     writers.map(|(number, _)| number).collect()
 }
 
-/// Gives a revision that was shown to the deed that made it.
-fn give(deeds: &mut [Deed], bounds: &mut Bounds, revision: u64, seen: &Shown<'_>, writer: usize) {
+/// Gives a revision that was shown to the mutation that made it.
+fn give(
+    mutations: &mut [Mutation],
+    bounds: &mut Bounds,
+    revision: u64,
+    seen: &Shown<'_>,
+    writer: usize,
+) {
     let clock_ms = seen[0].1.info.updated_at_ms;
-    let deed = &mut deeds[writer];
-    deed.names = named(deed, seen);
-    deed.fate = Fate::Shown {
+    let mutation = &mut mutations[writer];
+    mutation.names = named(mutation, seen);
+    mutation.fate = Fate::Shown {
         index: revision,
         clock_ms,
     };
     bounds.settle(revision, clock_ms);
 }
 
-/// Which records a deed's parts are about, if it wrote what is seen.
-fn named(deed: &Deed, seen: &Shown<'_>) -> Vec<Option<Name>> {
-    let mut names = deed.names.clone();
+/// Which records a mutation's parts are about, if it wrote what is seen.
+fn named(mutation: &Mutation, seen: &Shown<'_>) -> Vec<Option<Name>> {
+    let mut names = mutation.names.clone();
     for (_, sighting) in seen {
         if names.contains(&Some(sighting.name.clone())) {
             continue;
         }
-        let mut parts = deed.parts.iter().zip(&mut names);
+        let mut parts = mutation.parts.iter().zip(&mut names);
         let part = parts.find(|(part, name)| name.is_none() && is_by(part, sighting));
         if let Some((_, name)) = part {
             *name = Some(sighting.name.clone());
@@ -172,21 +182,21 @@ fn named(deed: &Deed, seen: &Shown<'_>) -> Vec<Option<Name>> {
     names
 }
 
-/// A revision that none of the unknown deeds must have made: several may have, or a denied one, or
+/// A revision that none of the unknown mutations must have made: several may have, or a denied one, or
 /// none.
 fn place(
-    deeds: &mut [Deed],
+    mutations: &mut [Mutation],
     bounds: &mut Bounds,
     revision: u64,
     seen: &Shown<'_>,
     evidence: &mut Evidence,
 ) {
     let (event, sighting) = &seen[0];
-    let unknown = writers(deeds, revision, seen, |fate| fate == Fate::Unknown);
+    let unknown = writers(mutations, revision, seen, |fate| fate == Fate::Unknown);
     if !unknown.is_empty() {
-        let writer = |deed: &usize| Writer {
-            deed: *deed,
-            names: named(&deeds[*deed], seen),
+        let writer = |mutation: &usize| Writer {
+            mutation: *mutation,
+            names: named(&mutations[*mutation], seen),
         };
         let shown = seen.iter().map(|(_, sighting)| sighting.name.clone());
         evidence.pins.push(Pin {
@@ -201,26 +211,29 @@ fn place(
         return;
     }
     let is_denied = |fate| matches!(fate, Fate::Denied | Fate::Conflict { .. });
-    let Some(denied) = writers(deeds, revision, seen, is_denied).first().copied() else {
-        evidence.findings.push(phantom(deeds, revision, seen));
+    let Some(denied) = writers(mutations, revision, seen, is_denied)
+        .first()
+        .copied()
+    else {
+        evidence.findings.push(phantom(mutations, revision, seen));
         let names = seen.iter().map(|(_, sighting)| sighting.name.clone());
         evidence.phantoms.extend(names);
         return;
     };
     evidence.findings.push(Finding {
         rule: Rule::Honest,
-        events: vec![deeds[denied].teller, *event],
+        events: vec![mutations[denied].teller, *event],
         text: format!(
             "#{} was told that it had no effect, and #{event} shows what it wrote: {} at revision {revision}",
-            deeds[denied].teller, sighting.name
+            mutations[denied].teller, sighting.name
         ),
     });
-    give(deeds, bounds, revision, seen, denied);
+    give(mutations, bounds, revision, seen, denied);
     evidence.settled += 1;
 }
 
-fn wrote(deed: &Deed, sighting: &Sighting<'_>) -> bool {
-    deed.parts.iter().any(|part| is_by(part, sighting))
+fn wrote(mutation: &Mutation, sighting: &Sighting<'_>) -> bool {
+    mutation.parts.iter().any(|part| is_by(part, sighting))
 }
 
 /// Whether this part may have written what is shown.
@@ -257,9 +270,9 @@ fn is_by(part: &Part, sighting: &Sighting<'_>) -> bool {
 }
 
 /// No client wrote this; or one did, once, and elsewhere in the log.
-fn phantom(deeds: &[Deed], revision: u64, seen: &Shown<'_>) -> Finding {
+fn phantom(mutations: &[Mutation], revision: u64, seen: &Shown<'_>) -> Finding {
     let (event, sighting) = &seen[0];
-    let is_twin = |deed: &&Deed| deed.place().is_some() && wrote(deed, sighting);
+    let is_twin = |mutation: &&Mutation| mutation.place().is_some() && wrote(mutation, sighting);
     let shown = format!(
         "#{event} shows {} at revision {revision} with {} bytes",
         sighting.name, sighting.info.value_bytes
@@ -268,7 +281,7 @@ fn phantom(deeds: &[Deed], revision: u64, seen: &Shown<'_>) -> Finding {
         Some(value) => format!("{shown}, {}", value.escape_ascii()),
         None => shown,
     };
-    match deeds
+    match mutations
         .iter()
         .find(is_twin)
         .filter(|_| sighting.value.is_some())

@@ -73,8 +73,11 @@ impl Case<'_> {
     fn rule(&self, name: &Name, timeline: &Timeline<'_>, number: usize, before: &[Cell]) -> Rule {
         let entry = &timeline.entries[number];
         let row = before.iter().find_map(Cell::row);
-        if let What::Act { deed, heard, .. } = &entry.what {
-            return match (heard, self.known.deeds[*deed].parts.len()) {
+        if let What::Act {
+            mutation, heard, ..
+        } = &entry.what
+        {
+            return match (heard, self.known.mutations[*mutation].parts.len()) {
                 (Heard::Shown, 2..) => Rule::Torn,
                 (Heard::Shown, _) => Rule::Answer,
                 (Heard::Done { value: Some(_), .. }, _) if is_taken(before) => Rule::Taken,
@@ -113,11 +116,12 @@ impl Case<'_> {
         let Seen::Record { info, .. } = seen else {
             return false;
         };
-        let wrote = self.known.deeds.iter().filter(|deed| {
-            deed.place()
+        let wrote = self.known.mutations.iter().filter(|mutation| {
+            mutation
+                .place()
                 .is_some_and(|(index, _)| index == info.revision)
         });
-        let mut names = wrote.flat_map(|deed| deed.names.iter().flatten());
+        let mut names = wrote.flat_map(|mutation| mutation.names.iter().flatten());
         let here = names.clone().any(|other| other == name);
         !here && names.any(|other| other.own() == name.own() && other.owner() != name.owner())
     }
@@ -128,13 +132,13 @@ impl Case<'_> {
         before
             .find_map(|entry| match &entry.what {
                 What::Act {
-                    deed,
+                    mutation,
                     heard: Heard::Done { .. } | Heard::Shown,
                     ..
-                } => Some(*deed),
+                } => Some(*mutation),
                 _ => None,
             })
-            .is_some_and(|deed| self.known.deeds[deed].parts.len() > 1)
+            .is_some_and(|mutation| self.known.mutations[mutation].parts.len() > 1)
     }
 }
 

@@ -6,7 +6,7 @@ use helve_client::v1::{HandleStatus, exchange_answer::Answer, exchange_call::Cal
 
 use super::{
     bounds::Bounds,
-    deeds::{Deed, Fate},
+    mutations::{Fate, Mutation},
     timeline::{Count, Entry, Seen, Timeline, Timelines, Touch, What},
     told::{self, Sighting},
     verdict::{Finding, Rule},
@@ -48,7 +48,12 @@ fn asked(call: &Call) -> Vec<Name> {
 }
 
 /// Adds what one event says to the timelines of all records that it says something of.
-pub(super) fn add<'a>(all: &mut Timelines<'a>, event: &'a Event, deeds: &[Deed], bounds: &Bounds) {
+pub(super) fn add<'a>(
+    all: &mut Timelines<'a>,
+    event: &'a Event,
+    mutations: &[Mutation],
+    bounds: &Bounds,
+) {
     touch(all, event, bounds);
     let (Some(reply), Some((index, clock_ms))) = (told::reply(event), told::view(event)) else {
         return;
@@ -67,13 +72,13 @@ pub(super) fn add<'a>(all: &mut Timelines<'a>, event: &'a Event, deeds: &[Deed],
                     timeline.entries.push(look(Seen::Counted(number)));
                 }
             }
-            let is_nameless = |deed: &&Deed| {
-                matches!(deed.fate, Fate::Unknown | Fate::Denied) && deed.after < index
+            let is_nameless = |mutation: &&Mutation| {
+                matches!(mutation.fate, Fate::Unknown | Fate::Denied) && mutation.after < index
             };
-            let mints = deeds
+            let mints = mutations
                 .iter()
                 .filter(is_nameless)
-                .flat_map(|deed| &deed.parts);
+                .flat_map(|mutation| &mutation.parts);
             let is_counted = |target: &Target| {
                 matches!(target, Target::Minted { store, owner, .. }
                 if *store == count.store && count.owner.as_ref().is_none_or(|own| own == owner))

@@ -1,11 +1,11 @@
-//! The main judge: every record's timeline through the model, and with it those of the records that it shares deeds of unknown outcome
-//! with, if it cannot be explained without such deeds.
+//! The main judge: every record's timeline through the model, and with it those of the records that it shares mutations of unknown outcome
+//! with, if it cannot be explained without such mutations.
 //!
-//! Records are replayed with as few deeds of unknown outcome as explain them: with none first. A
-//! record that is stuck is replayed with all deeds that may have touched it, as if they touched
+//! Records are replayed with as few mutations of unknown outcome as explain them: with none first. A
+//! record that is stuck is replayed with all mutations that may have touched it, as if they touched
 //! nothing else; what then explains it with the fewest is taken up, and the other records of those
-//! deeds join the group, which is replayed as one. So the search ends: each time a group takes up
-//! another deed, or is explained, or shown to contradict the model whatever was done.
+//! mutations join the group, which is replayed as one. So the search ends: each time a group takes up
+//! another mutation, or is explained, or shown to contradict the model whatever was done.
 
 mod contradiction;
 mod counts;
@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     known::Known,
+    possible_states::PossibleState,
     replay::{Counted, Ran, Replay},
     verdict::Finding,
-    worlds::World,
 };
 use crate::model::{Cell, Name};
 
@@ -31,7 +31,7 @@ pub(super) struct Judged {
 /// A search through all records of a history.
 pub(super) struct Search<'s, 'a> {
     known: &'s Known<'a>,
-    /// By deed of unknown outcome, the records that it may have touched.
+    /// By mutation of unknown outcome, the records that it may have touched.
     touched: BTreeMap<usize, BTreeSet<&'s Name>>,
     groups: Vec<Group<'s>>,
 }
@@ -40,15 +40,15 @@ pub(super) struct Search<'s, 'a> {
 #[derive(Debug, Default)]
 struct Group<'s> {
     names: BTreeSet<&'s Name>,
-    /// Deeds of unknown outcome that may explain them. All their records are in the group.
-    deeds: BTreeSet<usize>,
+    /// Mutations of unknown outcome that may explain them. All their records are in the group.
+    mutations: BTreeSet<usize>,
     counted: Vec<Counted>,
 }
 
-/// What more deeds may explain a group.
+/// What more mutations may explain a group.
 enum More {
     /// These, as far as the group knows.
-    Deeds(Vec<usize>),
+    Mutations(Vec<usize>),
     /// None.
     Nothing,
     /// It cannot be told.
@@ -85,10 +85,10 @@ impl<'s, 'a> Search<'s, 'a> {
         judged
     }
 
-    /// Lets a group take up deeds until it is explained, if it can be.
+    /// Lets a group take up mutations until it is explained, if it can be.
     fn explain(&mut self, mut group: Group<'s>, judged: &mut Judged) -> Group<'s> {
         loop {
-            let stuck = match self.replay(&group.names, &group.deeds) {
+            let stuck = match self.replay(&group.names, &group.mutations) {
                 Ran::Through { counted, .. } => {
                     group.counted = counted;
                     return group;
@@ -100,7 +100,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 }
             };
             match self.more(&group, stuck.place) {
-                More::Deeds(deeds) => self.take_up(&mut group, &deeds),
+                More::Mutations(mutations) => self.take_up(&mut group, &mutations),
                 More::Nothing => {
                     judged.findings.push(self.contradiction(&group, &stuck));
                     return group;
@@ -117,15 +117,17 @@ impl<'s, 'a> Search<'s, 'a> {
         Replay::new(self.known, names.iter().copied(), allowed).run()
     }
 
-    /// The fewest deeds that may explain the record in this place, and then all of the group: as if they touched no others.
+    /// The fewest mutations that may explain the record in this place, and then all of the group: as if they touched no others.
     fn more(&self, group: &Group<'s>, place: usize) -> More {
         let names: Vec<_> = group.names.iter().copied().collect();
         let mut free = BTreeSet::from([names[place]]);
         loop {
-            let mut allowed = group.deeds.clone();
+            let mut allowed = group.mutations.clone();
             allowed.extend(self.unknown(&free));
             match self.replay(&group.names, &allowed) {
-                Ran::Through { worlds, .. } => return self.fewest(group, &worlds),
+                Ran::Through {
+                    possible_states, ..
+                } => return self.fewest(group, &possible_states),
                 Ran::TooMany => return More::TooMany,
                 Ran::Stuck(_) if free.len() == names.len() => return More::Nothing,
                 Ran::Stuck(stuck) => {
@@ -137,34 +139,39 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// The deeds of unknown outcome that may have touched these records.
+    /// The mutations of unknown outcome that may have touched these records.
     fn unknown(&self, names: &BTreeSet<&Name>) -> impl Iterator<Item = usize> {
         let timelines = names
             .iter()
             .filter_map(|name| self.known.timelines.of.get(*name));
         let floats = timelines.flat_map(|timeline| timeline.floats.iter().copied());
-        floats.filter(|deed| self.known.is_unknown(*deed))
+        floats.filter(|mutation| self.known.is_unknown(*mutation))
     }
 
-    /// The deeds that the group must take up for the world that needs the fewest, above all of those that touch other records.
-    fn fewest(&self, group: &Group<'s>, worlds: &[World]) -> More {
-        let more = worlds.iter().map(|world| {
-            let used = world.used.iter().copied();
-            let more = used.filter(|deed| !group.deeds.contains(deed));
+    /// The mutations that the group must take up for the possible state that needs the fewest, above all of those that touch other records.
+    fn fewest(&self, group: &Group<'s>, possible_states: &[PossibleState]) -> More {
+        let more = possible_states.iter().map(|state| {
+            let used = state.used.iter().copied();
+            let more = used.filter(|mutation| !group.mutations.contains(mutation));
             more.collect::<Vec<_>>()
         });
-        let cost = |deeds: &Vec<usize>| {
-            let others = deeds.iter().flat_map(|deed| &self.touched[deed]);
+        let cost = |mutations: &Vec<usize>| {
+            let others = mutations
+                .iter()
+                .flat_map(|mutation| &self.touched[mutation]);
             let others = others.filter(|name| !group.names.contains(*name));
-            (others.count(), deeds.len())
+            (others.count(), mutations.len())
         };
-        more.min_by_key(cost).map_or(More::Nothing, More::Deeds)
+        more.min_by_key(cost).map_or(More::Nothing, More::Mutations)
     }
 
-    /// Deeds join a group with all their records, and these with all that they share deeds with.
-    fn take_up(&mut self, group: &mut Group<'s>, deeds: &[usize]) {
-        group.deeds.extend(deeds);
-        for name in deeds.iter().flat_map(|deed| &self.touched[deed]) {
+    /// Mutations join a group with all their records, and these with all that they share mutations with.
+    fn take_up(&mut self, group: &mut Group<'s>, mutations: &[usize]) {
+        group.mutations.extend(mutations);
+        for name in mutations
+            .iter()
+            .flat_map(|mutation| &self.touched[mutation])
+        {
             if self.known.evidence.phantoms.contains(*name) || !group.names.insert(name) {
                 continue;
             }
@@ -175,7 +182,7 @@ impl<'s, 'a> Search<'s, 'a> {
             if let Some(other) = other {
                 let other = self.groups.swap_remove(other);
                 group.names.extend(other.names);
-                group.deeds.extend(other.deeds);
+                group.mutations.extend(other.mutations);
             }
         }
     }
@@ -186,15 +193,20 @@ pub(super) fn left(known: &Known<'_>) -> BTreeMap<Name, Vec<Cell>> {
     let mut left = BTreeMap::new();
     for (name, timeline) in &known.timelines.of {
         let floats = timeline.floats.iter().copied();
-        let allowed = floats.filter(|deed| known.is_unknown(*deed)).collect();
-        if let Ran::Through { worlds, .. } = Replay::new(known, [name], &allowed).run() {
+        let allowed = floats
+            .filter(|mutation| known.is_unknown(*mutation))
+            .collect();
+        if let Ran::Through {
+            possible_states, ..
+        } = Replay::new(known, [name], &allowed).run()
+        {
             let mut cells: Vec<Cell> = Vec::new();
-            for world in worlds {
-                let [standing] = &world.standing[..] else {
+            for state in possible_states {
+                let [records] = &state.records[..] else {
                     continue;
                 };
-                if !cells.contains(&standing.cell) {
-                    cells.push(standing.cell.clone());
+                if !cells.contains(&records.cell) {
+                    cells.push(records.cell.clone());
                 }
             }
             left.insert(name.clone(), cells);

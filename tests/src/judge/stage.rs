@@ -25,9 +25,9 @@ pub(super) struct Record<'s, 'a> {
     pub(super) asked: BTreeSet<u64>,
 }
 
-/// A deed that may stand anywhere behind an index, or nowhere.
+/// A mutation that may stand anywhere behind an index, or nowhere.
 pub(super) struct Float<'s> {
-    pub(super) deed: usize,
+    pub(super) mutation: usize,
     pub(super) after: u64,
     /// One that is like it, and is before it if both are in the log.
     pub(super) behind: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Float<'s> {
 }
 
 impl<'s, 'a> Stage<'s, 'a> {
-    /// These records, in the order of their names, and of the deeds of unknown outcome those that are allowed to have taken effect.
+    /// These records, in the order of their names, and of the mutations of unknown outcome those that are allowed to have taken effect.
     pub(super) fn new(
         known: &'s Known<'a>,
         names: impl Iterator<Item = &'s Name>,
@@ -70,13 +70,13 @@ impl<'s, 'a> Stage<'s, 'a> {
     fn floats(&self, known: &'s Known<'a>, allowed: &BTreeSet<usize>) -> Vec<Float<'s>> {
         let mut last: HashMap<usize, usize> = HashMap::new();
         let mut floats = Vec::new();
-        for deed in allowed {
-            let acts = self.acts(known, *deed, &known.deeds[*deed].names);
+        for mutation in allowed {
+            let acts = self.acts(known, *mutation, &known.mutations[*mutation].names);
             if !acts.is_empty() {
                 floats.push(Float {
-                    deed: *deed,
-                    after: known.deeds[*deed].after,
-                    behind: last.insert(known.alike.first(*deed), *deed),
+                    mutation: *mutation,
+                    after: known.mutations[*mutation].after,
+                    behind: last.insert(known.alike.first(*mutation), *mutation),
                     acts,
                 });
             }
@@ -84,14 +84,14 @@ impl<'s, 'a> Stage<'s, 'a> {
         floats
     }
 
-    /// What a deed does to these records, if its parts are about those of these names.
+    /// What a mutation does to these records, if its parts are about those of these names.
     pub(super) fn acts(
         &self,
         known: &'s Known<'a>,
-        deed: usize,
+        mutation: usize,
         names: &[Option<Name>],
     ) -> Vec<(usize, &'s Act)> {
-        let parts = known.deeds[deed].parts.iter().zip(names);
+        let parts = known.mutations[mutation].parts.iter().zip(names);
         let acts = parts.filter_map(|(part, name)| Some((self.place(name.as_ref()?)?, &part.act)));
         acts.collect()
     }
@@ -114,7 +114,7 @@ fn asked(known: &Known<'_>, timeline: &Timeline<'_>) -> BTreeSet<u64> {
             What::Look(_) | What::Pin(_) => None,
         });
     let floats = timeline.floats.iter();
-    let floating = floats.flat_map(|deed| &known.deeds[*deed].parts);
+    let floating = floats.flat_map(|mutation| &known.mutations[*mutation].parts);
     let floating = floating.filter_map(|part| part.act.if_revision());
     let met = timeline.doubts.iter().map(|doubt| doubt.revision);
     let asked = told.chain(floating).chain(met);

@@ -3,8 +3,8 @@
 mod bad;
 mod doubt;
 mod good;
+mod history_builder;
 mod random;
-mod tale;
 mod unseen;
 
 use super::{Rule, Verdict, judge};

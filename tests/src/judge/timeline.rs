@@ -7,9 +7,9 @@ use helve_client::v1::{HandleStatus, RecordInfo};
 
 use super::{
     bounds::Bounds,
-    deeds::{Deed, Fate},
     evidence::Pin,
     looks,
+    mutations::{Fate, Mutation},
     told::Heard,
     verdict::Finding,
 };
@@ -38,11 +38,11 @@ impl Entry<'_> {
 /// What is there.
 #[derive(Debug)]
 pub(super) enum What<'a> {
-    /// The deed of this number.
+    /// The mutation of this number.
     Act {
         act: &'a Act,
         heard: Heard<'a>,
-        deed: usize,
+        mutation: usize,
     },
     /// The write that made this revision, whichever it was.
     Pin(&'a Pin),
@@ -88,7 +88,7 @@ pub(super) struct Touch {
 #[derive(Debug, Default)]
 pub(super) struct Timeline<'a> {
     pub(super) entries: Vec<Entry<'a>>,
-    /// The deeds, by their numbers, that may stand anywhere or nowhere.
+    /// The mutations, by their numbers, that may stand anywhere or nowhere.
     pub(super) floats: BTreeSet<usize>,
     pub(super) doubts: Vec<Doubt<'a>>,
     pub(super) touches: Vec<Touch>,
@@ -127,13 +127,13 @@ pub(super) struct Timelines<'a> {
 /// Takes a history apart into its records.
 pub(super) fn timelines<'a>(
     events: &'a [Event],
-    deeds: &'a [Deed],
+    mutations: &'a [Mutation],
     pins: &'a [Pin],
     bounds: &Bounds,
 ) -> Timelines<'a> {
     let mut all = Timelines::default();
-    for (number, deed) in deeds.iter().enumerate() {
-        add_deed(&mut all, events, bounds, (number, deed));
+    for (number, mutation) in mutations.iter().enumerate() {
+        add_deed(&mut all, events, bounds, (number, mutation));
     }
     for pin in pins {
         add_pin(&mut all, pin);
@@ -141,7 +141,7 @@ pub(super) fn timelines<'a>(
     looks::add_names(&mut all, events);
     // Now every name is known; lists and counts say something of those, too, that they do not show.
     for event in events {
-        looks::add(&mut all, event, deeds, bounds);
+        looks::add(&mut all, event, mutations, bounds);
     }
     for timeline in all.of.values_mut() {
         timeline.entries.sort_by_key(Entry::place);
@@ -153,15 +153,20 @@ fn add_deed<'a>(
     all: &mut Timelines<'a>,
     events: &'a [Event],
     bounds: &Bounds,
-    (number, deed): (usize, &'a Deed),
+    (number, mutation): (usize, &'a Mutation),
 ) {
-    let heard = deed.heard(events);
-    let parts = deed.parts.iter().zip(&deed.names).zip(heard).enumerate();
+    let heard = mutation.heard(events);
+    let parts = mutation
+        .parts
+        .iter()
+        .zip(&mutation.names)
+        .zip(heard)
+        .enumerate();
     for (part, ((this, name), heard)) in parts {
         let Some(name) = name else { continue };
         let timeline = all.of.entry(name.clone()).or_default();
         let act = &this.act;
-        match deed.fate {
+        match mutation.fate {
             Fate::Told { index, clock_ms } | Fate::Shown { index, clock_ms } => {
                 if let Some(heard) = heard {
                     timeline.may_be_born(index);
@@ -171,29 +176,29 @@ fn add_deed<'a>(
                         what: What::Act {
                             act,
                             heard,
-                            deed: number,
+                            mutation: number,
                         },
-                        event: deed.teller,
+                        event: mutation.teller,
                     });
                 }
             }
             Fate::Unknown | Fate::Denied => {
-                timeline.may_be_born(deed.after + 1);
+                timeline.may_be_born(mutation.after + 1);
                 timeline.floats.insert(number);
             }
             Fate::Conflict {
                 revision,
                 part: failed,
             } if failed == part => {
-                let until = events[deed.teller]
+                let until = events[mutation.teller]
                     .returned_ns
                     .map_or(u64::MAX, |ns| bounds.until(ns));
                 timeline.doubts.push(Doubt {
                     act,
                     revision,
-                    after: deed.after,
+                    after: mutation.after,
                     until,
-                    event: deed.teller,
+                    event: mutation.teller,
                 });
             }
             Fate::Conflict { .. } => {}
@@ -207,7 +212,7 @@ fn add_pin<'a>(all: &mut Timelines<'a>, pin: &'a Pin) {
         timeline.may_be_born(pin.revision);
         timeline
             .floats
-            .extend(pin.writers.iter().map(|writer| writer.deed));
+            .extend(pin.writers.iter().map(|writer| writer.mutation));
         timeline.entries.push(Entry {
             index: pin.revision,
             clock_ms: pin.clock_ms,

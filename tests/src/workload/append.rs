@@ -15,7 +15,7 @@ use helve_client::{Client, HandleOptions, HandleStore, HandleStoreExt, Handles, 
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
-use super::{Harm, Harmed, Met, Worker, Workload, told::Told};
+use super::{Harm, Harmed, Met, Worker, Workload, acknowledged::Acknowledged};
 
 pub(super) const NAME: &str = "append";
 
@@ -33,7 +33,7 @@ struct Elements {
 #[derive(Debug, Default)]
 pub(super) struct Append {
     list: AtomicU64,
-    told: Mutex<BTreeMap<u64, Told>>,
+    told: Mutex<BTreeMap<u64, Acknowledged>>,
     /// When each acknowledged append was begun and answered.
     times: Mutex<BTreeMap<String, (Instant, Instant)>>,
 }
@@ -113,7 +113,7 @@ impl Append {
         None
     }
 
-    fn told(&self) -> MutexGuard<'_, BTreeMap<u64, Told>> {
+    fn told(&self) -> MutexGuard<'_, BTreeMap<u64, Acknowledged>> {
         self.told
             .lock()
             .expect("no caller panics while it notes what it was told")

@@ -12,7 +12,7 @@ use helve_client::{
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
-use super::{Harm, Harmed, Met, Worker, Workload, told::Told};
+use super::{Harm, Harmed, Met, Worker, Workload, acknowledged::Acknowledged};
 use crate::promise;
 
 pub(super) const NAME: &str = "cart";
@@ -42,7 +42,7 @@ pub(super) struct Cart {
 struct Flow {
     owner: String,
     id: String,
-    items: Told,
+    items: Acknowledged,
     /// Checkouts that were acknowledged.
     orders: usize,
     /// A checkout may have taken effect.

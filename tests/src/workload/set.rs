@@ -6,7 +6,7 @@ use helve_client::{Client, HandleOptions, HandleStore, Handles, KeyOptions, Keys
 use serde_json::json;
 use tonic::async_trait;
 
-use super::{Harmed, Worker, Workload, told::Told};
+use super::{Harmed, Worker, Workload, acknowledged::Acknowledged};
 
 pub(super) const NAME: &str = "set";
 
@@ -17,8 +17,8 @@ const LISTS: u64 = 12;
 /// What was added.
 #[derive(Debug, Default)]
 pub(super) struct Set {
-    handles: Told,
-    keys: Told,
+    handles: Acknowledged,
+    keys: Acknowledged,
 }
 
 #[async_trait]

@@ -27,7 +27,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
-use helve_http::Complaint;
+use helve_http::LogThrottle;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 
@@ -186,9 +186,9 @@ async fn describe(State(guard): State<Arc<Guard>>, request: Request, next: Next)
 }
 
 /// Each kind of refusal has one line for many.
-static REJECTED: Complaint = Complaint::new();
-static UNSCOPED: Complaint = Complaint::new();
-static UNCHECKED: Complaint = Complaint::new();
+static REJECTED: LogThrottle = LogThrottle::new();
+static UNSCOPED: LogThrottle = LogThrottle::new();
+static UNCHECKED: LogThrottle = LogThrottle::new();
 
 async fn admit(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     if !is_guarded(request.uri().path()) {

@@ -42,8 +42,8 @@ async fn session_is_counted_though_its_caller_goes_away() {
     let callers = Callers::One(Owner::shared());
     let sessions = LegacySessions::new(&client, Duration::from_secs(3600), callers);
     let shutdown = Shutdown::new();
-    let (router, door) = routes(Empty, &Access::default(), sessions, &shutdown);
-    let held = &door.copies.sessions.sessions;
+    let (router, state) = routes(Empty, &Access::default(), sessions, &shutdown);
+    let held = &state.copies.sessions.sessions;
     let mut response = Box::pin(TowerToHyperService::new(router).call(initialize()));
     // The copy exists, and the caller has not taken the response.
     let id = loop {
@@ -55,7 +55,7 @@ async fn session_is_counted_though_its_caller_goes_away() {
     };
     drop(response);
     let counted = async {
-        while !door.copies.is_counted(&id) {
+        while !state.copies.is_counted(&id) {
             yield_now().await;
         }
     };

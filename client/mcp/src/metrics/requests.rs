@@ -53,12 +53,12 @@ const PROBES: [&str; 2] = ["/livez", "/readyz"];
 /// What is known of a request and its answer further in than here. It travels in the answer's
 /// extensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct RequestFacts {
     method: Option<&'static str>,
     outcome: Option<&'static str>,
 }
 
-impl Told {
+impl RequestFacts {
     pub(crate) fn new(method: Option<&str>, outcome: Option<&'static str>) -> Self {
         Self {
             method: method.map(known),
@@ -112,8 +112,8 @@ pub async fn count(State(metrics): State<Metrics>, request: Request, next: Next)
     }
     let mut timed = Timed::begin(&metrics, named(request.method(), request.headers()));
     let response = next.run(request).await;
-    let told = response.extensions().get::<Told>().copied();
-    let Told {
+    let told = response.extensions().get::<RequestFacts>().copied();
+    let RequestFacts {
         method,
         outcome: said,
     } = told.unwrap_or_default();

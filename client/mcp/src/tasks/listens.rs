@@ -10,7 +10,7 @@ use axum::{
     Json,
     response::{IntoResponse as _, Response},
 };
-use helve_http::Complaint;
+use helve_http::LogThrottle;
 use http::{StatusCode, header::RETRY_AFTER};
 use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub(super) struct Listens {
     of_principal: usize,
     all: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
-    refused: Arc<Complaint>,
+    refused: Arc<LogThrottle>,
     metrics: Metrics,
 }
 

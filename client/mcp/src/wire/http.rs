@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use helve_http::{Complaint, Room};
+use helve_http::{LogThrottle, Room};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ConstString as _, RequestId};
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     excerpt::Excerpt,
-    metrics::{Told, outcome_of},
+    metrics::{RequestFacts, outcome_of},
 };
 
 const JSON: &str = "application/json";
@@ -40,7 +40,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 /// Bodies that are refused have one line for many.
-static REFUSED: Complaint = Complaint::new();
+static REFUSED: LogThrottle = LogThrottle::new();
 
 /// What a message says that matters to sessions of the protocols before 2026-07-28. [`shape`] puts
 /// it into the request's extensions.
@@ -99,7 +99,7 @@ pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
     if method == Method::POST {
         let (settled, outcome) = outcome_of(sse::settled(response).await).await;
         response = settled;
-        let told = Told::new(named.as_deref(), outcome);
+        let told = RequestFacts::new(named.as_deref(), outcome);
         response.extensions_mut().insert(told);
     }
     let is_error = response.status().is_client_error() || response.status().is_server_error();

@@ -38,14 +38,14 @@ pub(crate) const IDLE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Whether the request whose answer is lost was carried out.
 #[derive(Clone, Copy)]
-pub(crate) enum Deed {
+pub(crate) enum Execution {
     Done,
     Undone,
 }
 
 struct Wire {
     served: AtomicU64,
-    lose: Arc<Mutex<Option<Deed>>>,
+    lose: Arc<Mutex<Option<Execution>>>,
 }
 
 pub(crate) struct House {
@@ -53,7 +53,7 @@ pub(crate) struct House {
     uri: String,
     client: Client,
     wires: Vec<Arc<Wire>>,
-    lose: Arc<Mutex<Option<Deed>>>,
+    lose: Arc<Mutex<Option<Execution>>>,
     retries: Arc<AtomicU64>,
     _shutdown: EndOnDrop,
 }
@@ -104,8 +104,8 @@ impl House {
         )
     }
 
-    pub(crate) fn lose_next_answer(&self, deed: Deed) {
-        *self.lose.lock().unwrap() = Some(deed);
+    pub(crate) fn lose_next_answer(&self, execution: Execution) {
+        *self.lose.lock().unwrap() = Some(execution);
     }
 
     /// Lets time pass, for the store as for everything else here.
@@ -159,8 +159,8 @@ async fn lossy(State(wire): State<Arc<Wire>>, request: Request, next: Next) -> R
     let lost = wire.lose.lock().unwrap().take();
     match lost {
         None => return next.run(request).await,
-        Some(Deed::Undone) => {}
-        Some(Deed::Done) => {
+        Some(Execution::Undone) => {}
+        Some(Execution::Done) => {
             let answer = next.run(request).await;
             assert!(answer.status().is_success(), "it was carried out");
             // The handler writes before it answers, and the answer is whole before it is lost.

@@ -42,7 +42,7 @@ use crate::{
             EXCHANGE_BATCH_BYTES_MAX, EXCHANGE_BATCH_CALLS_MAX, EXCHANGE_CALLS_IN_FLIGHT_MAX,
             MESSAGE_BYTES_MAX,
         },
-        line::Line,
+        node_connection::NodeConnection,
         verdict::{Health, Verdict},
     },
     error::{Error, ErrorKind},
@@ -92,7 +92,7 @@ struct Waiting {
 
 impl ExchangeStream {
     /// Opens a stream, on the tokio runtime around it. It is over when its reading is aborted.
-    pub(crate) fn open(channel: Line) -> (Arc<Self>, AbortHandle) {
+    pub(crate) fn open(channel: NodeConnection) -> (Arc<Self>, AbortHandle) {
         let stream = Arc::new(Self {
             address: Arc::clone(channel.address()),
             room: Arc::new(Semaphore::new(EXCHANGE_CALLS_IN_FLIGHT_MAX)),
@@ -167,7 +167,7 @@ impl ExchangeStream {
         true
     }
 
-    async fn read(self: &Arc<Self>, channel: Line) -> End {
+    async fn read(self: &Arc<Self>, channel: NodeConnection) -> End {
         let mut client = CallServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);

@@ -95,13 +95,13 @@ impl Backend for Faulty {
     }
 }
 
-struct World {
+struct Setting {
     directory: tempfile::TempDir,
     cluster: Arc<Faulty>,
     told: Arc<Mutex<Vec<(String, Verdict)>>>,
 }
 
-impl World {
+impl Setting {
     fn new() -> Self {
         let sound = MemoryBuilder::new().build().unwrap();
         let cluster = Faulty {
@@ -162,8 +162,8 @@ impl World {
 
 #[tokio::test]
 async fn what_is_queued_is_sent_in_order_and_once() {
-    let world = World::new();
-    let queue = world.open().await;
+    let setting = Setting::new();
+    let queue = setting.open().await;
     assert_eq!(
         queue
             .store("a", &json!(1), Ttl::Default, Condition::Any)
@@ -183,14 +183,14 @@ async fn what_is_queued_is_sent_in_order_and_once() {
         .store("a", &json!(3), Ttl::Default, Condition::AfterQueued)
         .await
         .unwrap();
-    assert_eq!((queue.waiting(), world.told().len()), (4, 0));
+    assert_eq!((queue.waiting(), setting.told().len()), (4, 0));
     let drained = queue.drain().await.unwrap();
     assert_eq!((drained.settled, drained.waiting), (4, 0));
     assert!(drained.stopped.is_none());
-    let told = world.told();
+    let told = setting.told();
     let is_applied = |(_, verdict): &(String, Verdict)| matches!(verdict, Verdict::Applied { .. });
     assert!(told.len() == 4 && told.iter().all(is_applied), "{told:?}");
-    let record = world.keys().retrieve_record("a").await.unwrap().unwrap();
+    let record = setting.keys().retrieve_record("a").await.unwrap().unwrap();
     assert_eq!(record.value, json!(3));
     assert_eq!(
         told[3].1,
@@ -199,14 +199,14 @@ async fn what_is_queued_is_sent_in_order_and_once() {
         }
     );
     assert_eq!(queue.drain().await.unwrap().settled, 0);
-    assert_eq!(world.cluster.stores.load(Ordering::Relaxed), 4);
+    assert_eq!(setting.cluster.stores.load(Ordering::Relaxed), 4);
 }
 
 #[tokio::test]
 async fn a_conflict_is_told_and_not_sent_again_and_neither_is_what_follows_it() {
-    let world = World::new();
-    let queue = world.open().await;
-    let info = world
+    let setting = Setting::new();
+    let queue = setting.open().await;
+    let info = setting
         .keys()
         .store_record("k", &json!("theirs"), Ttl::Default)
         .await
@@ -225,7 +225,7 @@ async fn a_conflict_is_told_and_not_sent_again_and_neither_is_what_follows_it() 
         .unwrap();
     let drained = queue.drain().await.unwrap();
     assert_eq!((drained.settled, drained.waiting), (3, 0));
-    let told = world.told();
+    let told = setting.told();
     assert_eq!(
         told[0].1,
         Verdict::Conflict {
@@ -235,38 +235,38 @@ async fn a_conflict_is_told_and_not_sent_again_and_neither_is_what_follows_it() 
     assert!(matches!(&told[1].1, Verdict::Refused { message } if message.contains("before it")));
     assert!(matches!(told[2].1, Verdict::Applied { .. }));
     assert_eq!(
-        world.keys().retrieve("k").await.unwrap(),
+        setting.keys().retrieve("k").await.unwrap(),
         Some(json!("theirs"))
     );
     drop(queue);
-    let queue = world.open().await;
+    let queue = setting.open().await;
     assert_eq!(queue.drain().await.unwrap().settled, 0);
-    assert_eq!(world.told().len(), 3);
+    assert_eq!(setting.told().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_certainly_was_not_sent_waits_for_as_long_as_the_partition_lasts() {
-    let world = World::new();
-    let queue = world.open().await;
+    let setting = Setting::new();
+    let queue = setting.open().await;
     queue
         .store("k", &json!(1), Ttl::Default, Condition::Any)
         .await
         .unwrap();
-    world.set(Fault::Unavailable);
+    setting.set(Fault::Unavailable);
     let drained = queue.drain().await.unwrap();
     assert_eq!((drained.settled, drained.waiting), (0, 1));
     assert_eq!(drained.stopped.unwrap().kind(), ErrorKind::Unavailable);
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
-    world.keys().store("clock", &json!(1)).await.unwrap();
-    world.set(Fault::None);
+    setting.keys().store("clock", &json!(1)).await.unwrap();
+    setting.set(Fault::None);
     assert_eq!(queue.drain().await.unwrap().settled, 1);
-    assert!(matches!(world.told()[0].1, Verdict::Applied { .. }));
+    assert!(matches!(setting.told()[0].1, Verdict::Applied { .. }));
 }
 
 #[tokio::test]
 async fn a_write_is_queued_only_while_the_cluster_does_not_serve() {
-    let world = World::new();
-    let queue = Arc::new(world.open().await);
+    let setting = Setting::new();
+    let queue = Arc::new(setting.open().await);
     let save = |state, key: &'static str, condition| {
         let queue = Arc::clone(&queue);
         async move {
@@ -312,22 +312,22 @@ async fn a_write_is_queued_only_while_the_cluster_does_not_serve() {
     tokio::task::yield_now().await;
     assert_eq!(queue.waiting(), 3);
     sender.send_replace(PartitionState::Majority);
-    while queue.waiting() > 0 || world.told().len() < 3 {
+    while queue.waiting() > 0 || setting.told().len() < 3 {
         tokio::task::yield_now().await;
     }
-    world.set(Fault::Unavailable);
+    setting.set(Fault::Unavailable);
     assert_eq!(
         save(PartitionState::Healthy, "d", Condition::Any).await,
         Queued::Waiting(4)
     );
-    world.set(Fault::None);
+    setting.set(Fault::None);
     while queue.waiting() > 0 {
         tokio::task::yield_now().await;
     }
     drop(sender);
     running.await.unwrap().unwrap();
     assert_eq!(
-        world.keys().list("").await.unwrap(),
+        setting.keys().list("").await.unwrap(),
         ["a", "b", "c", "d", "new"]
     );
 }
@@ -343,10 +343,10 @@ fn watch_of(
 
 #[tokio::test]
 async fn what_no_cluster_takes_and_what_has_no_room_is_not_queued() {
-    let world = World::new();
-    let keys = world.keys();
+    let setting = Setting::new();
+    let keys = setting.keys();
     let options = QueueOptions::new().writes_max(2).bytes_max(1000);
-    let queue = WriteQueue::open(world.path(), keys, options, |_| {})
+    let queue = WriteQueue::open(setting.path(), keys, options, |_| {})
         .await
         .unwrap();
     for key in ["", "a\0", &"k".repeat(1025)] {

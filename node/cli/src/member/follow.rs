@@ -3,7 +3,7 @@
 use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::anyhow;
-use helve_client::Line;
+use helve_client::NodeConnection;
 use helve_command::{
     cluster::{ClusterArgs, ending_of_change, reason, request, transport},
     ending::{Cause, Caused, Ending, said},
@@ -54,7 +54,7 @@ impl Wish {
 
     async fn ask(
         &self,
-        channel: Line,
+        channel: NodeConnection,
         timeout: Duration,
     ) -> Result<Streaming<ChangeProgress>, Status> {
         let mut client = ClusterServiceClient::new(channel);

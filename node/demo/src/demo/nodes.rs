@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use helve_client::Line;
+use helve_client::NodeConnection;
 use helve_command::cluster::request;
 use helve_proto::v1::{
     NodeStatus, Role, StatusRequest, cluster_service_client::ClusterServiceClient,
@@ -35,7 +35,7 @@ pub(super) struct Node {
     pub(super) data_dir: PathBuf,
     pub(super) audit_log: PathBuf,
     /// The operator's, for looks at its status.
-    line: Line,
+    line: NodeConnection,
 }
 
 impl Node {

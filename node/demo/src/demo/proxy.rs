@@ -27,13 +27,13 @@ use super::{frames::Frames, secrets::Secrets};
 
 /// A node, as it is reached and stood in for.
 #[derive(Clone)]
-pub(super) struct Front {
+pub(super) struct NodeProxy {
     node: SocketAddr,
     accept: TlsAcceptor,
     dial: TlsConnector,
 }
 
-impl Front {
+impl NodeProxy {
     /// In front of the node at this place and address.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Scissors {
 /// If the listener fails.
 pub(super) async fn serve(
     listener: TcpListener,
-    front: Front,
+    proxy: NodeProxy,
     scissors: Arc<Scissors>,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
@@ -114,7 +114,7 @@ pub(super) async fn serve(
         tokio::select! {
             accepted = listener.accept() => {
                 let (client, _) = accepted?;
-                connections.spawn(pass(client, front.clone(), Arc::clone(&scissors)));
+                connections.spawn(pass(client, proxy.clone(), Arc::clone(&scissors)));
             }
             Some(_) = connections.join_next() => {}
             () = shutdown.cancelled() => return Ok(()),
@@ -123,8 +123,8 @@ pub(super) async fn serve(
 }
 
 /// Passes bytes both ways until either side ends or the scissors cut. Dropping the streams closes both sides.
-async fn pass(client: TcpStream, front: Front, scissors: Arc<Scissors>) {
-    let Ok((client, node)) = front.join(client).await else {
+async fn pass(client: TcpStream, proxy: NodeProxy, scissors: Arc<Scissors>) {
+    let Ok((client, node)) = proxy.join(client).await else {
         return;
     };
     let (mut from_client, to_client) = io::split(client);
@@ -168,10 +168,10 @@ mod tests {
     }
 
     /// Answers each byte with headers and data, and counts what it was sent.
-    async fn answer(node: TcpListener, front: Front, served: watch::Sender<u64>) {
+    async fn answer(node: TcpListener, proxy: NodeProxy, served: watch::Sender<u64>) {
         loop {
             let (stream, _) = node.accept().await.unwrap();
-            let Ok(mut stream) = front.accept.accept(stream).await else {
+            let Ok(mut stream) = proxy.accept.accept(stream).await else {
                 continue;
             };
             while stream.read_u8().await.is_ok() {
@@ -185,8 +185,8 @@ mod tests {
 
     /// A node and the proxy before it.
     struct Scene {
-        proxy: SocketAddr,
-        front: Front,
+        address: SocketAddr,
+        proxy: NodeProxy,
         scissors: Arc<Scissors>,
         calls: watch::Receiver<u64>,
         _shutdown: DropGuard,
@@ -197,17 +197,17 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let secrets = Secrets::of_one_node(directory.path()).unwrap();
             let (listener, node) = bound().await;
-            let front = Front::of(&secrets, 0, node).unwrap();
+            let proxy = NodeProxy::of(&secrets, 0, node).unwrap();
             let (served, calls) = watch::channel(0);
-            tokio::spawn(answer(listener, front.clone(), served));
-            let (listener, proxy) = bound().await;
+            tokio::spawn(answer(listener, proxy.clone(), served));
+            let (listener, address) = bound().await;
             let scissors = Arc::<Scissors>::default();
             let shutdown = CancellationToken::new();
             let (cutting, stopped) = (Arc::clone(&scissors), shutdown.clone());
-            tokio::spawn(serve(listener, front.clone(), cutting, stopped));
+            tokio::spawn(serve(listener, proxy.clone(), cutting, stopped));
             Self {
+                address,
                 proxy,
-                front,
                 scissors,
                 calls,
                 _shutdown: shutdown.drop_guard(),
@@ -216,9 +216,9 @@ mod tests {
 
         /// One call on a new connection; none if it was cut.
         async fn call(&self) -> Option<Vec<u8>> {
-            let stream = TcpStream::connect(self.proxy).await.unwrap();
-            let name = self.proxy.ip().into();
-            let mut stream = self.front.dial.connect(name, stream).await.unwrap();
+            let stream = TcpStream::connect(self.address).await.unwrap();
+            let name = self.address.ip().into();
+            let mut stream = self.proxy.dial.connect(name, stream).await.unwrap();
             stream.write_u8(1).await.unwrap();
             stream.flush().await.unwrap();
             let mut reply = vec![0; 9 + 7 + 9 + 5];

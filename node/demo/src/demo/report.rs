@@ -44,7 +44,7 @@ pub(super) struct Report {
 
 /// What the report is drawn from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told<'a> {
+pub(super) struct ReportInput<'a> {
     pub(super) accounts: &'a Accounts,
     pub(super) books: &'a Books,
     pub(super) findings: &'a Findings,
@@ -53,8 +53,13 @@ pub(super) struct Told<'a> {
 
 impl Report {
     /// The report of a whole run.
-    pub(super) fn of(told: Told<'_>, faults: Faults, mcp_retries: u64, took: Duration) -> Self {
-        let Told {
+    pub(super) fn of(
+        told: ReportInput<'_>,
+        faults: Faults,
+        mcp_retries: u64,
+        took: Duration,
+    ) -> Self {
+        let ReportInput {
             accounts,
             books,
             findings,

@@ -24,7 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     flows::Gates,
     nodes::Nodes,
-    proxy::{self, Front, Scissors},
+    proxy::{self, NodeProxy, Scissors},
     secrets::{Holder, Secrets},
 };
 
@@ -76,13 +76,13 @@ impl Bookkeeping {
             let scissors = Arc::new(Scissors::default());
             let mut endpoints = Vec::new();
             for (place, node) in nodes.0.iter().enumerate() {
-                let front = Front::of(secrets, place, node.client)?;
+                let proxy = NodeProxy::of(secrets, place, node.client)?;
                 let listener = TcpListener::bind("127.0.0.1:0")
                     .await
                     .context("no loopback port")?;
                 endpoints.push(listener.local_addr()?.to_string());
                 let (scissors, shutdown) = (Arc::clone(&scissors), shutdown.clone());
-                tokio::spawn(proxy::serve(listener, front, scissors, shutdown));
+                tokio::spawn(proxy::serve(listener, proxy, scissors, shutdown));
             }
             let client = client(&secrets.cluster(Holder::Writer, &endpoints))?;
             let gate = Arc::clone(&gates.leader);

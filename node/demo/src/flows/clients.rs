@@ -29,7 +29,7 @@ pub(super) struct Load<'a> {
 }
 
 /// What the clients were told.
-pub(super) struct Told {
+pub(super) struct ClientResults {
     pub(super) accounts: Accounts,
     /// How often a call was made again.
     pub(super) retries: u64,
@@ -100,12 +100,12 @@ impl Clients {
     ///
     /// # Errors
     /// If a client panicked.
-    pub(super) async fn finish(mut self) -> anyhow::Result<Told> {
+    pub(super) async fn finish(mut self) -> anyhow::Result<ClientResults> {
         self.shared.stop.cancel();
         while let Some(ended) = self.working.join_next().await {
             ended?;
         }
-        Ok(Told {
+        Ok(ClientResults {
             accounts: self.shared.ledger.accounts()?,
             retries: self.shared.retries.load(Ordering::Relaxed),
         })

@@ -10,7 +10,7 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use helve_command::ending::{Ending, Outcome};
 use serde::Serialize;
 
-use super::{clients::Told, reading::Judged};
+use super::{clients::ClientResults, reading::Judged};
 use crate::findings::shown;
 
 /// Everything that the flows found out.
@@ -39,8 +39,8 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(told: &Told, judged: Judged, took: Duration) -> Self {
-        let Told { accounts, retries } = told;
+    pub(super) fn of(told: &ClientResults, judged: Judged, took: Duration) -> Self {
+        let ClientResults { accounts, retries } = told;
         let carts = || accounts.carts.values();
         Self {
             flows: accounts.creates_tried,
@@ -121,7 +121,7 @@ mod tests {
         flow::{Accounts, Entry, Findings},
     };
 
-    use super::{super::clients::Told, Judged, Report};
+    use super::{super::clients::ClientResults, Judged, Report};
     use helve_command::ending::Ending;
 
     fn report(orders: usize, judged: Judged) -> Report {
@@ -130,7 +130,7 @@ mod tests {
             let order = Order::of(&number.to_string(), &Cart::default());
             accounts.note(&Entry::CheckedOut { order });
         }
-        let told = Told {
+        let told = ClientResults {
             accounts,
             retries: 0,
         };

@@ -121,6 +121,6 @@ fn a_listener_beyond_loopback_needs_tls_of_its_own_kind_and_tokens_or_the_operat
     assert_eq!(
         config.exposed,
         ["--peer-listen", "--auth none"],
-        "to be spoken of in the log"
+        "to be logged_at of in the log"
     );
 }

@@ -74,7 +74,7 @@ impl Alone {
 
     /// What was called, by which tenant's which principal, and how it ended, by the audit log. That ends with this.
     pub(crate) fn recorded(&self) -> Vec<[String; 4]> {
-        self.services.door().audit().close();
+        self.services.access_check().audit().close();
         // Calls that were turned away have a file of their own.
         let text = [self.log.clone(), self.log.with_extension("denied")]
             .map(|path| fs::read_to_string(path).expect("the log is there from the start"))

@@ -66,7 +66,7 @@ impl Parts {
         background.finish("warning of open listeners", exposure::repeat(exposed));
         if self.config.auth == Auth::None {
             let state = Arc::clone(&self.storage.state);
-            let watch = guard::watch(core.services.door(), consensus.clone(), state);
+            let watch = guard::watch(core.services.access_check(), consensus.clone(), state);
             background.finish("watch for tokens", watch);
         }
         let peers = self.config.peers.clone();

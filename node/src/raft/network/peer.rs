@@ -19,7 +19,7 @@ use crate::raft::{
     codec,
     identity::Identity,
     log_store::Flushed,
-    reception::Rival,
+    peer_problems::Rival,
     types::{self, LogId, TypeConfig},
 };
 
@@ -50,12 +50,12 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn answered<T>(&self, answer: Result<T, Status>) -> Result<T, Error> {
-        let reception = self.identity.reception();
+        let peer_problems = self.identity.peer_problems();
         match answer {
             Ok(answer) => Ok(answer),
             Err(status) => {
                 if is_misdirected(&status) {
-                    reception.note_refusal(self.target, status.message());
+                    peer_problems.note_refusal(self.target, status.message());
                 }
                 Err(unreachable(&status))
             }
@@ -146,14 +146,14 @@ impl Peer {
     fn refused_by(&self, term: u64, vote: &Vote) {
         let own = types::Vote::new_committed(term, self.identity.node_id());
         if let Some(rival) = Rival::of(&codec::vote_from_proto(vote), &own) {
-            let reception = self.identity.reception();
-            reception.note_refusal(self.target, &two_leaders(rival));
+            let peer_problems = self.identity.peer_problems();
+            peer_problems.note_refusal(self.target, &two_leaders(rival));
         }
     }
 
     /// The peer took a message as one of its cluster.
     pub(super) fn accepted(&self) {
-        self.identity.reception().note_accepted(self.target);
+        self.identity.peer_problems().note_accepted(self.target);
     }
 
     /// What the peer lacks must not be what it acknowledged to this leader: consensus would wait for ever for what it has already.
@@ -162,8 +162,8 @@ impl Peer {
         if !acknowledged.contradicts(&self.uuid, term, lacking) {
             return Ok(());
         }
-        let reception = self.identity.reception();
-        reception.note_refusal(self.target, LACKS);
+        let peer_problems = self.identity.peer_problems();
+        peer_problems.note_refusal(self.target, LACKS);
         Err(unreachable(&Status::data_loss(LACKS)))
     }
 

@@ -128,7 +128,7 @@ async fn a_call_of_a_stream_that_is_turned_away_has_a_line_that_says_who_and_why
         ..ExchangeCall::default()
     };
     let services = Arc::clone(&node.services);
-    let budgets = services.door.budgets().clone();
+    let budgets = services.access_check.budgets().clone();
     let owner = budgets.owner(&reader, None);
     let origin = Origin {
         caller: reader,

@@ -11,7 +11,7 @@ use helve_proto::{Reason, peer::v1::PeerHeader};
 use tonic::{Status, Streaming};
 
 use crate::{
-    complaint::Complaint,
+    log_throttle::LogThrottle,
     raft::{
         Consensus,
         identity::{Identity, PeerRefusal},
@@ -59,7 +59,7 @@ pub(super) fn check(
 
 pub(super) fn misdirected(refusal: &PeerRefusal) -> Status {
     // A node that was removed or replaced may go on for a while.
-    static REFUSED: Complaint = Complaint::new();
+    static REFUSED: LogThrottle = LogThrottle::new();
     if let Some(count) = REFUSED.count(Instant::now()) {
         tracing::warn!(%refusal, count, "peer messages were refused; this is the last one");
     }

@@ -4,9 +4,9 @@ use super::Replay;
 use crate::{
     judge::{
         bounds::Bounds,
+        possible_states::{PossibleState, UNSEEN},
         stage::Stage,
         timeline::Doubt,
-        worlds::{UNSEEN, World},
     },
     model::{At, Said, step},
 };
@@ -100,24 +100,24 @@ impl<'s> Conflicts<'s> {
 }
 
 impl Replay<'_, '_> {
-    /// Notes the conflicts that the world explains.
-    pub(super) fn explain(&self, world: &mut World, conflicts: &[Conflict<'_>]) {
+    /// Notes the conflicts that the possible state explains.
+    pub(super) fn explain(&self, state: &mut PossibleState, conflicts: &[Conflict<'_>]) {
         for conflict in conflicts {
-            if self.may_meet(world, conflict) {
-                world.explains(conflict.conflict);
+            if self.may_meet(state, conflict) {
+                state.explains(conflict.conflict);
             }
         }
     }
 
-    fn may_meet(&self, world: &World, conflict: &Conflict<'_>) -> bool {
+    fn may_meet(&self, state: &PossibleState, conflict: &Conflict<'_>) -> bool {
         let Conflict {
             place, doubt, at, ..
         } = conflict;
-        let standing = &world.standing[*place];
+        let records = &state.records[*place];
         let name = self.stage.records[*place].name;
-        let steps = step(&standing.cell, name, doubt.act, *at);
+        let steps = step(&records.cell, name, doubt.act, *at);
         steps.iter().any(|(said, _)| match said {
-            Said::Conflict(UNSEEN) => standing.perhaps.contains(&doubt.revision),
+            Said::Conflict(UNSEEN) => records.perhaps.contains(&doubt.revision),
             Said::Conflict(revision) => *revision == doubt.revision,
             Said::Done { .. } | Said::NotLive(_) => false,
         })

@@ -8,8 +8,8 @@ use super::{Replay, WORLDS_MAX, conflicts::Conflict};
 use crate::{
     judge::{
         known::Alike,
+        possible_states::{Distinct, PossibleState, UNSEEN},
         stage::Float,
-        worlds::{Distinct, UNSEEN, World},
     },
     model::{At, Cell, Span, cell::idle_deadline},
 };
@@ -23,39 +23,39 @@ struct Chance<'f, 's> {
 }
 
 impl Replay<'_, '_> {
-    /// The worlds behind `after`, and all that floats and renewals may make of them up to `until`. Each notes the conflicts that it
-    /// explains.
+    /// The possible states behind `after`, and all that floats and renewals may make of them up to `until`. Each notes the conflicts that
+    /// it explains.
     pub(super) fn grow(
         &self,
-        mut worlds: Vec<World>,
+        mut possible_states: Vec<PossibleState>,
         (after, until): (u64, u64),
         conflicts: &[Conflict<'_>],
-    ) -> Vec<World> {
-        self.may_renew(&mut worlds, after, until);
-        for world in &mut worlds {
-            self.explain(world, conflicts);
+    ) -> Vec<PossibleState> {
+        self.may_renew(&mut possible_states, after, until);
+        for state in &mut possible_states {
+            self.explain(state, conflicts);
         }
         let chances = self.chances(after, until);
         if chances.is_empty() {
-            return worlds;
+            return possible_states;
         }
         let mut grown = Distinct::default();
-        for world in worlds {
-            grown.insert(world);
+        for state in possible_states {
+            grown.insert(state);
         }
         let mut number = 0;
-        while let Some(world) = grown.get(number) {
+        while let Some(state) = grown.get(number) {
             number += 1;
-            let Some(world) = world.cloned() else {
+            let Some(state) = state.cloned() else {
                 continue;
             };
             if grown.len() > WORLDS_MAX || self.is_late() {
                 break;
             }
             for chance in &chances {
-                for mut world in self.taken(&world, chance) {
-                    self.explain(&mut world, conflicts);
-                    grown.insert(world);
+                for mut state in self.taken(&state, chance) {
+                    self.explain(&mut state, conflicts);
+                    grown.insert(state);
                 }
             }
         }
@@ -79,19 +79,19 @@ impl Replay<'_, '_> {
         chances.collect()
     }
 
-    /// The worlds once the float has taken effect: none if it cannot.
-    fn taken(&self, world: &World, chance: &Chance<'_, '_>) -> Vec<World> {
+    /// The possible states once the float has taken effect: none if it cannot.
+    fn taken(&self, state: &PossibleState, chance: &Chance<'_, '_>) -> Vec<PossibleState> {
         let float = chance.float;
-        let is_next = float.behind.is_none_or(|deed| world.has_used(deed));
-        if world.has_used(float.deed) || !is_next {
+        let is_next = float.behind.is_none_or(|mutation| state.has_used(mutation));
+        if state.has_used(float.mutation) || !is_next {
             return Vec::new();
         }
-        let mut taken = self.done(world, &float.acts, chance.at);
-        for world in &mut taken {
-            world.uses(float.deed);
+        let mut taken = self.done(state, &float.acts, chance.at);
+        for state in &mut taken {
+            state.uses(float.mutation);
             for (place, act) in &float.acts {
                 if act.written().is_some() {
-                    self.write_unseen(world, *place, chance);
+                    self.write_unseen(state, *place, chance);
                 }
             }
         }
@@ -99,12 +99,12 @@ impl Replay<'_, '_> {
     }
 
     /// Keeps, of a write that was not seen, what may distinguish it from others.
-    fn write_unseen(&self, world: &mut World, place: usize, chance: &Chance<'_, '_>) {
+    fn write_unseen(&self, state: &mut PossibleState, place: usize, chance: &Chance<'_, '_>) {
         let asked = &self.stage.records[place].asked;
         let asked = asked.range((Bound::Excluded(chance.after), Bound::Included(chance.until)));
-        let standing = &mut world.standing[place];
-        standing.perhaps = asked.copied().collect();
-        if let Cell::Written(row) = &mut standing.cell
+        let records = &mut state.records[place];
+        records.perhaps = asked.copied().collect();
+        if let Cell::Written(row) = &mut records.cell
             && matches!(self.known.alike, Alike::By(_))
         {
             row.value = Bytes::new();
@@ -113,15 +113,15 @@ impl Replay<'_, '_> {
     }
 
     /// Gets in this gap may have restarted idle times.
-    fn may_renew(&self, worlds: &mut [World], after: u64, until: u64) {
+    fn may_renew(&self, possible_states: &mut [PossibleState], after: u64, until: u64) {
         let clock = self.known.bounds.clock(after, until);
         for (place, record) in self.stage.records.iter().enumerate() {
             let mut touches = record.timeline.touches.iter();
             if !touches.any(|touch| touch.after < until && after < touch.until) {
                 continue;
             }
-            for world in &mut *worlds {
-                if let Cell::Written(row) = &mut world.standing[place].cell
+            for state in &mut *possible_states {
+                if let Cell::Written(row) = &mut state.records[place].cell
                     && let (Some(ttl_ms), Some(deadline)) =
                         (row.idle_ttl_ms, &mut row.idle_deadline_ms)
                     && clock.from < deadline.to

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::{Group, Search};
 use crate::{
     judge::{
-        deeds::Fate,
         describe,
         explain::Case,
+        mutations::Fate,
         replay::{Ran, Stuck},
         verdict::{Finding, Rule},
     },
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl<'s> Search<'s, '_> {
-    /// The finding about a group that no deeds of unknown outcome explain.
+    /// The finding about a group that no mutations of unknown outcome explain.
     pub(super) fn contradiction(&self, group: &Group<'s>, stuck: &Stuck) -> Finding {
         // Of those that contradict the model by themselves, the first; else the records contradict each other.
         for name in &group.names {
@@ -47,7 +47,7 @@ impl<'s> Search<'s, '_> {
         let alone = BTreeSet::from([name]);
         let unknown = self.unknown(&alone);
         let lone = unknown
-            .filter(|deed| self.touched[deed].len() == 1)
+            .filter(|mutation| self.touched[mutation].len() == 1)
             .collect();
         match self.replay(&alone, &lone) {
             Ran::Stuck(stuck) => Some(self.case().finding(name, &stuck)),
@@ -63,11 +63,14 @@ impl<'s> Search<'s, '_> {
         let any = timelines
             .flat_map(|timeline| timeline.floats.iter().copied())
             .collect();
-        let Ran::Through { worlds, .. } = self.replay(names, &any) else {
+        let Ran::Through {
+            possible_states, ..
+        } = self.replay(names, &any)
+        else {
             return None;
         };
-        let is_denied = |deed: &&usize| self.known.deeds[**deed].fate == Fate::Denied;
-        let used = worlds.first()?.used.iter();
+        let is_denied = |mutation: &&usize| self.known.mutations[**mutation].fate == Fate::Denied;
+        let used = possible_states.first()?.used.iter();
         let (events, why) = self.tellers(used.filter(is_denied).copied());
         Some(Finding {
             rule: Rule::Honest,
@@ -80,8 +83,8 @@ impl<'s> Search<'s, '_> {
     }
 
     fn torn(&self, group: &Group<'s>, plain: Finding) -> Finding {
-        let shared = group.deeds.iter().copied();
-        let shared = shared.filter(|deed| self.known.deeds[*deed].parts.len() > 1);
+        let shared = group.mutations.iter().copied();
+        let shared = shared.filter(|mutation| self.known.mutations[*mutation].parts.len() > 1);
         let (events, why) = self.tellers(shared);
         if events.is_empty() {
             return plain;
@@ -96,9 +99,11 @@ impl<'s> Search<'s, '_> {
         }
     }
 
-    /// The events that tell of these deeds, and what they are.
-    fn tellers(&self, deeds: impl Iterator<Item = usize>) -> (Vec<usize>, String) {
-        let events: Vec<_> = deeds.map(|deed| self.known.deeds[deed].teller).collect();
+    /// The events that tell of these mutations, and what they are.
+    fn tellers(&self, mutations: impl Iterator<Item = usize>) -> (Vec<usize>, String) {
+        let events: Vec<_> = mutations
+            .map(|mutation| self.known.mutations[mutation].teller)
+            .collect();
         let lines = events
             .iter()
             .map(|event| describe::event(&self.known.events[*event]));

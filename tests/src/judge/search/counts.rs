@@ -59,7 +59,7 @@ impl Search<'_, '_> {
         .collect()
     }
 
-    /// How many there may be if every deed of unknown outcome may have taken effect, in each record by itself.
+    /// How many there may be if every mutation of unknown outcome may have taken effect, in each record by itself.
     fn widest(&self, mut ranges: Vec<Range>) -> Vec<Range> {
         for (name, timeline) in &self.known.timelines.of {
             let names = BTreeSet::from([name]);

@@ -1,9 +1,9 @@
 //! Concurrent histories that the model made: they hold. They do not with one answer falsified, nor, where it shows, if the cluster did
 //! one thing wrong.
 
-mod drama;
 mod falsified;
 mod planted;
+mod script;
 
 use proptest::{
     prelude::*,
@@ -13,9 +13,9 @@ use proptest::{
 };
 
 use self::{
-    drama::{CALLS, CLIENTS, Step, history, planted, steps},
     falsified::falsify,
     planted::Plant,
+    script::{CALLS, CLIENTS, Step, history, planted, steps},
 };
 use super::verdict;
 use crate::{history::Event, judge::Verdict};

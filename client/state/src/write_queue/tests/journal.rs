@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test]
 async fn the_journal_does_not_grow_with_what_is_done_with() {
-    let world = World::new();
-    let queue = world.open().await;
+    let setting = Setting::new();
+    let queue = setting.open().await;
     let value = json!("v".repeat(20_000));
     let mut largest = 0;
     for round in 0..12 {
@@ -14,17 +14,17 @@ async fn the_journal_does_not_grow_with_what_is_done_with() {
             .await
             .unwrap();
         assert_eq!(queue.drain().await.unwrap().settled, 1, "{round}");
-        largest = largest.max(fs::metadata(world.path()).unwrap().len());
+        largest = largest.max(fs::metadata(setting.path()).unwrap().len());
     }
     assert!(largest < 4 * 20_000 + JOURNAL_SLACK_BYTES, "{largest}");
 }
 
 #[tokio::test]
 async fn queues_whose_names_differ_in_their_endings_are_two() {
-    let world = World::new();
+    let setting = Setting::new();
     let open = |ending| {
-        let path = world.path().with_extension(ending);
-        WriteQueue::open(path, world.keys(), QueueOptions::new(), |_| {})
+        let path = setting.path().with_extension(ending);
+        WriteQueue::open(path, setting.keys(), QueueOptions::new(), |_| {})
     };
     let _one = open("one").await.unwrap();
     let _two = open("two").await.unwrap();
@@ -32,9 +32,9 @@ async fn queues_whose_names_differ_in_their_endings_are_two() {
 
 #[tokio::test]
 async fn a_journal_that_cannot_be_written_anew_serves_on() {
-    let world = World::new();
-    let queue = world.open().await;
-    fs::create_dir(world.directory.path().join("writes.draft")).unwrap();
+    let setting = Setting::new();
+    let queue = setting.open().await;
+    fs::create_dir(setting.directory.path().join("writes.draft")).unwrap();
     let value = json!("v".repeat(20_000));
     for round in 0..12 {
         queue
@@ -44,6 +44,6 @@ async fn a_journal_that_cannot_be_written_anew_serves_on() {
         assert_eq!(queue.drain().await.unwrap().settled, 1, "{round}");
     }
     drop(queue);
-    let again = world.open().await;
+    let again = setting.open().await;
     assert_eq!(again.waiting(), 0);
 }

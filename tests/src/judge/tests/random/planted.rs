@@ -5,10 +5,10 @@ use helve_client::{
     v1::{BatchStoreRequest, TransactRequest, exchange_call::Call},
 };
 
-use super::drama::{carry_out, mutation};
+use super::script::{carry_out, mutation};
 use crate::{
     history::{Outcome, Request},
-    judge::tests::tale::{Tale, failed},
+    judge::tests::history_builder::{HistoryBuilder, failed},
     model::Model,
 };
 
@@ -28,11 +28,16 @@ pub(super) enum Plant {
 }
 
 /// Carries the request out, and does that wrong, if it can be done wrong so; `past` is what was there before the last mutation.
-pub(super) fn plant(tale: &mut Tale, request: &Request, bug: Plant, past: &Model) -> Outcome {
-    let before = tale.model.clone();
-    let (index, clock_ms) = (tale.index, tale.clock_ms);
-    let outcome = carry_out(tale, request);
-    if let (Plant::Stale, Some(stale)) = (bug, past.read(request, tale.at())) {
+pub(super) fn plant(
+    history: &mut HistoryBuilder,
+    request: &Request,
+    bug: Plant,
+    past: &Model,
+) -> Outcome {
+    let before = history.model.clone();
+    let (index, clock_ms) = (history.index, history.clock_ms);
+    let outcome = carry_out(history, request);
+    if let (Plant::Stale, Some(stale)) = (bug, past.read(request, history.at())) {
         return Outcome::Answered(stale);
     }
     let (Outcome::Answered(_), Some(call)) = (&outcome, mutation(request)) else {
@@ -40,17 +45,17 @@ pub(super) fn plant(tale: &mut Tale, request: &Request, bug: Plant, past: &Model
     };
     match bug {
         Plant::Lost => {
-            tale.model = before;
+            history.model = before;
             outcome
         }
         Plant::Doubled => {
-            tale.effect(call);
+            history.effect(call);
             outcome
         }
         Plant::Torn => {
             if let Some(first) = first_part(call) {
-                (tale.model, tale.index, tale.clock_ms) = (before, index, clock_ms);
-                tale.effect(&first);
+                (history.model, history.index, history.clock_ms) = (before, index, clock_ms);
+                history.effect(&first);
             }
             outcome
         }

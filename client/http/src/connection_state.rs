@@ -42,7 +42,7 @@ struct Now {
 }
 
 /// One connection.
-pub(crate) struct Line {
+pub(crate) struct ConnectionState {
     pub(crate) from: SocketAddr,
     now: Mutex<Now>,
     place: Place,
@@ -72,7 +72,7 @@ impl Evict for Bell {
     }
 }
 
-impl Line {
+impl ConnectionState {
     /// A connection that has just been accepted.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ pub(super) const UNSEEN: u64 = 1 << 62;
 
 /// One way in which it may have been.
 #[derive(Debug, Clone)]
-pub(super) struct World {
+pub(super) struct PossibleState {
     /// What is stored under each name.
-    pub(super) standing: Vec<Standing>,
-    /// The deeds of unknown outcome that took effect, by their numbers, in order.
+    pub(super) records: Vec<PossibleRecord>,
+    /// The mutations of unknown outcome that took effect, by their numbers, in order.
     pub(super) used: Vec<usize>,
     /// Of the conflicts that may stand here, those that it has explained, in order.
     pub(super) explained: Vec<usize>,
@@ -23,29 +23,29 @@ pub(super) struct World {
 
 /// What is stored under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Standing {
+pub(super) struct PossibleRecord {
     pub(super) cell: Cell,
     /// Of a write that was not seen: those revisions that a call named, and that it may have.
     pub(super) perhaps: Vec<u64>,
 }
 
-impl World {
-    /// The world in which nothing was ever done to this many records.
+impl PossibleState {
+    /// The possible state in which nothing was ever done to this many records.
     pub(super) fn new(records: usize) -> Self {
         Self {
-            standing: vec![Standing::default(); records],
+            records: vec![PossibleRecord::default(); records],
             used: Vec::new(),
             explained: Vec::new(),
         }
     }
 
-    pub(super) fn has_used(&self, deed: usize) -> bool {
-        self.used.binary_search(&deed).is_ok()
+    pub(super) fn has_used(&self, mutation: usize) -> bool {
+        self.used.binary_search(&mutation).is_ok()
     }
 
-    pub(super) fn uses(&mut self, deed: usize) {
-        if let Err(place) = self.used.binary_search(&deed) {
-            self.used.insert(place, deed);
+    pub(super) fn uses(&mut self, mutation: usize) {
+        if let Err(place) = self.used.binary_search(&mutation) {
+            self.used.insert(place, mutation);
         }
     }
 
@@ -58,12 +58,12 @@ impl World {
     /// The same, with a conflict done with; `None` if it has not explained it.
     pub(super) fn rid_of(&self, conflict: usize) -> Option<Self> {
         let place = self.explained.binary_search(&conflict).ok()?;
-        let mut world = self.clone();
-        world.explained.remove(place);
-        Some(world)
+        let mut state = self.clone();
+        state.explained.remove(place);
+        Some(state)
     }
 
-    /// Whatever may become of the other may become of this one, which holds the same: it still has all deeds before it that the other
+    /// Whatever may become of the other may become of this one, which holds the same: it still has all mutations before it that the other
     /// has, and explained what that did.
     fn stands_for(&self, other: &Self) -> bool {
         is_within(&self.used, &other.used) && is_within(&other.explained, &self.explained)
@@ -71,13 +71,13 @@ impl World {
 
     /// The same, but for what is stored in one place.
     pub(super) fn with(&self, place: usize, cell: Cell) -> Self {
-        let mut world = self.clone();
-        let standing = &mut world.standing[place];
+        let mut state = self.clone();
+        let records = &mut state.records[place];
         if !is_unseen(&cell) {
-            standing.perhaps.clear();
+            records.perhaps.clear();
         }
-        standing.cell = cell;
-        world
+        records.cell = cell;
+        state
     }
 }
 
@@ -86,39 +86,39 @@ pub(super) fn is_unseen(cell: &Cell) -> bool {
     cell.row().is_some_and(|row| row.revision == UNSEEN)
 }
 
-/// Worlds, but of those that hold the same only one.
+/// Possible states, but of those that hold the same only one.
 #[derive(Debug, Default)]
 pub(super) struct Distinct {
-    places: HashMap<Vec<Standing>, Vec<usize>>,
-    worlds: Vec<Option<World>>,
+    places: HashMap<Vec<PossibleRecord>, Vec<usize>>,
+    possible_states: Vec<Option<PossibleState>>,
     len: usize,
 }
 
 impl Distinct {
-    /// Whether the world is new.
-    pub(super) fn insert(&mut self, world: World) -> bool {
-        let alike = match self.places.get_mut(&world.standing) {
+    /// Whether the possible state is new.
+    pub(super) fn insert(&mut self, state: PossibleState) -> bool {
+        let alike = match self.places.get_mut(&state.records) {
             Some(alike) => alike,
-            None => self.places.entry(world.standing.clone()).or_default(),
+            None => self.places.entry(state.records.clone()).or_default(),
         };
         let known = alike
             .iter()
-            .filter_map(|place| self.worlds[*place].as_ref());
-        if known.into_iter().any(|known| known.stands_for(&world)) {
+            .filter_map(|place| self.possible_states[*place].as_ref());
+        if known.into_iter().any(|known| known.stands_for(&state)) {
             return false;
         }
         alike.retain(|place| {
-            let is_left = self.worlds[*place]
+            let is_left = self.possible_states[*place]
                 .as_ref()
-                .is_some_and(|known| !world.stands_for(known));
+                .is_some_and(|known| !state.stands_for(known));
             if !is_left {
-                self.worlds[*place] = None;
+                self.possible_states[*place] = None;
                 self.len -= 1;
             }
             is_left
         });
-        alike.push(self.worlds.len());
-        self.worlds.push(Some(world));
+        alike.push(self.possible_states.len());
+        self.possible_states.push(Some(state));
         self.len += 1;
         true
     }
@@ -128,24 +128,24 @@ impl Distinct {
         self.len
     }
 
-    /// The world that came as this one, counted from 0, if no other represents it; `None` after the
+    /// The possible state that came as this one, counted from 0, if no other represents it; `None` after the
     /// last.
-    pub(super) fn get(&self, number: usize) -> Option<Option<&World>> {
-        self.worlds.get(number).map(Option::as_ref)
+    pub(super) fn get(&self, number: usize) -> Option<Option<&PossibleState>> {
+        self.possible_states.get(number).map(Option::as_ref)
     }
 
-    pub(super) fn into_worlds(self) -> Vec<World> {
-        self.worlds.into_iter().flatten().collect()
+    pub(super) fn into_worlds(self) -> Vec<PossibleState> {
+        self.possible_states.into_iter().flatten().collect()
     }
 }
 
-/// This many of these worlds: of each that holds something else the one that gets there with the
-/// fewest deeds, then the next ones.
-pub(super) fn fewest(worlds: Vec<World>, most: usize) -> Vec<World> {
-    let mut by_standing: HashMap<Vec<Standing>, Vec<World>> = HashMap::new();
-    for world in worlds {
-        let alike = by_standing.entry(world.standing.clone()).or_default();
-        alike.push(world);
+/// This many of these possible states: of each that holds something else the one that gets there with the
+/// fewest mutations, then the next ones.
+pub(super) fn fewest(possible_states: Vec<PossibleState>, most: usize) -> Vec<PossibleState> {
+    let mut by_standing: HashMap<Vec<PossibleRecord>, Vec<PossibleState>> = HashMap::new();
+    for state in possible_states {
+        let alike = by_standing.entry(state.records.clone()).or_default();
+        alike.push(state);
     }
     let mut ranked = Vec::new();
     for mut alike in by_standing.into_values() {
@@ -159,23 +159,24 @@ pub(super) fn fewest(worlds: Vec<World>, most: usize) -> Vec<World> {
         (rank, one.len(), one).cmp(&(other_rank, other.len(), other))
     });
     ranked.truncate(most);
-    ranked.into_iter().map(|(_, world)| world).collect()
+    ranked.into_iter().map(|(_, state)| state).collect()
 }
 
 /// Whether all of the one are in the other; both are in order.
 fn is_within(one: &[usize], other: &[usize]) -> bool {
     let mut others = other.iter();
-    one.iter().all(|deed| others.any(|other| other == deed))
+    one.iter()
+        .all(|mutation| others.any(|other| other == mutation))
 }
 
 /// One of each.
-pub(super) fn distinct(worlds: Vec<World>) -> Vec<World> {
-    if worlds.len() < 2 {
-        return worlds;
+pub(super) fn distinct(possible_states: Vec<PossibleState>) -> Vec<PossibleState> {
+    if possible_states.len() < 2 {
+        return possible_states;
     }
     let mut distinct = Distinct::default();
-    for world in worlds {
-        distinct.insert(world);
+    for state in possible_states {
+        distinct.insert(state);
     }
     distinct.into_worlds()
 }

@@ -23,13 +23,13 @@ use crate::cluster::{bearer::Bearer, line_error::LineError};
 /// no gRPC, as of a proxy that refuses a call, and a connection that cannot be made are [`tonic::Status`]es that name the address, the
 /// cause and what to do.
 #[derive(Clone)]
-pub struct Line {
+pub struct NodeConnection {
     address: Arc<str>,
     channel: Channel,
     bearer: Bearer,
 }
 
-impl Line {
+impl NodeConnection {
     /// A connection to `address`, which errors name: `HOST:PORT`.
     #[must_use]
     pub fn new(address: impl Into<Arc<str>>, channel: Channel, bearer: &Bearer) -> Self {
@@ -47,7 +47,7 @@ impl Line {
     }
 }
 
-impl Service<Request<Body>> for Line {
+impl Service<Request<Body>> for NodeConnection {
     type Response = Response<Body>;
     type Error = Status;
     type Future = BoxFuture<'static, Result<Response<Body>, Status>>;
@@ -75,8 +75,8 @@ impl Service<Request<Body>> for Line {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for NodeConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Line({})", self.address)
+        write!(f, "NodeConnection({})", self.address)
     }
 }

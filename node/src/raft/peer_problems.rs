@@ -12,7 +12,7 @@ use super::types::Vote;
 
 /// What is wrong between this node and its peers.
 #[derive(Debug, Default)]
-pub struct Reception {
+pub struct PeerProblems {
     /// By the member that refuses: what it says.
     refused_by: Mutex<BTreeMap<u64, String>>,
     /// By the seat that `--peers` gives them: their cluster.
@@ -50,7 +50,7 @@ impl Rival {
     }
 }
 
-impl Reception {
+impl PeerProblems {
     /// A member refused this node's message as not meant for it, or as from an unknown node.
     pub(super) fn note_refusal(&self, member: u64, why: &str) {
         let former = lock(&self.refused_by).insert(member, why.to_owned());
@@ -140,16 +140,16 @@ mod tests {
 
     #[test]
     fn a_refusal_stands_until_the_peer_takes_a_message_or_is_no_member() {
-        let reception = Reception::default();
-        reception.note_refusal(2, "this is node 2 of another cluster");
-        let warnings = reception.warnings(|id| id == 2);
+        let peer_problems = PeerProblems::default();
+        peer_problems.note_refusal(2, "this is node 2 of another cluster");
+        let warnings = peer_problems.warnings(|id| id == 2);
         assert!(
             matches!(warnings.as_slice(), [one] if one.contains("node 2 refuses")),
             "{warnings:?}"
         );
-        assert!(reception.warnings(|_| false).is_empty());
-        reception.note_accepted(2);
-        assert!(reception.warnings(|_| true).is_empty());
+        assert!(peer_problems.warnings(|_| false).is_empty());
+        peer_problems.note_accepted(2);
+        assert!(peer_problems.warnings(|_| true).is_empty());
     }
 
     #[test]
@@ -170,28 +170,28 @@ mod tests {
 
     #[test]
     fn a_rival_counts_in_its_own_term_only() {
-        let reception = Reception::default();
-        assert_eq!(reception.rival(5), None);
+        let peer_problems = PeerProblems::default();
+        assert_eq!(peer_problems.rival(5), None);
         let rival = Rival {
             term: 5,
             own: 2,
             other: 3,
         };
-        reception.note_rival(rival);
-        assert_eq!(reception.rival(5), Some(rival));
-        assert_eq!(reception.rival(6), None);
+        peer_problems.note_rival(rival);
+        assert_eq!(peer_problems.rival(5), Some(rival));
+        assert_eq!(peer_problems.rival(6), None);
     }
 
     #[test]
     fn strangers_are_named_while_they_answer() {
-        let reception = Reception::default();
-        reception.note_strangers([(3, "other".to_owned())].into());
-        let warnings = reception.warnings(|_| true);
+        let peer_problems = PeerProblems::default();
+        peer_problems.note_strangers([(3, "other".to_owned())].into());
+        let warnings = peer_problems.warnings(|_| true);
         assert!(
             matches!(warnings.as_slice(), [one] if one.contains("seat 3") && one.contains("other")),
             "{warnings:?}"
         );
-        reception.note_strangers(BTreeMap::new());
-        assert!(reception.warnings(|_| true).is_empty());
+        peer_problems.note_strangers(BTreeMap::new());
+        assert!(peer_problems.warnings(|_| true).is_empty());
     }
 }

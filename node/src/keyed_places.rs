@@ -8,12 +8,12 @@ use std::{
 
 /// Counts places by key, up to a bound per key. Cheap to clone; clones count together.
 #[derive(Debug)]
-pub struct Shares<K> {
+pub struct KeyedPlaces<K> {
     max: usize,
     held: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-impl<K> Clone for Shares<K> {
+impl<K> Clone for KeyedPlaces<K> {
     fn clone(&self) -> Self {
         Self {
             max: self.max,
@@ -22,7 +22,7 @@ impl<K> Clone for Shares<K> {
     }
 }
 
-impl<K: Hash + Eq + Copy> Shares<K> {
+impl<K: Hash + Eq + Copy> KeyedPlaces<K> {
     /// At most `max` places for each key.
     #[must_use]
     pub fn new(max: usize) -> Self {
@@ -34,7 +34,7 @@ impl<K: Hash + Eq + Copy> Shares<K> {
 
     /// Takes a place for a key; `None` if it holds as many as it may.
     #[must_use]
-    pub fn take(&self, key: K) -> Option<Share<K>> {
+    pub fn take(&self, key: K) -> Option<KeyedPlace<K>> {
         let mut held = lock(&self.held);
         let count = held.entry(key).or_default();
         // A key that is new holds none, so no entry without a place is left behind.
@@ -43,7 +43,7 @@ impl<K: Hash + Eq + Copy> Shares<K> {
         }
         *count += 1;
         drop(held);
-        Some(Share {
+        Some(KeyedPlace {
             key,
             held: Arc::clone(&self.held),
         })
@@ -59,12 +59,12 @@ impl<K: Hash + Eq + Copy> Shares<K> {
 
 /// A place that a key holds until this is dropped.
 #[derive(Debug)]
-pub struct Share<K: Hash + Eq + Copy> {
+pub struct KeyedPlace<K: Hash + Eq + Copy> {
     key: K,
     held: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-impl<K: Hash + Eq + Copy> Drop for Share<K> {
+impl<K: Hash + Eq + Copy> Drop for KeyedPlace<K> {
     fn drop(&mut self) {
         let mut held = lock(&self.held);
         if let Some(count) = held.get_mut(&self.key) {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_key_has_a_share_that_comes_back() {
-        let shares = Shares::new(2);
+        let shares = KeyedPlaces::new(2);
         let first = shares.take(1).unwrap();
         let second = shares.take(1).unwrap();
         assert!(shares.take(1).is_none());
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn share_of_nothing_admits_no_key_and_remembers_none() {
-        let shares: Shares<u8> = Shares::new(0);
+        let shares: KeyedPlaces<u8> = KeyedPlaces::new(0);
         assert!(shares.take(1).is_none());
     }
 }

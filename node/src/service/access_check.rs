@@ -46,7 +46,7 @@ const SHUT: &str = "it runs with --auth none, and its cluster has tokens or tena
 const FIRST_OPERATOR: &str = "operator";
 
 /// Lets callers in.
-pub struct Door {
+pub struct AccessCheck {
     auth: Auth,
     is_shut: AtomicBool,
     reader: Arc<Reader>,
@@ -71,7 +71,7 @@ pub(super) enum Look {
     Unseen(Credential),
 }
 
-impl Door {
+impl AccessCheck {
     /// Asks for tokens as the configuration says, and looks them up in the applied rows.
     #[must_use]
     pub fn new(auth: Auth, reader: Arc<Reader>, audit: Audit, bounds: Bounds) -> Self {
@@ -283,7 +283,7 @@ mod tests {
     #[tokio::test]
     async fn certificates_of_one_name_that_end_at_different_times_share_no_look() {
         let node = Alone::start().await;
-        let door = node.services.door();
+        let access_check = node.services.access_check();
         let now_ms = stamp::wall_ms();
         let [long, short] = [2, 1].map(|hours| {
             Credential::Certificate(Arc::new(Certificate {
@@ -295,20 +295,27 @@ mod tests {
         });
         let hash = long.hash().unwrap();
         assert_eq!(short.hash(), Some(hash));
-        door.remember(door.reader.rows_index(), hash, &reader(long.clone()));
-        assert!(matches!(door.look(GET, Some(long)), Look::Seen(Ok(_))));
+        access_check.remember(
+            access_check.reader.rows_index(),
+            hash,
+            &reader(long.clone()),
+        );
+        assert!(matches!(
+            access_check.look(GET, Some(long)),
+            Look::Seen(Ok(_))
+        ));
         // As the holder of the long one it would be let in after its end.
-        let look = door.look(GET, Some(short.clone()));
+        let look = access_check.look(GET, Some(short.clone()));
         assert!(matches!(look, Look::Unseen(unseen) if unseen == short));
     }
 
     #[tokio::test]
     async fn whoever_is_turned_away_has_a_line_that_says_who_and_why() {
         let node = Alone::start().await;
-        let door = node.services.door();
+        let access_check = node.services.access_check();
         let is_turned_away = |path, who| {
             let mut request = Request::post(path).body(()).unwrap();
-            door.turned_away(&mut request, who).is_some()
+            access_check.turned_away(&mut request, who).is_some()
         };
         let reader = reader(Credential::Token(TokenHash::of("hlv_")));
         assert!(is_turned_away(GET, Err(Failure::Unauthenticated)));

@@ -9,9 +9,9 @@ const ROUNDS: u32 = 8;
 
 /// A share, of the last rounds. Several may note at once: what one loses the next makes up for.
 #[derive(Debug)]
-pub(crate) struct Share(AtomicU32);
+pub(crate) struct RecentRatio(AtomicU32);
 
-impl Share {
+impl RecentRatio {
     pub(crate) const fn all() -> Self {
         Self(AtomicU32::new(ALL))
     }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_share_follows_what_is_noted_and_an_empty_round_changes_nothing() {
-        let share = Share::none();
+        let share = RecentRatio::none();
         share.note(1, 0);
         assert_eq!(share.one_in(), ALL as usize);
         for _ in 0..100 {

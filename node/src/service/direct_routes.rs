@@ -39,6 +39,7 @@ pub use self::port::serve;
 use super::{
     Services,
     access::Access,
+    access_check::{AccessCheck, Look},
     account::Account,
     arriving::{Arriving, Intake, Kind},
     budget::{Budgets, Full},
@@ -47,7 +48,6 @@ use super::{
     cluster::Cluster,
     credential::Credential,
     decoded_size,
-    door::{Door, Look},
     failure::Failure,
     handles::Handles,
     health::Health,
@@ -62,10 +62,10 @@ use crate::{
     limits,
 };
 
-/// The services of the client port, behind their door. Cheap to clone.
+/// The services of the client port, behind their access check. Cheap to clone.
 #[derive(Clone)]
-pub struct Front {
-    door: Arc<Door>,
+pub struct DirectRoutes {
+    access_check: Arc<AccessCheck>,
     handles: HandleServiceServer<Handles>,
     state: StateServiceServer<State>,
     transact: TransactServiceServer<Transact>,
@@ -207,9 +207,9 @@ fn framed_for(
     .boxed()
 }
 
-/// All services of the client port, behind their door, with the message limits set.
+/// All services of the client port, behind their access check, with the message limits set.
 #[must_use]
-pub fn front(services: &Arc<Services>) -> Front {
+pub fn direct_routes(services: &Arc<Services>) -> DirectRoutes {
     /// Each generated server has the same limits, but no trait that says so.
     macro_rules! limited {
         ($server:ident, $service:expr) => {
@@ -239,8 +239,8 @@ pub fn front(services: &Arc<Services>) -> Front {
                 .expect("the descriptors were checked when built")
                 .max_decoding_message_size(limits::NAME_REQUEST_BYTES_MAX),
         );
-    Front {
-        door: Arc::clone(&services.door),
+    DirectRoutes {
+        access_check: Arc::clone(&services.access_check),
         handles: limited!(HandleServiceServer, Handles),
         state: limited!(StateServiceServer, State),
         transact: limited!(TransactServiceServer, Transact),
@@ -258,7 +258,7 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
     )
 }
 
-impl Front {
+impl DirectRoutes {
     /// To the service that the path names.
     fn carry(&mut self, request: Request<Arriving>) -> Answer {
         let path = request.uri().path();
@@ -278,17 +278,17 @@ impl Front {
         mut request: Request<Arriving>,
         who: Result<Arc<Caller>, Failure>,
     ) -> Answering {
-        if let Some(answer) = self.door.turned_away(&mut request, who) {
+        if let Some(answer) = self.access_check.turned_away(&mut request, who) {
             return Answering::with(answer);
         }
         let caller = request.extensions().get::<Arc<Caller>>().cloned();
         let caller = caller.unwrap_or_else(Caller::nobody);
         keep_used(request.headers_mut());
-        match take_in(self.door.budgets(), &caller, &mut request) {
+        match take_in(self.access_check.budgets(), &caller, &mut request) {
             Ok(account) => Answering {
                 answer: {
-                    let mut front = self.clone();
-                    framed_for(request, move |request| front.carry(request))
+                    let mut routes = self.clone();
+                    framed_for(request, move |request| routes.carry(request))
                 },
                 account: Some(account),
             },
@@ -297,7 +297,7 @@ impl Front {
     }
 }
 
-impl Service<Request<Arriving>> for Front {
+impl Service<Request<Arriving>> for DirectRoutes {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Answering;
@@ -309,14 +309,14 @@ impl Service<Request<Arriving>> for Front {
 
     fn call(&mut self, request: Request<Arriving>) -> Answering {
         let shown = Credential::shown(request.headers(), request.extensions().get());
-        let credential = match self.door.look(request.uri().path(), shown) {
+        let credential = match self.access_check.look(request.uri().path(), shown) {
             Look::Seen(who) => return self.let_in(request, who),
             Look::Unseen(credential) => credential,
         };
-        let mut front = self.clone();
+        let mut routes = self.clone();
         let answer = async move {
-            let who = front.door.holder(credential, from(&request)).await;
-            front.let_in(request, who).await
+            let who = routes.access_check.holder(credential, from(&request)).await;
+            routes.let_in(request, who).await
         };
         Answering {
             answer: answer.boxed(),

@@ -42,12 +42,12 @@ impl fmt::Display for Harmed {
 
 /// Things that were to be added once each, and whether callers were told so.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Acknowledged {
     /// True: acknowledged; false: in doubt.
     things: Mutex<BTreeMap<String, bool>>,
 }
 
-impl Told {
+impl Acknowledged {
     /// Notes what became of the call that added a thing.
     pub(super) fn note<T>(&self, thing: String, met: &Met<T>) {
         let known = match met {
@@ -98,8 +98,8 @@ impl Told {
 mod tests {
     use super::*;
 
-    fn told() -> Told {
-        let told = Told::default();
+    fn told() -> Acknowledged {
+        let told = Acknowledged::default();
         told.note("tea".to_owned(), &Met::Done(()));
         told.note("milk".to_owned(), &Met::<()>::Unknown);
         told.note("salt".to_owned(), &Met::<()>::NotDone);

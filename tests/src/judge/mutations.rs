@@ -17,7 +17,7 @@ use crate::{
     model::{Name, Part, Target, parts},
 };
 
-/// What became of a deed.
+/// What became of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Its reply tells its place in the log.
@@ -34,7 +34,7 @@ pub(super) enum Fate {
 
 /// A mutation, its retries included.
 #[derive(Debug)]
-pub(super) struct Deed {
+pub(super) struct Mutation {
     /// Its call, and the retries that its caller made under the same identity.
     pub(super) events: Vec<usize>,
     /// The event that tells its fate.
@@ -47,7 +47,7 @@ pub(super) struct Deed {
     pub(super) after: u64,
 }
 
-impl Deed {
+impl Mutation {
     /// Its place in the log, if that is known, and the clock there.
     pub(super) fn place(&self) -> Option<(u64, u64)> {
         match self.fate {
@@ -62,7 +62,7 @@ impl Deed {
         match &events[self.events[0]].request {
             Request::Call(call) => call,
             Request::ListHandles(_) | Request::ListKeys(_) => {
-                unreachable!("deeds are made of mutations")
+                unreachable!("mutations are made of mutations")
             }
         }
     }
@@ -116,14 +116,14 @@ pub(super) fn group(events: &[Event]) -> (Vec<Vec<usize>>, Vec<Finding>) {
     (groups, findings)
 }
 
-/// The deed of a group.
-pub(super) fn deed(events: &[Event], group: Vec<usize>, bounds: &Bounds) -> Deed {
+/// The mutation of a group.
+pub(super) fn mutation(events: &[Event], group: Vec<usize>, bounds: &Bounds) -> Mutation {
     let (teller, fate) = fate(events, &group);
     let Request::Call(call) = &events[group[0]].request else {
         unreachable!("groups are made of mutations")
     };
     let parts = parts(call);
-    let mut deed = Deed {
+    let mut mutation = Mutation {
         after: bounds.after(events[group[0]].invoked_ns).0,
         names: parts.iter().map(|part| named(&part.target)).collect(),
         events: group,
@@ -131,8 +131,8 @@ pub(super) fn deed(events: &[Event], group: Vec<usize>, bounds: &Bounds) -> Deed
         parts,
         fate,
     };
-    let heard = deed.heard(events);
-    for ((name, part), heard) in deed.names.iter_mut().zip(&deed.parts).zip(heard) {
+    let heard = mutation.heard(events);
+    for ((name, part), heard) in mutation.names.iter_mut().zip(&mutation.parts).zip(heard) {
         if let (
             Target::Minted { store, owner, .. },
             Some(Heard::Done {
@@ -143,7 +143,7 @@ pub(super) fn deed(events: &[Event], group: Vec<usize>, bounds: &Bounds) -> Deed
             *name = Some(Name::handle(store, owner, &info.name));
         }
     }
-    deed
+    mutation
 }
 
 fn named(target: &Target) -> Option<Name> {
@@ -192,12 +192,12 @@ fn fate(events: &[Event], group: &[usize]) -> (usize, Fate) {
     (teller, fate)
 }
 
-/// Retries are told the same, and no two deeds have one index.
-pub(super) fn check_once(events: &[Event], deeds: &[Deed]) -> Vec<Finding> {
+/// Retries are told the same, and no two mutations have one index.
+pub(super) fn check_once(events: &[Event], mutations: &[Mutation]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut by_index: HashMap<u64, usize> = HashMap::new();
-    for deed in deeds {
-        let told: Vec<_> = deed
+    for mutation in mutations {
+        let told: Vec<_> = mutation
             .events
             .iter()
             .filter_map(|number| Some((*number, bare(told::reply(&events[*number])?))))
@@ -214,7 +214,7 @@ pub(super) fn check_once(events: &[Event], deeds: &[Deed]) -> Vec<Finding> {
                 });
             }
         }
-        let conflict = deed.events.iter().find(|number| {
+        let conflict = mutation.events.iter().find(|number| {
             let outcome = &events[**number].outcome;
             matches!(
                 outcome,
@@ -231,14 +231,17 @@ pub(super) fn check_once(events: &[Event], deeds: &[Deed]) -> Vec<Finding> {
                 text: format!("#{answered} was answered, and under the same identity #{conflict} met a conflict"),
             });
         }
-        let Some((index, _)) = deed.place() else {
+        let Some((index, _)) = mutation.place() else {
             continue;
         };
-        if let Some(other) = by_index.insert(index, deed.teller) {
+        if let Some(other) = by_index.insert(index, mutation.teller) {
             findings.push(Finding {
                 rule: Rule::Once,
-                events: vec![other, deed.teller],
-                text: format!("#{other} and #{} both have log index {index}", deed.teller),
+                events: vec![other, mutation.teller],
+                text: format!(
+                    "#{other} and #{} both have log index {index}",
+                    mutation.teller
+                ),
             });
         }
     }

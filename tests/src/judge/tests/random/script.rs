@@ -9,10 +9,10 @@ use proptest::{collection::vec, prelude::*};
 use super::planted::{Plant, plant};
 use crate::{
     history::{Event, Outcome, Request},
-    judge::tests::tale::{
-        STORE, Tale, after, batch, batch_retrieve, checkout, checkout_if, delete, delete_key,
-        exists, failed, get, keep, mint, name, put, put_for, renew, retrieve, store, take, take_if,
-        tidy, transfer,
+    judge::tests::history_builder::{
+        HistoryBuilder, STORE, after, batch, batch_retrieve, checkout, checkout_if, delete,
+        delete_key, exists, failed, get, keep, mint, name, put, put_for, renew, retrieve, store,
+        take, take_if, tidy, transfer,
     },
     model::{Model, Name, parts},
 };
@@ -56,15 +56,15 @@ struct UnderWay {
 }
 
 /// What a step asks for. No two of them write the same.
-fn request(tale: &Tale, step: Step) -> Request {
+fn request(history: &HistoryBuilder, step: Step) -> Request {
     let record = usize::from(step.record);
     let (id, key) = (["a", "b", "c"][record], ["k", "l", "m"][record]);
     let (other_id, other_key) = (["b", "c", "a"][record], ["l", "m", "k"][record]);
-    let value = format!("value {}", tale.events.len());
+    let value = format!("value {}", history.events.len());
     let value = value.as_str();
-    let guess = tale.index.saturating_sub(u64::from(step.luck));
+    let guess = history.index.saturating_sub(u64::from(step.luck));
     // What the caller may have read, or would have.
-    let at = |name: &Name| tale.model.cell(name).row().map_or(0, |row| row.revision);
+    let at = |name: &Name| history.model.cell(name).row().map_or(0, |row| row.revision);
     let (of_id, of_other) = (at(&name(id)), at(&name(other_id)));
     let of_key = at(&Name::key("", key));
     let idle = Lifetime {
@@ -120,14 +120,14 @@ fn request(tale: &Tale, step: Step) -> Request {
 }
 
 /// The cluster does what was asked, at some time between invocation and return.
-pub(super) fn carry_out(tale: &mut Tale, request: &Request) -> Outcome {
+pub(super) fn carry_out(history: &mut HistoryBuilder, request: &Request) -> Outcome {
     if let Some(call) = mutation(request) {
-        return tale.effect(call);
+        return history.effect(call);
     }
     if let Request::Call(Call::Get(get)) = request {
-        renew_if_due(tale, &get.id);
+        renew_if_due(history, &get.id);
     }
-    tale.view(request)
+    history.view(request)
 }
 
 /// The call, if it changes something.
@@ -139,9 +139,9 @@ pub(super) fn mutation(request: &Request) -> Option<&Call> {
 }
 
 /// A get commits a renewal if at most one idle time is left.
-fn renew_if_due(tale: &mut Tale, id: &str) {
-    let (name, clock_ms) = (name(id), tale.clock_ms);
-    let cell = tale.model.cell(&name);
+fn renew_if_due(history: &mut HistoryBuilder, id: &str) {
+    let (name, clock_ms) = (name(id), history.clock_ms);
+    let cell = history.model.cell(&name);
     let Some((ttl_ms, idle)) = cell
         .row()
         .and_then(|row| row.idle_ttl_ms.zip(row.idle_deadline_ms))
@@ -149,8 +149,8 @@ fn renew_if_due(tale: &mut Tale, id: &str) {
         return;
     };
     if clock_ms < idle.from && idle.from - clock_ms <= ttl_ms {
-        tale.model.touch(&name, clock_ms);
-        tale.index += 1;
+        history.model.touch(&name, clock_ms);
+        history.index += 1;
     }
 }
 
@@ -161,26 +161,26 @@ pub(super) fn history(steps: &[Step]) -> Vec<Event> {
 
 /// As it is if the cluster does one thing wrong: the call that is carried out as the so-manieth.
 pub(super) fn planted(steps: &[Step], bug: Option<(usize, Plant)>) -> Vec<Event> {
-    let mut tale = Tale::new();
+    let mut history = HistoryBuilder::new();
     let mut under_way: [Option<UnderWay>; CLIENTS] = Default::default();
     let (mut carried_out, mut past) = (0, Model::default());
     for step in steps {
-        tale.now_ns += 1 + step.ms * 1_000_000;
-        tale.clock_ms += step.ms;
+        history.now_ns += 1 + step.ms * 1_000_000;
+        history.clock_ms += step.ms;
         // The clock moves by entries alone: this one is no client's.
-        tale.index += 1;
+        history.index += 1;
         let slot = &mut under_way[step.client];
         match slot.take() {
-            None => *slot = Some(begin(&mut tale, *step)),
+            None => *slot = Some(begin(&mut history, *step)),
             Some(mut call) if call.done.is_none() => {
-                let request = tale.events[call.event].request.clone();
-                let before = bug.map(|_| tale.model.clone());
+                let request = history.events[call.event].request.clone();
+                let before = bug.map(|_| history.model.clone());
                 call.done = Some(match (call.luck, bug) {
                     (0, _) => failed(ErrorKind::Ambiguous),
                     (_, Some((number, bug))) if number == carried_out => {
-                        plant(&mut tale, &request, bug, &past)
+                        plant(&mut history, &request, bug, &past)
                     }
-                    _ => carry_out(&mut tale, &request),
+                    _ => carry_out(&mut history, &request),
                 });
                 carried_out += usize::from(call.luck > 0);
                 if mutation(&request).is_some() {
@@ -189,31 +189,31 @@ pub(super) fn planted(steps: &[Step], bug: Option<(usize, Plant)>) -> Vec<Event>
                 *slot = Some(call);
             }
             Some(call) if call.luck == 2 => {}
-            Some(call) => end(&mut tale, call),
+            Some(call) => end(&mut history, call),
         }
     }
     for call in under_way.into_iter().flatten() {
         if call.done.is_some() && call.luck != 2 {
-            end(&mut tale, call);
+            end(&mut history, call);
         }
     }
-    look_at_all(&mut tale);
-    tale.events
+    look_at_all(&mut history);
+    history.events
 }
 
-fn look_at_all(tale: &mut Tale) {
+fn look_at_all(history: &mut HistoryBuilder) {
     for (id, key) in [("a", "k"), ("b", "l"), ("c", "m")] {
-        renew_if_due(tale, id);
-        tale.read(get(id));
-        tale.read(retrieve(key));
+        renew_if_due(history, id);
+        history.read(get(id));
+        history.read(retrieve(key));
     }
-    tale.list();
+    history.list();
 }
 
-fn begin(tale: &mut Tale, step: Step) -> UnderWay {
-    let request = request(tale, step);
-    let event = tale.tell(request, Outcome::Open);
-    tale.events[event].client = step.client as u64;
+fn begin(history: &mut HistoryBuilder, step: Step) -> UnderWay {
+    let request = request(history, step);
+    let event = history.tell(request, Outcome::Open);
+    history.events[event].client = step.client as u64;
     UnderWay {
         event,
         luck: step.luck,
@@ -221,9 +221,9 @@ fn begin(tale: &mut Tale, step: Step) -> UnderWay {
     }
 }
 
-fn end(tale: &mut Tale, call: UnderWay) {
-    let now_ns = tale.now_ns;
-    let event = &mut tale.events[call.event];
+fn end(history: &mut HistoryBuilder, call: UnderWay) {
+    let now_ns = history.now_ns;
+    let event = &mut history.events[call.event];
     event.returned_ns = Some(now_ns);
     event.outcome = match call.luck {
         0 | 1 if event.is_mutation() => failed(ErrorKind::Ambiguous),

@@ -20,7 +20,7 @@ use crate::{
 
 /// A history under way.
 #[derive(Default)]
-pub(super) struct Tale {
+pub(super) struct HistoryBuilder {
     pub(super) model: Model,
     pub(super) events: Vec<Event>,
     pub(super) index: u64,
@@ -29,7 +29,7 @@ pub(super) struct Tale {
     ids: u64,
 }
 
-impl Tale {
+impl HistoryBuilder {
     pub(super) fn new() -> Self {
         Self {
             clock_ms: 1_000,
@@ -148,7 +148,7 @@ pub(super) const STORE: &str = "cart";
 pub(super) fn failed(kind: ErrorKind) -> Outcome {
     Outcome::Failed {
         kind,
-        message: "as the tale goes".into(),
+        message: "as the history goes".into(),
     }
 }
 
