@@ -245,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_in_plain_text_reaches_no_node() {
         let scene = Scene::set().await;
-        let mut plain = TcpStream::connect(scene.proxy).await.unwrap();
+        let mut plain = TcpStream::connect(scene.address).await.unwrap();
         plain.write_all(&[1; 64]).await.unwrap();
         let mut answer = Vec::new();
         // It may be told off in TLS, or see its connection closed.
