@@ -83,9 +83,8 @@ export class Client {
 
   /** The same client, sharing `close` and what it knows, but its calls may take this long. */
   withDeadline(deadline: number): Client {
-    const other = Object.create(Client.prototype, Object.getOwnPropertyDescriptors(this)) as Client;
-    Object.defineProperty(other, "deadline", { value: checkedTime("deadline", deadline) });
-    return other;
+    const other = Object.create(Client.prototype) as Client;
+    return Object.assign(other, this, { deadline: checkedTime("deadline", deadline) });
   }
 
   /**
@@ -96,7 +95,8 @@ export class Client {
    */
   handles<T>(store: string, options: HandleOptions<T>): HandleStore<T> {
     const { owner, codec = json<T>(), idPrefix = "", ...defaults } = options;
-    return new HandleStore(this.cluster, this.deadline, { store, owner, codec, idPrefix, defaults });
+    const settings = { store, owner, codec, idPrefix, defaults };
+    return new HandleStore(this.cluster, this.deadline, settings);
   }
 
   /** Values under keys of the caller's choosing. */

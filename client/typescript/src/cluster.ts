@@ -123,7 +123,11 @@ export class Cluster {
     }
   }
 
-  private async sent(method: wire.Method<wire.Reply>, request: object, until: number): Promise<Sent> {
+  private async sent(
+    method: wire.Method<wire.Reply>,
+    request: object,
+    until: number,
+  ): Promise<Sent> {
     const body = JSON.stringify(request);
     if (body.length > REQUEST_BYTES_MAX) {
       const size = `the request has ${body.length} characters of at most ${REQUEST_BYTES_MAX}`;

@@ -129,7 +129,8 @@ export class ConflictError extends HelveError {
 export class AmbiguousError extends HelveError {
   readonly kind = "Ambiguous";
   readonly advice =
-    "Read the record again, and decide by what it holds. Never repeat blindly what must not happen twice.";
+    "Read the record again, and decide by what it holds. " +
+    "Never repeat blindly what must not happen twice.";
 }
 
 /** No node answered within the deadline, or no leader was known; the call had no effect. */

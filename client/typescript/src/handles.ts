@@ -81,7 +81,12 @@ export class HandleStore<T> {
    *
    * A conflict is an outcome here, no error.
    */
-  async putIf(id: string, value: T, revision: number, ttl: Lifetime = "default"): Promise<PutOutcome> {
+  async putIf(
+    id: string,
+    value: T,
+    revision: number,
+    ttl: Lifetime = "default",
+  ): Promise<PutOutcome> {
     return this.write(id, value, revision, ttl, this.until());
   }
 

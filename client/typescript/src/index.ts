@@ -21,5 +21,12 @@ export type {
   Written,
 } from "./records.js";
 export type { Runtime } from "./runtime.js";
-export { Aborted, Committed, type Condition, type PutOptions, type Ticket, type Transaction } from "./transaction.js";
+export {
+  Aborted,
+  Committed,
+  type Condition,
+  type PutOptions,
+  type Ticket,
+  type Transaction,
+} from "./transaction.js";
 export type { Defaults, Lifetime } from "./ttl.js";

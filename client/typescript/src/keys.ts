@@ -77,7 +77,12 @@ export class Keys<T> {
    *
    * A conflict is an outcome here, no error.
    */
-  async putIf(key: string, value: T, revision: number, ttl: Lifetime = "default"): Promise<StoreOutcome> {
+  async putIf(
+    key: string,
+    value: T,
+    revision: number,
+    ttl: Lifetime = "default",
+  ): Promise<StoreOutcome> {
     return this.write(key, value, revision, ttl, this.until());
   }
 
@@ -87,7 +92,10 @@ export class Keys<T> {
   }
 
   /** Stores all, or none: at most 128 keys, and 4 MiB in all. */
-  async putMany(items: Iterable<readonly [key: string, value: T]>, ttl: Lifetime = "default"): Promise<void> {
+  async putMany(
+    items: Iterable<readonly [key: string, value: T]>,
+    ttl: Lifetime = "default",
+  ): Promise<void> {
     const owner = onWire(this.settings.owner);
     const written = Array.from(items, ([key, value]) => ({ key, ...this.content(value, ttl) }));
     await this.call(wire.BATCH_STORE, { owner, items: written });

@@ -171,14 +171,15 @@ export class KeyvHelve {
   }
 
   private write({ key, value, expires }: KeyvEntry): Write {
-    const ttl = typeof expires === "number" && Number.isFinite(expires) ? expires - this.now() : "never";
+    const isTime = typeof expires === "number" && Number.isFinite(expires);
+    const ttl = isTime ? expires - this.now() : "never";
     return { key: this.space + key, data: encode(value), ttl };
   }
 
   private async fetched<V>(keys: readonly string[]): Promise<(V | undefined)[]> {
     try {
       const found = await this.keys.getMany(keys.map((key) => this.space + key));
-      return found.map((record) => (record === undefined ? undefined : (decode(record.value) as V)));
+      return found.map((record) => record && (decode(record.value) as V));
     } catch (error) {
       const isTooLarge = error instanceof InvalidError && error.reason === "TOO_LARGE";
       if (!isTooLarge || keys.length === 1) throw error;

@@ -1,4 +1,4 @@
-/** Every bound of the client. Times are in milliseconds; the values are those of the other clients. */
+/** Every bound of the client, as in the other clients. Times are in milliseconds. */
 
 /** How long a call may take, retries included, if the caller says nothing. */
 export const DEADLINE = 5_000;

@@ -64,7 +64,8 @@ export class EventStore {
   /** Keeps an event, and answers its id. An empty message primes a stream. */
   async storeEvent(streamId: string, message: object): Promise<string> {
     const [stream, number] = [await digest(streamId), toHex(entropy(16))];
-    const kept = { stream: streamId, message: Object.keys(message).length === 0 ? null : message };
+    const isPrime = Object.keys(message).length === 0;
+    const kept = { stream: streamId, message: isPrime ? null : message };
     await this.keys.put(`${this.prefix}${stream}/${number}`, kept);
     await this.trim(stream);
     return `${stream}.${number}`;

@@ -5,7 +5,8 @@ import type { Codec } from "./codec.js";
 import { InternalError } from "./errors.js";
 import type { HandleStore } from "./handles.js";
 import type { Keys } from "./keys.js";
-import { infoOf, type NotLive, notLive, type Record, recordOf, type RecordInfo } from "./records.js";
+import { infoOf, type NotLive, notLive, recordOf } from "./records.js";
+import type { Record, RecordInfo } from "./records.js";
 import type { Lifetime } from "./ttl.js";
 import * as wire from "./wire.js";
 

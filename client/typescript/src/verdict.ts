@@ -17,7 +17,7 @@ import {
  * What is certain after a failed try.
  *
  * - `refused`: the cluster refused the call itself, so trying again changes nothing.
- * - `barred`: something between refused it. This try had no effect; of earlier ones it says nothing.
+ * - `barred`: something between refused it. This try had no effect; earlier ones may have had one.
  * - `not_done`: this try had no effect; another one may.
  * - `unknown`: this try may have had an effect.
  */
@@ -64,13 +64,20 @@ const UNCONNECTED = new Set([
 ]);
 
 /** Causes of a fetch whose certificate did not convince, or whose server speaks no TLS. */
-const MISTRUSTED =
-  /^(CERT_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+|ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_WRONG_VERSION_NUMBER)$|invalid peer certificate/;
+const MISTRUSTED = new RegExp(
+  "^(CERT_\\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\\w+|" +
+    "ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_WRONG_VERSION_NUMBER)$|invalid peer certificate",
+);
 
 const MESSAGE_CHARS_MAX = 300;
 const CAUSES_MAX = 4;
 
-function verdict(effect: Effect, error: HelveError, health: Health = "sound", pauseMs = 0): Verdict {
+function verdict(
+  effect: Effect,
+  error: HelveError,
+  health: Health = "sound",
+  pauseMs = 0,
+): Verdict {
   return { effect, error, health, pauseMs };
 }
 
@@ -93,7 +100,8 @@ export function ofThrown(address: string, thrown: unknown): Verdict {
     return verdict("not_done", new UnavailableError(message, facts), "useless");
   }
   if (isUnconnected) {
-    const message = `cannot connect to ${address}: ${why}. Is the node running? Try \`helve status\``;
+    const remedy = "Is the node running? Try `helve status`";
+    const message = `cannot connect to ${address}: ${why}. ${remedy}`;
     return verdict("not_done", new UnavailableError(message, facts), "suspect");
   }
   const message = `the connection to ${address} broke: ${why}`;
@@ -116,7 +124,8 @@ function isOfConnecting(cause: unknown): boolean {
   const { syscall } = cause as { syscall?: unknown };
   const isCall = syscall === "connect" || syscall === "getaddrinfo";
   // Deno names the step in the message alone.
-  return isCall || UNCONNECTED.has(codeOf(cause)) || /client error \(Connect\)/.test(messageOf(cause));
+  const isNamed = messageOf(cause).includes("client error (Connect)");
+  return isCall || isNamed || UNCONNECTED.has(codeOf(cause));
 }
 
 function codeOf(cause: unknown): string {
