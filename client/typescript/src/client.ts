@@ -3,7 +3,7 @@
 import { Cluster, checkedToken, type Token } from "./cluster.js";
 import { type Codec, json } from "./codec.js";
 import { refused } from "./errors.js";
-import { HandleStore } from "./handles.js";
+import { type HandleSettings, HandleStore } from "./handles.js";
 import { Keys } from "./keys.js";
 import { ATTEMPT_TIMEOUT, BACKOFF_FIRST, BACKOFF_MAX, DEADLINE } from "./limits.js";
 import type { Owner } from "./owner.js";
@@ -95,7 +95,7 @@ export class Client {
    */
   handles<T>(store: string, options: HandleOptions<T>): HandleStore<T> {
     const { owner, codec = json<T>(), idPrefix = "", ...defaults } = options;
-    const settings = { store, owner, codec, idPrefix, defaults };
+    const settings: HandleSettings<T> = { store, owner, codec, idPrefix, defaults };
     return new HandleStore(this.cluster, this.deadline, settings);
   }
 

@@ -1,9 +1,16 @@
 /** The calls of a client to its cluster: identities, tries and their exchanges over HTTP. */
 
 import { toBase64 } from "./bytes.js";
-import { closed, DeniedError, HelveError, refused, UnavailableError } from "./errors.js";
+import {
+  closed,
+  DeniedError,
+  HelveError,
+  OverloadedError,
+  refused,
+  UnavailableError,
+} from "./errors.js";
 import { Clock } from "./identity.js";
-import { DEADLINE_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX } from "./limits.js";
+import { CALLS_MAX, DEADLINE_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX } from "./limits.js";
 import { type Node, Pool } from "./pool.js";
 import type { Runtime } from "./runtime.js";
 import { type Pace, Tries } from "./tries.js";
@@ -42,6 +49,9 @@ export class Cluster {
   private readonly pool: Pool;
   private readonly clock: Clock;
   private readonly waiting = new Set<() => void>();
+  /** Calls that wait for a place among those under way, the longest first. */
+  private line: (() => void)[] = [];
+  private callsUnderWay = 0;
   private isClosed = false;
 
   /** Throws InvalidError if an endpoint is none. */
@@ -65,8 +75,55 @@ export class Cluster {
     return this.clock.nowMs();
   }
 
-  /** Makes one call. A mutation is given an identity, which every try repeats. */
+  /**
+   * Makes one call, once fewer than `CALLS_MAX` others are under way. A mutation is given an
+   * identity, which every try repeats.
+   */
   async call<R extends wire.Reply>(
+    method: wire.Method<R>,
+    request: object,
+    until: number,
+  ): Promise<R> {
+    await this.place(until);
+    try {
+      return await this.made(method, request, until);
+    } finally {
+      const next = this.line.shift();
+      if (next === undefined) this.callsUnderWay -= 1;
+      else next();
+    }
+  }
+
+  /** Waits, at most until the client is closed. */
+  async sleep(ms: number): Promise<void> {
+    await this.within(ms, new Promise<never>(() => undefined));
+  }
+
+  /** Ends the calls under way. */
+  close(): void {
+    this.isClosed = true;
+    for (const end of [...this.waiting]) end();
+  }
+
+  /** Waits for a place among the calls under way, in line. */
+  private async place(until: number): Promise<void> {
+    if (this.isClosed) throw closed();
+    if (this.callsUnderWay < CALLS_MAX) {
+      this.callsUnderWay += 1;
+      return;
+    }
+    let stand: () => void = () => undefined;
+    const turn = new Promise<void>((resolve) => this.line.push((stand = resolve)));
+    const ended = await this.within(until - this.runtime.monotonicMs(), turn);
+    if (ended !== LATE && ended !== CLOSED) return;
+    this.line = this.line.filter((each) => each !== stand);
+    if (ended === CLOSED) throw closed();
+    throw new OverloadedError(
+      `${CALLS_MAX} calls of this client were under way until the deadline ended`,
+    );
+  }
+
+  private async made<R extends wire.Reply>(
     method: wire.Method<R>,
     request: object,
     until: number,
@@ -81,17 +138,6 @@ export class Cluster {
     // This machine's clock is wrong, and no try had an effect: any reply tells the cluster's time.
     await this.answer(wire.EXISTS, { key: "clock" }, until);
     return this.answer(method, this.identified(request), until);
-  }
-
-  /** Waits, at most until the client is closed. */
-  async sleep(ms: number): Promise<void> {
-    await this.within(ms, new Promise<never>(() => undefined));
-  }
-
-  /** Ends the calls under way. */
-  close(): void {
-    this.isClosed = true;
-    for (const end of [...this.waiting]) end();
   }
 
   private identified(request: object): object {

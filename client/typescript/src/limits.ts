@@ -15,6 +15,8 @@ export const BEHIND_MAX = 1_000;
 /** Pauses between rounds of one update that others got ahead of. */
 export const CONTENTION_FIRST = 1;
 export const CONTENTION_MAX = 50;
+/** Calls of a client that are under way at once: over HTTP/1.1 each holds a connection. */
+export const CALLS_MAX = 128;
 /** A node that did not answer is not preferred for this long. */
 export const SUSPECT = 2_000;
 /** Bytes of a request: 6 MiB of messages, whose values are written in base64, and their names. */

@@ -116,7 +116,7 @@ export class EventStore {
    * The events behind a revision, in order.
    *
    * A later page is of a newer view, and may hold an event that follows one which an earlier page
-   * missed. So the view of the first page bounds all: else the missed one would be skipped for good.
+   * missed. So the view of the first page bounds all: else the missed one would never be sent.
    */
   private async following(space: string, revision: number): Promise<Record<Kept>[]> {
     const found: Record<Kept>[] = [];

@@ -14,7 +14,7 @@ let client;
 
 before(async () => {
   cluster = await Cluster.start();
-  client = new Client(cluster.endpoints, { deadline: 30_000 });
+  client = new Client(cluster.endpoints, { deadline: 120_000 });
 });
 
 after(async () => {
@@ -33,7 +33,7 @@ const all = async (items) => {
 test("a handle is minted, read, written, renewed and taken once", async () => {
   const carts = handles({ idPrefix: "cart", idleTtl: 3_600_000 });
   const id = await carts.mint({ lines: ["tea"] });
-  assert.match(id, /^cart-[a-z2-7]{26}$/);
+  assert.match(id, /^cart-[A-Z2-7]{26}$/);
   assert.deepEqual(await carts.get(id), { lines: ["tea"] });
   assert.equal(await carts.put(id, { lines: [] }), true);
   const { status, record } = await carts.resolve(id);
@@ -191,7 +191,7 @@ test("what breaks a rule is refused with its reason", async () => {
   const rejected = async (work, reason) => assert.rejects(work, { kind: "Invalid", reason });
   await rejected(client.handles("No Store", { owner: SHARED }).mint(1), "BAD_NAME");
   await rejected(keys().put("", 1), "BAD_KEY");
-  await rejected(keys().put("a".repeat(1_025), 1), "BAD_KEY");
+  await rejected(keys().put("a".repeat(1_025), 1), "TOO_LARGE");
   await rejected(handles().put("a\0", 1), "BAD_ID");
   await rejected(keys().put("k", 1, 0), "BAD_LIFETIME");
 });
@@ -201,6 +201,7 @@ test("any node answers, and names the leader to begin with", async () => {
   for (const endpoint of cluster.endpoints) {
     const urls = [];
     const one = new Client([endpoint, ...cluster.endpoints.filter((each) => each !== endpoint)], {
+      deadline: 120_000,
       fetch: (url, init) => (urls.push(url), fetch(url, init)),
     });
     const store = one.handles("any", { owner: SHARED });
@@ -213,7 +214,7 @@ test("any node answers, and names the leader to begin with", async () => {
 
 test("a wrong clock of this machine does no harm", async () => {
   const wallMs = () => Date.now() + 3_600_000;
-  const skewed = new Client(cluster.endpoints, { runtime: { wallMs } });
+  const skewed = new Client(cluster.endpoints, { deadline: 120_000, runtime: { wallMs } });
   const store = skewed.handles("skewed", { owner: SHARED });
   const id = await store.mint("late");
   assert.equal(await store.get(id), "late");

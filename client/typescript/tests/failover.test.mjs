@@ -40,7 +40,7 @@ async function lose(how, done, rounds) {
 
 for (const how of ["kill", "freeze"]) {
   test(`counters, mints and takes take effect once: ${how}`, async () => {
-    const client = new Client(cluster.endpoints, { deadline: 60_000 });
+    const client = new Client(cluster.endpoints, { deadline: 120_000 });
     const [counters, minted, queue] = ["counters", "minted", "queue"].map((owner) =>
       client.handles(`failover-${how}`, { owner }),
     );
@@ -67,7 +67,7 @@ for (const how of ["kill", "freeze"]) {
     };
     const working = Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(worker)));
     await Promise.all([working, lose(how, () => done, total)]);
-    assert.deepEqual(doubts, [], "with a minute for each call every outcome is known");
+    assert.deepEqual(doubts, [], "with two minutes for each call every outcome is known");
     assert.equal(await counters.get(counter), total);
     assert.equal(new Set(ids).size, total);
     assert.equal(await minted.count(), total);
@@ -83,7 +83,7 @@ for (const how of ["kill", "freeze"]) {
 test("no event is lost, whichever replicas write while the leader dies", async () => {
   const replicas = cluster.endpoints.map((_, at) => {
     const endpoints = [...cluster.endpoints.slice(at), ...cluster.endpoints.slice(0, at)];
-    return new EventStore(new Client(endpoints, { deadline: 60_000 }));
+    return new EventStore(new Client(endpoints, { deadline: 120_000 }));
   });
   const [first] = replicas;
   const begin = await first.storeEvent("stream", {});

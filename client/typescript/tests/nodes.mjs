@@ -32,7 +32,7 @@ export async function until(what, look) {
 const given = new Set();
 
 /** A port without a listener. It is given out once in a run. */
-async function freePort() {
+export async function freePort() {
   for (;;) {
     const server = createServer();
     await new Promise((done) => server.listen(0, "127.0.0.1", done));
@@ -55,17 +55,19 @@ function listens(port) {
   });
 }
 
-class Node {
+/** The binary of the node. */
+export function helveBinary() {
+  const helve = process.env.HELVE_BINARY;
+  if (!helve) throw new Error("HELVE_BINARY names no binary: run make typescript-test");
+  return helve;
+}
+
+/** A program that can be killed and started again. What it says goes to a file. */
+export class Process {
   running = null;
 
-  constructor(helve, directory, seat, [client, peer, http], peers) {
-    this.port = client;
-    this.log = join(directory, `node-${seat}.log`);
-    this.command = [
-      helve, "serve", "--id", String(seat), "--data-dir", join(directory, `node-${seat}`),
-      "--listen", `127.0.0.1:${client}`, "--peer-listen", `127.0.0.1:${peer}`,
-      "--http-listen", `127.0.0.1:${http}`, "--peers", peers,
-    ];
+  constructor(command, port, log) {
+    Object.assign(this, { command, port, log });
   }
 
   /** Starts it, and waits until it listens. */
@@ -100,8 +102,7 @@ class Node {
 /** Three nodes. */
 export class Cluster {
   static async start() {
-    const helve = process.env.HELVE_BINARY;
-    if (!helve) throw new Error("HELVE_BINARY names no binary: run make typescript-test");
+    const helve = helveBinary();
     const cluster = new Cluster();
     cluster.helve = helve;
     cluster.directory = mkdtempSync(join(tmpdir(), "helve-typescript-"));
@@ -110,7 +111,15 @@ export class Cluster {
       ports.push([await freePort(), await freePort(), await freePort()]);
     }
     const peers = ports.map(([, peer], at) => `${at + 1}=127.0.0.1:${peer}`).join(",");
-    cluster.nodes = ports.map((each, at) => new Node(helve, cluster.directory, at + 1, each, peers));
+    cluster.nodes = ports.map(([client, peer, http], at) => {
+      const data = join(cluster.directory, `node-${at + 1}`);
+      const command = [
+        helve, "serve", "--id", String(at + 1), "--data-dir", data, "--peers", peers,
+        "--listen", `127.0.0.1:${client}`, "--peer-listen", `127.0.0.1:${peer}`,
+        "--http-listen", `127.0.0.1:${http}`,
+      ];
+      return new Process(command, client, `${data}.log`);
+    });
     cluster.endpoints = ports.map(([client]) => `127.0.0.1:${client}`);
     try {
       for (const node of cluster.nodes) await node.start();

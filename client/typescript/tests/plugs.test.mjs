@@ -15,7 +15,7 @@ let client;
 
 before(async () => {
   cluster = await Cluster.start();
-  client = new Client(cluster.endpoints, { deadline: 30_000 });
+  client = new Client(cluster.endpoints, { deadline: 120_000 });
 });
 
 after(async () => {
@@ -71,15 +71,13 @@ test("old events of a stream are deleted, and the newest are kept", async () => 
   assert.throws(() => events({ maxEventsPerStream: 0 }), /at least 1/);
 });
 
-test("events of one instant are replayed once each, whatever a page holds", async () => {
-  const store = events();
+test("events of many writers at once are replayed once each, over several pages", async () => {
+  const store = events({ maxEventsPerStream: 2_000 });
   const begin = await store.storeEvent("s", {});
-  const ids = await Promise.all(Array.from({ length: 1_100 }, (_, at) => store.storeEvent("s", message(at))));
+  const writes = Array.from({ length: 1_100 }, (_, at) => store.storeEvent("s", message(at)));
+  const ids = await Promise.all(writes);
   const { sent } = await replayed(store, begin);
-  // The bound of a stream deletes the oldest, now and then.
-  assert.ok(sent.length >= 1_000 && sent.length <= 1_100, `${sent.length} events`);
-  assert.ok(sent.every(([id]) => ids.includes(id)));
-  assert.equal(new Set(sent.map(([id]) => id)).size, sent.length);
+  assert.deepEqual(sent.map(([id]) => id).sort(), ids.sort());
 });
 
 const keyv = (options) => new KeyvHelve(client, { owner: randomUUID(), ...options });
@@ -156,7 +154,7 @@ test("namespaces of a Keyv store are apart", async () => {
 });
 
 test("the example keeps carts through any replica, and sells each once", async () => {
-  const replicas = cluster.endpoints.map((endpoint) => handler(new Client([endpoint])));
+  const replicas = cluster.endpoints.map((endpoint) => handler(new Client([endpoint], { deadline: 120_000 })));
   const ask = async (replica, method, path, body, user = "alice") => {
     const init = { method, headers: { "x-user": user }, ...(body && { body: JSON.stringify(body) }) };
     const response = await replicas[replica](new Request(`http://shop${path}`, init));

@@ -7,6 +7,7 @@ import {
   AmbiguousError, Client, ClosedError, ConflictError, DeniedError, InternalError, InvalidError,
   OverloadedError, SHARED, UnavailableError,
 } from "../dist/index.js";
+import { EventStore } from "../dist/mcp.js";
 import { base64, BROKEN, info, REFUSED, refusal, reply, scripted, thrown, Time } from "./fake.mjs";
 
 const NODES = ["n0:1", "n1:1", "n2:1"];
@@ -201,6 +202,25 @@ test("closing ends reads as closed and writes as ambiguous", async () => {
   await assert.rejects(client.withDeadline(1).handles("s", { owner: SHARED }).get("h"), ClosedError);
 });
 
+test("calls beyond a bound wait in line, at most until their deadline", async () => {
+  const replies = Array.from({ length: 150 }, () => () => minted());
+  const { time, sent, store } = set(replies);
+  const calls = Array.from({ length: 150 }, () => store.mint(1));
+  await new Promise(setImmediate);
+  assert.ok(sent.length >= 128, `${sent.length} calls were sent`);
+  await time.during(Promise.all(calls));
+  assert.equal(sent.length, 150);
+
+  const hung = set([], { endpoints: ["n0:1"] });
+  const waits = Array.from({ length: 129 }, () => hung.store.mint(1));
+  const first = hung.sent.length;
+  const ended = await hung.time.during(Promise.allSettled(waits));
+  const kinds = ended.map(({ reason }) => reason.kind);
+  assert.ok(first <= 128);
+  assert.equal(kinds.filter((kind) => kind === "Overloaded").length, 1);
+  assert.equal(kinds.filter((kind) => kind === "Ambiguous").length, 128);
+});
+
 test("an update goes round until no other writer came between", async () => {
   const conflict = () => refusal("CONFLICT", { metadata: { revision: "8" } });
   const done = reply({ status: "WRITE_STATUS_REPLACED", info: info("h", 9) });
@@ -231,6 +251,37 @@ test("a page that one reply cannot hold is asked for in parts", async () => {
   assert.equal(found.next, "a");
   const one = set([tooLarge()]);
   await assert.rejects(one.time.during(one.store.listValuesPage({ limit: 1 })), InvalidError);
+});
+
+test("a replay ends with the view of its first page, so that it skips no event", async () => {
+  const [stream, number] = ["0".repeat(32), (digit) => String(digit).repeat(32)];
+  const event = (digit, revision) => ({
+    info: info(`events/${stream}/${number(digit)}`, revision),
+    value: base64(JSON.stringify({ stream: "s", message: { id: digit } })),
+  });
+  const last = { record: event(0, 3) };
+  // While the first page is read, event 1 is written at 8, which is behind the first page's end and
+  // not seen, then event 5 at 9, which the second page shows.
+  const pages = [
+    reply({ records: [event(2, 5)], resumeToken: "eA==" }),
+    reply({ records: [event(5, 9), event(4, 4)], resumeToken: "" }),
+  ];
+  const { client, time } = set([reply(last), ...pages]);
+  const sent = [];
+  const send = async (_, { id }) => void sent.push(id);
+  const store = new EventStore(client);
+  const replay = store.replayEventsAfter(`${stream}.${number(0)}`, { send });
+  assert.equal(await time.during(replay), "s");
+  assert.deepEqual(sent, [4, 2]);
+});
+
+test("an event is stored though old ones cannot be deleted", async () => {
+  const put = reply({ status: "WRITE_STATUS_CREATED", info: info("k") });
+  const { client, time, sent } = set([put, refusal("DENIED")]);
+  const store = new EventStore(client, { maxEventsPerStream: 1 });
+  const id = await time.during(store.storeEvent("s", { id: 1 }));
+  assert.match(id, /^[0-9a-f]{32}\.[0-9a-f]{32}$/);
+  assert.equal(sent.length, 2);
 });
 
 test("what this version does not know is an internal error", async () => {
