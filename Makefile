@@ -24,8 +24,8 @@ FUZZ_TARGETS ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_targets/*.rs)))
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help environment tools build-tools backend-tools bench-tools compose-tools deploy-tools mcp-tools python-tools build demo test check deny unit backends tests \
-    chaos-short attack-short attack compose-test deploy-test mcp-test python-test chaos planted failovers soak fuzz fuzz-coverage fuzz-tools fix bench bench-quick bench-growth \
+.PHONY: help environment tools build-tools backend-tools bench-tools compose-tools deploy-tools mcp-tools python-tools typescript-tools build demo test check deny unit backends tests \
+    chaos-short attack-short attack compose-test deploy-test mcp-test python-test typescript-test chaos planted failovers soak fuzz fuzz-coverage fuzz-tools fix bench bench-quick bench-growth \
     bench-instructions
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
@@ -63,6 +63,9 @@ mcp-tools:
 python-tools:
 	@.ci/tools python
 
+typescript-tools:
+	@.ci/tools typescript
+
 fuzz-tools:
 	@.ci/tools fuzz
 
@@ -78,7 +81,7 @@ demo: build ## Three nodes, two MCP servers, and the leader killed in the middle
 	@"$(CARGO_TARGET_DIR)/debug/helve" demo $(ARGS)
 
 test: tools ## Everything that a change must pass
-	@$(MAKE) --no-print-directory check tests deploy-test chaos-short attack-short compose-test python-test
+	@$(MAKE) --no-print-directory check tests deploy-test chaos-short attack-short compose-test python-test typescript-test
 
 check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "format" $(CARGO) fmt --all --check
@@ -132,6 +135,10 @@ mcp-test: build-tools mcp-tools python-tools ## The official Python SDK against 
 python-test: build-tools python-tools ## The Python client: types, lints, wheel, and its tests on three nodes (ARGS="-k tries")
 	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
 	@$(STEP) "Python client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/python/tools/gate $(ARGS)
+
+typescript-test: build-tools typescript-tools ## The TypeScript client: types, and its tests under Node on three nodes (ARGS="--test-name-pattern tries")
+	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
+	@$(STEP) "TypeScript client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/typescript/tools/gate $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short

@@ -1,0 +1,301 @@
+/** The calls of a client to its cluster: identities, tries and their exchanges over HTTP. */
+
+import { toBase64 } from "./bytes.js";
+import {
+  closed,
+  DeniedError,
+  HelveError,
+  OverloadedError,
+  refused,
+  UnavailableError,
+} from "./errors.js";
+import { Clock } from "./identity.js";
+import { CALLS_MAX, DEADLINE_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX } from "./limits.js";
+import { type Node, Pool } from "./pool.js";
+import type { Runtime } from "./runtime.js";
+import { type Pace, Tries } from "./tries.js";
+import { ofAnswer, ofThrown, silence, tooLarge, type Verdict } from "./verdict.js";
+import * as wire from "./wire.js";
+
+/** A bearer token, or a function that gives the one of now. */
+export type Token = string | (() => string | Promise<string>);
+
+/** What all calls of a client have in common. */
+export interface Dial {
+  readonly endpoints: readonly string[];
+  readonly isTls: boolean;
+  readonly token: Token | undefined;
+  readonly pace: Pace;
+  readonly runtime: Runtime;
+}
+
+/** A call as it is sent. Every try sends it alike. */
+interface Sent {
+  readonly path: string;
+  readonly body: string;
+  readonly headers: { readonly [name: string]: string };
+  readonly hasValues: boolean;
+}
+
+/** A try that failed. It never leaves the client. */
+class Failed {
+  constructor(readonly verdict: Verdict) {}
+}
+
+const LATE = Symbol("late");
+const CLOSED = Symbol("closed");
+
+export class Cluster {
+  private readonly pool: Pool;
+  private readonly clock: Clock;
+  private readonly waiting = new Set<() => void>();
+  /** Calls that wait for a place among those under way, the longest first. */
+  private line: (() => void)[] = [];
+  private callsUnderWay = 0;
+  private isClosed = false;
+
+  /** Throws InvalidError if an endpoint is none. */
+  constructor(private readonly dial: Dial) {
+    const { endpoints, isTls, runtime } = dial;
+    this.pool = new Pool(endpoints, isTls, () => runtime.monotonicMs());
+    this.clock = new Clock(() => runtime.wallMs());
+  }
+
+  get runtime(): Runtime {
+    return this.dial.runtime;
+  }
+
+  /** When a call that begins now ends at the latest, on the monotonic clock. */
+  until(deadline: number): number {
+    return this.runtime.monotonicMs() + Math.min(deadline, DEADLINE_MAX);
+  }
+
+  /** The cluster's time, as replies have told it. */
+  clockMs(): number {
+    return this.clock.nowMs();
+  }
+
+  /**
+   * Makes one call, once fewer than `CALLS_MAX` others are under way. A mutation is given an
+   * identity, which every try repeats.
+   */
+  async call<R extends wire.Reply>(
+    method: wire.Method<R>,
+    request: object,
+    until: number,
+  ): Promise<R> {
+    await this.place(until);
+    try {
+      return await this.made(method, request, until);
+    } finally {
+      const next = this.line.shift();
+      if (next === undefined) this.callsUnderWay -= 1;
+      else next();
+    }
+  }
+
+  /** Waits, at most until the client is closed. */
+  async sleep(ms: number): Promise<void> {
+    await this.within(ms, new Promise<never>(() => undefined));
+  }
+
+  /** Ends the calls under way. */
+  close(): void {
+    this.isClosed = true;
+    for (const end of [...this.waiting]) end();
+  }
+
+  /** Waits for a place among the calls under way, in line. */
+  private async place(until: number): Promise<void> {
+    if (this.isClosed) throw closed();
+    if (this.callsUnderWay < CALLS_MAX) {
+      this.callsUnderWay += 1;
+      return;
+    }
+    let stand: () => void = () => undefined;
+    const turn = new Promise<void>((resolve) => this.line.push((stand = resolve)));
+    const ended = await this.within(until - this.runtime.monotonicMs(), turn);
+    if (ended !== LATE && ended !== CLOSED) return;
+    this.line = this.line.filter((each) => each !== stand);
+    if (ended === CLOSED) throw closed();
+    throw new OverloadedError(
+      `${CALLS_MAX} calls of this client were under way until the deadline ended`,
+    );
+  }
+
+  private async made<R extends wire.Reply>(
+    method: wire.Method<R>,
+    request: object,
+    until: number,
+  ): Promise<R> {
+    if (!method.mutates) return this.answer(method, request, until);
+    try {
+      return await this.answer(method, this.identified(request), until);
+    } catch (error) {
+      const reason = error instanceof HelveError ? error.reason : undefined;
+      if (reason !== "TOO_EARLY" && reason !== "REQUEST_TOO_OLD") throw error;
+    }
+    // This machine's clock is wrong, and no try had an effect: any reply tells the cluster's time.
+    await this.answer(wire.EXISTS, { key: "clock" }, until);
+    return this.answer(method, this.identified(request), until);
+  }
+
+  private identified(request: object): object {
+    return { identity: { requestId: toBase64(this.clock.requestId()) }, ...request };
+  }
+
+  private async answer<R extends wire.Reply>(
+    method: wire.Method<R>,
+    request: object,
+    until: number,
+  ): Promise<R> {
+    const { pace, runtime } = this.dial;
+    const tries = new Tries(this.pool, until, pace, method.mutates, runtime);
+    if (this.isClosed) throw tries.closed(false);
+    const sent = await this.sent(method, request, until);
+    for (;;) {
+      if (this.isClosed) throw tries.closed(false);
+      const node = tries.node;
+      try {
+        const reply = await this.attempt(node, sent, tries.timeout());
+        this.clock.learn(wire.integer(reply.header.clockMs));
+        this.pool.answered(node, reply.header.leaderHint);
+        return reply as R;
+      } catch (error) {
+        if (error === CLOSED) throw tries.closed(true);
+        if (!(error instanceof Failed)) throw error;
+        await this.sleep(tries.failed(error.verdict));
+      }
+    }
+  }
+
+  private async sent(
+    method: wire.Method<wire.Reply>,
+    request: object,
+    until: number,
+  ): Promise<Sent> {
+    const body = JSON.stringify(request);
+    if (body.length > REQUEST_BYTES_MAX) {
+      const size = `the request has ${body.length} characters of at most ${REQUEST_BYTES_MAX}`;
+      throw refused("TOO_LARGE", `${size}: write less at once`);
+    }
+    const token = await this.bearer(until);
+    const headers = {
+      "content-type": "application/json",
+      "connect-protocol-version": "1",
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    };
+    const hasValues = method.mutates && wire.takes(method, request);
+    return { path: `/helve.v1.${method.path}`, body, headers, hasValues };
+  }
+
+  /** The token of now. It is never shown. */
+  private async bearer(until: number): Promise<string | undefined> {
+    const { token } = this.dial;
+    if (typeof token !== "function") return token;
+    const left = until - this.runtime.monotonicMs();
+    let given: string | typeof LATE | typeof CLOSED;
+    try {
+      given = await this.within(left, Promise.resolve(token()));
+    } catch (cause) {
+      throw new DeniedError(`no token was given: ${String(cause)}`, { cause });
+    }
+    if (given === CLOSED) throw closed();
+    if (given === LATE) throw new UnavailableError("no token was given within the deadline");
+    return checkedToken(given);
+  }
+
+  /** One try. Throws Failed, or CLOSED. */
+  private async attempt(node: Node, sent: Sent, timeout: number): Promise<wire.Reply> {
+    const abort = new AbortController();
+    const headers = { ...sent.headers, "connect-timeout-ms": String(Math.ceil(timeout)) };
+    // A redirect would show the token to another server.
+    const init: RequestInit = {
+      method: "POST",
+      headers,
+      body: sent.body,
+      redirect: "manual",
+      signal: abort.signal,
+    };
+    let ended: wire.Reply | typeof LATE | typeof CLOSED;
+    try {
+      ended = await this.within(timeout, this.exchange(node, sent, init));
+    } catch (error) {
+      throw error instanceof Failed ? error : new Failed(ofThrown(node.address, error));
+    }
+    if (ended !== LATE && ended !== CLOSED) return ended;
+    abort.abort();
+    throw ended === CLOSED ? CLOSED : new Failed(silence(node.address));
+  }
+
+  private async exchange(node: Node, sent: Sent, init: RequestInit): Promise<wire.Reply> {
+    const { address, url } = node;
+    const response = await this.runtime.fetch(url + sent.path, init);
+    // What is behind a redirect is not told on every platform.
+    const status = response.type === "opaqueredirect" ? 302 : response.status;
+    const body = await textOf(response);
+    if (body === undefined) {
+      const message = `${address}: a reply larger than ${REPLY_BYTES_MAX} bytes: ask for less`;
+      throw new Failed(tooLarge(address, message, sent.hasValues));
+    }
+    const reply = status === 200 ? replyOf(body) : undefined;
+    if (reply !== undefined) return reply;
+    const retryAfter = response.headers.get("retry-after");
+    throw new Failed(ofAnswer(address, { status, body, retryAfter }, sent.hasValues));
+  }
+
+  /** What the work gives, unless its time or the client ends before. */
+  private within<T>(ms: number, work: Promise<T>): Promise<T | typeof LATE | typeof CLOSED> {
+    return new Promise((resolve, reject) => {
+      const end = (then: () => void): void => {
+        cancel();
+        this.waiting.delete(onClose);
+        then();
+      };
+      const onClose = (): void => end(() => resolve(CLOSED));
+      const cancel = this.runtime.after(ms, () => end(() => resolve(LATE)));
+      this.waiting.add(onClose);
+      work.then(
+        (value) => end(() => resolve(value)),
+        (error: unknown) => end(() => reject(error)),
+      );
+    });
+  }
+}
+
+/** A token that is one line of visible characters. Throws InvalidError. */
+export function checkedToken(token: unknown): string {
+  if (typeof token === "string" && /^[!-~]+$/.test(token)) return token;
+  throw refused("BAD_REQUEST", "there is no token: it is one line of visible characters");
+}
+
+/** The text of a body; undefined if it is over the bound. */
+async function textOf(response: Response): Promise<string | undefined> {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return "";
+  const decoder = new TextDecoder();
+  let [text, size] = ["", 0];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    size += value.length;
+    if (size > REPLY_BYTES_MAX) {
+      await reader.cancel();
+      return undefined;
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+/** The reply that a body is; undefined if it is none of a node. */
+function replyOf(body: string): wire.Reply | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  const { header } = (parsed ?? {}) as { header?: Partial<wire.Header> | null };
+  const isHeader = typeof header?.clockMs === "string" && typeof header.leaderHint === "string";
+  return isHeader ? (parsed as wire.Reply) : undefined;
+}

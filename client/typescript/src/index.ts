@@ -1,0 +1,32 @@
+/** The client of Helve over `fetch`: state handles and keys, written exactly once. */
+
+export { Client, type ClientOptions, type HandleOptions, type KeyOptions } from "./client.js";
+export type { Token } from "./cluster.js";
+export { type Codec, json, raw } from "./codec.js";
+export * from "./errors.js";
+export type { HandleStore } from "./handles.js";
+export type { KeyPageOptions, Keys } from "./keys.js";
+export { type Owner, SHARED } from "./owner.js";
+export type { PageOptions } from "./pages.js";
+export type {
+  Conflicted,
+  NotLive,
+  Page,
+  PutOutcome,
+  Record,
+  RecordInfo,
+  Resolved,
+  StoreOutcome,
+  TakeOutcome,
+  Written,
+} from "./records.js";
+export type { Runtime } from "./runtime.js";
+export {
+  Aborted,
+  Committed,
+  type Condition,
+  type PutOptions,
+  type Ticket,
+  type Transaction,
+} from "./transaction.js";
+export type { Defaults, Lifetime } from "./ttl.js";

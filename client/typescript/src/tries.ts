@@ -1,0 +1,120 @@
+/** The tries of one call: which node is next, after which pause, and what the end says. */
+
+import { Backoff } from "./backoff.js";
+import { AmbiguousError, closed, type HelveError, UnavailableError } from "./errors.js";
+import { BEHIND_FIRST, BEHIND_MAX } from "./limits.js";
+import type { Node, Pool } from "./pool.js";
+import type { Runtime } from "./runtime.js";
+import { isOutcome, type Verdict } from "./verdict.js";
+
+/** How tries follow each other; times in milliseconds. */
+export interface Pace {
+  readonly attemptTimeout: number;
+  readonly backoffFirst: number;
+  readonly backoffMax: number;
+  /** Undefined: as many as the deadline leaves time for. */
+  readonly triesMax: number | undefined;
+}
+
+/**
+ * Goes from node to node until a call is answered, refused, or out of time.
+ *
+ * It makes no call itself. Its owner asks `timeout` before each try, and tells `failed` after one
+ * without an answer.
+ */
+export class Tries {
+  /** The node for the next try. */
+  node: Node;
+  private isInDoubt = false;
+  private attemptTimeout: number;
+  private readonly backoff: Backoff;
+  private readonly behind: Backoff;
+  private readonly useless = new Set<number>();
+  private tried = 0;
+  private last: HelveError = new UnavailableError("no time was left to send the call");
+
+  /** `until` ends the call, on the monotonic clock. `isLasting`: it is a mutation. */
+  constructor(
+    private readonly pool: Pool,
+    private readonly until: number,
+    private readonly pace: Pace,
+    private readonly isLasting: boolean,
+    private readonly runtime: Pick<Runtime, "monotonicMs" | "random">,
+  ) {
+    this.node = pool.preferred();
+    this.attemptTimeout = pace.attemptTimeout;
+    this.backoff = new Backoff(pace.backoffFirst, pace.backoffMax, runtime.random);
+    this.behind = new Backoff(BEHIND_FIRST, BEHIND_MAX, runtime.random);
+  }
+
+  /** How long the next try may take. Throws the error that ends the call, out of time. */
+  timeout(): number {
+    const left = this.until - this.runtime.monotonicMs();
+    if (left <= 0) throw this.gaveUp("within the deadline");
+    const timeout = Math.min(left, this.attemptTimeout);
+    this.attemptTimeout *= 2;
+    this.tried += 1;
+    return timeout;
+  }
+
+  /** The pause before the next try. Throws the error that ends the call. */
+  failed(verdict: Verdict): number {
+    const { effect, error, health } = verdict;
+    this.last = error;
+    if (effect === "refused") throw isOutcome(error) ? error : this.unlessInDoubt();
+    if (effect === "barred") throw this.unlessInDoubt();
+    if (effect === "unknown") this.isInDoubt = true;
+    if (health !== "sound") this.pool.suspect(this.node);
+    if (this.pace.triesMax !== undefined && this.tried >= this.pace.triesMax) {
+      throw this.gaveUp(`in ${this.tried} tries`);
+    }
+    if (health === "useless") this.useless.add(this.node.index);
+    const following = this.pool.after(this.node, this.useless);
+    if (following === undefined) throw this.unlessInDoubt();
+    const pause = this.pause(verdict, following);
+    this.node = following;
+    if (pause >= this.until - this.runtime.monotonicMs()) {
+      throw this.gaveUp("within the deadline");
+    }
+    return pause;
+  }
+
+  /** The error of a call whose client was closed, `isUnanswered` while a try was under way. */
+  closed(isUnanswered: boolean): HelveError {
+    this.last = closed();
+    this.isInDoubt ||= isUnanswered;
+    return this.unlessInDoubt();
+  }
+
+  private pause(verdict: Verdict, following: Node): number {
+    if (verdict.health !== "behind") return Math.max(this.backoff.next(), verdict.pauseMs);
+    // A proxy asks for a pause of its own, a node for one of the whole cluster.
+    if (following.index !== this.node.index && !this.pool.isSuspect(following)) {
+      return this.behind.next();
+    }
+    return Math.max(this.behind.next(), verdict.pauseMs);
+  }
+
+  private unlessInDoubt(): HelveError {
+    return this.isInDoubt && this.isLasting ? this.ambiguous() : this.last;
+  }
+
+  private gaveUp(within: string): HelveError {
+    const { message, reason, address, kind } = this.last;
+    if (this.isInDoubt && this.isLasting) return this.ambiguous();
+    if (kind === "Overloaded") return this.last;
+    const cause = this.last;
+    return new UnavailableError(`no node answered ${within}: ${message}`, {
+      reason,
+      address,
+      cause,
+    });
+  }
+
+  private ambiguous(): HelveError {
+    return new AmbiguousError(
+      `the call was sent, and its outcome is not known: ${this.last.message}`,
+      { reason: "AMBIGUOUS", address: this.last.address, cause: this.last },
+    );
+  }
+}

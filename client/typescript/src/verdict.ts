@@ -1,0 +1,280 @@
+/** What a failed try says of the call. */
+
+import { type Details, readDetails } from "./details.js";
+import {
+  DeniedError,
+  type HelveError,
+  InternalError,
+  InvalidError,
+  isReason,
+  OverloadedError,
+  type Reason,
+  refused,
+  UnavailableError,
+} from "./errors.js";
+
+/**
+ * What is certain after a failed try.
+ *
+ * - `refused`: the cluster refused the call itself, so trying again changes nothing.
+ * - `barred`: something between refused it. This try had no effect; earlier ones may have had one.
+ * - `not_done`: this try had no effect; another one may.
+ * - `unknown`: this try may have had an effect.
+ */
+export type Effect = "refused" | "barred" | "not_done" | "unknown";
+
+/**
+ * What a failed try says of its node, or of a proxy before it.
+ *
+ * - `sound`: it answered.
+ * - `suspect`: it did not, or is about to stop.
+ * - `behind`: a proxy answered in its place, for now.
+ * - `useless`: what is at its address will not answer this call, however often it is tried.
+ */
+export type Health = "sound" | "suspect" | "behind" | "useless";
+
+/** What a failed try says of the call and of its node. */
+export interface Verdict {
+  readonly effect: Effect;
+  readonly error: HelveError;
+  readonly health: Health;
+  /** The pause that the answer asks for, in milliseconds; 0: none. */
+  readonly pauseMs: number;
+}
+
+/** An answer that is no success. */
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+  /** The header `Retry-After`. */
+  readonly retryAfter: string | null;
+}
+
+/** The codes of the Connect protocol. */
+const CODES = new Set([
+  "canceled", "unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists",
+  "permission_denied", "resource_exhausted", "failed_precondition", "aborted", "out_of_range",
+  "unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
+]);
+
+/** Causes of a fetch that found no connection, in Node and in Bun. */
+const UNCONNECTED = new Set([
+  "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL",
+  "UND_ERR_CONNECT_TIMEOUT", "ConnectionRefused", "FailedToOpenSocket",
+]);
+
+/** Causes of a fetch whose certificate did not convince, or whose server speaks no TLS. */
+const MISTRUSTED = new RegExp(
+  "^(CERT_\\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\\w+|" +
+    "ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_WRONG_VERSION_NUMBER)$|invalid peer certificate",
+);
+
+const MESSAGE_CHARS_MAX = 300;
+const CAUSES_MAX = 4;
+
+function verdict(
+  effect: Effect,
+  error: HelveError,
+  health: Health = "sound",
+  pauseMs = 0,
+): Verdict {
+  return { effect, error, health, pauseMs };
+}
+
+/** The verdict on a try without any answer. */
+export function silence(address: string): Verdict {
+  const message = `${address} did not answer in time. See \`helve status\``;
+  return verdict("unknown", new UnavailableError(message, { address }), "suspect");
+}
+
+/** The verdict on a fetch that threw. */
+export function ofThrown(address: string, thrown: unknown): Verdict {
+  const causes = causesOf(thrown);
+  const why = causes.map(messageOf).filter(Boolean).at(-1) ?? String(thrown);
+  const isUnconnected = causes.some((cause) => isOfConnecting(cause));
+  const isMistrusted = causes.some((cause) => MISTRUSTED.test(codeOf(cause) || messageOf(cause)));
+  const facts = { address, cause: thrown };
+  if (isMistrusted) {
+    // Nor will there be a connection as long as both sides are set up as they are.
+    const message = `cannot agree on TLS with ${address}: ${why}. Does the runtime trust its CA?`;
+    return verdict("not_done", new UnavailableError(message, facts), "useless");
+  }
+  if (isUnconnected) {
+    const remedy = "Is the node running? Try `helve status`";
+    const message = `cannot connect to ${address}: ${why}. ${remedy}`;
+    return verdict("not_done", new UnavailableError(message, facts), "suspect");
+  }
+  const message = `the connection to ${address} broke: ${why}`;
+  return verdict("unknown", new UnavailableError(message, facts), "suspect");
+}
+
+/** An error and its causes; of several at once the first, which are alike. */
+function causesOf(thrown: unknown): unknown[] {
+  const found: unknown[] = [];
+  let next: unknown = thrown;
+  while (next !== undefined && next !== null && found.length < CAUSES_MAX) {
+    found.push(next);
+    const { cause, errors } = next as { cause?: unknown; errors?: unknown[] };
+    next = cause ?? errors?.[0];
+  }
+  return found;
+}
+
+function isOfConnecting(cause: unknown): boolean {
+  const { syscall } = cause as { syscall?: unknown };
+  const isCall = syscall === "connect" || syscall === "getaddrinfo";
+  // Deno names the step in the message alone.
+  const isNamed = messageOf(cause).includes("client error (Connect)");
+  return isCall || isNamed || UNCONNECTED.has(codeOf(cause));
+}
+
+function codeOf(cause: unknown): string {
+  const { code } = cause as { code?: unknown };
+  return typeof code === "string" ? code : "";
+}
+
+function messageOf(cause: unknown): string {
+  const { message } = cause as { message?: unknown };
+  return typeof message === "string" ? message.slice(0, MESSAGE_CHARS_MAX) : "";
+}
+
+/** The verdict on an answer that is no success; `hasValues`: see `takes`. */
+export function ofAnswer(address: string, answer: Answer, hasValues: boolean): Verdict {
+  const pauseMs = seconds(answer.retryAfter) * 1_000;
+  const error = connectError(answer.body);
+  if (error === undefined) return ofHttp(address, answer.status, pauseMs);
+  const { code, message, details } = error;
+  if (details.reason !== undefined) {
+    // One that is not known is of a newer version, which may say by it that the call was executed.
+    return isReason(details.reason)
+      ? ofReason(details.reason, message, details)
+      : ofCode(address, code, message, hasValues);
+  }
+  if (code === "deadline_exceeded") return silence(address);
+  if (code === "resource_exhausted" && !mayBePassedOn(message)) {
+    // What limits the rate of calls says so instead of passing a call on.
+    const limited = new OverloadedError(said(address, code, message), { address });
+    return verdict("not_done", limited, "behind", details.pauseMs || pauseMs);
+  }
+  return ofCode(address, code, message, hasValues);
+}
+
+/** What a body says, if it is an error of the Connect protocol. */
+function connectError(
+  body: string,
+): { code: string; message: string; details: Details } | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  const { code, message, details } = (parsed ?? {}) as Record<string, unknown>;
+  if (typeof code !== "string" || !CODES.has(code)) return undefined;
+  return {
+    code,
+    message: typeof message === "string" ? message : "",
+    details: readDetails(details),
+  };
+}
+
+/** The verdict that goes with the cluster's own reason. */
+function ofReason(reason: Reason, message: string, { metadata, pauseMs }: Details): Verdict {
+  const number = (name: string): number => {
+    const value = metadata.get(name) ?? "";
+    return /^[0-9]{1,16}$/.test(value) ? Number(value) : 0;
+  };
+  const error = refused(reason, message, {
+    revision: number("revision"),
+    operation: number("operation"),
+  });
+  switch (reason) {
+    case "OVERLOADED":
+      return verdict("not_done", error, "sound", pauseMs || number("retry_after_ms"));
+    case "NO_LEADER":
+      return verdict("not_done", error, "sound", pauseMs);
+    case "AMBIGUOUS":
+    case "KEY_MISSING":
+      // Of a mutation it may have been done; its outcome is kept, and another node may open it.
+      return verdict("unknown", error);
+    case "STOPPING":
+    case "AUDIT_FAILING":
+      // A node says it only of what it never proposed.
+      return verdict("not_done", error, "suspect");
+    default:
+      return verdict("refused", error);
+  }
+}
+
+function seconds(retryAfter: string | null): number {
+  return retryAfter !== null && /^[0-9]{1,9}$/.test(retryAfter) ? Number(retryAfter) : 0;
+}
+
+/** What a proxy's own answer says: it answers without asking a node, but for what says so. */
+function ofHttp(address: string, status: number, pauseMs: number): Verdict {
+  const answered = `${address}: a proxy between, or another server, answered with HTTP ${status}`;
+  const down = new UnavailableError(`${answered}. Look at its log`, { address });
+  if ([401, 403, 407, 511].includes(status)) {
+    const message = `${answered}: give it the credentials, or reach the nodes without it`;
+    return verdict("barred", new DeniedError(message, { address }));
+  }
+  if (status === 413) {
+    const message = `${answered}: write less at once, or raise its limit to 12 MiB`;
+    return verdict("barred", refused("TOO_LARGE", message, { address }));
+  }
+  if (status === 429) {
+    const message = `${answered}: call less often, or raise its limit`;
+    return verdict("not_done", new OverloadedError(message, { address }), "behind", pauseMs);
+  }
+  if ([408, 425, 503].includes(status)) return verdict("not_done", down, "behind", pauseMs);
+  const isOther = [501, 505, 506, 508, 510].includes(status);
+  if ((status >= 300 && status <= 499) || isOther) {
+    return verdict("not_done", down, "useless", pauseMs);
+  }
+  const isServers = status >= 500 && status <= 599;
+  return verdict("unknown", down, isServers ? "behind" : "useless");
+}
+
+/** Whether a message was refused for its size: the request, or the reply. */
+function isOfSize(message: string): boolean {
+  return /too large|larger than max|size limit/.test(message);
+}
+
+/** Whether what has no room for a message, or no connection, may have passed the call on. */
+function mayBePassedOn(message: string): boolean {
+  const transport = /rst_stream|goaway|enhance_your_calm|stream terminated|too_many_pings/i;
+  return isOfSize(message) || transport.test(message);
+}
+
+function said(address: string, code: string, message: string): string {
+  return message === "" ? `${address}: ${code}` : `${address}: ${code}: ${message}`;
+}
+
+/** Without a reason it is the word of the HTTP layer, or of something between. */
+function ofCode(address: string, code: string, message: string, hasValues: boolean): Verdict {
+  const shown = said(address, code, message);
+  if (code === "unauthenticated" || code === "permission_denied") {
+    return verdict("barred", new DeniedError(shown, { address }));
+  }
+  if ((code === "out_of_range" || code === "resource_exhausted") && isOfSize(message)) {
+    return tooLarge(address, shown, hasValues);
+  }
+  if (code === "invalid_argument" || code === "out_of_range") {
+    return verdict("barred", new InvalidError(shown, { address }));
+  }
+  if (code === "unimplemented") return verdict("barred", new InternalError(shown, { address }));
+  return verdict("unknown", new UnavailableError(shown, { address }), "suspect");
+}
+
+/** The verdict on a message over a limit of size. */
+export function tooLarge(address: string, message: string, hasValues: boolean): Verdict {
+  const error = refused("TOO_LARGE", message, { address });
+  // It may be the reply that is too large, after the call was carried out.
+  return hasValues ? verdict("unknown", error, "useless") : verdict("barred", error);
+}
+
+/** Whether every retry is given this refusal alike, so that it holds for earlier tries too. */
+export function isOutcome(error: HelveError): boolean {
+  const { kind, reason } = error;
+  return reason !== undefined && (kind === "Conflict" || kind === "Invalid" || reason === "QUOTA");
+}

@@ -1,0 +1,167 @@
+// The test vectors of "writing a client": every client that follows that page passes them.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { Client, CodecError, HelveError, InvalidError } from "../dist/index.js";
+import { endpoint } from "../dist/address.js";
+import { decode, encode } from "../dist/exact.js";
+import { uuid7 } from "../dist/identity.js";
+import { Pool } from "../dist/pool.js";
+import { Tries } from "../dist/tries.js";
+import { lifetime } from "../dist/ttl.js";
+import { ofAnswer, ofThrown, silence } from "../dist/verdict.js";
+import { BROKEN, details, REFUSED, thrown, Time } from "./fake.mjs";
+
+const VECTORS = new URL("../../../docs/clients/vectors/", import.meta.url);
+const vectors = (name) => JSON.parse(readFileSync(new URL(`${name}.json`, VECTORS), "utf8"));
+
+const MISTRUSTED = { code: "SELF_SIGNED_CERT_IN_CHAIN", message: "self-signed certificate" };
+const FAULTS = { broken: BROKEN, unconnected: REFUSED, mistrusted: MISTRUSTED };
+
+/** The verdict on an answer of the vectors, as this client meets it. */
+function weighed(given, hasValues = false) {
+  if (given.fault === "silence") return silence("a:1");
+  if (given.fault !== undefined) return ofThrown("a:1", thrown(FAULTS[given.fault]));
+  const retryAfter = given.retry_after_s === undefined ? null : String(given.retry_after_s);
+  if (given.http !== undefined) {
+    return ofAnswer("a:1", { status: given.http, body: "<html>", retryAfter }, hasValues);
+  }
+  const code = (given.code ?? "FAILED_PRECONDITION").toLowerCase();
+  const { reason, metadata, retry_info_ms: retryMs } = given;
+  const body = JSON.stringify({
+    code: code === "cancelled" ? "canceled" : code,
+    message: given.message ?? "",
+    ...(reason === undefined ? {} : { details: details({ reason, metadata, retryMs }) }),
+  });
+  return ofAnswer("a:1", { status: 400, body, retryAfter }, hasValues);
+}
+
+test("request ids", () => {
+  for (const { time_ms, random, id } of vectors("identities").request_ids) {
+    assert.equal(Buffer.from(uuid7(time_ms, Buffer.from(random, "hex"))).toString("hex"), id);
+  }
+});
+
+test("verdicts", async (t) => {
+  for (const each of vectors("verdicts").cases) {
+    await t.test(JSON.stringify(each.answer), () => {
+      const { effect, error, health, pauseMs } = weighed(each.answer, each.has_values);
+      assert.deepEqual(
+        { effect, kind: error.kind, health, pauseMs },
+        { effect: each.effect, kind: each.kind, health: each.health, pauseMs: each.pause_ms ?? 0 },
+      );
+      if (each.revision === undefined) return;
+      assert.deepEqual([error.revision, error.operation], [each.revision, each.operation]);
+    });
+  }
+});
+
+test("tries", async (t) => {
+  for (const each of vectors("tries").cases) {
+    await t.test(JSON.stringify(each.answers), () => {
+      const time = new Time();
+      const endpoints = Array.from({ length: each.nodes }, (_, at) => `n${at}:1`);
+      const pool = new Pool(endpoints, false, time.runtime.monotonicMs);
+      const pace = { attemptTimeout: 1000, backoffFirst: 5, backoffMax: 200, triesMax: each.tries_max };
+      const tries = new Tries(pool, 20_000, pace, each.lasting, time.runtime);
+      const on = [];
+      const ended = () => {
+        for (const answer of each.answers) {
+          tries.timeout();
+          on.push(tries.node.index);
+          if (answer === "ok") return "ok";
+          tries.failed(weighed(answer));
+        }
+        time.now = 20_000;
+        return tries.timeout();
+      };
+      let ends;
+      try {
+        ends = ended();
+      } catch (error) {
+        assert.ok(error instanceof HelveError, error);
+        ends = error.kind;
+      }
+      assert.deepEqual({ on, ends }, { on: each.on, ends: each.ends });
+    });
+  }
+});
+
+test("values", async (t) => {
+  const { kept, read, refused } = vectors("values");
+  const bytes = (text) => new TextEncoder().encode(text);
+  for (const text of kept) {
+    await t.test(`kept: ${text.slice(0, 40)}`, () => {
+      const value = decode(bytes(text));
+      assert.deepStrictEqual(decode(encode(value)), value);
+    });
+  }
+  for (const text of read) {
+    await t.test(`read: ${text}`, () => {
+      const value = decode(bytes(text));
+      assert.equal(String(value), text);
+      assert.throws(() => encode(value), /64 bits: write it as a string/);
+    });
+  }
+  for (const text of refused) {
+    await t.test(`refused: ${text.slice(0, 40)}`, () => {
+      assert.throws(() => encode(decode(bytes(text))), CodecError);
+    });
+  }
+});
+
+test("lifetimes", () => {
+  const ms = (ns) => (ns === undefined ? undefined : ns / 1e6);
+  const shaped = ({ after_ms, idle_ttl_ms, ...rest }) => ({
+    ...rest,
+    ...(after_ms === undefined ? {} : { afterMs: String(after_ms) }),
+    ...(idle_ttl_ms === undefined ? {} : { idleTtlMs: String(idle_ttl_ms) }),
+  });
+  for (const each of vectors("lifetimes").cases) {
+    const { ttl, ttl_ns, default_ttl_ns, idle_ttl_ns, sent, refused } = each;
+    const defaults = { defaultTtl: ms(default_ttl_ns), idleTtl: ms(idle_ttl_ns) };
+    const made = () => lifetime(ttl ?? ms(ttl_ns), defaults);
+    if (refused === undefined) assert.deepEqual(made(), shaped(sent));
+    else assert.throws(made, { kind: "Invalid", reason: refused });
+  }
+});
+
+test("addresses", () => {
+  const { taken, refused } = vectors("addresses");
+  for (const each of taken) assert.equal(endpoint(each.endpoint, false), each.address);
+  for (const each of refused) {
+    const made = () => new Client(each.endpoint);
+    assert.throws(made, (error) => {
+      assert.ok(error instanceof InvalidError && error.reason === "BAD_REQUEST", error);
+      assert.ok(error.message.includes(each.remedy), `${error.message} lacks ${each.remedy}`);
+      return true;
+    });
+  }
+});
+
+test("whatever answer is made up there is a verdict", () => {
+  let seed = 1;
+  const draw = (below) => {
+    seed = (seed * 48_271) % 2_147_483_647;
+    return seed % below;
+  };
+  const whole = Buffer.from(details({ reason: "CONFLICT", metadata: { revision: "7" } })[0].value, "base64");
+  for (let round = 0; round < 10_000; round += 1) {
+    let data = Buffer.from(whole);
+    for (let flips = draw(4); flips > 0; flips -= 1) data[draw(data.length)] = draw(256);
+    if (draw(3) === 0) data = data.subarray(0, draw(data.length));
+    const type = ["google.rpc.ErrorInfo", "google.rpc.RetryInfo", 7][draw(3)];
+    const value = [data.toString("base64"), "!", null][Math.max(draw(6) - 3, 0)];
+    const body = [
+      JSON.stringify({ code: "internal", message: "m", details: [{ type, value }, null] }),
+      JSON.stringify({ code: draw(9), details: 1 }),
+      "null",
+      "[",
+    ][Math.max(draw(8) - 4, 0)];
+    const retryAfter = ["9".repeat(draw(30)), "soon", null][draw(3)];
+    const found = ofAnswer("a:1", { status: draw(700), body, retryAfter }, draw(2) === 0);
+    assert.ok(found.pauseMs >= 0 && found.error instanceof HelveError);
+  }
+});
