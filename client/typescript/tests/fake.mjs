@@ -4,6 +4,8 @@ import { setImmediate } from "node:timers/promises";
 
 /** Rounds of the event loop after which work without a timer has ended. */
 const IDLE_ROUNDS = 20;
+/** How long work may take that no timer is part of: machines may be busy. */
+const PATIENCE_MS = 120_000;
 
 /** A clock, timers and draws. */
 export class Time {
@@ -29,10 +31,13 @@ export class Time {
     let isOver = false;
     const settled = work.finally(() => (isOver = true));
     settled.catch(() => {});
+    const patience = Date.now() + PATIENCE_MS;
     for (;;) {
       for (let round = 0; round < IDLE_ROUNDS && !isOver; round += 1) await setImmediate();
       if (isOver) return settled;
       const next = this.#timers.sort((one, other) => one.at - other.at).shift();
+      // A digest is computed on a thread of its own, and may take its time.
+      if (next === undefined && Date.now() < patience) continue;
       if (next === undefined) throw new Error("the work waits for nothing that will come");
       this.now = Math.max(this.now, next.at);
       next.callback();
