@@ -6,11 +6,13 @@ mod builder;
 mod channel;
 mod dial;
 mod exchange;
+mod failure;
 mod greeted;
 mod limits;
 pub(crate) mod line_error;
 mod list;
 mod node_connection;
+mod proxy_words;
 mod session;
 mod survey;
 #[cfg(feature = "tls")]
@@ -46,6 +48,7 @@ pub use self::{
     address::Address,
     bearer::{Bearer, exposed},
     builder::ClusterBuilder,
+    failure::{Between, Failure},
     node_connection::NodeConnection,
 };
 use crate::{

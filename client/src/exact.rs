@@ -4,7 +4,8 @@
 //! deeper nesting than it reads. Values go through these checks where they are stored and where they are read, so that a value
 //! comes back as it was stored, or is refused.
 //!
-//! A fraction is the double that it names: 0.10000000000000001 comes back as 0.1. A number without fraction and exponent is an integer,
+//! A fraction is the double that it names, in its shortest form or with 17 digits: 0.10000000000000001 comes back as 0.1, and
+//! 9007199254740993.0, which no double is, is refused. A number without fraction and exponent is an integer,
 //! and one beyond 64 bits is refused even if a double is the same number: it would come back as 1e20, a double.
 
 mod numbers;
@@ -14,7 +15,7 @@ use std::{borrow::Cow, cell::RefCell, collections::HashSet, fmt};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use self::numbers::string_end;
-pub use self::numbers::{check_integers, check_numbers, check_stored_numbers, has_negative_zero};
+pub use self::numbers::{check_numbers, check_stored_numbers, has_negative_zero};
 
 /// Levels of arrays and objects within each other in a value that is stored. `serde_json` reads 127, of which messages and rows
 /// around the value take some.
@@ -43,8 +44,8 @@ pub enum Inexact {
         /// The integer as it is written, cut after 48 characters.
         number: String,
     },
-    /// A number that no double holds. A fraction that only names a double is held.
-    #[error("the number {number} has more digits than can be kept: write it as a string")]
+    /// A number that is no double: one in its shortest form, or with 17 digits, is held.
+    #[error("no double holds the number {number} exactly: write it as a string")]
     Number {
         /// The number as it is written, cut after 48 characters.
         number: String,
@@ -199,6 +200,29 @@ mod tests {
         let refused = check(nested(DEPTH_MAX + 1).as_bytes());
         assert!(matches!(refused, Err(Inexact::Depth)));
         assert!(check(br#"["]]]", "[[["]"#).is_ok());
+    }
+
+    #[test]
+    fn the_vectors_of_values_hold_here_too() {
+        let vectors = include_str!("../../docs/clients/vectors/values.json");
+        let vectors: Value = serde_json::from_str(vectors).expect("it is JSON");
+        let texts = |name: &str| {
+            let texts = vectors[name].as_array().expect("it is there").clone();
+            texts
+                .into_iter()
+                .map(|text| text.as_str().expect("a text").to_owned())
+        };
+        for text in texts("kept") {
+            assert!(check(text.as_bytes()).is_ok(), "{text}");
+            assert!(check_stored_numbers(text.as_bytes()).is_ok(), "{text}");
+        }
+        for text in texts("read") {
+            assert!(check(text.as_bytes()).is_err(), "{text}");
+            assert!(check_stored_numbers(text.as_bytes()).is_ok(), "{text}");
+        }
+        for text in texts("refused") {
+            assert!(check(text.as_bytes()).is_err(), "{text}");
+        }
     }
 
     /// Texts like those that clients send: some are JSON.

@@ -93,7 +93,7 @@ pub use client::Client;
 #[cfg(feature = "tls")]
 pub use cluster::Tls;
 #[cfg(feature = "cluster")]
-pub use cluster::{Address, Bearer, ClusterBuilder, NodeConnection};
+pub use cluster::{Address, Bearer, Between, ClusterBuilder, Failure, NodeConnection};
 pub use codec::{Codec, Json, Raw};
 pub use error::{Error, ErrorKind};
 pub use guard::{Guard, Guards};

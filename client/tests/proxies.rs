@@ -14,7 +14,8 @@ use std::{
 
 use futures::future::join_all;
 use helve_client::{
-    Bearer, Client, Error, ErrorKind, HandleOptions, HandleStore, Handles, KeyOptions, Reason, Ttl,
+    Client, Error, ErrorKind, HandleOptions, HandleStore, Handles, KeyOptions, Reason, StateTool,
+    Ttl,
     v1::{CallIdentity, GetRequest, MintRequest, call_identity::Identity},
 };
 use http_body_util::Full;
@@ -195,6 +196,84 @@ async fn each_http_status_says_what_became_of_a_write_and_a_read() {
     }
 }
 
+/// With HTTP 200, or what the row says, and gRPC's own headers.
+fn grpc(status: u16, code: &'static str, message: &'static str) -> Answer {
+    let headers = vec![
+        ("content-type", "application/grpc"),
+        ("grpc-status", code),
+        ("grpc-message", message),
+    ];
+    Answer {
+        status,
+        headers,
+        body: "",
+    }
+}
+
+#[tokio::test]
+async fn proxy_that_speaks_grpc_leaves_no_write_in_doubt() {
+    let limited = Answer {
+        headers: [
+            grpc(200, "14", "").headers,
+            vec![("x-envoy-ratelimited", "true")],
+        ]
+        .concat(),
+        ..grpc(200, "14", "")
+    };
+    for (answer, kind, calls) in [
+        (grpc(200, "2", "Payload Too Large"), ErrorKind::Invalid, 1),
+        (grpc(413, "8", ""), ErrorKind::Invalid, 1),
+        (grpc(413, "2", "Payload Too Large"), ErrorKind::Invalid, 1),
+        (limited, ErrorKind::Overloaded, TRIES),
+        (grpc(429, "14", ""), ErrorKind::Overloaded, TRIES),
+        (
+            grpc(503, "14", "no healthy upstream"),
+            ErrorKind::Unavailable,
+            TRIES,
+        ),
+        (
+            grpc(200, "14", "no healthy upstream"),
+            ErrorKind::Unavailable,
+            TRIES,
+        ),
+        (grpc(401, "16", ""), ErrorKind::Denied, 1),
+    ] {
+        let name = format!("{answer:?}");
+        let proxy = Proxy::start(vec![answer]).await;
+        let error = proxy.client(Over::Unary).call(write()).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), proxy.calls()),
+            (kind, calls),
+            "{name}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn answer_without_a_message_is_none_of_a_node() {
+    let proxy = Proxy::start(vec![grpc(200, "0", "")]).await;
+    let client = proxy.client(Over::Unary);
+    let read = client.call(read()).await.unwrap_err();
+    assert_eq!(
+        (read.kind(), proxy.calls()),
+        (ErrorKind::Unavailable, 1),
+        "{read}"
+    );
+    assert!(read.to_string().contains("no node"), "{read}");
+    let written = client.call(write()).await.unwrap_err();
+    assert_eq!(
+        (written.kind(), proxy.calls()),
+        (ErrorKind::Ambiguous, 1),
+        "{written}"
+    );
+    let handles: Handles<u32> = client.handles(HandleOptions::shared("s"));
+    let listed = handles.list().await.map(drop).unwrap_err();
+    assert_eq!(listed.kind(), ErrorKind::Unavailable, "{listed}");
+    let listed = client.keys(KeyOptions::shared()).list("").await;
+    let listed = listed.map(drop).unwrap_err();
+    assert_eq!(listed.kind(), ErrorKind::Unavailable, "{listed}");
+}
+
 /// A store's write opens a session first: where that is not answered, the write was never sent.
 #[tokio::test]
 async fn write_whose_session_a_proxy_refuses_is_never_ambiguous() {
@@ -298,34 +377,5 @@ async fn address_without_listener_is_named_once_with_its_remedy() {
             assert_eq!(whole.matches("connection refused").count(), 1, "{whole}");
             assert!(whole.contains("Is a node running there?"), "{whole}");
         }
-    }
-}
-
-#[test]
-fn debug_of_client_and_stores_is_one_line_without_secrets() {
-    let secret = "hlv_not-to-be-shown";
-    let bearer = Bearer::given(secret).expect("it is a token");
-    let builder = Over::Unary.builder(["a:1".to_owned(), "[::1]:2".to_owned()]);
-    let client = builder.token(bearer).build().expect("two addresses");
-    let handles: Handles<u32> = client.handles(HandleOptions::new("carts", "alice"));
-    let keys = client.keys(KeyOptions::shared());
-    for said in [
-        format!("{client:#?}"),
-        format!("{handles:#?}"),
-        format!("{keys:#?}"),
-    ] {
-        assert!(said.contains("a:1, [::1]:2"), "{said}");
-        assert!(!said.contains('\n') && !said.contains(secret), "{said}");
-    }
-    assert!(format!("{handles:?}").contains("carts"));
-}
-
-#[test]
-fn endpoint_without_port_is_refused_when_the_client_is_built() {
-    for endpoint in ["helve-1", "http://helve-1", "[::1]", "10.0.0.1", "::1"] {
-        let builder = Over::Streams.builder(["a:1".to_owned(), endpoint.to_owned()]);
-        let refused = builder.build().expect_err(endpoint);
-        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
-        assert!(refused.to_string().contains(":7400"), "{refused}");
     }
 }

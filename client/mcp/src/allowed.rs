@@ -9,6 +9,9 @@ use url::{Host, Url};
 
 use crate::serve::Access;
 
+/// Bytes of a label of a name (RFC 1035, section 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
 /// Why a value cannot be an allowed host or origin. The message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} {problem}")]
@@ -68,17 +71,20 @@ pub fn host(value: &str) -> Result<String, NameError> {
     if text.contains(['/', '?', '#', '@', '\\']) || text.contains(char::is_whitespace) {
         return refused("is more than a host: write its name, and its port if it matters");
     }
-    if text.parse::<Ipv6Addr>().is_ok() {
-        return Ok(format!("[{}]", text.to_ascii_lowercase()));
+    if let Ok(address) = text.parse::<Ipv6Addr>() {
+        return Ok(Host::<String>::Ipv6(address).to_string());
     }
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (text, None),
     };
-    let Ok(parsed) = Host::parse(name) else {
+    let parsed = Host::parse(name).ok();
+    let Some(sent) = parsed
+        .map(|host| host.to_string())
+        .filter(|host| is_name(host))
+    else {
         return refused("is no host name: write one such as shop.example or shop.example:8443");
     };
-    let sent = parsed.to_string();
     if name.to_ascii_lowercase() != sent {
         return refused(&format!("is sent by clients as {sent}: write that"));
     }
@@ -129,8 +135,11 @@ pub fn origin(value: &str) -> Result<String, NameError> {
     let Ok(url) = Url::parse(text) else {
         return refused("is no origin: write one such as https://app.example");
     };
-    if url.scheme() == "file" || url.host_str().is_none_or(str::is_empty) {
+    if is_opaque(url.scheme()) || url.host_str().is_none_or(str::is_empty) {
         return refused("has no host: browsers send `null` for its pages, which anybody's have");
+    }
+    if !url.host_str().is_some_and(is_name) {
+        return refused("has a host that no page has: write one such as https://app.example");
     }
     if let Some(of_pages) = scheme_of_pages(url.scheme()) {
         return refused(&format!(
@@ -170,12 +179,50 @@ fn serialized(url: &Url) -> String {
     format!("{}://{host}{}", url.scheme(), port.unwrap_or_default())
 }
 
-/// What to write for a scheme that is of connections, and never of the page that opens them.
+/// Whether pages of the scheme have no origin but `null`.
+fn is_opaque(scheme: &str) -> bool {
+    matches!(scheme, "about" | "blob" | "data" | "file" | "javascript")
+}
+
+/// Whether a host is an address, or labels of what names are made of. The URL standard takes more,
+/// which no client resolves.
+fn is_name(host: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| (1..=LABEL_BYTES_MAX).contains(&label.len());
+    // The dot behind the last label is sent as it is written.
+    let mut labels = host.strip_suffix('.').unwrap_or(host).split('.');
+    host.starts_with('[') || labels.all(|label| is_label(label) && label.bytes().all(is_part))
+}
+
+/// What to write for a scheme that is of connections, and never of the page that opens them, and
+/// for one that is a slip of the pen.
 fn scheme_of_pages(scheme: &str) -> Option<&'static str> {
     match scheme {
+        "http" | "https" => None,
         "ws" => Some("http://"),
         "wss" | "ftp" => Some("https://"),
+        _ if is_one_edit(scheme, "https") => Some("https://"),
+        _ if is_one_edit(scheme, "http") => Some("http://"),
         _ => None,
+    }
+}
+
+/// Whether one letter more, less or other, or two that change places, make one text the other.
+fn is_one_edit(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let same = |(a, b): &(&u8, &u8)| a == b;
+    let begin = one.iter().zip(other).take_while(same).count();
+    let (one, other) = (&one[begin..], &other[begin..]);
+    let end = one
+        .iter()
+        .rev()
+        .zip(other.iter().rev())
+        .take_while(same)
+        .count();
+    let (one, other) = (&one[..one.len() - end], &other[..other.len() - end]);
+    match (one, other) {
+        ([a, b], [c, d]) => a == d && b == c,
+        _ => one.len() <= 1 && other.len() <= 1,
     }
 }
 
@@ -205,6 +252,9 @@ mod tests {
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
             ("10.0.0.1:80", "10.0.0.1:80"),
             ("::1", "[::1]"),
+            ("2001:DB8:0:0:0:0:0:1", "[2001:db8::1]"),
+            ("::ffff:10.0.0.1", "[::ffff:a00:1]"),
+            ("shop.example.", "shop.example."),
             ("[::1]", "[::1]"),
             ("[::1]:8080", "[::1]:8080"),
         ];
@@ -215,6 +265,7 @@ mod tests {
 
     #[test]
     fn hosts_that_never_match_are_refused_with_a_remedy() {
+        let long = "a".repeat(64);
         let table = [
             ("", "unset"),
             ("  ", "unset"),
@@ -235,6 +286,15 @@ mod tests {
             ("shop.example:http", "1 to 65535"),
             (":8080", "no host name"),
             ("[::1", "no host name"),
+            ("[2001:db8:0:0:0:0:0:1]", "[2001:db8::1]"),
+            ("\"shop.example\"", "no host name"),
+            ("shop.example;x", "no host name"),
+            ("shop.example,b.example", "no host name"),
+            ("a..b", "no host name"),
+            (".a", "no host name"),
+            ("a..", "no host name"),
+            (".", "no host name"),
+            (&long, "no host name"),
         ];
         for (value, remedy) in table {
             let refused = host(value).unwrap_err().to_string();
@@ -252,6 +312,8 @@ mod tests {
             ("http://[::1]:3000", "http://[::1]:3000"),
             ("https://app.example:80", "https://app.example:80"),
             ("chrome-extension://abcdef", "chrome-extension://abcdef"),
+            ("capacitor://localhost", "capacitor://localhost"),
+            ("tauri://localhost", "tauri://localhost"),
             ("http://localhost:*", "http://localhost:*"),
             ("http://[::1]:*", "http://[::1]:*"),
         ];
@@ -285,6 +347,17 @@ mod tests {
             ("WSS://app.example:8443", "write https://"),
             ("wss://localhost:*", "write https://"),
             ("ftp://app.example", "write https://"),
+            ("htps://app.example", "write https://"),
+            ("htpps://app.example", "write https://"),
+            ("httpss://app.example", "write https://"),
+            ("htttp://localhost:3000", "write http://"),
+            ("htpt://localhost:*", "write http://"),
+            ("data://x", "null"),
+            ("javascript://x", "null"),
+            ("blob://app.example", "null"),
+            ("https://a..b", "such as"),
+            ("https://app.example;x", "such as"),
+            ("https://\"app.example\"", "such as"),
         ];
         for (value, remedy) in table {
             let refused = origin(value).unwrap_err().to_string();

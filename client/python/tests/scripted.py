@@ -1,5 +1,6 @@
 """Nodes that do with each call what a script says, and remember what they were sent."""
 
+import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,8 @@ from helve._wire import messages as wire
 
 #: What a node does with a mint or a get. A reason refuses it.
 ANSWER, BREAK, HANG = "answer", "break", "hang"
+#: The name of a listed handle whose value is no JSON.
+UNREAD = "unread"
 
 
 def gone():
@@ -30,6 +33,52 @@ def refusal(reason, metadata=None, pause=0.0):
         retry = wire.RetryInfo(retry_delay=delay)
         status.details.add(type_url=f"{prefix}RetryInfo", value=retry.SerializeToString())
     return (("grpc-status-details-bin", status.SerializeToString()),)
+
+
+class Mute:
+    """What says OK to each call of gRPC, and has no message: no node does."""
+
+    #: Headers that end a stream, in HPACK: of HTTP 200, gRPC, and a status of gRPC.
+    OVER = b"\x88" + b"".join(
+        b"\0%c%b%c%b" % (len(name), name, len(value), value)
+        for name, value in ((b"content-type", b"application/grpc"), (b"grpc-status", b"0"))
+    )
+
+    def __init__(self):
+        self.calls = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, connection.makefile("rb") as reader:
+            connection.sendall(frame(4))
+            reader.read(len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+            while head := reader.read(9):
+                kind, flags, stream = head[3], head[4], head[5:]
+                reader.read(int.from_bytes(head[:3], "big"))
+                if kind == 1:
+                    self.calls += 1
+                    connection.sendall(frame(1, 5, stream, self.OVER))
+                elif kind in (4, 6) and not flags & 1:
+                    connection.sendall(frame(kind, 1, body=bytes(8) if kind == 6 else b""))
+
+
+def frame(kind, flags=0, stream=bytes(4), body=b""):
+    """A frame of HTTP/2."""
+    return len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream + body
 
 
 def part(revision, *places, cluster_id=""):
@@ -122,7 +171,12 @@ class Node:
         for part in self.parts:
             if isinstance(part, str):
                 self.do(part, context, None)
-            handles = [wire.ListedHandle(info=wire.RecordInfo(name=name)) for name in part]
+            handles = [
+                wire.ListedHandle(
+                    info=wire.RecordInfo(name=name), value=b"{" if name == UNREAD else b"1"
+                )
+                for name in part
+            ]
             yield wire.ListReply(header=self.header(), handles=handles)
 
     def watch(self, request, context):

@@ -9,6 +9,18 @@ use zeroize::Zeroizing;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How the lines of SSH's public keys begin (RFC 4253, section 6.6, and OpenSSH's own types).
 const SSH: [&[u8]; 4] = [b"ssh-", b"ecdsa-sha2-", b"sk-ssh-", b"sk-ecdsa-"];
+/// How the base64 of an SSH public key begins: with the length of its type's name.
+const SSH_BODY: &[u8] = b"AAAA";
+/// The label of an SSH public key in a block (RFC 4716).
+const SSH2: &[u8] = b"BEGIN SSH2 PUBLIC KEY";
+/// How blocks begin (RFC 7468), be it with a space, as SSH's, or with fewer dashes.
+const BLOCKS: [&[u8]; 2] = [b"--begin ", b"-- begin "];
+/// What may follow the name of a JWK's `kty`, in JSON, YAML or a program. None is a base64 digit.
+const KTY: [&[u8]; 5] = [b"kty\"", b"kty'", b"kty\\", b"kty:", b"kty "];
+/// How often what is encoded may be encoded again.
+const LAYERS_MAX: usize = 3;
+/// Digits from which on a part of a text is decoded.
+const RUN_DIGITS_MIN: usize = 32;
 /// How Helve's own tokens begin.
 const TOKEN: &[u8] = b"hlv_";
 /// The tag of a DER sequence (ITU-T X.690), with which every key and certificate begins.
@@ -43,6 +55,14 @@ pub enum Looks {
     Markup,
     /// JSON.
     Json,
+    /// A JWK or a set of them, within other text or in another notation.
+    Jwk,
+    /// A reply of HTTP with its head.
+    Http,
+    /// A URL of the web.
+    Url,
+    /// A signed or sealed JSON Web Token.
+    Jwt,
     /// Text in quotation marks.
     Quoted,
     /// Text behind a prefix such as `0x` or `base64:`.
@@ -51,6 +71,8 @@ pub enum Looks {
     Token,
     /// Base64 or hexadecimal digits with white space inside.
     Wrapped,
+    /// Other text of several lines.
+    Lines,
     /// This many hexadecimal digits, which are too few or odd.
     Digits(usize),
     /// Text of another kind.
@@ -72,6 +94,8 @@ impl Looks {
             Self::ByteOrderMark
         } else if is_utf16(content) {
             Self::Utf16
+        } else if contains(text, SSH2) {
+            Self::Ssh
         } else if has_pem(text) {
             Self::Pem
         } else if is_der(content) {
@@ -87,26 +111,34 @@ impl Looks {
 
     fn of_text(text: &[u8]) -> Self {
         let is_quote = |byte: Option<&u8>| matches!(byte, Some(b'"' | b'\'' | b'`'));
-        let lower = text.to_ascii_lowercase();
-        let lower = Zeroizing::new(lower);
+        let lower = Zeroizing::new(text.to_ascii_lowercase());
+        let begins = |all: &[&[u8]]| all.iter().any(|begin| lower.starts_with(begin));
+        let holds = |all: &[&[u8]]| all.iter().any(|part| contains(&lower, part));
         let dense = Zeroizing::new(dense(text));
-        if SSH.iter().any(|begin| text.starts_with(begin)) {
-            Self::Ssh
-        } else if text.starts_with(b"<") {
-            Self::Markup
-        } else if text.starts_with(b"{") || text.starts_with(b"[") {
+        if begins(&[b"{", b"["]) {
             Self::Json
+        } else if is_ssh(text) {
+            Self::Ssh
+        } else if begins(&[b"http/"]) {
+            Self::Http
+        } else if begins(&[b"<"]) || holds(&[b"<html", b"<!doctype"]) {
+            Self::Markup
+        } else if holds(&KTY) {
+            Self::Jwk
+        } else if begins(&[b"https://", b"http://"]) {
+            Self::Url
+        } else if is_jwt(text) {
+            Self::Jwt
         } else if is_quote(text.first()) || is_quote(text.last()) {
             Self::Quoted
-        } else if [&b"0x"[..], b"\\x", b"x'", b"base64:", b"hex:"]
-            .iter()
-            .any(|prefix| lower.starts_with(prefix))
-        {
+        } else if begins(&[b"0x", b"\\x", b"x'", b"base64:", b"hex:"]) {
             Self::Prefixed
         } else if text.starts_with(TOKEN) {
             Self::Token
         } else if dense.len() < text.len() && is_wrapped(text, &dense) {
             Self::Wrapped
+        } else if text.contains(&b'\n') || text.contains(&b'\r') {
+            Self::Lines
         } else if text.iter().all(u8::is_ascii_hexdigit) {
             Self::Digits(text.len())
         } else {
@@ -114,13 +146,44 @@ impl Looks {
         }
     }
 
+    /// What in a content may be public, as it is or in what a part of it encodes, such as a key
+    /// behind a comment, on several lines or in base64 of base64. `None` if nothing is found, which
+    /// proves nothing: a bare Ed25519 key is 32 bytes like any others.
+    #[must_use]
+    pub fn public_in(content: &[u8]) -> Option<Self> {
+        Self::public_below(content, LAYERS_MAX)
+    }
+
+    fn public_below(content: &[u8], layers: usize) -> Option<Self> {
+        let looks = Self::of(content);
+        if looks.is_public() || layers == 0 {
+            return looks.is_public().then_some(looks);
+        }
+        let dense = Zeroizing::new(dense(content));
+        let mut runs = content
+            .split(|byte| {
+                !matches!(byte, b'+' | b'/' | b'-' | b'_') && !byte.is_ascii_alphanumeric()
+            })
+            .chain([&dense[..]])
+            .filter(|run| run.len() >= RUN_DIGITS_MIN);
+        runs.find_map(|run| Self::public_below(&decode_line(unprefixed(run), 1)?, layers - 1))
+    }
+
     /// Whether it looks like what is often public, and so must never be taken for a secret: a key
-    /// or certificate, a page, JSON.
+    /// or certificate, a page, JSON, a URL, or a token that others have been sent.
     #[must_use]
     pub fn is_public(self) -> bool {
         matches!(
             self,
-            Self::Pem | Self::Ssh | Self::Der | Self::Markup | Self::Json
+            Self::Pem
+                | Self::Ssh
+                | Self::Der
+                | Self::Markup
+                | Self::Json
+                | Self::Jwk
+                | Self::Http
+                | Self::Url
+                | Self::Jwt
         )
     }
 }
@@ -139,6 +202,10 @@ impl fmt::Display for Looks {
             Self::Der => "a key or certificate in DER",
             Self::Markup => "an HTML or XML page",
             Self::Json => "JSON",
+            Self::Jwk => "a JWK within other text, or not in JSON",
+            Self::Http => "a reply of HTTP with its head",
+            Self::Url => "a URL, and not what it leads to",
+            Self::Jwt => "a JSON Web Token, and not its key",
             Self::Quoted => "text in quotation marks (leave them out)",
             Self::Prefixed => "text behind a prefix such as 0x (leave it out)",
             Self::Token => "a Helve token, which is no key",
@@ -146,6 +213,7 @@ impl fmt::Display for Looks {
                 "base64 or hexadecimal digits on several lines, or with white space \
                  between them (write them on one line)"
             }
+            Self::Lines => "text of several lines",
             Self::Digits(count) => {
                 return write!(
                     f,
@@ -198,14 +266,42 @@ fn is_wrapped(text: &[u8], dense: &[u8]) -> bool {
     parts * PART_BYTES_MIN <= dense.len() && decode_line(dense, 1).is_some()
 }
 
+/// Hexadecimal digits without the `0x` before them.
+fn unprefixed(run: &[u8]) -> &[u8] {
+    match run {
+        [b'0', b'x' | b'X', digits @ ..] if digits.iter().all(u8::is_ascii_hexdigit) => digits,
+        _ => run,
+    }
+}
+
 fn dense(text: &[u8]) -> Vec<u8> {
     let shown = text.iter().filter(|byte| !byte.is_ascii_whitespace());
     shown.copied().collect()
 }
 
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
 fn has_pem(text: &[u8]) -> bool {
-    let mark = b"-----BEGIN ";
-    text.windows(mark.len()).any(|window| window == mark)
+    let lower = Zeroizing::new(text.to_ascii_lowercase());
+    BLOCKS.iter().any(|mark| contains(&lower, mark))
+}
+
+/// Whether it is an SSH public key, on a line of its own or behind a host, options or a comment.
+fn is_ssh(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace);
+    let has_body = words.any(|word| word.starts_with(SSH_BODY));
+    SSH.iter()
+        .any(|begin| text.starts_with(begin) || (has_body && contains(text, begin)))
+}
+
+/// Whether it is three parts of base64url (RFC 7515), or five (RFC 7516), of which the first is a
+/// JSON object.
+fn is_jwt(text: &[u8]) -> bool {
+    let parts: Vec<_> = text.split(|byte| *byte == b'.').collect();
+    let header = parts.first().and_then(|part| decode_line(part, 2));
+    matches!(parts.len(), 3 | 5) && header.is_some_and(|header| header.starts_with(b"{"))
 }
 
 /// Whether every second byte is zero, as in ASCII text that was saved as UTF-16.
@@ -263,77 +359,4 @@ fn is_ssh_wire(content: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const ED25519: &str = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
-
-    #[test]
-    fn content_is_named_by_its_form() {
-        let der = BASE64.decode(ED25519.as_bytes()).unwrap();
-        let utf16: Vec<u8> = "\u{feff}a key of text"
-            .encode_utf16()
-            .flat_map(u16::to_le_bytes)
-            .collect();
-        let wire = [&[0, 0, 0, 11][..], b"ssh-ed25519", &[0, 0, 0, 32], &[9; 32]].concat();
-        let table: [(&[u8], Looks); 19] = [
-            (b" \r\n", Looks::Empty),
-            (&[0; 32], Looks::Zeros),
-            (b"\xef\xbb\xbfabc", Looks::ByteOrderMark),
-            (&utf16, Looks::Utf16),
-            (
-                b"# ours\n-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n",
-                Looks::Pem,
-            ),
-            (
-                b"Bag Attributes\n  localKeyID: 01\n-----BEGIN CERTIFICATE-----\n",
-                Looks::Pem,
-            ),
-            (b"ssh-ed25519 AAAAC3NzaC1 alice@shop", Looks::Ssh),
-            (b"ecdsa-sha2-nistp256 AAAAE2VjZHNh", Looks::Ssh),
-            (&wire, Looks::Ssh),
-            (&der, Looks::Der),
-            (b"<!doctype html><title>Log in</title>", Looks::Markup),
-            (b"{\"keys\":[]}", Looks::Json),
-            (b"\"c2VjcmV0\"", Looks::Quoted),
-            (b"0Xc0ffee", Looks::Prefixed),
-            (b"hlv_c2VjcmV0", Looks::Token),
-            (b"c2VjcmV0LXNlY3Jl\r\ndC1zZWNyZXQ=\r\n", Looks::Wrapped),
-            (b"c0ffe", Looks::Digits(5)),
-            (b"correct horse battery staple", Looks::Text),
-            (b"\x80\x01\x92\xf3\x04\xa5\x06\xd7", Looks::Binary(8)),
-        ];
-        for (content, looks) in table {
-            assert_eq!(Looks::of(content), looks, "{content:?}");
-            assert!(!looks.to_string().is_empty());
-        }
-    }
-
-    #[test]
-    fn only_whole_digits_and_base64_are_decoded() {
-        let key = [0xab; 32];
-        let hex = "ab".repeat(32);
-        let base64 = format!("\t{}\r\n", BASE64.encode(&key));
-        for text in [&hex, &base64, &BASE64URL_NOPAD.encode(&key)] {
-            assert_eq!(decode_line(text.as_bytes(), 32).unwrap()[..], key);
-        }
-        let bad = [&hex[..62], &hex[..60], &hex[..63], &base64[..30], "", "0x"];
-        for text in bad {
-            assert!(decode_line(text.as_bytes(), 32).is_none(), "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn random_keys_are_taken_for_nothing_else(key: [u8; 32]) {
-            prop_assert_eq!(Looks::of(&key), Looks::Binary(32));
-        }
-
-        #[test]
-        fn no_content_panics(content in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(!Looks::of(&content).to_string().is_empty());
-        }
-    }
-}
+mod tests;

@@ -96,14 +96,15 @@ impl Secret {
         let looks = Looks::of(content);
         if let Some(bytes) = decode_line(content, SECRET_BYTES_MIN) {
             // A public key is often copied without its PEM lines.
-            let inside = Looks::of(&bytes);
-            let found = [looks, inside].into_iter();
-            let mut known = found.filter(|looks| looks.is_public() || *looks == Looks::Token);
-            return match known.next() {
+            let known = Looks::public_in(content);
+            let is_token = |looks: &Looks| *looks == Looks::Token;
+            let token = [looks, Looks::of(&bytes)].into_iter().find(is_token);
+            return match known.or(token) {
                 Some(looks) => Err(SecretError::NotAKey { looks }),
                 None => Ok(Self { bytes }),
             };
         }
+        let looks = Looks::public_in(content).unwrap_or(looks);
         match looks {
             Looks::Binary(bytes) if PLAIN_BYTES.contains(&bytes) => Self::new(content),
             _ if content.len() < SECRET_BYTES_MIN => Err(SecretError::TooShort(content.len())),
@@ -199,6 +200,12 @@ mod tests {
             (der.to_owned(), Looks::Der),
             (format!("-----BEGIN PUBLIC KEY-----\n{der}\n"), Looks::Pem),
             (format!("ssh-ed25519 {base64}"), Looks::Ssh),
+            (format!("# ours\nssh-rsa AAAA{base64}\n"), Looks::Ssh),
+            (format!("key: {der}"), Looks::Der),
+            (format!("{}\n{}\n", &der[..40], &der[40..]), Looks::Der),
+            (BASE64.encode(der.as_bytes()), Looks::Der),
+            (BASE64.encode(b"HTTP/2 404\r\n\r\nnot found"), Looks::Http),
+            (format!("{base64}\nand more\n"), Looks::Lines),
             (format!("<html>{base64}</html>"), Looks::Markup),
             (format!("{{\"keys\":[\"{base64}\"]}}"), Looks::Json),
         ];

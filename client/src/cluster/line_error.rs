@@ -16,7 +16,7 @@ use tonic::{
     transport,
 };
 
-use crate::cluster::greeted::Silent;
+use crate::cluster::{greeted::Silent, proxy_words::is_of_reset};
 
 /// Characters of a content type that an error repeats.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -71,7 +71,7 @@ impl LineError {
         }
     }
 
-    /// None, if a node answered, or a proxy that speaks gRPC.
+    /// None, if a node answered, or a proxy that speaks gRPC and does not refuse the call by HTTP as well.
     pub(crate) fn of_response<B>(address: &str, response: &Response<B>) -> Option<Self> {
         let (status, headers) = (response.status(), response.headers());
         let content = headers
@@ -80,7 +80,11 @@ impl LineError {
         let is_grpc = content
             .as_deref()
             .is_none_or(|content| content.starts_with("application/grpc"));
-        if headers.contains_key("grpc-status") || (status == StatusCode::OK && is_grpc) {
+        let is_grpc = match headers.get("grpc-status") {
+            Some(_) => !is_refusal(status, headers),
+            None => status == StatusCode::OK && is_grpc,
+        };
+        if is_grpc {
             return None;
         }
         let (code, remedy) = http_remedy(status);
@@ -105,6 +109,23 @@ impl LineError {
             message,
             source: None,
         })
+    }
+
+    /// A fault by its name in the vectors for clients.
+    #[cfg(test)]
+    pub(crate) fn fault(name: &str) -> Self {
+        let fault = match name {
+            "broken" => Fault::Broken,
+            "unconnected" => Fault::Unconnected,
+            "mistrusted" => Fault::Mismatched,
+            other => panic!("no fault {other}"),
+        };
+        Self {
+            fault,
+            code: Code::Unavailable,
+            message: name.to_owned(),
+            source: None,
+        }
     }
 
     /// The one from which a status was made, if any.
@@ -242,6 +263,20 @@ fn mistrust(address: &str, chain: &[&(dyn Error + 'static)]) -> Option<(Fault, S
     Some((Fault::Mismatched, message))
 }
 
+/// Whether HTTP says that the call was not passed on, of a response that has a status of gRPC too. A node answers with 200, whatever it
+/// says in gRPC; the codes that proxies add are too coarse to tell what was not done.
+fn is_refusal(status: StatusCode, headers: &HeaderMap) -> bool {
+    match status.as_u16() {
+        401 | 403 | 407 | 413 | 429 | 511 => true,
+        // Its words may say that the call was passed on, and the connection broke then.
+        503 => {
+            let said = headers.get("grpc-message").map(|said| said.as_bytes());
+            !is_of_reset(&String::from_utf8_lossy(said.unwrap_or_default()))
+        }
+        _ => false,
+    }
+}
+
 /// What a status says to callers of gRPC, and what to do about it.
 fn http_remedy(status: StatusCode) -> (Code, &'static str) {
     match status.as_u16() {
@@ -344,9 +379,16 @@ mod tests {
         assert_eq!(answer(200, "application/grpc", false), None);
         assert_eq!(answer(200, "application/grpc+proto", false), None);
         assert_eq!(answer(200, "", false), None);
-        assert_eq!(answer(503, "application/grpc", true), None);
-        for (status, content) in [(200, "text/html"), (503, "application/grpc"), (301, "")] {
-            let fault = answer(status, content, false);
+        assert_eq!(answer(200, "application/grpc", true), None);
+        assert_eq!(answer(500, "application/grpc", true), None);
+        for (status, content, grpc_status) in [
+            (200, "text/html", false),
+            (503, "application/grpc", false),
+            (503, "application/grpc", true),
+            (413, "application/grpc", true),
+            (301, "", false),
+        ] {
+            let fault = answer(status, content, grpc_status);
             assert!(matches!(fault, Some(Fault::Http { .. })), "{status}");
         }
     }

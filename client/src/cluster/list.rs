@@ -112,9 +112,12 @@ pub(crate) async fn collect<'a, P: Part>(
             Box::pin(async move {
                 let first = timeout(limit, first(opened)).await;
                 let address = node.authority();
-                first
+                let (first, stream) = first
                     .map_err(|_elapsed| Verdict::silence(address))?
-                    .map_err(|status| Verdict::of(address, &status))
+                    .map_err(|status| Verdict::of(address, &status))?;
+                // A node names its view in a first part, even if there is no record.
+                let first = first.ok_or_else(|| Verdict::no_reply(address))?;
+                Ok((first, stream))
             })
         };
         let (node, (first, stream)) = tries().run(first_part).await?;
@@ -146,13 +149,13 @@ async fn first<P: Message + Default + 'static>(
 async fn rest<P: Part>(
     address: &str,
     mut wanted: Wanted,
-    (first, mut stream): (Option<P>, Streaming<P>),
+    (first, mut stream): (P, Streaming<P>),
     until: Instant,
 ) -> Result<Vec<P>, Verdict> {
     let is_page = wanted.limit > 0;
     let mut bytes = 0;
     let mut parts = Vec::new();
-    let mut next = first;
+    let mut next = Some(first);
     while let Some(mut part) = next {
         let is_enough = wanted.trim(&mut part);
         bytes += part.encoded_len();

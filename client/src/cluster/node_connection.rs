@@ -4,6 +4,7 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -14,10 +15,10 @@ use tonic::{
         Service,
         http::{Request, Response, header::AUTHORIZATION},
     },
-    transport::Channel,
+    transport::{Channel, Endpoint},
 };
 
-use crate::cluster::{bearer::Bearer, line_error::LineError};
+use crate::cluster::{bearer::Bearer, greeted::Greeting, line_error::LineError};
 
 /// A connection to one address, whose calls bear the client's token. Generated clients of `helve.v1` work over it. An answer that is
 /// no gRPC, as of a proxy that refuses a call, and a connection that cannot be made are [`tonic::Status`]es that name the address, the
@@ -38,6 +39,20 @@ impl NodeConnection {
             channel,
             bearer: bearer.clone(),
         }
+    }
+
+    /// The same in plain text, connected when it is first used. It bears no call until a server of HTTP/2 has spoken at its other end, so
+    /// that a call to anything else was certainly not sent. Needs a tokio runtime around it.
+    #[must_use]
+    pub fn plain(
+        address: impl Into<Arc<str>>,
+        endpoint: &Endpoint,
+        connect_timeout: Duration,
+        bearer: &Bearer,
+    ) -> Self {
+        let greeting = Greeting::new(connect_timeout);
+        let channel = endpoint.connect_with_connector_lazy(greeting);
+        Self::new(address, channel, bearer)
     }
 
     /// The address, as errors name it.

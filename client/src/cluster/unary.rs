@@ -113,9 +113,12 @@ async fn answer(channel: NodeConnection, call: Call, timeout: Duration) -> Resul
 /// A request that says how long it will be waited for.
 pub(crate) fn timed<M>(message: M, timeout: Duration) -> Request<M> {
     let mut request = Request::new(message);
-    request.set_timeout(timeout);
+    request.set_timeout(timeout.min(TIMEOUT_MAX));
     request
 }
+
+/// The longest time that a node is told. A header of gRPC has room for eight digits.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(crate) fn handles(channel: NodeConnection) -> HandleServiceClient<NodeConnection> {
     HandleServiceClient::new(channel)
@@ -147,6 +150,13 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn time_that_no_header_has_room_for_is_told_as_a_day() {
+        let request = timed((), Duration::MAX);
+        let told = request.metadata().get("grpc-timeout").unwrap();
+        assert_eq!(told, "86400000m");
+    }
 
     #[test]
     fn only_calls_that_take_have_values_in_their_replies() {

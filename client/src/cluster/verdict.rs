@@ -1,13 +1,16 @@
 //! What a failed try says of the call.
 
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
 use helve_proto::{ERROR_DOMAIN, Reason, v1::ErrorReply};
 use tonic::{Code, Status, codegen::http::StatusCode};
 use tonic_types::StatusExt;
 
 use crate::{
-    cluster::line_error::{Fault, LineError, chain},
+    cluster::{
+        line_error::{Fault, LineError, chain},
+        proxy_words::{Meaning, retry_after},
+    },
     error::{Error, ErrorKind},
 };
 
@@ -61,6 +64,17 @@ impl Verdict {
         Self::Unknown {
             error: Error::internal("an answer that this version does not know"),
             node: Health::Sound,
+        }
+    }
+
+    /// What is at this address says "done" without the reply that a node gives: it is no node.
+    pub(crate) fn no_reply(address: &str) -> Self {
+        let message = format!(
+            "{address} says OK without a reply: what answers there is no node. Give the port on which a node serves clients"
+        );
+        Self::Unknown {
+            error: Error::new(ErrorKind::Unavailable, message).at(address),
+            node: Health::Useless,
         }
     }
 
@@ -263,23 +277,24 @@ impl Verdict {
         }
     }
 
-    /// The status is the transport's own, or of something between that speaks gRPC. What limits the rate of calls says so instead of
-    /// passing a call on.
+    /// The status is the transport's own, or of something between that speaks gRPC: only its words tell what it did with the call.
     fn of_word(address: &str, status: &Status) -> Self {
-        let is_of_rate = status.code() == Code::ResourceExhausted
-            && status.source().is_none()
-            && !is_of_size(status)
-            && !is_of_transport(status);
-        if !is_of_rate {
-            return Self::of_code(address, status);
-        }
-        let asked = status.get_details_retry_info();
-        Self::NotDone {
-            error: Error::new(ErrorKind::Overloaded, said(address, status)).at(address),
-            pause: asked
-                .and_then(|info| info.retry_delay)
-                .or_else(|| retry_after(status)),
-            node: Health::Behind,
+        let error = |kind| Error::new(kind, said(address, status)).at(address);
+        let too_large = || error(ErrorKind::Invalid).with_reason(Reason::TooLarge);
+        match Meaning::of(status) {
+            Meaning::LargeRequest => Self::Barred(too_large()),
+            Meaning::LargeMessage => Self::Oversized(too_large()),
+            Meaning::Rate => Self::NotDone {
+                error: error(ErrorKind::Overloaded),
+                pause: asked_pause(status),
+                node: Health::Behind,
+            },
+            Meaning::NoNode => Self::NotDone {
+                error: error(ErrorKind::Unavailable),
+                pause: asked_pause(status),
+                node: Health::Behind,
+            },
+            Meaning::Other => Self::of_code(address, status),
         }
     }
 
@@ -290,13 +305,10 @@ impl Verdict {
             Code::Unauthenticated | Code::PermissionDenied => {
                 Self::Barred(error(ErrorKind::Denied))
             }
-            // Requests are measured before they are sent, and replies are bounded far below a message: this is the refusal of
-            // something between that allows less.
-            Code::OutOfRange | Code::ResourceExhausted if is_of_size(status) => {
-                Self::Oversized(error(ErrorKind::Invalid).with_reason(Reason::TooLarge))
-            }
             Code::InvalidArgument | Code::OutOfRange => Self::Barred(error(ErrorKind::Invalid)),
             Code::Unimplemented => Self::Barred(error(ErrorKind::Internal)),
+            // "Done", without the outcome that every node's reply has.
+            Code::Internal if status.message() == NO_MESSAGE => Self::no_reply(address),
             _ => Self::Unknown {
                 error: error(ErrorKind::Unavailable),
                 node: Health::Suspect,
@@ -305,11 +317,25 @@ impl Verdict {
     }
 }
 
+/// What tonic makes of an answer that says OK and has no message.
+pub(crate) const NO_MESSAGE: &str = "Missing response message.";
+
+/// Characters of a status's message that an error repeats.
+const SHOWN_CHARS_MAX: usize = 200;
+
+fn asked_pause(status: &Status) -> Option<Duration> {
+    let asked = status.get_details_retry_info();
+    asked
+        .and_then(|info| info.retry_delay)
+        .or_else(|| retry_after(status))
+}
+
 /// Address, code, message and innermost cause of a status, each once.
 fn said(address: &str, status: &Status) -> String {
     let mut said = format!("{address}: {}", status.code().description());
     let cause = chain(status).skip(1).last().map(ToString::to_string);
-    let parts = [Some(status.message().to_owned()), cause];
+    let message: String = status.message().chars().take(SHOWN_CHARS_MAX).collect();
+    let parts = [Some(message), cause];
     for part in parts.into_iter().flatten() {
         if !part.is_empty() && !said.contains(&part) {
             said = format!("{said}: {part}");
@@ -330,30 +356,7 @@ fn refusal<'a>(reason: Reason, message: &str, said: impl Fn(&str) -> Option<&'a 
     )
 }
 
-/// Whether a transport refused a message for its size. It has a code for that, but shares it: only the words tell.
-fn is_of_size(status: &Status) -> bool {
-    let words = ["too large", "larger than max", "size limit"];
-    words.iter().any(|words| status.message().contains(words))
-}
-
-/// Whether a proxy passes on that its own connection broke: then the call may have reached a node.
-fn is_of_transport(status: &Status) -> bool {
-    let said = status.message().to_ascii_lowercase();
-    let words = [
-        "rst_stream",
-        "goaway",
-        "enhance_your_calm",
-        "stream terminated",
-        "too_many_pings",
-    ];
-    words.iter().any(|words| said.contains(words))
-}
-
-/// How long something between asks to be left alone, in seconds, where it speaks gRPC.
-fn retry_after(status: &Status) -> Option<Duration> {
-    let text = status.metadata().get("retry-after")?.to_str().ok()?;
-    text.parse().ok().map(Duration::from_secs)
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

@@ -19,7 +19,7 @@ use crate::{
         limits::{MESSAGE_BYTES_MAX, WATCH_SILENCE},
         node_connection::NodeConnection,
         tries::{Effect, Pace, Tries, end},
-        verdict::{Health, Verdict},
+        verdict::{Health, NO_MESSAGE, Verdict},
     },
     error::Error,
     watch::{WatchParts, is_passing},
@@ -203,6 +203,6 @@ async fn opened(
         .into_inner();
     match stream.message().await? {
         Some(first) => Ok((first, stream)),
-        None => Err(Status::unavailable("a watch ended before it began")),
+        None => Err(Status::internal(NO_MESSAGE)),
     }
 }

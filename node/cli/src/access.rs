@@ -85,14 +85,14 @@ async fn ask_with<R>(
 
 /// How a call ends that ended as `before` at one endpoint and as `now` at the next. If the first may
 /// have done it, that stays in doubt until another node gives its outcome. A node that cannot say, or
-/// that does not let the caller in, gives none.
+/// that does not let the caller in, gives none; nor does what answers in a node's place.
 fn after(before: Ending, now: Ending) -> Ending {
-    let is_stranger = matches!(
-        now.caused().map(|caused| caused.cause),
-        Some(Cause::Told(Reason::Unauthenticated | Reason::Denied))
-    );
+    let is_outcome = match now.caused().map(|caused| caused.cause) {
+        Some(Cause::Told(reason)) => !matches!(reason, Reason::Unauthenticated | Reason::Denied),
+        _ => false,
+    };
     match (&before, &now) {
-        (Ending::Unknown(_), Ending::Refused(_) | Ending::Absent(_)) if !is_stranger => now,
+        (Ending::Unknown(_), Ending::Refused(_) | Ending::Absent(_)) if is_outcome => now,
         (Ending::Unknown(_), _) => before,
         _ => now,
     }

@@ -70,6 +70,7 @@ pub(crate) struct NodeArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = files::host,
         default_value = "localhost,127.0.0.1,::1",
         env = "HELVE_CERT_HOST",
         value_name = "HOST,..."

@@ -14,7 +14,7 @@ pub(crate) mod tests;
 use std::time::Duration;
 
 use futures::future::join_all;
-use helve_client::NodeConnection;
+use helve_client::{Between, Failure, NodeConnection};
 use helve_command::{
     cluster::{ClusterArgs, TlsArgs, reason, request, transport},
     ending::{Cause, Caused, Ending},
@@ -63,26 +63,31 @@ pub(crate) async fn explain(cluster: &ClusterArgs, ending: Ending) -> Ending {
         };
         findings.retain(is_of_token);
     }
-    let may_pass = |found: &Found| {
+    let proves_undone = |found: &Found| {
         found
             .as_ref()
-            .is_err_and(|finding| finding.cause.may_pass())
+            .is_err_and(|finding| finding.cause.proves_undone())
     };
-    let is_in_doubt = findings.iter().any(may_pass);
+    let is_undone = findings.iter().all(proves_undone);
     let Some(caused) = worst(findings) else {
         return ending;
     };
     match ending {
-        // A node that took the call and is gone may have carried it out.
-        Ending::Unknown(error) if is_in_doubt => Ending::Unknown(
-            Caused {
-                message: format!("{error}; {}", caused.message),
-                ..caused
-            }
-            .into(),
-        ),
+        // What was sent stays in doubt, whatever is there now: a node that took the call may be gone, or behind a proxy.
+        Ending::Unknown(error) if !is_undone => in_doubt(&error.to_string(), caused),
         _ => caused.into(),
     }
+}
+
+/// How a command ends whose call was sent and may have been carried out; what is wrong with the endpoints now is said beside it, once.
+fn in_doubt(said: &str, caused: Caused) -> Ending {
+    let (problem, next) = caused.message.rsplit_once(": ").unwrap_or_default();
+    let more = match !problem.is_empty() && said.contains(problem) {
+        true => next,
+        false => &caused.message,
+    };
+    let message = format!("{said}; {more}");
+    Ending::Unknown(Caused { message, ..caused }.into())
 }
 
 /// A node's reply to a call at this endpoint, within `--timeout`.
@@ -209,7 +214,7 @@ async fn plain(cluster: &ClusterArgs, goal: &Goal<'_>) -> Found {
             Err(Finding::tls_expected(goal.endpoint))
         }
         Greeted::By(Greeting::Http1) | Greeted::Closed => {
-            Err(http1(goal, goal.connect().await?).await)
+            Err(http1(goal, goal.connect().await?, &greeted).await)
         }
         other => Err(not_helve(goal, &other)),
     }
@@ -235,12 +240,13 @@ async fn secured(cluster: &ClusterArgs, goal: &Goal<'_>) -> Found {
             Err(finding) => finding,
         });
     };
-    match goal.greet(stream).await {
+    let greeted = goal.greet(stream).await;
+    match greeted {
         Greeted::By(Greeting::Http2) => node(cluster, goal).await,
         Greeted::Alert(alert) => Err(goal.alert(alert)),
         Greeted::By(Greeting::Http1) | Greeted::Closed => {
             match goal.secure(config, name, &ca).await? {
-                Some(stream) => Err(http1(goal, stream).await),
+                Some(stream) => Err(http1(goal, stream, &greeted).await),
                 None => Err(not_helve(goal, &Greeted::Closed)),
             }
         }
@@ -263,7 +269,8 @@ async fn node(cluster: &ClusterArgs, goal: &Goal<'_>) -> Found {
     let mut client = ClusterServiceClient::new(channel.clone());
     let asked = timeout_at(
         goal.deadline,
-        client.status(request(StatusRequest {}, left)),
+        // The end of the time here is not to be taken for an answer.
+        client.status(request(StatusRequest {}, left + LIMIT_MAX)),
     )
     .await;
     let status = match asked {
@@ -286,36 +293,56 @@ async fn node(cluster: &ClusterArgs, goal: &Goal<'_>) -> Found {
                 _ => Err(stranger(cluster, goal, "another gRPC server").await),
             }
         }
-        (None, Code::DeadlineExceeded | Code::Cancelled) => {
-            Err(Finding::silent(goal.endpoint, goal.deadline - goal.began))
-        }
-        (None, _) => {
+        (None, _) => between(cluster, goal, &status).await,
+    }
+}
+
+/// A port that speaks HTTP/2 and answers without a node's reason: a proxy, or something else.
+async fn between(cluster: &ClusterArgs, goal: &Goal<'_>, status: &Status) -> Found {
+    let Some(failure) = Failure::of(goal.address, status) else {
+        // A node of a newer version.
+        return Ok(());
+    };
+    match failure.between {
+        Between::Stranger => {
             let what = "an HTTP/2 server or proxy without Helve behind it";
             Err(stranger(cluster, goal, what).await)
+        }
+        // An MCP server refuses callers without a token of its own.
+        Between::Refusal => Err(match of_helve(cluster, goal).await {
+            Some(finding) => finding,
+            None => Finding::between(goal.endpoint, &failure),
+        }),
+        Between::Nothing | Between::Limit | Between::Outage => {
+            Err(Finding::between(goal.endpoint, &failure))
         }
     }
 }
 
 /// A port that speaks HTTP/2, and is no node's: an MCP server, which speaks HTTP/1.1 too, or something else.
 async fn stranger(cluster: &ClusterArgs, goal: &Goal<'_>, what: &str) -> Finding {
-    if cluster.tls.ca().is_none()
-        && let Ok(stream) = goal.connect().await
-    {
-        let finding = http1(goal, stream).await;
-        if finding.cause != Cause::NotHelve {
-            return finding;
-        }
-    }
-    Finding::not_helve(goal.endpoint, what)
+    let found = of_helve(cluster, goal).await;
+    found.unwrap_or_else(|| Finding::not_helve(goal.endpoint, what))
 }
 
-/// A port that speaks HTTP/1.1: what its probe says tells whose it is.
+/// Another port of Helve's than a node's for clients, which speaks HTTP/1.1 as well as HTTP/2.
+async fn of_helve(cluster: &ClusterArgs, goal: &Goal<'_>) -> Option<Finding> {
+    if cluster.tls.ca().is_some() {
+        return None;
+    }
+    let stream = goal.connect().await.ok()?;
+    let finding = http1(goal, stream, &Greeted::By(Greeting::Http1)).await;
+    matches!(finding.cause, Cause::HttpPort | Cause::McpPort).then_some(finding)
+}
+
+/// A port that may speak HTTP/1.1: what its probe says tells whose it is.
 async fn http1(
     goal: &Goal<'_>,
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    greeted: &Greeted,
 ) -> Finding {
     let Some(page) = goal.page(stream, "/livez").await else {
-        return not_helve(goal, &Greeted::Closed);
+        return not_helve(goal, greeted);
     };
     match probe::word(&page) {
         probe::NODE_LIVES => Finding::http_port(goal.endpoint),
@@ -331,7 +358,7 @@ fn not_helve(goal: &Goal<'_>, greeted: &Greeted) -> Finding {
         Greeted::By(Greeting::Http1) => "an HTTP/1.1 server",
         Greeted::By(Greeting::Tls) | Greeted::Alert(_) => "something else over TLS",
         Greeted::By(_) => "something that does not speak HTTP/2",
-        Greeted::Closed => "something that closes the connection without a reply",
+        Greeted::Closed => return Finding::closed(goal.endpoint),
     };
     Finding::not_helve(goal.endpoint, what)
 }

@@ -207,7 +207,7 @@ fn warning(why: &Finding) -> String {
 fn remedy(why: &Finding) -> &str {
     match why.cause {
         Cause::Told(_) => "run `helve status`",
-        cause if cause.may_pass() => "start it, or run `helve status`",
+        _ if why.is_of_node() => "start it, or run `helve status`",
         _ => &why.next,
     }
 }

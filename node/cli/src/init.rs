@@ -92,7 +92,7 @@ pub(crate) struct Args {
 }
 
 impl FromStr for NodeName {
-    type Err = &'static str;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, hosts) = match text.split_once('=') {
@@ -100,7 +100,10 @@ impl FromStr for NodeName {
             None => (text, [&[text][..], &LOCAL_HOSTS].concat()),
         };
         if name.is_empty() || hosts.iter().any(|host| host.is_empty()) {
-            return Err("give NAME, or NAME=HOST,HOST");
+            return Err("give NAME, or NAME=HOST,HOST".to_owned());
+        }
+        for host in &hosts {
+            crate::cert::files::host(host)?;
         }
         Ok(Self {
             name: name.to_owned(),
@@ -159,7 +162,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(hosts(text).as_deref(), Ok(expected), "{text}");
         }
-        for text in ["", "=a", "node-1=", "node-1=a,,b"] {
+        for text in ["", "=a", "node-1=", "node-1=a,,b", "a b", "node-1=a b"] {
             assert!(hosts(text).is_err(), "{text}");
         }
     }

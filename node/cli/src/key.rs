@@ -1,6 +1,9 @@
 //! `helve key`: the key rings of the cluster, under which MCP servers seal what clients carry.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, anyhow};
 use helve_command::{
@@ -223,8 +226,14 @@ fn ring(args: &Args) -> Result<KeyRing, Ending> {
 /// # Errors
 /// If the file cannot be read, or holds no key.
 pub(crate) fn operator_key(file: &Path) -> anyhow::Result<OperatorKey> {
-    OperatorKey::read(file)
-        .map_err(|error| anyhow!("--key-file: {error}; `helve key new FILE` makes one"))
+    OperatorKey::read(file).map_err(|error| {
+        // Another key would not open what that of a file sealed that is there, and cannot be read.
+        let next = match fs::read(file).map_err(|error| error.kind()) {
+            Ok(_) | Err(io::ErrorKind::NotFound) => "`helve key new FILE` makes one",
+            Err(_) => "name a file that this user may read",
+        };
+        anyhow!("--key-file: {error}; {next}")
+    })
 }
 
 fn print(args: &Args, keys: &[RingKey]) -> Outcome {
@@ -244,4 +253,23 @@ fn print(args: &Args, keys: &[RingKey]) -> Outcome {
         }
         table.trim_fmt()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_is_to_be_made_only_where_none_can_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |file: &Path| operator_key(file).err().unwrap().to_string();
+        let none = said(&directory.path().join("none"));
+        assert!(none.contains("`helve key new FILE` makes one"), "{none}");
+        let unreadable = said(directory.path());
+        assert!(!unreadable.contains("helve key new"), "{unreadable}");
+        assert!(
+            unreadable.contains("--key-file") && unreadable.contains("may read"),
+            "{unreadable}"
+        );
+    }
 }

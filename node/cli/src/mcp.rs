@@ -29,7 +29,6 @@ use helve_mcp::{
 use helve_request_state::state_codec::{
     ClusterKeys, FixedKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec, StateKeys,
 };
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::args::Args;
 use super::key;
@@ -79,7 +78,9 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     };
     let server = server(&client, settings);
     if args.stdio {
-        return serve_stdio(server, signals).await.map_err(Ending::Fatal);
+        let drain_timeout = args.edge.drain().timeout;
+        let served = serve_stdio(server, signals, drain_timeout).await;
+        return served.map_err(Ending::Fatal);
     }
     let access = Access { guard, ..access };
     let listener = serving::bind(&args.listen, &addresses).await;
@@ -187,15 +188,26 @@ fn operator_key(args: &Args) -> anyhow::Result<OperatorKey> {
     }
 }
 
-/// Serves the client that started this process.
-async fn serve_stdio(server: StateServer, mut signals: Signals) -> anyhow::Result<()> {
-    let shutdown = CancellationToken::new();
-    let serving = stdio::serve(server, shutdown.clone());
+/// Serves the client that started this process. A second signal cuts off what is under way.
+async fn serve_stdio(
+    server: StateServer,
+    mut signals: Signals,
+    drain_timeout: Duration,
+) -> anyhow::Result<()> {
+    let shutdown = Shutdown::new();
+    let serving = stdio::serve(server, shutdown.clone(), drain_timeout);
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
         signal = signals.recv() => tracing::info!(signal, "stopping"),
     }
-    shutdown.cancel();
+    shutdown.begin();
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        again = signals.recv() => {
+            tracing::warn!(signal = again, "stopping at once: requests under way are cut off");
+        }
+    }
+    shutdown.end();
     Ok(serving.await?)
 }

@@ -1,6 +1,7 @@
 //! Tests of the command line.
 
 mod doubt;
+mod proxies;
 
 use clap::{Command, CommandFactory, Parser};
 

@@ -6,13 +6,15 @@ mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
-use helve_client::{Bearer, Client, ClusterBuilder, ErrorKind, NodeConnection, Tls};
+use helve_client::{
+    Bearer, Between, Client, ClusterBuilder, ErrorKind, Failure, NodeConnection, Tls,
+};
 use helve_node::{config::host_and_port, stamp};
 use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{CallIdentity, call_identity::Identity},
 };
-use tonic::{Code, ConnectError, Request, Status, transport::Endpoint};
+use tonic::{Code, Request, Status, transport::Endpoint};
 use tonic_types::StatusExt as _;
 
 pub use self::tls::TlsArgs;
@@ -31,14 +33,15 @@ pub struct ClusterArgs {
         long,
         help_heading = "Cluster",
         value_delimiter = ',',
+        value_parser = endpoint,
         default_value = "127.0.0.1:7400",
         env = "HELVE_ENDPOINTS",
         value_name = "HOST:PORT,..."
     )]
     pub endpoints: Vec<String>,
 
-    /// Time to try, such as 500ms or 10s
-    #[arg(long, help_heading = "Cluster", default_value = "5s", value_parser = duration::parse, env = "HELVE_TIMEOUT", value_name = "DURATION")]
+    /// Time to try, such as 500ms or 10s; at most a day
+    #[arg(long, help_heading = "Cluster", default_value = "5s", value_parser = duration::parse_wait, env = "HELVE_TIMEOUT", value_name = "DURATION")]
     pub timeout: Duration,
 
     /// File with the token for the calls, if the nodes require one; other users must not be able to
@@ -88,17 +91,24 @@ impl ClusterArgs {
         };
         let endpoint = Endpoint::from_shared(uri)
             .map_err(|_| bad_endpoint(address, &format!("`{address}` is not an address")))?;
-        let endpoint = match tls {
-            Some(tls) => tls
-                .secure(endpoint)
-                .map_err(|error| Caused::of_file(Cause::TlsFile, &error))?,
-            None => endpoint,
+        let endpoint = endpoint.connect_timeout(self.timeout).tcp_nodelay(true);
+        let bearer = self.bearer()?;
+        let Some(tls) = tls else {
+            return Ok(NodeConnection::plain(
+                address,
+                &endpoint,
+                self.timeout,
+                &bearer,
+            ));
         };
-        let connected = endpoint
-            .connect_timeout(self.timeout)
-            .tcp_nodelay(true)
-            .connect_lazy();
-        Ok(NodeConnection::new(address, connected, &self.bearer()?))
+        let secured = tls
+            .secure(endpoint)
+            .map_err(|error| Caused::of_file(Cause::TlsFile, &error))?;
+        Ok(NodeConnection::new(
+            address,
+            secured.connect_lazy(),
+            &bearer,
+        ))
     }
 
     /// What makes a client of these endpoints, or of others of the cluster.
@@ -125,6 +135,14 @@ impl ClusterArgs {
             Some(tls) => builder.tls(tls),
             None => builder,
         })
+    }
+}
+
+/// An endpoint of a list: a comma too many would else be a node without an address.
+fn endpoint(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("an address is empty: give HOST:PORT,..., such as 127.0.0.1:7400".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 
@@ -213,6 +231,12 @@ pub fn failed(error: helve_client::Error) -> Ending {
             let message = format!("{error} (its revision is {revision})");
             Ending::Absent(Caused::new(cause, message).into())
         }
+        // Nothing at an endpoint said so: the request was refused here, or for what the cluster holds.
+        ErrorKind::Invalid | ErrorKind::Denied
+            if error.reason().is_none() && error.address().is_none() =>
+        {
+            Ending::Refused(error.into())
+        }
         ErrorKind::Invalid | ErrorKind::Denied => Ending::Refused(caused(cause)),
         ErrorKind::Codec => Ending::Refused(error.into()),
         // Whatever the last try said, the endpoints are what an operator can look at.
@@ -257,7 +281,12 @@ pub fn request<T>(message: T, timeout: Duration) -> Request<T> {
 #[must_use]
 pub fn ending(status: &Status) -> Ending {
     let Some(reason) = reason(status) else {
-        return Ending::Unanswered(Caused::new(Cause::NoAnswer, transport(status)).into());
+        let error = Caused::new(Cause::NoAnswer, transport(status)).into();
+        return match Failure::of("", status).map(|failure| failure.between) {
+            Some(Between::Refusal) => Ending::Refused(error),
+            Some(Between::Limit) => Ending::NotNow(error),
+            _ => Ending::Unanswered(error),
+        };
     };
     let error = Caused::new(Cause::Told(reason), status.message()).into();
     match (reason, status.code()) {
@@ -277,16 +306,18 @@ pub fn ending(status: &Status) -> Ending {
 /// The same of a call that changes something: without a node's word on it, what became of it is not known once it was sent.
 #[must_use]
 pub fn ending_of_change(status: &Status) -> Ending {
-    match ending(status) {
-        Ending::Unanswered(error) if reason(status).is_none() && !is_unconnected(status) => {
-            let caused = Caused::new(
-                Cause::NoAnswer,
-                format!("the call was sent, and its outcome is not known: {error}"),
-            );
-            Ending::Unknown(caused.into())
-        }
-        ending => ending,
+    let ending = ending(status);
+    let is_in_doubt = Failure::of("", status).map_or_else(
+        // A node of a newer version, which may say by a reason of its own that it is done.
+        || reason(status).is_none(),
+        |failure| !failure.is_undone,
+    );
+    if !is_in_doubt {
+        return ending;
     }
+    let error = ending.error();
+    let message = format!("the call was sent, and its outcome is not known: {error}");
+    Ending::Unknown(Caused::new(Cause::NoAnswer, message).into())
 }
 
 /// What a node says, or else the transport, in words that an operator knows ("connection refused").
@@ -305,18 +336,6 @@ pub fn transport(status: &Status) -> String {
         cause = error.source();
     }
     text
-}
-
-/// Whether there was no connection to send anything over.
-fn is_unconnected(status: &Status) -> bool {
-    let mut source = std::error::Error::source(status);
-    while let Some(error) = source {
-        if error.is::<ConnectError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
 }
 
 /// Why a node refused; `None` if the answer is none of Helve's.

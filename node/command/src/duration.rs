@@ -35,9 +35,45 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total_ms))
 }
 
+/// The longest time that a command waits for a call: gRPC has no room for much longer ones.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Parses how long to wait for a call: more than nothing, and at most a day.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    let wait = parse(text)?;
+    if wait.is_zero() {
+        return Err(format!(
+            "`{text}` leaves no time for a call: give more, such as 500ms or 5s"
+        ));
+    }
+    if wait > WAIT_MAX {
+        return Err(format!("`{text}` is more than a day: give at most 24h"));
+    }
+    Ok(wait)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wait_is_more_than_nothing_and_at_most_a_day() {
+        assert_eq!(parse_wait("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse_wait("24h"), Ok(WAIT_MAX));
+        for (text, says) in [
+            ("0s", "no time"),
+            ("0ms", "no time"),
+            ("24h1ms", "a day"),
+            ("99999999999d", "a day"),
+            ("5", "not a duration"),
+        ] {
+            let why = parse_wait(text).unwrap_err();
+            assert!(why.contains(says) && why.contains(text), "{why}");
+        }
+    }
 
     #[test]
     fn durations_are_counts_with_units() {

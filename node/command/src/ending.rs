@@ -42,6 +42,14 @@ pub enum Cause {
     Unreachable,
     /// The connection is accepted, and nothing is said.
     Silent,
+    /// The connection is accepted, and closed without a word.
+    Closed,
+    /// A proxy in front refuses the caller, or a message for its size.
+    ProxyRefuses,
+    /// A proxy in front limits the rate of calls.
+    ProxyLimits,
+    /// A proxy in front has no node to pass calls on to, or gets no answer from one.
+    ProxyFails,
     /// The port speaks TLS, and the command does not.
     TlsExpected,
     /// The command speaks TLS, and the port does not.
@@ -98,6 +106,10 @@ impl Cause {
             Self::NothingListens => "nothing_listens",
             Self::Unreachable => "unreachable",
             Self::Silent => "silent",
+            Self::Closed => "closed",
+            Self::ProxyRefuses => "proxy_refuses",
+            Self::ProxyLimits => "proxy_limits",
+            Self::ProxyFails => "proxy_fails",
             Self::TlsExpected => "tls_expected",
             Self::TlsNotExpected => "tls_not_expected",
             Self::CertificateUnknownCa => "certificate_unknown_ca",
@@ -132,8 +144,36 @@ impl Cause {
                 | Self::NothingListens
                 | Self::Unreachable
                 | Self::Silent
+                | Self::Closed
+                | Self::ProxyLimits
+                | Self::ProxyFails
                 | Self::NoQuorum
                 | Self::NoAnswer
+        )
+    }
+
+    /// Whether a call to such an endpoint was certainly not carried out, even if it was sent. What a proxy or an unknown server does with a
+    /// call cannot be known. Nor does a refused token tell: an earlier try may have been what revoked it.
+    #[must_use]
+    pub fn proves_undone(self) -> bool {
+        matches!(
+            self,
+            Self::TokenFile
+                | Self::TlsFile
+                | Self::BadEndpoint
+                | Self::TlsExpected
+                | Self::TlsNotExpected
+                | Self::CertificateUnknownCa
+                | Self::CertificateName
+                | Self::CertificateExpired
+                | Self::CertificateNotYetValid
+                | Self::CertificateRefused
+                | Self::ClientCertificateMissing
+                | Self::ClientCertificateRefused
+                | Self::TokenMissing
+                | Self::HttpPort
+                | Self::PeerPort
+                | Self::McpPort
         )
     }
 }
@@ -239,9 +279,11 @@ impl Ending {
 }
 
 impl From<Caused> for Ending {
-    /// Something that may pass is the cluster's silence; all else needs another command.
+    /// Something that may pass is the cluster's silence, but for a limit; all else needs another command.
     fn from(caused: Caused) -> Self {
-        if caused.cause.may_pass() {
+        if caused.cause == Cause::ProxyLimits {
+            Self::NotNow(caused.into())
+        } else if caused.cause.may_pass() {
             Self::Unanswered(caused.into())
         } else {
             Self::Refused(caused.into())
@@ -260,6 +302,29 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("it cannot be read: {0}")]
     struct Repeating(#[from] io::Error);
+
+    #[test]
+    fn what_may_pass_never_proves_that_a_call_was_not_carried_out() {
+        let passing = [
+            Cause::Closed,
+            Cause::ProxyLimits,
+            Cause::ProxyFails,
+            Cause::Silent,
+            Cause::NothingListens,
+            Cause::NoAnswer,
+        ];
+        let doubtful = [Cause::ProxyRefuses, Cause::NotHelve, Cause::TokenRefused];
+        for cause in passing {
+            assert!(cause.may_pass() && !cause.proves_undone(), "{cause:?}");
+        }
+        for cause in doubtful {
+            assert!(!cause.may_pass() && !cause.proves_undone(), "{cause:?}");
+        }
+        let ends = |cause| Ending::from(Caused::new(cause, "")).status();
+        assert_eq!(ends(Cause::ProxyFails), 3);
+        assert_eq!(ends(Cause::ProxyLimits), 6);
+        assert_eq!(ends(Cause::ProxyRefuses), 2);
+    }
 
     #[test]
     fn cause_that_an_error_repeats_is_said_once() {

@@ -55,7 +55,8 @@ impl AuditKey {
         }
         let looks = Looks::of(&bytes);
         let is_changed = matches!(looks, Looks::ByteOrderMark | Looks::Utf16 | Looks::Zeros);
-        if is_changed || looks.is_public() {
+        let public = Looks::public_in(&bytes);
+        if let Some(looks) = public.or(is_changed.then_some(looks)) {
             return Err(KeyError::NotAKey(looks));
         }
         Ok(Self(bytes))
@@ -110,6 +111,9 @@ mod tests {
         let texts = [
             "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA7uP1RBIpDV7NaBdokzGZOMShVflH05CHqntjipxid+w=",
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7j9UQSKQ1ezWgXaJMxmTjEoVX5R9OQ alice",
+            "MCowBQYDK2VwAyEA7uP1RBIpDV7NaBdokzGZOMShVflH05CHqntjipxid+w=",
+            "# ours\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7j9UQSKQ1ezWgXaJMxmTjEoVX5R9OQ alice",
+            "https://shop.example/.well-known/jwks.json",
             "<!DOCTYPE html><title>Log in to the shop</title>",
             "\u{feff}0123456789abcdef0123456789abcdef",
         ];

@@ -42,8 +42,8 @@ pub struct Report {
 pub struct Section {
     /// Its name.
     pub file: PathBuf,
-    /// The number of its first line.
-    pub first_seq: u64,
+    /// The number of its first line; absent if that is no line of an audit log.
+    pub first_seq: Option<u64>,
     /// How many of its lines hold.
     pub lines: u64,
 }
@@ -124,7 +124,7 @@ fn verify_chain(
         pending: None,
         report: Report::default(),
     };
-    for (first_seq, file) in in_order(files)? {
+    for (_, file, first_seq) in in_order(files)? {
         walk.report.files.push(Section {
             file: file.clone(),
             first_seq,
@@ -141,11 +141,11 @@ fn verify_chain(
 }
 
 /// The files by the number of their first line. One that begins with none of ours comes last, and is where the chain breaks.
-fn in_order(files: &[PathBuf]) -> io::Result<Vec<(u64, PathBuf)>> {
+fn in_order(files: &[PathBuf]) -> io::Result<Vec<(u64, PathBuf, Option<u64>)>> {
     let mut all = Vec::new();
     for file in files {
-        let seq = first_line(file)?.map_or(u64::MAX, |facts| facts.seq);
-        all.push((seq, file.clone()));
+        let seq = first_line(file)?.map(|facts| facts.seq);
+        all.push((seq.unwrap_or(u64::MAX), file.clone(), seq));
     }
     all.sort();
     Ok(all)
@@ -154,13 +154,18 @@ fn in_order(files: &[PathBuf]) -> io::Result<Vec<(u64, PathBuf)>> {
 /// What the first line of a file says; `None` if it is none of ours.
 fn first_line(file: &Path) -> io::Result<Option<Facts>> {
     let mut line = Vec::new();
-    BufReader::new(open(file)?).read_until(b'\n', &mut line)?;
+    let read = BufReader::new(open(file)?).read_until(b'\n', &mut line);
+    read.map_err(|error| named(file, &error))?;
     Ok(Facts::of(line.trim_ascii_end()))
 }
 
 fn open(file: &Path) -> io::Result<File> {
-    File::open(file)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+    File::open(file).map_err(|error| named(file, &error))
+}
+
+/// An error that names its file.
+fn named(file: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", file.display()))
 }
 
 /// How far the chain was followed.
@@ -185,7 +190,8 @@ impl Walk {
         let (mut number, mut line) = (0, Vec::new());
         loop {
             line.clear();
-            reader.read_until(b'\n', &mut line)?;
+            let read = reader.read_until(b'\n', &mut line);
+            read.map_err(|error| named(path, &error))?;
             number += 1;
             let whole: &[u8] = match line.strip_suffix(b"\n") {
                 Some(whole) => whole,

@@ -71,7 +71,7 @@ pub enum StartError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A port cannot be had.
-    #[error("{flag} {address}: {error}; stop what uses the port, or choose another one")]
+    #[error("{flag} {address}: {error}; {}", next_port(error))]
     Listen {
         /// The flag that asked for it.
         flag: &'static str,
@@ -114,5 +114,16 @@ impl StartError {
                 supported,
             },
         }
+    }
+}
+
+/// What to do about a port that cannot be had.
+fn next_port(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "choose a port from 1024 on, or give this user the right to listen on lower ones"
+        }
+        io::ErrorKind::AddrNotAvailable => "give an address of this machine",
+        _ => "stop what uses the port, or choose another one",
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
     process::{Child, Stdio},
     thread,
@@ -144,7 +144,21 @@ impl Places {
             port_that_says(b"SSH-2.0-OpenSSH_9.2\r\n")?,
             &[],
         ));
+        for (cause, status, statuses) in [
+            ("proxy_fails", *b"503", &[3][..]),
+            ("proxy_limits", *b"429", &[6]),
+            ("proxy_refuses", *b"401", COMMAND),
+        ] {
+            rows.push(Row {
+                statuses,
+                ..row(cause, port_that_refuses(status)?, &[])
+            });
+        }
         rows.extend([
+            Row {
+                statuses: SILENCE,
+                ..row("closed", port_that_closes()?, &[])
+            },
             Row {
                 statuses: SILENCE,
                 ..row("silent", port_that_says(b"")?, &[])
@@ -174,6 +188,51 @@ fn free_address() -> Result<String> {
     Ok(Listeners::of_seat(helve_tests::address::next_loopback(), 1)
         .client
         .to_string())
+}
+
+/// A port that closes each connection at once, as one that forwards to a node that is down.
+fn port_that_closes() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?.to_string();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    Ok(address)
+}
+
+/// A proxy that answers each call over HTTP/2 with this status alone.
+fn port_that_refuses(status: [u8; 3]) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?.to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A caller that goes away ends the connection with an error.
+            thread::spawn(move || refuse_all(stream, status));
+        }
+    });
+    Ok(address)
+}
+
+/// Frames of HTTP/2 (RFC 9113, section 4.1): a head of nine bytes with length, kind, flags and stream.
+fn refuse_all(mut stream: TcpStream, status: [u8; 3]) -> std::io::Result<()> {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface)?;
+    stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0])?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let [a, b, c, kind, flags, id @ ..] = head;
+        let mut content = vec![0; usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c)];
+        stream.read_exact(&mut content)?;
+        if kind == SETTINGS && flags & 1 == 0 {
+            stream.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0])?;
+        }
+        if kind == HEADERS {
+            // `:status` by its place in the table of HPACK (RFC 7541, appendix A), and its value.
+            let block = [&[0x08, 3][..], &status[..]].concat();
+            stream.write_all(&[&[0, 0, 5, HEADERS, 5][..], &id[..], &block[..]].concat())?;
+        }
+    }
 }
 
 /// A port that says this to every caller, and then holds the connection.

@@ -131,6 +131,6 @@ pub fn key_file(bytes: &[u8]) {
         assert!(!keys.hold_secret() || Looks::of(bytes) == Looks::Json);
     }
     if key_file::parse(&content, Said::Secret, Path::new("secret")).is_ok() {
-        assert!(!Looks::of(bytes).is_public());
+        assert_eq!(Looks::public_in(bytes), None);
     }
 }

@@ -3,9 +3,14 @@
 use std::ops::RangeInclusive;
 
 use data_encoding::BASE64URL_NOPAD;
+use helve_seal::Looks;
 use jsonwebtoken::{
     Algorithm, DecodingKey,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
+};
+use ring::{
+    agreement::{ECDH_P256, EphemeralPrivateKey, UnparsedPublicKey, agree_ephemeral},
+    rand::SystemRandom,
 };
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, models::ObjectIdentifier};
 
@@ -63,7 +68,7 @@ impl Key {
     fn p256(point: &[u8]) -> Result<Self, &'static str> {
         match point {
             // Uncompressed, as RFC 5480 says.
-            [4, rest @ ..] if rest.len() == 2 * COORDINATE_BYTES => {
+            [4, rest @ ..] if rest.len() == 2 * COORDINATE_BYTES && is_on_p256(point) => {
                 Ok(Self::new(Algorithm::ES256, DecodingKey::from_ec_der(point)))
             }
             _ => Err("its point is not one on P-256"),
@@ -74,6 +79,9 @@ impl Key {
         if key.len() != COORDINATE_BYTES {
             return Err("an Ed25519 key has 32 bytes");
         }
+        if key.iter().all(|byte| *byte == 0) {
+            return Err("its 32 bytes are zero");
+        }
         Ok(Self::new(Algorithm::EdDSA, DecodingKey::from_ed_der(key)))
     }
 
@@ -82,6 +90,9 @@ impl Key {
         let is_weak = n.len() == *MODULUS_BYTES.start() && n[0] < TOP_BIT;
         if is_weak || !MODULUS_BYTES.contains(&n.len()) {
             return Err("an RSA key has 2048 to 8192 bits");
+        }
+        if n.last().is_none_or(|byte| byte % 2 == 0) {
+            return Err("its RSA modulus is even");
         }
         let is_odd = e.last().is_some_and(|byte| byte % 2 == 1);
         if !is_odd || e == [1] || !EXPONENT_BYTES.contains(&e.len()) {
@@ -163,6 +174,9 @@ impl Key {
                 if secret.len() < SECRET_BYTES_MIN {
                     return Err("a secret has 32 bytes or more");
                 }
+                if Looks::public_in(&secret).is_some() {
+                    return Err("it is said to be a secret, and holds what may be public");
+                }
                 Self::shared(&secret)
             }
             _ => return Err("it is not on P-256, of Ed25519, of RSA or a secret"),
@@ -183,6 +197,14 @@ impl Key {
         key.id = jwk.common.key_id;
         Ok(key)
     }
+}
+
+/// Whether the point is on the curve: under another one no signature holds. Ring says so only
+/// where it agrees on a secret with the owner of the point.
+fn is_on_p256(point: &[u8]) -> bool {
+    let ours = EphemeralPrivateKey::generate(&ECDH_P256, &SystemRandom::new());
+    let theirs = UnparsedPublicKey::new(&ECDH_P256, point);
+    ours.is_ok_and(|ours| agree_ephemeral(ours, &theirs, |_| ()).is_ok())
 }
 
 fn curve() -> ObjectIdentifier {

@@ -22,6 +22,8 @@ use super::{
 
 /// Bytes of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a secret: the digits of a public RSA modulus of 2048 bits, as of a JWK, are more.
+const SECRET_BYTES_MAX: usize = 255;
 /// Bytes that one line encodes, from which on a refusal says that it may be a secret.
 const UNSAID_BYTES_MIN: usize = 16;
 /// Public keys in one PEM file.
@@ -52,6 +54,17 @@ pub enum KeyFileError {
         "the secret in {path} is {bytes} bytes: give at least {SECRET_BYTES_MIN}, as `openssl rand -base64 32` does"
     )]
     WeakSecret {
+        /// The file.
+        path: String,
+        /// Its length without the line end.
+        bytes: usize,
+    },
+    /// The shared secret is as long as what is public of RSA.
+    #[error(
+        "the secret in {path} is {bytes} bytes, as many as a public RSA modulus may have: give \
+         {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}, as `openssl rand -base64 32` does"
+    )]
+    LongSecret {
         /// The file.
         path: String,
         /// Its length without the line end.
@@ -88,7 +101,10 @@ pub enum KeyFileError {
         bytes: usize,
     },
     /// It was said to hold a secret, and holds what may be public.
-    #[error("{path} looks like {looks}, and not like a secret: name a key with --token-key-file")]
+    #[error(
+        "{path} looks like {looks}, and not like a secret: give one line, as `openssl rand -base64 \
+         32` writes, or name a key with --token-key-file"
+    )]
     NoSecret {
         /// The file.
         path: String,
@@ -267,30 +283,28 @@ fn unrecognised(content: &[u8], looks: Looks, path: String) -> KeyFileError {
     }
 }
 
-/// What was said to be a secret: anything but what is plainly something else.
+/// What was said to be a secret: one line, or bytes that are no text, in which nothing public is
+/// found. Whoever knows the file could else sign tokens.
 fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
     let name = || path.display().to_string();
     let secret = content.bytes.trim_ascii_end();
-    if secret.len() < SECRET_BYTES_MIN {
-        let bytes = secret.len();
-        return Err(KeyFileError::WeakSecret {
-            path: name(),
-            bytes,
-        });
+    let bytes = secret.len();
+    if bytes < SECRET_BYTES_MIN {
+        let path = name();
+        return Err(KeyFileError::WeakSecret { path, bytes });
     }
     let looks = Looks::of(&content.bytes);
-    let inside = decode_line(secret, 0).map(|inside| Looks::of(&inside));
-    let is_unfit = |looks: &Looks| {
-        let is_marked = matches!(looks, Looks::ByteOrderMark | Looks::Utf16 | Looks::Zeros);
-        is_marked || looks.is_public()
-    };
-    match [Some(looks), inside].into_iter().flatten().find(is_unfit) {
-        Some(looks) => Err(KeyFileError::NoSecret {
-            path: name(),
-            looks,
-        }),
-        None => Ok(Keys::new(vec![Key::shared(secret)])),
+    let is_fit = matches!(looks, Looks::Text | Looks::Digits(_) | Looks::Binary(_));
+    let unfit = (!is_fit).then_some(looks);
+    if let Some(looks) = Looks::public_in(&content.bytes).or(unfit) {
+        let path = name();
+        return Err(KeyFileError::NoSecret { path, looks });
     }
+    if bytes > SECRET_BYTES_MAX {
+        let path = name();
+        return Err(KeyFileError::LongSecret { path, bytes });
+    }
+    Ok(Keys::new(vec![Key::shared(secret)]))
 }
 
 /// The public keys of a PEM file (RFC 7468), whatever text is around them, such as a comment or

@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc};
 
+use helve_http::Shutdown;
 use rmcp::{
     RoleServer,
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
@@ -33,6 +34,7 @@ pub(crate) struct Lines<R> {
     reader: Arc<Mutex<Reader<R>>>,
     writer: mpsc::Sender<(Vec<u8>, Written)>,
     under_way: UnderWay,
+    shutdown: Shutdown,
 }
 
 impl<R> Clone for Lines<R> {
@@ -41,6 +43,7 @@ impl<R> Clone for Lines<R> {
             reader: Arc::clone(&self.reader),
             writer: self.writer.clone(),
             under_way: self.under_way.clone(),
+            shutdown: self.shutdown.clone(),
         }
     }
 }
@@ -76,11 +79,13 @@ enum Read {
 }
 
 impl<R: AsyncRead + Unpin + Send + 'static> Lines<R> {
-    /// Reads lines of at most `line_bytes_max` from `input`, and writes to `output` until all clones are gone.
+    /// Reads lines of at most `line_bytes_max` from `input`, and writes to `output` until all clones are gone. Once `shutdown` has
+    /// begun, requests are refused, and the lines end when none is under way.
     pub(crate) fn new(
         input: R,
         output: impl AsyncWrite + Unpin + Send + 'static,
         line_bytes_max: usize,
+        shutdown: Shutdown,
     ) -> Self {
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(write(output, queue));
@@ -97,6 +102,27 @@ impl<R: AsyncRead + Unpin + Send + 'static> Lines<R> {
             reader: Arc::new(Mutex::new(reader)),
             writer,
             under_way: UnderWay::default(),
+            shutdown,
+        }
+    }
+
+    /// Waits until the server is asked to stop and no request is under way. What those still wait for, such as an answer of the
+    /// client, is read meanwhile.
+    async fn is_drained(&self) {
+        self.shutdown.begun().await;
+        self.under_way.none().await;
+    }
+
+    /// Takes note of a message. What is not begun must be known as that.
+    fn received(&self, message: &RxJsonRpcMessage<RoleServer>) -> Result<(), Refusal> {
+        match message {
+            RxJsonRpcMessage::<RoleServer>::Request(request) if self.shutdown.is_begun() => {
+                Err(Refusal::stopping(&request.id))
+            }
+            message => self
+                .under_way
+                .received(message)
+                .map_err(|id| Refusal::in_use(&id)),
         }
     }
 }
@@ -148,14 +174,19 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
                 }
             }
             let reader = &mut *reader;
-            match reader.look().await {
+            let read = tokio::select! {
+                biased;
+                () = self.is_drained() => Read::End,
+                read = reader.look() => read,
+            };
+            match read {
                 Read::Part => {}
                 Read::TooLong(id) => reader.refuse(&Refusal::too_large(id)),
                 Read::Line => {
                     if let Some(message) = reader.take_line() {
-                        match self.under_way.received(&message) {
+                        match self.received(&message) {
                             Ok(()) => return Some(message),
-                            Err(id) => reader.refuse(&Refusal::in_use(&id)),
+                            Err(refusal) => reader.refuse(&refusal),
                         }
                     }
                 }

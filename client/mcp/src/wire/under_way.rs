@@ -3,20 +3,25 @@
 //! `rmcp` tells them apart by the id alone, and would answer one of two with one id. So the second
 //! is refused.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage};
+use tokio::sync::watch;
 
 /// The ids. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct UnderWay(Arc<Mutex<HashSet<RequestId>>>);
+pub(super) struct UnderWay(Arc<watch::Sender<HashSet<RequestId>>>);
 
 impl UnderWay {
-    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until there are none.
+    pub(super) async fn none(&self) {
+        let mut ids = self.0.subscribe();
+        // The sender is here: it is not gone.
+        let _ids = ids.wait_for(HashSet::is_empty).await;
+    }
+
+    fn remove(&self, id: &RequestId) {
+        self.0.send_if_modified(|ids| ids.remove(id));
     }
 
     /// Takes note of a message from the client.
@@ -26,7 +31,8 @@ impl UnderWay {
     pub(super) fn received(&self, message: &ClientJsonRpcMessage) -> Result<(), RequestId> {
         match message {
             ClientJsonRpcMessage::Request(request) => {
-                let is_new = self.lock().insert(request.id.clone());
+                let id = request.id.clone();
+                let is_new = self.0.send_if_modified(|ids| ids.insert(id));
                 is_new.then_some(()).ok_or_else(|| request.id.clone())
             }
             ClientJsonRpcMessage::Notification(notification) => {
@@ -34,7 +40,7 @@ impl UnderWay {
                 if let ClientNotification::CancelledNotification(it) = &notification.notification
                     && let Some(id) = &it.params.request_id
                 {
-                    self.lock().remove(id);
+                    self.remove(id);
                 }
                 Ok(())
             }
@@ -50,7 +56,7 @@ impl UnderWay {
             _ => None,
         };
         if let Some(id) = answered {
-            self.lock().remove(id);
+            self.remove(id);
         }
     }
 }

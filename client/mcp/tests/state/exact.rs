@@ -69,6 +69,7 @@ async fn values_that_would_change_are_refused_with_the_reason() {
         ("-9223372036854775809", -32602, "as a string"),
         ("[3.14159265358979323846264338]", -32602, "as a string"),
         ("1e-400", -32602, "1e-400"),
+        (r#"{"a":9007199254740993.0}"#, -32602, "9007199254740993.0"),
         (r#"{"a":{"b":1,"b":2}}"#, -32600, "\"b\" occurs twice"),
         ("1e400", -32700, "out of range"),
         (r#""\ud800""#, -32700, "hex escape"),
@@ -103,7 +104,12 @@ async fn what_another_program_stored_is_shown_exactly_or_not_at_all() {
     let read: Value = caller.done("retrieve", json!({"key": "k"})).await;
     assert_eq!(read["value"], json!(1e20));
     assert_eq!(house.keys().retrieve("k").await.unwrap(), Some(json!(1e20)));
-    for text in ["18446744073709551616", r#"{"a":1,"a":2}"#, "[1e-999]"] {
+    for text in [
+        "18446744073709551616",
+        r#"{"a":1,"a":2}"#,
+        "[1e-999]",
+        "[9007199254740993.0]",
+    ] {
         put(text).await;
         let refused = caller.refused("retrieve", json!({"key": "k"})).await;
         assert_eq!(refused.reason, "NOT_EXACT", "{text}: {}", refused.text);

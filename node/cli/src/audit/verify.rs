@@ -69,7 +69,9 @@ fn text(report: &Report) -> String {
     for section in &report.files {
         files.add_row([
             section.file.display().to_string(),
-            section.first_seq.to_string(),
+            section
+                .first_seq
+                .map_or("-".to_owned(), |seq| seq.to_string()),
             count(section.lines),
         ]);
     }
@@ -98,6 +100,23 @@ mod tests {
     use helve_node::audit::verify::Section;
 
     use super::*;
+
+    #[test]
+    fn file_that_is_no_log_has_no_first_line_and_one_that_cannot_be_read_a_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("page");
+        std::fs::write(&file, "<html>\n</html>\n").unwrap();
+        let report = verify(&[file], None, None).unwrap();
+        assert_eq!(report.files[0].first_seq, None);
+        let page = text(&report);
+        assert!(!page.contains("18446744073709551615"), "{page}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert!(json["files"][0]["first_seq"].is_null(), "{json}");
+        let path = directory.path().to_owned();
+        let named = path.display().to_string();
+        let error = verify(&[path], None, None).unwrap_err().to_string();
+        assert!(error.contains(&named), "{error}");
+    }
 
     #[test]
     fn lines_and_bytes_are_told_in_units() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use helve_client::{Between, Failure, Reason};
 use helve_command::{
     duration::display_ms,
     ending::{Cause, Caused, said},
@@ -106,6 +107,49 @@ impl Finding {
             format!("{endpoint} accepts a connection but sends nothing for {limit}"),
             "read the log of the process there, or correct --endpoints",
         )
+    }
+
+    pub(super) fn closed(endpoint: &str) -> Self {
+        Self::new(
+            endpoint,
+            Cause::Closed,
+            format!("{endpoint} closes the connection without a word"),
+            "if it forwards to a node, start that node, or else correct --endpoints",
+        )
+    }
+
+    /// What answered in a node's place, or broke the connection.
+    pub(super) fn between(endpoint: &str, failure: &Failure) -> Self {
+        let is_large = failure.error.reason() == Some(Reason::TooLarge);
+        let (cause, next) = match failure.between {
+            Between::Refusal if is_large => (
+                Cause::ProxyRefuses,
+                "write less at once, or raise the limit of the proxy there to 8 MiB",
+            ),
+            Between::Refusal => (
+                Cause::ProxyRefuses,
+                "give the proxy there the credentials that it asks for",
+            ),
+            Between::Limit => (
+                Cause::ProxyLimits,
+                "call less often, or raise the limit of the proxy there",
+            ),
+            Between::Outage => (
+                Cause::ProxyFails,
+                "start the nodes behind it, or read its log",
+            ),
+            Between::Nothing => (Cause::Closed, "if it forwards to a node, start that node"),
+            Between::Stranger => (Cause::NotHelve, "correct the address"),
+        };
+        let next = format!("{next}; or pass the client port of a node in --endpoints");
+        Self::new(endpoint, cause, failure.problem.clone(), next)
+    }
+
+    /// Whether starting a node may mend it.
+    #[must_use]
+    pub(crate) fn is_of_node(&self) -> bool {
+        let is_of_proxy = matches!(self.cause, Cause::ProxyLimits | Cause::ProxyFails);
+        self.cause.may_pass() && !is_of_proxy
     }
 
     pub(super) fn tls_expected(endpoint: &str) -> Self {

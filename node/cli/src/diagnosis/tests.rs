@@ -74,7 +74,7 @@ async fn ports_that_are_no_node_are_told_apart() {
     let table: [(&[u8], Then, Cause); 7] = [
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", Then::Holds, Cause::NotHelve),
         (b"-ERR unknown command\r\n", Then::Holds, Cause::NotHelve),
-        (b"", Then::Closes, Cause::NotHelve),
+        (b"", Then::Closes, Cause::Closed),
         (
             b"\x15\x03\x03\0\x02\x02\x32",
             Then::Holds,
@@ -211,10 +211,36 @@ async fn write_that_may_have_been_done_stays_in_doubt() {
         said.contains("the call was sent") && said.contains(&gone),
         "{said}"
     );
-    // No node was ever there.
+    // A forwarded port whose node is down, and one that a proxy took over.
+    let closes = port(b"", Then::Closes).await;
     let web = port(b"HTTP/1.0 400 Bad Request\r\n\r\n", Then::Closes).await;
-    let ending = explain(&flags(&web), unsure()).await;
+    for (endpoint, cause) in [(closes, Cause::Closed), (web, Cause::NotHelve)] {
+        let ending = explain(&flags(&endpoint), unsure()).await;
+        assert_eq!(ending.status(), 5, "{ending:?}");
+        assert_eq!(ending.caused().unwrap().cause, cause, "{ending:?}");
+    }
+    // No node was ever there.
+    let probes = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nalive\n";
+    let probes = port(probes, Then::Closes).await;
+    let ending = explain(&flags(&probes), unsure()).await;
     assert!(matches!(ending, Ending::Refused(_)), "{ending:?}");
+    // Of several endpoints, one that may have taken the call is enough.
+    let both = ClusterArgs {
+        endpoints: vec![probes, gone],
+        ..flags("")
+    };
+    let ending = explain(&both, unsure()).await;
+    assert_eq!(ending.status(), 5, "{ending:?}");
+}
+
+#[test]
+fn problem_that_an_ending_names_already_is_said_once() {
+    let caused = Caused::new(Cause::ProxyFails, "a:1 answered HTTP 504: read its log");
+    let said = "the call was sent: a:1 answered HTTP 504. Look";
+    let ending = in_doubt(said, caused.clone()).error().to_string();
+    assert_eq!(ending, format!("{said}; read its log"));
+    let ending = in_doubt("the call was sent", caused).error().to_string();
+    assert!(ending.contains("HTTP 504: read its log"), "{ending}");
 }
 
 /// A CA whose certificate is in a file.

@@ -62,9 +62,7 @@ impl Secrets {
         let leaves: Vec<_> = self.leaves().collect();
         self.check_names(&leaves)?;
         for place in [self.ca(), self.place(), self.client_place()] {
-            let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(place.dir);
-            made.with_context(|| format!("{} {}", place.flag, place.dir.display()))?;
+            place.create(DirBuilder::new().recursive(true).mode(0o700))?;
         }
         let mut all = Vec::new();
         let authority = self.authority(&leaves, &mut all)?;
@@ -106,16 +104,21 @@ impl Secrets {
         }
     }
 
+    /// The flag that named a directory: `own`, unless it is that of `--dir`.
+    fn flag_of(&self, dir: &Path, own: &'static str) -> &'static str {
+        if dir == self.dir { "--dir" } else { own }
+    }
+
     fn ca(&self) -> Place<'_> {
         Place {
-            flag: "--ca-dir",
+            flag: self.flag_of(&self.ca_dir, "--ca-dir"),
             dir: &self.ca_dir,
         }
     }
 
     fn client_place(&self) -> Place<'_> {
         Place {
-            flag: "--client-dir",
+            flag: self.flag_of(&self.client_dir, "--client-dir"),
             dir: &self.client_dir,
         }
     }
@@ -166,13 +169,14 @@ impl Secrets {
             // A key alone is what a run that was killed leaves. Nothing bears its signature.
             (false, _) if self.signed(leaves)?.is_none() => {
                 let made = Authority::make("Helve development CA", Life::of(LIFE));
-                let (authority, issued) = made.context("--ca-dir")?;
+                let (authority, issued) = made.context(self.ca().flag)?;
                 self.ca().write_pair(CA, &issued, replacing(&key)?)?;
                 (authority, State::Made)
             }
             (has_certificate, _) => bail!(
-                "--ca-dir: {} is missing, but certificates of its CA exist: restore it, or remove that CA's certificates, such as {}, \
+                "{}: {} is missing, but certificates of its CA exist: restore it, or remove that CA's certificates, such as {}, \
                  and their keys to start over",
+                self.ca().flag,
                 if has_certificate { &key } else { &certificate }.display(),
                 self.signed(leaves)?
                     .as_ref()
@@ -189,8 +193,13 @@ impl Secrets {
     /// Copies the CA's certificate to those who trust it.
     fn spread(&self, all: &mut Vec<Secret>) -> anyhow::Result<()> {
         let [certificate, _] = self.ca().pair(CA)?;
-        let pem = fs::read(&certificate)
-            .with_context(|| format!("--ca-dir: {} cannot be read", certificate.display()))?;
+        let pem = fs::read(&certificate).with_context(|| {
+            format!(
+                "{}: {} cannot be read",
+                self.ca().flag,
+                certificate.display()
+            )
+        })?;
         for copy in self.copies() {
             let copied = once(copy, TRUSTED, |copy| {
                 let written = whole_file::write(copy, &pem, Readers::Everyone, Replace::Never);

@@ -102,7 +102,7 @@ pub(super) async fn carry_out(
             // A cluster that is changing may be silent for a while; one that never answered is not there.
             Err(Ended::Silence(ending)) if !was_answered => return Err(ending),
             Err(Ended::Silence(ending)) => anyhow!(said(&**ending.error())),
-            Err(Ended::For(ending)) => return Err(ending),
+            Err(Ended::For(ending)) => return Err(ending_after(begun, ending)),
             Err(Ended::Again(why, now)) => {
                 was_answered = true;
                 if now == Begun::Maybe {
@@ -158,6 +158,19 @@ async fn attempt(
     };
     let done = tokio::time::timeout(limit + PAUSE, progress).await;
     done.unwrap_or_else(|_| Err(late()))
+}
+
+/// How a change ends that an earlier call may have begun: only a node's word on it tells.
+fn ending_after(begun: Begun, ending: Ending) -> Ending {
+    let caused = ending.caused();
+    let is_of_node = caused.is_some_and(|caused| matches!(caused.cause, Cause::Told(_)));
+    if begun == Begun::No || is_of_node {
+        return ending;
+    }
+    let why = said(&**ending.error());
+    Ending::Unknown(anyhow!(
+        "the change may have begun, and goes on by itself then; run the same command to continue: {why}"
+    ))
 }
 
 /// Whether nodes answer, and have no leader.
@@ -268,6 +281,16 @@ mod tests {
         };
         let said = words(&progress);
         assert!(said.ends_with("12.35M entries to go"), "{said}");
+    }
+
+    #[test]
+    fn change_that_may_have_begun_is_ended_by_a_nodes_word_alone() {
+        let of = |cause| Ending::Refused(Caused::new(cause, "why").into());
+        let ends = |begun, cause| ending_after(begun, of(cause)).status();
+        assert_eq!(ends(Begun::No, Cause::ProxyRefuses), 2);
+        assert_eq!(ends(Begun::Maybe, Cause::ProxyRefuses), 5);
+        assert_eq!(ends(Begun::Maybe, Cause::NotHelve), 5);
+        assert_eq!(ends(Begun::Maybe, Cause::Told(Reason::QuorumAtRisk)), 2);
     }
 
     #[test]

@@ -196,12 +196,19 @@ impl Report {
     }
 
     /// The addresses of nodes that are not ready, or do not answer.
-    pub(super) fn unready(&self) -> Vec<&str> {
+    pub(super) fn unready(&self) -> Vec<String> {
         let unready = self
             .nodes
             .iter()
             .filter(|node| node.health != Health::Ready);
-        unready.map(|node| node.client_address.as_str()).collect()
+        let named = |node: &Node| match &*node.client_address {
+            "" => format!(
+                "node {} (seat {}), which names no client address",
+                node.id, node.seat
+            ),
+            address => address.to_owned(),
+        };
+        unready.map(named).collect()
     }
 
     pub(super) fn majority_answers(&self) -> bool {
@@ -264,7 +271,7 @@ fn nodes(answers: &[Answer], members: &[Member], lags: &Lags) -> Vec<Node> {
 /// A node that does not answer, and why.
 fn silent_for(why: Option<&Finding>) -> Node {
     let remedy = why.map_or(Remedy::Node, |why| {
-        if why.cause.may_pass() {
+        if why.is_of_node() {
             Remedy::Node
         } else {
             Remedy::Command(why.next.clone())

@@ -100,7 +100,8 @@ fn dead() -> String {
     port.local_addr().unwrap().to_string()
 }
 
-async fn run(line: &str, endpoints: &[&str]) -> ExitCode {
+/// Runs a command at these endpoints.
+pub(super) async fn run(line: &str, endpoints: &[&str]) -> ExitCode {
     let endpoints = endpoints.join(",");
     let flags = ["--timeout", "300ms", "--endpoints", &endpoints];
     let words = ["helve"].into_iter().chain(line.split(' ')).chain(flags);

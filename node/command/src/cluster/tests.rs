@@ -104,6 +104,55 @@ fn endpoint_is_refused_with_the_remedy_that_fits() {
 }
 
 #[test]
+fn list_of_endpoints_has_no_empty_one() {
+    let command = || ClusterArgs::augment_args(clap::Command::new("helve"));
+    let parsed = |list: &str| command().try_get_matches_from(["helve", "--endpoints", list]);
+    assert!(parsed("a:1, b:1").is_ok());
+    for list in ["a:1,", ",a:1", "a:1,,b:1", "", " "] {
+        let refused = parsed(list).unwrap_err().to_string();
+        assert!(
+            refused.contains("--endpoints") && refused.contains("empty"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn time_that_no_call_can_have_is_refused() {
+    let command = || ClusterArgs::augment_args(clap::Command::new("helve"));
+    let parsed = |time: &str| command().try_get_matches_from(["helve", "--timeout", time]);
+    assert!(parsed("24h").is_ok());
+    for time in ["0s", "99999999999d"] {
+        let refused = parsed(time).unwrap_err().to_string();
+        assert!(refused.contains("--timeout"), "{refused}");
+    }
+}
+
+#[test]
+fn refusal_that_no_endpoint_gave_is_not_blamed_on_the_endpoints() {
+    let local = helve_client::Error::new(ErrorKind::Invalid, "the key ring has no key");
+    let ended = failed(local);
+    assert_eq!((ended.status(), ended.cause().as_str()), (2, "refused"));
+}
+
+#[test]
+fn change_that_a_proxy_refused_is_in_doubt_only_if_it_may_have_passed_it_on() {
+    for (code, message, read, change) in [
+        (Code::Unavailable, "no healthy upstream", 3, 3),
+        (Code::Unavailable, "", 3, 5),
+        (Code::DeadlineExceeded, "", 3, 5),
+        (Code::ResourceExhausted, "too many requests", 6, 6),
+        (Code::PermissionDenied, "RBAC: access denied", 2, 2),
+        (Code::Unauthenticated, "", 2, 2),
+        (Code::Internal, "Missing response message.", 3, 5),
+    ] {
+        let status = Status::new(code, message);
+        let ends = (ending(&status).status(), ending_of_change(&status).status());
+        assert_eq!(ends, (read, change), "{status:?}");
+    }
+}
+
+#[test]
 fn node_that_says_why_it_took_too_long_is_quoted() {
     let reason = Reason::NodeSilent.as_str();
     let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());

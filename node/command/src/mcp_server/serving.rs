@@ -79,6 +79,9 @@ pub async fn bind(listen: &str, addresses: &[SocketAddr]) -> anyhow::Result<TcpL
 /// Why nothing listens where a flag says, and what to do about it.
 pub(super) fn not_bound(flag: &str, listen: &str, error: &io::Error) -> anyhow::Error {
     let next = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "choose a port from 1024 on, or give this user the right to listen on lower ones"
+        }
         ErrorKind::AddrInUse => "stop what listens there, or choose another port",
         _ => "give HOST:PORT with a host of this machine, such as 127.0.0.1:8080",
     };
@@ -180,6 +183,24 @@ where
         again = signals.recv() => {
             tracing::warn!(signal = again, "stopping at once: requests under way are cut off");
             Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_that_cannot_be_had_names_the_remedy_for_its_cause() {
+        for (kind, remedy) in [
+            (ErrorKind::PermissionDenied, "from 1024 on"),
+            (ErrorKind::AddrInUse, "stop what listens there"),
+            (ErrorKind::AddrNotAvailable, "a host of this machine"),
+        ] {
+            let said = not_bound("--listen", "127.0.0.1:80", &kind.into()).to_string();
+            assert!(said.starts_with("--listen 127.0.0.1:80: "), "{said}");
+            assert!(said.contains(remedy), "{said}");
         }
     }
 }

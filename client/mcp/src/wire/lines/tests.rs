@@ -9,11 +9,11 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
     sync::Notify,
+    task::JoinHandle,
     time::timeout,
 };
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::stdio::serve_lines;
@@ -35,8 +35,9 @@ impl ServerHandler for Bare {
 async fn answers(lines: &[&[u8]]) -> Vec<Value> {
     let (mut client, server) = duplex(1 << 20);
     let (input, output) = tokio::io::split(server);
-    let lines_of = Lines::new(input, output, LINE_BYTES_MAX);
-    let serving = tokio::spawn(serve_lines(Bare, lines_of, CancellationToken::new()));
+    let shutdown = Shutdown::new();
+    let lines_of = Lines::new(input, output, LINE_BYTES_MAX, shutdown.clone());
+    let serving = tokio::spawn(serve_lines(Bare, lines_of, shutdown, PATIENCE));
     client.write_all(&lines.join(&b'\n')).await.unwrap();
     client.shutdown().await.unwrap();
     let mut said = String::new();
@@ -182,13 +183,75 @@ impl ServerHandler for Waits {
     }
 }
 
+impl Waits {
+    /// Serves a client, which is returned with what stops the server, and its end.
+    fn serve(
+        &self,
+        drain_timeout: Duration,
+    ) -> (DuplexStream, Shutdown, JoinHandle<io::Result<()>>) {
+        let (client, server) = duplex(1 << 20);
+        let (input, output) = tokio::io::split(server);
+        let shutdown = Shutdown::new();
+        let lines = Lines::new(input, output, LINE_BYTES_MAX, shutdown.clone());
+        let serving = serve_lines(self.clone(), lines, shutdown.clone(), drain_timeout);
+        (client, shutdown, tokio::spawn(serving))
+    }
+}
+
+#[tokio::test]
+async fn a_request_under_way_at_a_stop_is_answered_and_others_refused() {
+    let waits = Waits::default();
+    let (client, shutdown, serving) = waits.serve(PATIENCE);
+    let (said, mut say) = tokio::io::split(client);
+    let mut said = BufReader::new(said).lines();
+    let mut ask = async |id| {
+        let line = [&request(id, "tools/list"), &b"\n"[..]].concat();
+        say.write_all(&line).await.unwrap();
+    };
+    let mut next = async || -> Option<Value> {
+        let line = timeout(PATIENCE, said.next_line()).await.unwrap().unwrap();
+        line.map(|line| serde_json::from_str(&line).unwrap())
+    };
+    ask(1).await;
+    waits.begun.notified().await;
+    shutdown.begin();
+    ask(2).await;
+    assert_eq!(ids(&[next().await.unwrap()]), [(json!(2), -32603)]);
+    waits.go_on.notify_one();
+    let first = next().await.unwrap();
+    assert!(first["result"].is_object() && first["id"] == 1, "{first}");
+    // Standard input is open, and the server ends all the same.
+    timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+    assert_eq!(next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_over_the_drain_timeout_is_cut_off() {
+    let waits = Waits::default();
+    let (mut client, shutdown, serving) = waits.serve(PATIENCE);
+    let line = [&request(1, "tools/list"), &b"\n"[..]].concat();
+    client.write_all(&line).await.unwrap();
+    waits.begun.notified().await;
+    shutdown.begin();
+    // Twice the time, as rmcp waits a little for what is cut off.
+    timeout(2 * PATIENCE, serving)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_with_nothing_under_way_ends_at_once() {
+    let (_client, shutdown, serving) = Waits::default().serve(Duration::MAX);
+    shutdown.begin();
+    timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn two_requests_of_one_id_are_both_answered() {
-    let (client, server) = duplex(1 << 20);
-    let (input, output) = tokio::io::split(server);
-    let lines = Lines::new(input, output, LINE_BYTES_MAX);
     let waits = Waits::default();
-    tokio::spawn(serve_lines(waits.clone(), lines, CancellationToken::new()));
+    let (client, ..) = waits.serve(PATIENCE);
     let (said, mut say) = tokio::io::split(client);
     let mut said = BufReader::new(said).lines();
     let mut ask = async |line: &[u8]| say.write_all(&[line, b"\n"].concat()).await.unwrap();

@@ -11,7 +11,7 @@ from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
 from ..codec import Codec
-from ..errors import ConflictError, InternalError, closed
+from ..errors import CodecError, ConflictError, InternalError, closed
 from ..owner import Owner, on_wire
 from ..records import (
     Conflict,
@@ -26,6 +26,7 @@ from ..records import (
     Replaced,
     Resolved,
     TakeOutcome,
+    as_sent,
     info_of,
     listing_of,
     page_of,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .client import AsyncClient
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: Records of a page, if its caller says nothing.
 PAGE = 100
@@ -215,20 +217,28 @@ class AsyncHandleStore(Generic[T]):
         self, after: str | None = None, limit: int = PAGE
     ) -> Page[Record[T]]:
         """As `list_page`, with the values."""
-        limit = max(limit, 1)
-        request = self._page_request(after, limit)
-        request.with_values = True
-        return page_of(*await self._listed(request), limit, self._record)
+        return await self._values_page(after, limit, self._record)
 
-    async def scan(self, page: int = PAGE) -> AsyncIterator[Record[T]]:
+    async def scan(
+        self, page: int = PAGE, *, unread: Callable[[CodecError], None] | None = None
+    ) -> AsyncIterator[Record[T]]:
         """All handles with their values, page by page: for stores of any size.
 
-        Each page is a view of its own: what is written meanwhile may be seen or not.
+        Each page is a view of its own: what is written meanwhile may be seen or not. A value that
+        the codec does not read raises CodecError, which names its handle, behind the records before
+        it. `unread` is given the error instead, and the scan goes on behind that handle.
         """
         after: str | None = None
         while True:
-            found = await self.list_values_page(after, page)
-            for record in found.items:
+            found = await self._values_page(after, page, as_sent)
+            for each in found.items:
+                try:
+                    record = self._record(each)
+                except CodecError as error:
+                    if unread is None:
+                        raise
+                    unread(error)
+                    continue
                 yield record
             after = found.next
             if after is None:
@@ -286,6 +296,14 @@ class AsyncHandleStore(Generic[T]):
         # One more says whether any follow.
         request.handles_max = limit + 1
         return request
+
+    async def _values_page(
+        self, after: str | None, limit: int, item: Callable[[Any], R]
+    ) -> Page[R]:
+        limit = max(limit, 1)
+        request = self._page_request(after, limit)
+        request.with_values = True
+        return page_of(*await self._listed(request), limit, item)
 
     async def _listed(self, request: wire.ListRequest) -> tuple[Any, Sequence[Any]]:
         client = self._open()

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from .._core.dial import Dial
-from .._core.verdict import Failed, of_status, silence, takes, unconnected
+from .._core.verdict import Failed, no_reply, of_status, silence, takes, unconnected
 from .._wire.methods import Method, Rep, Req
 from ..errors import ClosedError
 
@@ -139,7 +139,6 @@ class Line:
             )
         try:
             reply = await call(request, timeout=left, metadata=self._dial.bearer.metadata())
-            return cast(Rep, reply)
         except grpc.aio.AioRpcError as error:
             verdict = of_status(self.address, error, has_values=takes(request))
             raise Failed(verdict) from None
@@ -148,6 +147,9 @@ class Line:
             if self._is_closed:
                 raise Failed(silence(self.address)) from None
             raise
+        if reply is None or reply is grpc.aio.EOF:
+            raise Failed(no_reply(self.address))
+        return cast(Rep, reply)
 
     async def stream(
         self, method: Method[Req, Rep], request: Req, timeout: float, whole: float | None

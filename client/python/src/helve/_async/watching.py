@@ -10,7 +10,7 @@ from .._core import limits
 from .._core.backoff import Backoff
 from .._core.pool import Node
 from .._core.tries import Tries
-from .._core.verdict import Effect, Failed, Health, Verdict, elsewhere, silence
+from .._core.verdict import Effect, Failed, Health, Verdict, elsewhere, no_reply, silence
 from .._wire import messages as wire
 from .._wire import methods
 from ..errors import HelveError, OverloadedError, UnavailableError, closed
@@ -139,7 +139,7 @@ class AsyncChanges:
                 self._check_open()
                 first = await parts.next(timeout - (time.monotonic() - began))
                 if first is None:
-                    raise Failed(silence(node.address))
+                    raise Failed(no_reply(node.address))
                 return first
             except Failed as failed:
                 self._drop()

@@ -2,25 +2,28 @@
 
 The rules are those of the Rust client, so that whatever one client stores the other reads: its
 parser holds integers of 64 bits and doubles, and reads 127 levels. A fraction is the double that
-it names: 0.10000000000000001 comes back as 0.1. An integer beyond 64 bits is refused where it is
-stored, and read if a double is the same number: former versions stored such integers.
+it names, in its shortest form or with 17 digits: 0.10000000000000001 comes back as 0.1, and
+9007199254740993.0, which no double is, is refused. An integer beyond 64 bits is refused where it
+is stored, and read if a double is the same number: former versions stored such integers.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-import sys
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from ..errors import CodecError
 from .limits import DEPTH_MAX
 
-#: Significant digits of a number with a fraction or an exponent: what names every double.
-DIGITS_MAX = 17
 _SHOWN_CHARS_MAX = 48
-_LONG_NUMBER = re.compile(r"\d{17}|\d[eE]")
+#: Other numbers are integers of 64 bits, or have at most 15 digits, which a double holds.
+_LONG_NUMBER = re.compile(r"[\d.]{17}|\d[eE]")
+#: Characters of an integer beyond which no double is near it.
+_DOUBLE_CHARS_MAX = 310
 
 
 def encode(value: Any) -> bytes:
@@ -93,10 +96,7 @@ def _constant(name: str) -> Any:
 
 
 def check_number(text: str) -> None:
-    """Raises CodecError for an integer beyond 64 bits, and for a number that no double holds.
-
-    A fraction of at most 17 digits is held: some languages write every double with as many.
-    """
+    """Raises CodecError for an integer beyond 64 bits, and for a number that no double holds."""
     if _is_integer(text) and not _fits(text):
         raise CodecError(
             f"the integer {text[:_SHOWN_CHARS_MAX]} does not fit 64 bits: "
@@ -108,16 +108,12 @@ def check_number(text: str) -> None:
 def check_stored_number(text: str) -> None:
     """Raises CodecError for a stored number that reading would change to another one."""
     if _is_integer(text):
-        is_held = _fits(text) or (len(text) <= 310 and _is_double(text))
+        is_held = _fits(text) or (len(text) <= _DOUBLE_CHARS_MAX and _names_double(text))
     else:
-        value = float(text)
-        digits = re.sub(r"\D", "", re.split("[eE]", text)[0]).strip("0")
-        is_lost = value == 0.0 and digits != ""
-        is_held = abs(value) <= sys.float_info.max and not is_lost and len(digits) <= DIGITS_MAX
+        is_held = _names_double(text)
     if not is_held:
         raise CodecError(
-            f"the number {text[:_SHOWN_CHARS_MAX]} has more digits than can be kept: "
-            "write it as a string"
+            f"no double holds the number {text[:_SHOWN_CHARS_MAX]} exactly: write it as a string"
         )
 
 
@@ -130,17 +126,19 @@ def _fits(text: str) -> bool:
     return len(text) <= 20 and -(2**63) <= int(text) < 2**64
 
 
-def _is_double(text: str) -> bool:
-    """Whether the shortest form of the nearest double is this integer."""
+def _names_double(text: str) -> bool:
+    """Whether the number is how a double is written: shortest, or with 17 digits.
+
+    Other numbers near a double are not that double, though they may have fewer digits: the
+    nearest double to 9007199254740993.0 is one less.
+    """
     value = float(text)
-    if value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return False
-    mantissa, _, exponent = repr(value).lower().partition("e")
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    digits = (whole + fraction.rstrip("0")).lstrip("0")
-    shift = int(exponent or 0) - len(fraction.rstrip("0"))
-    number = int(digits or "0") * 10**shift if shift >= 0 else None
-    return number is not None and number == abs(int(text))
+    if value == 0.0:
+        # Of a zero the exponent may be beyond those of Decimal.
+        return re.search("[1-9]", re.split("[eE]", text)[0]) is None
+    return Decimal(text) in (Decimal(repr(value)), Decimal(f"{value:.16e}"))
 
 
 def check_depth(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -78,6 +78,15 @@ def silence(address: str) -> Verdict:
     return Verdict(Effect.UNKNOWN, UnavailableError(message, address=address), Health.SUSPECT)
 
 
+def no_reply(address: str) -> Verdict:
+    """The verdict on an answer that says OK without the reply that a node gives."""
+    message = (
+        f"{address} says OK without a reply: what answers there is no node. "
+        "Give the port on which a node serves clients"
+    )
+    return Verdict(Effect.UNKNOWN, UnavailableError(message, address=address), Health.USELESS)
+
+
 def unconnected(address: str, why: str) -> Verdict:
     """The verdict on a try that found no connection to send anything over."""
     message = f"cannot connect to {address}: {why}. Is the node running? Try `helve status`"
@@ -103,7 +112,7 @@ def of_status(address: str, error: Any, *, has_values: bool = False) -> Verdict:
             reason = Reason(info.reason)
         except ValueError:
             # Of a newer version, which may say by it that the call was executed.
-            return _of_code(address, code, details, has_values)
+            return _of_code(address, code, details)
         return of_reason(reason, details, dict(info.metadata), pause)
     http = re.search(r"http2? (?:header with )?status:? (\d{3})", details, re.IGNORECASE)
     if http:
@@ -113,12 +122,13 @@ def of_status(address: str, error: Any, *, has_values: bool = False) -> Verdict:
         return silence(address)
     if code is grpc.StatusCode.UNAVAILABLE and "failed to connect to all addresses" in details:
         return _of_connection(address, details)
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not _may_be_passed_on(details):
-        # What limits the rate of calls says so instead of passing a call on.
-        limited = OverloadedError(_said(address, code, details), address=address)
+    worded = _of_words(address, code, details, has_values, trailers.get("x-envoy-ratelimited"))
+    if worded is None:
+        return _of_code(address, code, details)
+    if worded.effect is Effect.NOT_DONE:
         pause = pause or _seconds(trailers.get("retry-after"))
-        return Verdict(Effect.NOT_DONE, limited, Health.BEHIND, pause)
-    return _of_code(address, code, details, has_values)
+        return replace(worded, pause=pause)
+    return worded
 
 
 def _details(encoded: bytes) -> tuple[wire.ErrorInfo | None, float]:
@@ -210,15 +220,58 @@ def _of_http(address: str, status: int, pause: float) -> Verdict:
     return Verdict(Effect.UNKNOWN, down, health)
 
 
-def _is_of_size(details: str) -> bool:
-    """Whether a message was refused for its size: the request, or the reply."""
-    return any(words in details for words in ("too large", "larger than max", "size limit"))
+#: What something between answers when its own connection broke: the call may have reached a node.
+_RESETS = (
+    "rst_stream",
+    "goaway",
+    "enhance_your_calm",
+    "stream terminated",
+    "too_many_pings",
+    "disconnect/reset",
+    "connection reset",
+)
+#: Names of HTTP 413, of which the request is too large.
+_REQUEST_SIZES = (
+    "payload too",
+    "request entity too large",
+    "content too large",
+    "request too large",
+)
+#: Of a message that is too large: the request, or the reply.
+_SIZES = ("too large", "larger than max", "size limit")
+_RATES = ("rate_limited", "rate limited", "ratelimited")
 
 
-def _may_be_passed_on(details: str) -> bool:
-    """Whether what has no room for a message, or no connection, may have passed the call on."""
-    transport = ("rst_stream", "goaway", "enhance_your_calm", "stream terminated", "too_many_pings")
-    return _is_of_size(details) or any(words in details.lower() for words in transport)
+def _of_words(
+    address: str, code: grpc.StatusCode | None, details: str, has_values: bool, limited: Any
+) -> Verdict | None:
+    """What something between says that speaks gRPC: its codes alone do not tell what it did.
+
+    `limited` is its header `x-envoy-ratelimited`. None: the code tells.
+    """
+    codes, words = grpc.StatusCode, details.lower()
+
+    def says(any_of: tuple[str, ...]) -> bool:
+        return any(each in words for each in any_of)
+
+    if says(_RESETS):
+        return None
+    message = _said(address, code, details)
+    if code in (codes.UNKNOWN, codes.OUT_OF_RANGE, codes.RESOURCE_EXHAUSTED):
+        error = refused(Reason.TOO_LARGE, message, address=address)
+        if says(_REQUEST_SIZES):
+            return Verdict(Effect.BARRED, error)
+        if says(_SIZES):
+            # It may be the reply that is too large, after the call was carried out.
+            unsure = Verdict(Effect.UNKNOWN, error, Health.USELESS)
+            return unsure if has_values else Verdict(Effect.BARRED, error)
+    # What limits the rate of calls says so instead of passing a call on.
+    is_marked = code is codes.UNAVAILABLE and (limited == "true" or says(_RATES))
+    if code is codes.RESOURCE_EXHAUSTED or is_marked:
+        return Verdict(Effect.NOT_DONE, OverloadedError(message, address=address), Health.BEHIND)
+    if code is codes.UNAVAILABLE and "no healthy upstream" in words:
+        return Verdict(Effect.NOT_DONE, UnavailableError(message, address=address), Health.BEHIND)
+    return None
 
 
 def _said(address: str, code: grpc.StatusCode | None, details: str) -> str:
@@ -226,18 +279,12 @@ def _said(address: str, code: grpc.StatusCode | None, details: str) -> str:
     return f"{address}: {name}: {details}" if details else f"{address}: {name}"
 
 
-def _of_code(address: str, code: grpc.StatusCode | None, details: str, has_values: bool) -> Verdict:
+def _of_code(address: str, code: grpc.StatusCode | None, details: str) -> Verdict:
     """Without a reason it is the transport's word, or that of something between."""
     message = _said(address, code, details)
     codes = grpc.StatusCode
     if code in (codes.UNAUTHENTICATED, codes.PERMISSION_DENIED):
         return Verdict(Effect.BARRED, DeniedError(message, address=address))
-    if code in (codes.OUT_OF_RANGE, codes.RESOURCE_EXHAUSTED) and _is_of_size(details):
-        error = refused(Reason.TOO_LARGE, message, address=address)
-        if has_values:
-            # It may be the reply that is too large, after the call was carried out.
-            return Verdict(Effect.UNKNOWN, error, Health.USELESS)
-        return Verdict(Effect.BARRED, error)
     if code in (codes.INVALID_ARGUMENT, codes.OUT_OF_RANGE):
         return Verdict(Effect.BARRED, InvalidError(message, address=address))
     if code is codes.UNIMPLEMENTED:

@@ -11,7 +11,7 @@ from .._core.dial import Dial
 from .._core.identity import Clock, Session, entropy
 from .._core.pool import Node, Pool
 from .._core.tries import Tries
-from .._core.verdict import Effect, Failed
+from .._core.verdict import Effect, Failed, no_reply
 from .._wire import messages as wire
 from .._wire import methods
 from .._wire.methods import Method, Rep, Req
@@ -204,7 +204,7 @@ class Cluster:
 
     def _begin(
         self, method: Method[Req, Rep], request: Req, until: float, limit: int
-    ) -> tuple[Node[Line], Rep | None, Parts[Rep]]:
+    ) -> tuple[Node[Line], Rep, Parts[Rep]]:
         """Opens the stream of a list, and waits for its first part."""
         tries = Tries(self._pool, until, self._dial.pace, is_lasting=False)
         while True:
@@ -216,6 +216,9 @@ class Cluster:
             try:
                 parts = tries.node.line.stream(method, request, timeout, max(whole, 0.001))
                 first = parts.next(timeout - (time.monotonic() - began))
+                if first is None:
+                    # A node names its view in a first part, even if there is no record.
+                    raise Failed(no_reply(tries.node.address))
                 return tries.node, first, parts
             except Failed as failed:
                 if parts is not None:
@@ -225,12 +228,12 @@ class Cluster:
                 raise tries.closed() from None
 
     def _collect(
-        self, first: Rep | None, parts: Parts[Rep], by: float, after: str, limit: int
+        self, first: Rep, parts: Parts[Rep], by: float, after: str, limit: int
     ) -> tuple[wire.ReplyHeader, list[Any]]:
         header: wire.ReplyHeader | None = None
         records: list[Any] = []
         size = 0
-        part = first
+        part: Rep | None = first
         while part is not None:
             named = cast(Any, part)
             header = header or named.header

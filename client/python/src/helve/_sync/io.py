@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import grpc
 
 from .._core.dial import Dial
-from .._core.verdict import Failed, Health, of_status, silence, takes, unconnected
+from .._core.verdict import Failed, Health, no_reply, of_status, silence, takes, unconnected
 from .._wire.methods import Method, Rep, Req
 from ..errors import ClosedError
 
@@ -164,6 +164,8 @@ class Line:
             if self._is_closed:
                 raise ClosedError("this store or its client was closed") from None
             raise
+        if reply is None:
+            raise Failed(no_reply(self.address))
         self._is_connected = True
         return cast(Rep, reply)
 

@@ -12,7 +12,7 @@ from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
 from ..codec import Codec
-from ..errors import ConflictError, InternalError, closed
+from ..errors import CodecError, ConflictError, InternalError, closed
 from ..owner import Owner, on_wire
 from ..records import (
     Conflict,
@@ -24,6 +24,7 @@ from ..records import (
     RecordInfo,
     Replaced,
     StoreOutcome,
+    as_sent,
     info_of,
     listing_of,
     page_of,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .client import Client
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: Records of a page, if its caller says nothing.
 PAGE = 100
@@ -190,20 +192,32 @@ class Keys(Generic[T]):
         self, prefix: str = "", after: str | None = None, limit: int = PAGE
     ) -> Page[Record[T]]:
         """As `list_page`, with the values."""
-        limit = max(limit, 1)
-        request = self._page_request(prefix, after, limit)
-        request.with_values = True
-        return page_of(*self._listed(request), limit, self._record)
+        return self._values_page(prefix, after, limit, self._record)
 
-    def scan(self, prefix: str = "", page: int = PAGE) -> Iterator[Record[T]]:
+    def scan(
+        self,
+        prefix: str = "",
+        page: int = PAGE,
+        *,
+        unread: Callable[[CodecError], None] | None = None,
+    ) -> Iterator[Record[T]]:
         """All keys with their values, page by page: for any number of them.
 
-        Each page is a view of its own: what is written meanwhile may be seen or not.
+        Each page is a view of its own: what is written meanwhile may be seen or not. A value that
+        the codec does not read raises CodecError, which names its key, behind the records before
+        it. `unread` is given the error instead, and the scan goes on behind that key.
         """
         after: str | None = None
         while True:
-            found = self.list_values_page(prefix, after, page)
-            for record in found.items:
+            found = self._values_page(prefix, after, page, as_sent)
+            for each in found.items:
+                try:
+                    record = self._record(each)
+                except CodecError as error:
+                    if unread is None:
+                        raise
+                    unread(error)
+                    continue
                 yield record
             after = found.next
             if after is None:
@@ -267,6 +281,14 @@ class Keys(Generic[T]):
         # One more says whether any follow.
         request.keys_max = limit + 1
         return request
+
+    def _values_page(
+        self, prefix: str, after: str | None, limit: int, item: Callable[[Any], R]
+    ) -> Page[R]:
+        limit = max(limit, 1)
+        request = self._page_request(prefix, after, limit)
+        request.with_values = True
+        return page_of(*self._listed(request), limit, item)
 
     def _listed(self, request: wire.ListKeysRequest) -> tuple[Any, Sequence[Any]]:
         client = self._open()

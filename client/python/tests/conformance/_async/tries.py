@@ -5,7 +5,7 @@ These are the cases of the Rust client's `client/tests/retry.rs`, and what else 
 
 import time
 
-from scripted import ANSWER, BREAK, HANG, Node, gone
+from scripted import ANSWER, BREAK, HANG, UNREAD, Mute, Node, gone
 
 from helve import SHARED, AsyncClient
 
@@ -218,3 +218,34 @@ async def an_update_of_several_calls_ends_at_the_deadline(options):
             kind = await kind_of(lambda: store(brief).update("h", lambda value: value))
             assert kind == "Ambiguous"
             assert time.monotonic() - began < 1.8
+
+
+async def what_says_ok_without_a_reply_is_no_node(options):
+    with Mute() as mute, Node(ANSWER, ANSWER, parts=(("a",),)) as node:
+        async with client(mute, **options) as made:
+            assert "no node" in str(await error_of(lambda: mint(made)))
+            assert "no node" in str(await error_of(lambda: store(made).resolve("x")))
+            assert "no node" in str(await error_of(lambda: store(made).list()))
+            assert "no node" in str(await error_of(lambda: store(made).list_page()))
+        assert mute.calls >= 4
+        async with client(mute, node, **options) as made:
+            assert await mint(made) == "minted"
+            assert [record.name for record in (await store(made).list()).items] == ["a"]
+
+
+async def a_scan_names_what_it_cannot_read_and_goes_on_if_asked(options):
+    with Node(parts=(("a", UNREAD), ("z",))) as node:
+        async with client(node, **options) as made:
+            found, errors = [], []
+
+            async def scan(**how):
+                async for record in store(made).scan(**how):
+                    found.append(record.name)
+
+            error = await error_of(scan)
+            assert error.kind == "Codec"
+            assert UNREAD in str(error)
+            assert found == ["a"]
+            await scan(unread=errors.append)
+            assert found == ["a", "a", "z"]
+            assert [UNREAD in str(each) for each in errors] == [True]

@@ -1,6 +1,6 @@
 //! `helve token create`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use helve_command::{
@@ -150,7 +150,8 @@ pub(super) async fn run(args: &CreateArgs) -> Outcome {
         let request = request(message, args.cluster.timeout);
         client.create_token(request).await
     });
-    let mut created = Created::from(reply.await?);
+    let reply = reply.await.inspect_err(|ending| args.forget_text(ending));
+    let mut created = Created::from(reply?);
     if created.token.expires_at_ms.is_some() != args.expires_after.is_some() {
         let message = "--expires-after: the token was registered before, with another end: pass that end, or revoke the token and make another";
         return Err(Ending::Refused(anyhow!(message)));
@@ -185,6 +186,23 @@ impl CreateArgs {
         let written = secret::write(out, &text).context("--out");
         written.map_err(Ending::Refused)?;
         Ok((hash, None))
+    }
+
+    /// Removes the file of `--out` again after an ending that says that its token was not registered: else the corrected command would be
+    /// refused, since the file is there.
+    fn forget_text(&self, ending: &Ending) {
+        let Some(out) = self.out.as_deref() else {
+            return;
+        };
+        if matches!(ending, Ending::Unknown(_)) {
+            return;
+        }
+        if let Err(error) = fs::remove_file(out) {
+            eprintln!(
+                "--out: {} holds a token that was not registered, and cannot be removed: {error}",
+                out.display()
+            );
+        }
     }
 
     /// Whom it names.

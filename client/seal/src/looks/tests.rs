@@ -1,0 +1,126 @@
+//! What files are taken for.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ED25519: &str = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
+
+#[test]
+fn content_is_named_by_its_form() {
+    let der = BASE64.decode(ED25519.as_bytes()).unwrap();
+    let utf16: Vec<u8> = "\u{feff}a key of text"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let wire = [&[0, 0, 0, 11][..], b"ssh-ed25519", &[0, 0, 0, 32], &[9; 32]].concat();
+    let table: [(&[u8], Looks); 31] = [
+        (b" \r\n", Looks::Empty),
+        (&[0; 32], Looks::Zeros),
+        (b"\xef\xbb\xbfabc", Looks::ByteOrderMark),
+        (&utf16, Looks::Utf16),
+        (
+            b"# ours\n-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n",
+            Looks::Pem,
+        ),
+        (
+            b"Bag Attributes\n  localKeyID: 01\n-----BEGIN CERTIFICATE-----\n",
+            Looks::Pem,
+        ),
+        (b"ssh-ed25519 AAAAC3NzaC1 alice@shop", Looks::Ssh),
+        (b"ecdsa-sha2-nistp256 AAAAE2VjZHNh", Looks::Ssh),
+        (&wire, Looks::Ssh),
+        (b"# ours\r\nssh-rsa AAAAB3NzaC1 alice", Looks::Ssh),
+        (b"shop.example ssh-ed25519 AAAAC3NzaC1", Looks::Ssh),
+        (
+            b"no-pty,command=\"x\" sk-ssh-ed25519@openssh.com AAAAGnNr",
+            Looks::Ssh,
+        ),
+        (
+            b"---- BEGIN SSH2 PUBLIC KEY ----\nAAAAC3NzaC1\n",
+            Looks::Ssh,
+        ),
+        (b"----begin public key----\nMCow\n", Looks::Pem),
+        (&der, Looks::Der),
+        (b"<!doctype html><title>Log in</title>", Looks::Markup),
+        (b"see: <HTML><body>", Looks::Markup),
+        (b"{\"keys\":[]}", Looks::Json),
+        (b"var jwks = {\"keys\":[{\"kty\":\"RSA\"}]};", Looks::Jwk),
+        (b"keys:\n  - kty: RSA\n", Looks::Jwk),
+        (b"HTTP/2 200\r\n\r\n{\"keys\":[]}", Looks::Http),
+        (b"https://id.example/.well-known/jwks.json", Looks::Url),
+        (b"eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl", Looks::Jwt),
+        (b"\"c2VjcmV0\"", Looks::Quoted),
+        (b"0Xc0ffee", Looks::Prefixed),
+        (b"hlv_c2VjcmV0", Looks::Token),
+        (b"c2VjcmV0LXNlY3Jl\r\ndC1zZWNyZXQ=\r\n", Looks::Wrapped),
+        (b"correct horse\nbattery staple", Looks::Lines),
+        (b"c0ffe", Looks::Digits(5)),
+        (b"correct horse battery staple", Looks::Text),
+        (b"\x80\x01\x92\xf3\x04\xa5\x06\xd7", Looks::Binary(8)),
+    ];
+    for (content, looks) in table {
+        assert_eq!(Looks::of(content), looks, "{content:?}");
+        assert!(!looks.to_string().is_empty());
+    }
+}
+
+#[test]
+fn what_is_public_is_found_wherever_it_is() {
+    let der = BASE64.decode(ED25519.as_bytes()).unwrap();
+    let hex = HEXLOWER_PERMISSIVE.encode(&der);
+    let lines = format!("{}\r\n  {}\n", &ED25519[..40], &ED25519[40..]);
+    let ssh = [&[0, 0, 0, 11][..], b"ssh-ed25519", &[0, 0, 0, 32], &[9; 32]].concat();
+    let twice = BASE64.encode(lines.as_bytes());
+    for text in [
+        ED25519.to_owned(),
+        hex.clone(),
+        format!("0x{hex}"),
+        format!("key={}", ED25519.trim_end_matches('=')),
+        format!("the key: {ED25519}, of the shop"),
+        format!("\"{}\"", BASE64.encode(&ssh)),
+        lines,
+        BASE64.encode(hex.as_bytes()),
+        BASE64.encode(twice.as_bytes()),
+        BASE64.encode(b"var jwks = {\"keys\":[{\"kty\":\"RSA\"}]}"),
+    ] {
+        assert!(Looks::public_in(text.as_bytes()).is_some(), "{text}");
+    }
+    for text in [
+        "correct horse battery staple",
+        "my-ssh-pass.kty.<word>",
+        "a.b.c",
+    ] {
+        assert_eq!(Looks::public_in(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
+fn only_whole_digits_and_base64_are_decoded() {
+    let key = [0xab; 32];
+    let hex = "ab".repeat(32);
+    let base64 = format!("\t{}\r\n", BASE64.encode(&key));
+    for text in [&hex, &base64, &BASE64URL_NOPAD.encode(&key)] {
+        assert_eq!(decode_line(text.as_bytes(), 32).unwrap()[..], key);
+    }
+    let bad = [&hex[..62], &hex[..60], &hex[..63], &base64[..30], "", "0x"];
+    for text in bad {
+        assert!(decode_line(text.as_bytes(), 32).is_none(), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_keys_are_taken_for_nothing_else(key: [u8; 32]) {
+        prop_assert_eq!(Looks::of(&key), Looks::Binary(32));
+        for line in [BASE64.encode(&key), BASE64URL_NOPAD.encode(&key)] {
+            prop_assert_eq!(Looks::public_in(line.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn no_content_panics(content in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(!Looks::of(&content).to_string().is_empty());
+        let _looks = Looks::public_in(&content);
+    }
+}
