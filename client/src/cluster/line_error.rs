@@ -10,7 +10,7 @@ use std::{
 use tonic::{
     Code, ConnectError, Status,
     codegen::http::{
-        HeaderMap, Response, StatusCode,
+        HeaderMap, HeaderValue, Response, StatusCode,
         header::{CONTENT_TYPE, RETRY_AFTER},
     },
     transport,
@@ -270,7 +270,7 @@ fn is_refusal(status: StatusCode, headers: &HeaderMap) -> bool {
         401 | 403 | 407 | 413 | 429 | 511 => true,
         // Its words may say that the call was passed on, and the connection broke then.
         503 => {
-            let said = headers.get("grpc-message").map(|said| said.as_bytes());
+            let said = headers.get("grpc-message").map(HeaderValue::as_bytes);
             !is_of_reset(&String::from_utf8_lossy(said.unwrap_or_default()))
         }
         _ => false,
@@ -324,7 +324,6 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tonic::codegen::http::HeaderValue;
 
     use super::*;
     use crate::properties::check;

@@ -79,7 +79,7 @@ pub(super) fn check_names(
     findings
 }
 
-/// NodeConnection and target of each relative link. Links to the web and to Rust items are not ours to follow.
+/// Line and target of each relative link. Links to the web and to Rust items are not ours to follow.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {

@@ -105,7 +105,7 @@ impl Place<'_> {
         issued: &Issued,
         replace: Replace,
     ) -> anyhow::Result<[PathBuf; 2]> {
-        let Self { flag, dir } = *self;
+        let Self { flag, .. } = *self;
         let [certificate, key] = self.pair(name).context("--name")?;
         if replace == Replace::Never
             && let Some(there) = [&certificate, &key].into_iter().find(|path| path.exists())

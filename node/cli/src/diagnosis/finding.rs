@@ -39,7 +39,7 @@ impl Finding {
 
     /// The whole in one line.
     #[cfg(test)]
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("{}: {}", self.problem, self.next)
     }
 
