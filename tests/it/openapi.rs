@@ -7,7 +7,7 @@ use std::{env, fs, path::Path};
 use anyhow::{Context as _, Result, ensure};
 use helve_proto::Reason;
 
-/// Set to write the files anew: `HELVE_WRITE_DOCS=1 cargo test -p helve-tests --test it -- openapi`.
+/// Set to write the files again: `HELVE_WRITE_DOCS=1 cargo test -p helve-tests --test it -- openapi`.
 const WRITE: &str = "HELVE_WRITE_DOCS";
 
 /// Compares a file below `docs/clients/` with what it must hold, or writes it.

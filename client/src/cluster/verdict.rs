@@ -358,5 +358,3 @@ fn refusal<'a>(reason: Reason, message: &str, said: impl Fn(&str) -> Option<&'a 
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vectors;

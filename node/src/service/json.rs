@@ -3,6 +3,8 @@
 //! A request is made one of gRPC, and goes the way of those: the same credentials, budgets, deadlines, audit log and errors. Lists are
 //! streams of gRPC; here each is one page. Other streams are for gRPC alone.
 
+mod call;
+mod codec;
 mod intake;
 mod refusal;
 mod reply;
@@ -18,41 +20,18 @@ use axum::http::{
 use tokio::time::Instant;
 use tonic::{Code, Status, body::Body};
 
-use self::{refusal::Refusal, schema::Rpc};
+pub(super) use self::call::JsonCall;
+use self::{
+    codec::{Codec, JSON, PROTO},
+    refusal::Refusal,
+    schema::Rpc,
+};
 use super::{account::Account, arriving::Arriving, failure::Failure};
 use crate::limits;
 
 const GRPC: &str = "application/grpc";
-const JSON: &str = "application/json";
-const PROTO: &str = "application/proto";
 const VERSION: &str = "connect-protocol-version";
 const TIMEOUT: &str = "connect-timeout-ms";
-
-/// How the messages of a call are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Codec {
-    /// The canonical JSON of protobuf.
-    Json,
-    /// Protobuf.
-    Proto,
-}
-
-impl Codec {
-    const fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => JSON,
-            Self::Proto => PROTO,
-        }
-    }
-}
-
-/// A call that came as JSON, or as protobuf without the framing of gRPC. In the extensions of its request.
-#[derive(Debug, Clone)]
-pub(super) struct JsonCall {
-    rpc: Rpc,
-    codec: Codec,
-    until: Instant,
-}
 
 /// Whether this is a request of gRPC. Over HTTP/2 that is what a request without a content type is taken for: gRPC refuses it.
 fn is_grpc(request: &Request<Arriving>) -> bool {

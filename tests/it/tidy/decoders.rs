@@ -17,10 +17,11 @@ use super::{
 };
 
 /// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes and peers.
-const ROOMS: [&str; 10] = [
+const ROOMS: [&str; 11] = [
     "client/mcp/src/",
     "client/src/cluster/exchange",
     "client/src/cluster/line_error.rs",
+    "client/src/cluster/proxy_words.rs",
     "client/request-state/src/state_codec",
     "client/src/cluster/verdict.rs",
     "node/src/connections",

@@ -284,7 +284,7 @@ fn unrecognised(content: &[u8], looks: Looks, path: String) -> KeyFileError {
 }
 
 /// What was said to be a secret: one line, or bytes that are no text, in which nothing public is
-/// found. Whoever knows the file could else sign tokens.
+/// found: else every reader of the public text could sign tokens.
 fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
     let name = || path.display().to_string();
     let secret = content.bytes.trim_ascii_end();

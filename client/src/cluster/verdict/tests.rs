@@ -1,5 +1,7 @@
 //! Tests of what failed tries say.
 
+mod vectors;
+
 use std::collections::HashMap;
 
 use proptest::{collection::vec, prelude::*, sample::Index};

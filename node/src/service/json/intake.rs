@@ -13,7 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use tonic::body::Body;
 
 use super::{
-    Codec, JsonCall,
+    call::JsonCall,
+    codec::Codec,
     schema::Rpc,
     shape::{self, Excess},
 };
@@ -114,7 +115,7 @@ async fn read(
 }
 
 /// The message that a text of JSON is.
-fn of_json(rpc: &Rpc, text: &[u8]) -> Result<DynamicMessage, Failure> {
+pub(super) fn of_json(rpc: &Rpc, text: &[u8]) -> Result<DynamicMessage, Failure> {
     // Most calls of no fields are made without a body.
     let text = if text.is_empty() { b"{}" } else { text };
     let mut deserializer = serde_json::Deserializer::from_slice(text);

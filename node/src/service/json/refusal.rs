@@ -7,6 +7,8 @@ use axum::http::{
 use serde_json::json;
 use tonic::body::Body;
 
+use super::codec::JSON;
+
 /// Why a request is no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -63,7 +65,7 @@ impl Refusal {
         let mut response = Response::new(Body::new(axum::body::Body::from(text)));
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(super::JSON));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         match self {
             Self::Method => {
                 headers.insert(ALLOW, HeaderValue::from_static("POST"));

@@ -15,7 +15,11 @@ use serde_json::{Value as Json, json};
 use tonic::{Code, Status, body::Body};
 use tonic_types::StatusExt as _;
 
-use super::{Codec, JsonCall, schema::Rpc};
+use super::{
+    call::JsonCall,
+    codec::{Codec, JSON},
+    schema::Rpc,
+};
 use crate::{
     bounds::What,
     limits::{JSON_REPLY_FREE_BYTES, MESSAGE_BYTES_MAX},
@@ -146,7 +150,7 @@ pub(super) fn refused(status: &Status) -> Response<Body> {
     let mut response = Response::new(Body::new(axum::body::Body::from(error.to_string())));
     *response.status_mut() = http;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(super::JSON));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     if http == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

@@ -14,9 +14,11 @@ const PAGE_FIELDS: [&str; 2] = ["handles_max", "keys_max"];
 /// Where a list continues: of the parts of a page, that of the last one counts.
 const RESUME: &str = "resume_token";
 
-static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(pool);
+
+fn pool() -> DescriptorPool {
     DescriptorPool::decode(DESCRIPTORS).expect("the descriptors were checked when built")
-});
+}
 
 /// A call of the contract.
 #[derive(Debug, Clone)]

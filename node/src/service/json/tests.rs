@@ -1,6 +1,12 @@
+//! Which requests over HTTP are calls, and what their messages are.
+
 use axum::http::Version;
+use proptest::{collection::vec, prelude::*};
+use prost::Message as _;
+use prost_reflect::DynamicMessage;
 
 use super::*;
+use crate::properties::check;
 
 const GET: &str = "/helve.v1.HandleService/Get";
 
@@ -96,4 +102,44 @@ fn requests_that_are_no_calls_are_told_why() {
     let mut got = request(GET, &[json]);
     *got.method_mut() = Method::GET;
     assert_eq!(status(&mut got), 405);
+}
+
+/// Bodies that are JSON of a call, or nearly.
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    let nearly = r#"\{"(key|owner|value|lifetime|if_revision|ifRevision|x)": ?("[a-zA-Z0-9+/=]{0,9}"|-?[0-9]{1,22}|\{"(never|afterMs)": ?(\{\}|7)\}|\[\]|null)\}"#;
+    prop_oneof![
+        nearly.prop_map(String::into_bytes),
+        r#"[\[\]{}":,a-z0-9\\]{0,60}"#.prop_map(String::into_bytes),
+        vec(any::<u8>(), 0..60),
+    ]
+}
+
+#[test]
+fn a_body_that_a_client_makes_up_is_a_message_or_refused() {
+    let rpc = Rpc::of("/helve.v1.StateService/Store").unwrap();
+    check(&body(), |body| {
+        match intake::of_json(&rpc, &body) {
+            Ok(message) => {
+                let bytes = message.encode_to_vec();
+                let again = DynamicMessage::decode(rpc.request(), bytes.as_slice());
+                prop_assert_eq!(again.unwrap(), message);
+            }
+            Err(refused) => prop_assert!(matches!(refused, Failure::Malformed(_))),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_timeout_that_a_client_makes_up_is_a_number_or_refused() {
+    check(&"[0-9 +-.a-z]{0,12}", |text| {
+        let mut headers = HeaderMap::new();
+        if let Ok(value) = HeaderValue::try_from(&text) {
+            headers.insert(TIMEOUT, value);
+            let is_number =
+                (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+            prop_assert_eq!(timeout(&mut headers).is_ok(), is_number);
+        }
+        Ok(())
+    });
 }

@@ -98,6 +98,12 @@ pub(super) const UNFUZZED: &[(&str, &str)] = &[
         "client/request-state/src/state_codec/single_use.rs",
         "it hands the text to a codec, which `sealed_state` reaches",
     ),
+    ("client/src/cluster/proxy_words.rs", "it reads a number"),
+    ("node/src/service/json.rs", "it reads a number"),
+    (
+        "node/src/service/json/intake.rs",
+        "libraries read the JSON, and `client_message` reaches what decodes the message",
+    ),
     (
         "node/src/service/data_keys.rs",
         "it reads hexadecimal digits of one length",

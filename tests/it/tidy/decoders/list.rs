@@ -27,6 +27,9 @@ const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_
 const ENVELOPE: &str = "client/mcp/src/wire/envelope.rs";
 const MADE_UP_ENVELOPE: &str = "no_text_that_a_client_makes_up_has_another_id_than_json_says";
 const MESSAGE: &str = "client/mcp/src/wire/message.rs";
+const MESSAGE_TESTS: &str = "client/mcp/src/wire/message/tests.rs";
+const MADE_UP_MESSAGE: &str = "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words";
+const JSON_TESTS: &str = "node/src/service/json/tests.rs";
 const CREDENTIAL: &str = "node/src/service/credential.rs";
 const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
 const CODEC: &str = "node/src/raft/codec.rs";
@@ -66,7 +69,7 @@ const fn no_client(file: &'static str, function: &'static str, why: &'static str
 pub(super) const DECODERS: &[Decoder] = &[
     by(
         "node/src/service/data_keys.rs",
-        "set_data_key",
+        "set",
         "client/seal/src/sealed.rs",
         "no_text_that_a_client_makes_up_is_an_id_unless_it_is_spelled_as_one",
     ),
@@ -131,17 +134,36 @@ pub(super) const DECODERS: &[Decoder] = &[
     ),
     by(ENVELOPE, "of", ENVELOPE, MADE_UP_ENVELOPE),
     by(ENVELOPE, "id", ENVELOPE, MADE_UP_ENVELOPE),
+    by(MESSAGE, "read", MESSAGE_TESTS, MADE_UP_MESSAGE),
+    by(MESSAGE, "is_page", MESSAGE_TESTS, MADE_UP_MESSAGE),
+    by(MESSAGE, "unfit", MESSAGE_TESTS, MADE_UP_MESSAGE),
     by(
         MESSAGE,
-        "read",
-        MESSAGE,
-        "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words",
+        "is_misread_initialize",
+        MESSAGE_TESTS,
+        MADE_UP_MESSAGE,
     ),
     by(
-        MESSAGE,
-        "is_page",
-        MESSAGE,
-        "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words",
+        "node/src/service/json.rs",
+        "timeout",
+        JSON_TESTS,
+        "a_timeout_that_a_client_makes_up_is_a_number_or_refused",
+    ),
+    by(
+        "node/src/service/json/intake.rs",
+        "of_json",
+        JSON_TESTS,
+        "a_body_that_a_client_makes_up_is_a_message_or_refused",
+    ),
+    no_client(
+        "node/src/service/json/reply.rs",
+        "details",
+        "the node's own errors",
+    ),
+    no_client(
+        "node/src/service/json/schema.rs",
+        "pool",
+        "the node's own descriptors",
     ),
     by(
         "client/mcp/src/state/arguments.rs",
@@ -237,7 +259,7 @@ pub(super) const DECODERS: &[Decoder] = &[
         "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
     ),
     by(
-        VERDICT,
+        "client/src/cluster/proxy_words.rs",
         "retry_after",
         VERDICT_TESTS,
         "a_time_to_wait_that_a_node_makes_up_is_a_number_or_left_out",

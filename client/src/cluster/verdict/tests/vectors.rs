@@ -9,7 +9,7 @@ use tonic::{
 };
 use tonic_types::ErrorDetails;
 
-use super::*;
+use super::super::*;
 
 fn code(name: &str) -> Code {
     let mut codes = (0..17).map(Code::from_i32);
