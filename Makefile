@@ -117,7 +117,7 @@ tests: tools backend-tools ## Unit tests, properties, stories, conformance on ev
 compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken down, where a Docker engine answers
 	@$(STEP) "compose" $(TESTS) --test compose --
 
-deploy-test: build-tools deploy-tools ## deploy/: manifests, alerts and dashboard, on a cluster that is broken (ARGS="--only rules")
+deploy-test: build-tools deploy-tools ## deploy/: manifests, alerts, dashboard and JSON, on a cluster that is broken (ARGS="--only rules")
 	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
 	@$(STEP) "deploy" tests/deploy/run --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" $(ARGS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -17,25 +18,25 @@ CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
     "unsupported_method,allow_header_conformance"
 )
-EXAMPLES = 15
+EXAMPLES = 5
 
 
-def schemathesis(cluster: Secured, document: Path) -> subprocess.CompletedProcess[str]:
+def schemathesis(cluster: Secured, document: Path, *selection: str) -> subprocess.CompletedProcess[str]:
     token = Path(cluster.credentials["HELVE_TOKEN_FILE"]).read_text().strip()
     address = cluster.endpoints.split(",")[0].removeprefix("https://")
     command = [
         str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", f"https://{address}",
         "--tls-verify", cluster.credentials["HELVE_TLS_CA"], "--header", f"Authorization: Bearer {token}",
         "--checks", CHECKS, "--phases", "coverage,fuzzing", "--max-examples", str(EXAMPLES), "--seed", "1",
-        "--suppress-health-check", "all", "--warnings", "off",
+        # A deadline that has passed is answered with 503 or 504, as it should be.
+        "--header", "Connect-Timeout-Ms: 20000", "--request-retries", "3", "--suppress-health-check", "all", "--warnings", "off", *selection,
     ]
-    for operation in LEFT_ALONE:
-        command += ["--exclude-operation-id", operation]
     return subprocess.run(command, cwd=document.parent, capture_output=True, text=True)
 
 
 def calls_in_json_answer_as_described(cluster: Secured) -> str:
-    ended = schemathesis(cluster, DOCUMENT)
+    excluded = [part for operation in LEFT_ALONE for part in ("--exclude-operation-id", operation)]
+    ended = schemathesis(cluster, DOCUMENT, *excluded)
     expect(ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:])
     generated = re.search(r"(\d+) generated", ended.stdout)
     return f"{generated.group(1)} calls" if generated else "all calls"
@@ -43,11 +44,10 @@ def calls_in_json_answer_as_described(cluster: Secured) -> str:
 
 def wrong_document_is_found(cluster: Secured, directory: Path) -> str:
     """Shows that an answer which the document does not describe fails the check."""
-    text = DOCUMENT.read_text()
-    wrong = text.replace('"HANDLE_STATUS_UNKNOWN"', '"HANDLE_STATUS_UNHEARD_OF"')
-    expect(wrong != text, "the document has no such status")
+    wrong = json.loads(DOCUMENT.read_text())
+    wrong["components"]["schemas"]["Error"]["required"] = ["unheard_of"]
     document = directory / "openapi.json"
-    document.write_text(wrong)
-    ended = schemathesis(cluster, document)
-    expect(ended.returncode == 1 and "HANDLE_STATUS_UNKNOWN" in ended.stdout, f"it passed:\n{ended.stdout[-3000:]}")
-    return "HANDLE_STATUS_UNKNOWN"
+    document.write_text(json.dumps(wrong))
+    ended = schemathesis(cluster, document, "--include-operation-id", "HandleService_Get")
+    expect(ended.returncode == 1 and "unheard_of" in ended.stdout, f"it passed:\n{ended.stdout[-3000:]}")
+    return "an error without what it requires"

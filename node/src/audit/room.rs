@@ -122,9 +122,9 @@ mod tests {
                 held.push(place);
             }
         }
-        let operators = (0..500).map_while(|_| room.take(OPERATORS, 10));
+        let operators = (0..400).map_while(|_| room.take(OPERATORS, 10));
         let operators: Vec<_> = operators.collect();
-        assert_eq!(operators.len(), 500);
+        assert_eq!(operators.len(), 400);
         drop((held, honest, operators));
         assert_eq!(room.taken(), 0);
         assert!(room.held().tenants.is_empty());
