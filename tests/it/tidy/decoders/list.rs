@@ -27,8 +27,14 @@ const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_
 const ENVELOPE: &str = "client/mcp/src/wire/envelope.rs";
 const MADE_UP_ENVELOPE: &str = "no_text_that_a_client_makes_up_has_another_id_than_json_says";
 const MESSAGE: &str = "client/mcp/src/wire/message.rs";
-const MESSAGE_TESTS: &str = "client/mcp/src/wire/message/tests.rs";
+const TEXT_TESTS: &str = "client/mcp/src/wire/message/tests.rs";
 const MADE_UP_MESSAGE: &str = "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words";
+const JSON: &str = "node/src/service/json.rs";
+const JSON_INTAKE: &str = "node/src/service/json/intake.rs";
+const JSON_REPLY: &str = "node/src/service/json/reply.rs";
+const JSON_SCHEMA: &str = "node/src/service/json/schema.rs";
+const MADE_UP_TIMEOUT: &str = "a_timeout_that_a_client_makes_up_is_a_number_or_refused";
+const MADE_UP_BODY: &str = "a_body_that_a_client_makes_up_is_a_message_or_refused";
 const JSON_TESTS: &str = "node/src/service/json/tests.rs";
 const CREDENTIAL: &str = "node/src/service/credential.rs";
 const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
@@ -134,37 +140,19 @@ pub(super) const DECODERS: &[Decoder] = &[
     ),
     by(ENVELOPE, "of", ENVELOPE, MADE_UP_ENVELOPE),
     by(ENVELOPE, "id", ENVELOPE, MADE_UP_ENVELOPE),
-    by(MESSAGE, "read", MESSAGE_TESTS, MADE_UP_MESSAGE),
-    by(MESSAGE, "is_page", MESSAGE_TESTS, MADE_UP_MESSAGE),
-    by(MESSAGE, "unfit", MESSAGE_TESTS, MADE_UP_MESSAGE),
+    by(MESSAGE, "read", TEXT_TESTS, MADE_UP_MESSAGE),
+    by(MESSAGE, "is_page", TEXT_TESTS, MADE_UP_MESSAGE),
+    by(MESSAGE, "unfit", TEXT_TESTS, MADE_UP_MESSAGE),
     by(
         MESSAGE,
         "is_misread_initialize",
-        MESSAGE_TESTS,
+        TEXT_TESTS,
         MADE_UP_MESSAGE,
     ),
-    by(
-        "node/src/service/json.rs",
-        "timeout",
-        JSON_TESTS,
-        "a_timeout_that_a_client_makes_up_is_a_number_or_refused",
-    ),
-    by(
-        "node/src/service/json/intake.rs",
-        "of_json",
-        JSON_TESTS,
-        "a_body_that_a_client_makes_up_is_a_message_or_refused",
-    ),
-    no_client(
-        "node/src/service/json/reply.rs",
-        "details",
-        "the node's own errors",
-    ),
-    no_client(
-        "node/src/service/json/schema.rs",
-        "pool",
-        "the node's own descriptors",
-    ),
+    by(JSON, "timeout", JSON_TESTS, MADE_UP_TIMEOUT),
+    by(JSON_INTAKE, "of_json", JSON_TESTS, MADE_UP_BODY),
+    no_client(JSON_REPLY, "details", "the node's own errors"),
+    no_client(JSON_SCHEMA, "pool", "the node's own descriptors"),
     by(
         "client/mcp/src/state/arguments.rs",
         "read",
