@@ -21,7 +21,8 @@ CHECKS = (
 EXAMPLES = 5
 
 
-def schemathesis(cluster: Secured, document: Path, *selection: str) -> subprocess.CompletedProcess[str]:
+def schemathesis(cluster: Secured, directory: Path, document: Path, *selection: str) -> subprocess.CompletedProcess[str]:
+    """Calls the cluster by a document. What schemathesis remembers of it stays in the directory."""
     token = Path(cluster.credentials["HELVE_TOKEN_FILE"]).read_text().strip()
     address = cluster.endpoints.split(",")[0].removeprefix("https://")
     command = [
@@ -31,12 +32,12 @@ def schemathesis(cluster: Secured, document: Path, *selection: str) -> subproces
         # A deadline that has passed is answered with 503 or 504, as it should be.
         "--header", "Connect-Timeout-Ms: 20000", "--request-retries", "3", "--suppress-health-check", "all", "--warnings", "off", *selection,
     ]
-    return subprocess.run(command, cwd=document.parent, capture_output=True, text=True)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True)
 
 
-def calls_in_json_answer_as_described(cluster: Secured) -> str:
+def calls_in_json_answer_as_described(cluster: Secured, directory: Path) -> str:
     excluded = [part for operation in LEFT_ALONE for part in ("--exclude-operation-id", operation)]
-    ended = schemathesis(cluster, DOCUMENT, *excluded)
+    ended = schemathesis(cluster, directory, DOCUMENT, *excluded)
     expect(ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:])
     generated = re.search(r"(\d+) generated", ended.stdout)
     return f"{generated.group(1)} calls" if generated else "all calls"
@@ -48,6 +49,6 @@ def wrong_document_is_found(cluster: Secured, directory: Path) -> str:
     wrong["components"]["schemas"]["Error"]["required"] = ["unheard_of"]
     document = directory / "openapi.json"
     document.write_text(json.dumps(wrong))
-    ended = schemathesis(cluster, document, "--include-operation-id", "HandleService_Get")
+    ended = schemathesis(cluster, directory, document, "--include-operation-id", "HandleService_Get")
     expect(ended.returncode == 1 and "unheard_of" in ended.stdout, f"it passed:\n{ended.stdout[-3000:]}")
     return "an error without what it requires"

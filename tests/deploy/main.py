@@ -93,7 +93,7 @@ def check_http(checks: Checks, helve: Path, directory: Path) -> None:
     directory.mkdir()
     cluster = Secured(helve, directory)
     with running(cluster):
-        checks.check("http", described.calls_in_json_answer_as_described, cluster)
+        checks.check("http", described.calls_in_json_answer_as_described, cluster, directory)
         checks.check("http", described.wrong_document_is_found, cluster, directory)
 
 

@@ -129,7 +129,7 @@ async fn set_record(consensus: &Consensus, id: u64, node: NodeRecord) -> Result<
         client_address = node.client_address,
         peer_address = node.peer_address,
         feature_level = node.feature_level,
-        "recording a member anew"
+        "recording a member again"
     );
     // A member that was removed meanwhile must not come back by this.
     let edit = MembershipEdit::SetRecord {

@@ -111,10 +111,6 @@ impl Services {
         let bytes_max = admitted.account.answer_room(query.answer_bytes_max());
         let query = Arc::new(query);
         let mut room = None;
-        let _turn = match Q::PLACE {
-            Place::Disk => Some(self.long_read(admitted.deadline).await?),
-            Place::Memory => None,
-        };
         loop {
             let asked = Asking {
                 query: Arc::clone(&query),
@@ -123,13 +119,20 @@ impl Services {
                 bytes_max,
                 room: Mutex::new(room.take()),
             };
+            // No caller keeps its turn while it waits for room of its own.
+            let turn = match Q::PLACE {
+                Place::Disk => Some(self.long_read(admitted.deadline).await?),
+                Place::Memory => None,
+            };
             let answer = self.reader.read(
                 &admitted.caller.tenant,
                 admitted.deadline,
                 Q::PLACE,
                 move |view: &ReadView<'_>| asked.answer(view),
             );
-            if let Some((reply, charge)) = answer.await? {
+            let answer = answer.await?;
+            drop(turn);
+            if let Some((reply, charge)) = answer {
                 admitted.keep_answer(charge);
                 return Ok(reply);
             }

@@ -38,6 +38,7 @@ pub(super) async fn framed(call: &JsonCall, body: Body, intake: &Intake) -> Resu
     let (bytes, _charge) = read(body, intake, bytes_max).await?;
     let framed = match call.codec {
         Codec::Proto => {
+            let _copied = intake.account.take(What::RequestBytes, bytes.len())?;
             let mut framed = prefix(bytes.len())?;
             framed.put_slice(&bytes);
             framed
@@ -109,7 +110,7 @@ async fn read(
             Some(charge) => charge.add(more),
             none => *none = Some(more),
         }
-        bytes.reserve(known.map_or(0, |all| all - bytes.len()));
+        bytes.reserve(known.map_or(0, |all| all.saturating_sub(bytes.len())));
         bytes.extend_from_slice(&data);
     }
 }
