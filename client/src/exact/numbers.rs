@@ -1,5 +1,7 @@
 //! The numbers of a text that is JSON.
 
+use serde_json::Number;
+
 use super::{Inexact, SHOWN_CHARS_MAX};
 
 /// Characters of a number without an exponent from which on a double may not hold it.
@@ -114,14 +116,17 @@ fn check_double(number: &[u8]) -> Result<(), Inexact> {
 /// Whether the number is how a double is written: in its shortest form, or with 17 digits, as some
 /// languages write each. Other numbers near a double are not that double, though they may have fewer
 /// digits: the nearest double to 9007199254740993.0 is one less.
+///
+/// Of two shortest forms, equally near, it is the even one, as `serde_json` and other languages
+/// write it: 904609465485963.2. The standard library of Rust writes the other one, ending in 3.
 fn names_double(number: &str) -> bool {
-    let (written, double) = (Decimal::of(number), double(number));
-    let mut forms = [format!("{double:e}"), format!("{double:.16e}")].into_iter();
-    double.is_finite() && forms.any(|form| Decimal::of(&form) == written)
-}
-
-fn double(number: &str) -> f64 {
-    number.parse().unwrap_or(f64::NAN)
+    let Some(double) = number.parse().ok().and_then(Number::from_f64) else {
+        return false;
+    };
+    let written = Decimal::of(number);
+    let with_17_digits = double.as_f64().map(|double| format!("{double:.16e}"));
+    let mut forms = [Some(double.to_string()), with_17_digits].into_iter();
+    forms.any(|form| form.is_some_and(|form| Decimal::of(&form) == written))
 }
 
 /// A decimal number in one form: its digits without zeros at either end, and the power of ten of the last one.
@@ -188,6 +193,9 @@ mod tests {
             "9007199254740994e0",
             "4.9406564584124654e-324",
             "0e-999",
+            "-904609465485963.2",
+            "904609465485963.25",
+            "9.0000076293945312",
         ] {
             assert!(check(number.as_bytes()).is_ok(), "{number}");
             assert!(check_stored_numbers(number.as_bytes()).is_ok(), "{number}");
@@ -243,6 +251,8 @@ mod tests {
             "[1,{\"a\":1.00000000000000001}]",
             "72057594037927937.0",
             "0.30000000000000003",
+            "904609465485963.3",
+            "9.0000076293945313",
         ] {
             let refused = check(number.as_bytes());
             assert!(matches!(refused, Err(Inexact::Number { .. })), "{number}");
