@@ -250,6 +250,18 @@ async fn proxy_that_speaks_grpc_leaves_no_write_in_doubt() {
 }
 
 #[tokio::test]
+async fn details_of_a_proxy_that_are_no_base64_end_no_task() {
+    let mut answer = grpc(200, "16", "who are you");
+    answer.headers.push(("grpc-status-details-bin", "<none>"));
+    for over in [Over::Streams, Over::Unary] {
+        let proxy = Proxy::start(vec![answer.clone()]).await;
+        let error = proxy.client(over).call(write()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("who are you"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn answer_without_a_message_is_none_of_a_node() {
     let proxy = Proxy::start(vec![grpc(200, "0", "")]).await;
     let client = proxy.client(Over::Unary);

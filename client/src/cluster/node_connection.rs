@@ -18,7 +18,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::cluster::{bearer::Bearer, greeted::Greeting, line_error::LineError};
+use crate::cluster::{bearer::Bearer, details, greeted::Greeting, line_error::LineError};
 
 /// A connection to one address, whose calls bear the client's token. Generated clients of `helve.v1` work over it. An answer that is
 /// no gRPC, as of a proxy that refuses a call, and a connection that cannot be made are [`tonic::Status`]es that name the address, the
@@ -82,6 +82,7 @@ impl Service<Request<Body>> for NodeConnection {
             let response = answering
                 .await
                 .map_err(|error| LineError::of_transport(&address, error))?;
+            let response = details::readable(response);
             match LineError::of_response(&address, &response) {
                 Some(error) => Err(error.into()),
                 None => Ok(response),
