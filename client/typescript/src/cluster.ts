@@ -240,8 +240,8 @@ export class Cluster {
     }
     const reply = status === 200 ? replyOf(body) : undefined;
     if (reply !== undefined) return reply;
-    const retryAfter = response.headers.get("retry-after");
-    throw new Failed(ofAnswer(address, { status, body, retryAfter }, sent.hasValues));
+    const { headers } = response;
+    throw new Failed(ofAnswer(address, { status, body, headers }, sent.hasValues));
   }
 
   /** What the work gives, unless its time or the client ends before. */

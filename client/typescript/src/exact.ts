@@ -9,8 +9,10 @@
 import { CodecError } from "./errors.js";
 import { DEPTH_MAX } from "./limits.js";
 
-/** Significant digits of a number with a fraction or an exponent: what names every double. */
-const DIGITS_MAX = 17;
+/** Significant digits that tell every double from its neighbours. */
+const DIGITS = 17;
+/** Digits behind the first one that `toExponential` gives: more than decide how 17 are rounded. */
+const EXACT_DIGITS = 100;
 /** Levels that are read: a few more than are stored, as in the other clients. */
 const DEPTH_READ_MAX = 127;
 /** Characters of the longest integer that is a double, its sign included. */
@@ -19,7 +21,8 @@ const SHOWN_CHARS_MAX = 48;
 const LEAST = -(2n ** 63n);
 const GREATEST = 2n ** 64n - 1n;
 const LONE_SURROGATE = /\p{Surrogate}/u;
-const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
+const SCALAR = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y;
+const DECIMAL = /^-?([0-9]+)(?:\.([0-9]+))?(?:[eE](.+))?$/;
 const SPACE = /[ \t\n\r]*/y;
 
 /** The value as JSON. Throws CodecError for what would not come back as it is. */
@@ -33,9 +36,7 @@ export function decode(data: Uint8Array): unknown {
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch (cause) {
-    throw new CodecError("the stored value is not the JSON that is expected: it is no UTF-8", {
-      cause,
-    });
+    throw unexpected("it is no UTF-8", cause);
   }
   return new Parser(text).whole();
 }
@@ -49,8 +50,8 @@ function written(value: unknown, depth: number): string {
     case "boolean":
       return String(value);
     case "bigint":
-      if (value >= LEAST && value <= GREATEST) return String(value);
-      throw wide(String(value));
+      if (fits(value)) return String(value);
+      throw noForm(`the integer ${shown(value)} does not fit 64 bits: write it as a string`);
     case "object":
       break;
     default:
@@ -84,10 +85,9 @@ function writtenNumber(value: number): string {
   if (!Number.isFinite(value)) throw noForm(`${value} is no JSON`);
   if (Object.is(value, -0)) return "-0.0";
   if (!Number.isInteger(value) || Number.isSafeInteger(value)) return String(value);
-  if (value >= -(2 ** 63) && value < 2 ** 64) {
-    throw noForm(
-      `the integer ${value} may have lost digits, since it is beyond 2^53: write it as a bigint`,
-    );
+  if (fits(BigInt(value))) {
+    const why = "may have lost digits, since it is beyond 2^53";
+    throw noForm(`the integer ${value} ${why}: write it as a bigint`);
   }
   // With an exponent it is a double for every reader.
   return value.toExponential();
@@ -107,66 +107,51 @@ class Parser {
 
   private value(depth: number): unknown {
     this.skip();
-    if (depth > DEPTH_READ_MAX + 1) throw deep();
-    switch (this.text[this.at]) {
-      case "{":
-        return this.members(depth);
-      case "[":
-        return this.elements(depth);
-      case '"':
-        return this.string();
-      case "t":
-        return this.literal("true", true);
-      case "f":
-        return this.literal("false", false);
-      case "n":
-        return this.literal("null", null);
-      default:
-        return this.number();
-    }
+    const mark = this.text[this.at];
+    if (mark === '"') return this.string();
+    if (mark !== "{" && mark !== "[") return this.scalar();
+    if (depth > DEPTH_READ_MAX) throw deep();
+    return mark === "{" ? this.members(depth) : this.elements(depth);
   }
 
-  private members(depth: number): Record<string, unknown> {
-    const members: Record<string, unknown> = {};
-    this.at += 1;
-    if (this.takes("}")) return members;
-    do {
+  private members(depth: number): object {
+    const members = {};
+    this.items("}", () => {
       this.skip();
-      if (this.text[this.at] !== '"') throw this.unexpected();
       const name = this.string();
       if (Object.hasOwn(members, name)) {
-        const shown = JSON.stringify(name.slice(0, SHOWN_CHARS_MAX));
-        throw changed(`the name ${shown} occurs twice in one object: leave one out`);
+        const what = `the name ${JSON.stringify(shown(name))} occurs twice in one object`;
+        throw changed(`${what}: leave one out`);
       }
       if (!this.takes(":")) throw this.unexpected();
       const value = this.value(depth + 1);
       // An assignment to `__proto__` would set the prototype instead.
-      Object.defineProperty(members, name, {
-        value,
-        configurable: true,
-        enumerable: true,
-        writable: true,
-      });
-    } while (this.takes(","));
-    if (!this.takes("}")) throw this.unexpected();
+      const member = { value, configurable: true, enumerable: true, writable: true };
+      Object.defineProperty(members, name, member);
+    });
     return members;
   }
 
   private elements(depth: number): unknown[] {
     const elements: unknown[] = [];
-    this.at += 1;
-    if (this.takes("]")) return elements;
-    do elements.push(this.value(depth + 1));
-    while (this.takes(","));
-    if (!this.takes("]")) throw this.unexpected();
+    this.items("]", () => elements.push(this.value(depth + 1)));
     return elements;
   }
 
+  /** Reads what is between brackets, each item by `item`. */
+  private items(end: string, item: () => void): void {
+    this.at += 1;
+    if (this.takes(end)) return;
+    do item();
+    while (this.takes(","));
+    if (!this.takes(end)) throw this.unexpected();
+  }
+
   private string(): string {
+    if (this.text[this.at] !== '"') throw this.unexpected();
     let end = this.at;
     do end = this.text.indexOf('"', end + 1);
     while (end > 0 && this.isEscaped(end));
-    if (end < 0) throw this.unexpected();
     const raw = this.text.slice(this.at, end + 1);
     let value: string;
     try {
@@ -187,19 +172,12 @@ class Parser {
     return (at - begin) % 2 === 1;
   }
 
-  private literal(text: string, value: boolean | null): boolean | null {
-    if (!this.text.startsWith(text, this.at)) throw this.unexpected();
+  private scalar(): number | bigint | boolean | null {
+    SCALAR.lastIndex = this.at;
+    const [text] = SCALAR.exec(this.text) ?? [];
+    if (text === undefined) throw this.unexpected();
     this.at += text.length;
-    return value;
-  }
-
-  private number(): number | bigint {
-    NUMBER.lastIndex = this.at;
-    const found = NUMBER.exec(this.text);
-    if (found === null) throw this.unexpected();
-    this.at = NUMBER.lastIndex;
-    const [text = "", fraction, exponent] = found;
-    return fraction === undefined && exponent === undefined ? integer(text) : double(text);
+    return /^[a-z]/.test(text) ? (JSON.parse(text) as boolean | null) : numberOf(text);
   }
 
   private takes(mark: string): boolean {
@@ -217,51 +195,73 @@ class Parser {
 
   private unexpected(): CodecError {
     const what = this.at < this.text.length ? "an unexpected character" : "its end";
-    return new CodecError(
-      `the stored value is not the JSON that is expected: ${what} at ${this.at}`,
-    );
+    return unexpected(`${what} at ${this.at}`);
   }
 }
 
-/** A bigint if a number would be another integer. One beyond 64 bits is read if it is a double. */
-function integer(text: string): number | bigint {
+/**
+ * A number, or a bigint where a number of that size would be refused when it is written.
+ *
+ * One with a fraction or an exponent is a double. An integer beyond 64 bits is read if it is
+ * written as a double is.
+ */
+function numberOf(text: string): number | bigint {
   const near = Number(text);
-  if (Number.isSafeInteger(near)) return near;
-  const exact = text.length > INTEGER_CHARS_MAX ? undefined : BigInt(text);
-  const isHeld =
-    exact !== undefined && ((exact >= LEAST && exact <= GREATEST) || exact === shortest(near));
-  if (!isHeld) throw changed(tooManyDigits(text));
-  return exact;
-}
-
-/** The integer that the shortest decimal form of a double is. */
-function shortest(value: number): bigint | undefined {
-  if (!Number.isFinite(value)) return undefined;
-  const [mantissa = "", exponent = ""] = value.toExponential().split("e");
-  const [whole = "", fraction = ""] = mantissa.split(".");
-  return BigInt(whole + fraction) * 10n ** BigInt(Number(exponent) - fraction.length);
-}
-
-/** A fraction of at most 17 digits is the double that it names. */
-function double(text: string): number {
-  const value = Number(text);
-  const [mantissa = ""] = text.split(/[eE]/);
-  const digits = mantissa.replace(/[^0-9]/g, "").replace(/^0+|0+$/g, "");
-  const isLost = value === 0 && digits !== "";
-  if (!Number.isFinite(value) || isLost || digits.length > DIGITS_MAX) {
-    throw changed(tooManyDigits(text));
+  const isInteger = /^-?[0-9]+$/.test(text);
+  if (isInteger && Number.isSafeInteger(near)) return near;
+  if (isInteger && text.length <= INTEGER_CHARS_MAX) {
+    const exact = BigInt(text);
+    if (fits(exact) || namesDouble(text, near)) return exact;
+  } else if (!isInteger && namesDouble(text, near)) {
+    const isWide = Number.isInteger(near) && !Number.isSafeInteger(near);
+    return isWide && fits(BigInt(near)) ? BigInt(near) : near;
   }
-  return value;
+  const remedy = "write it as a string";
+  throw changed(`the number ${shown(text)} is not how its double is written: ${remedy}`);
 }
 
-function tooManyDigits(text: string): string {
-  const shown = text.slice(0, SHOWN_CHARS_MAX);
-  return `the number ${shown} has more digits than can be kept: write it as a string`;
+function fits(value: bigint): boolean {
+  return value >= LEAST && value <= GREATEST;
 }
 
-function wide(text: string): CodecError {
-  const shown = text.slice(0, SHOWN_CHARS_MAX);
-  return noForm(`the integer ${shown} does not fit 64 bits: write it as a string`);
+/**
+ * Whether a number is how a double is written: in its shortest form, or with 17 digits.
+ *
+ * Other numbers near a double are not that double, though they may have fewer digits: the nearest
+ * double to 9007199254740993.0 is one less.
+ */
+function namesDouble(text: string, near: number): boolean {
+  if (!Number.isFinite(near)) return false;
+  const written = decimal(text);
+  return written === decimal(String(near)) || written === decimal(with17Digits(near));
+}
+
+/**
+ * The form with 17 digits, of two equally near the even one, as C and Python write it;
+ * `toExponential(16)` has the greater one.
+ */
+function with17Digits(value: number): string {
+  const [mantissa = "", exponent] = Math.abs(value).toExponential(EXACT_DIGITS).split("e");
+  const digits = mantissa.replace(".", "");
+  const [kept, rest] = [BigInt(digits.slice(0, DIGITS)), digits.slice(DIGITS)];
+  // A tie has 18 digits. No other double is so near to one that it takes more than 100 to tell.
+  const isUp = /^50*$/.test(rest) ? kept % 2n === 1n : rest >= "5";
+  return `${isUp ? kept + 1n : kept}e${Number(exponent) - DIGITS + 1}`;
+}
+
+/** One form of all that are a number but for its sign: its digits, and the power of ten of the last. */
+function decimal(text: string): string {
+  const [, whole = "", fraction = "", exponent = "0"] = DECIMAL.exec(text) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, "");
+  // A pattern for zeros at the end takes quadratic time.
+  let end = digits.length;
+  while (digits[end - 1] === "0") end -= 1;
+  const power = Number(exponent) - fraction.length + digits.length - end;
+  return end === 0 ? "0" : `${digits.slice(0, end)}e${power}`;
+}
+
+function shown(value: string | bigint): string {
+  return String(value).slice(0, SHOWN_CHARS_MAX);
 }
 
 function noForm(why: string): CodecError {
@@ -270,6 +270,10 @@ function noForm(why: string): CodecError {
 
 function changed(why: string): CodecError {
   return new CodecError(`the stored value would not come back as it is: ${why}`);
+}
+
+function unexpected(why: string, cause?: unknown): CodecError {
+  return new CodecError(`the stored value is not the JSON that is expected: ${why}`, { cause });
 }
 
 function deep(): CodecError {

@@ -46,8 +46,7 @@ export interface Verdict {
 export interface Answer {
   readonly status: number;
   readonly body: string;
-  /** The header `Retry-After`. */
-  readonly retryAfter: string | null;
+  readonly headers: Pick<Headers, "get">;
 }
 
 /** The codes of the Connect protocol. */
@@ -68,6 +67,18 @@ const MISTRUSTED = new RegExp(
   "^(CERT_\\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\\w+|" +
     "ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_WRONG_VERSION_NUMBER)$|invalid peer certificate",
 );
+
+/** How something between passes on that its own connection broke: the call may have arrived. */
+const RESETS = new RegExp(
+  "rst_stream|goaway|enhance_your_calm|stream terminated|too_many_pings|disconnect/reset|" +
+    "connection reset",
+  "i",
+);
+/** Names of HTTP 413, of which the request is too large. */
+const REQUEST_SIZES = /payload too|request entity too large|content too large|request too large/i;
+/** Of a message that is too large: the request, or the reply. */
+const SIZES = /too large|larger than max|size limit/i;
+const RATES = /rate_limited|rate limited|ratelimited/i;
 
 const MESSAGE_CHARS_MAX = 300;
 const CAUSES_MAX = 4;
@@ -140,29 +151,32 @@ function messageOf(cause: unknown): string {
 
 /** The verdict on an answer that is no success; `hasValues`: see `takes`. */
 export function ofAnswer(address: string, answer: Answer, hasValues: boolean): Verdict {
-  const pauseMs = seconds(answer.retryAfter) * 1_000;
-  const error = connectError(answer.body);
-  if (error === undefined) return ofHttp(address, answer.status, pauseMs);
+  const { status, body } = answer;
+  const error = connectError(body);
+  if (error === undefined) {
+    // It has no node, or its connection to one broke.
+    if (status === 503 && RESETS.test(body)) return ofCode(address, "unavailable", body);
+    return ofHttp(address, answer);
+  }
   const { code, message, details } = error;
   if (details.reason !== undefined) {
     // One that is not known is of a newer version, which may say by it that the call was executed.
     return isReason(details.reason)
       ? ofReason(details.reason, message, details)
-      : ofCode(address, code, message, hasValues);
+      : ofCode(address, code, message);
   }
   if (code === "deadline_exceeded") return silence(address);
-  if (code === "resource_exhausted" && !mayBePassedOn(message)) {
-    // What limits the rate of calls says so instead of passing a call on.
-    const limited = new OverloadedError(said(address, code, message), { address });
-    return verdict("not_done", limited, "behind", details.pauseMs || pauseMs);
-  }
-  return ofCode(address, code, message, hasValues);
+  return ofWords(address, answer, error, hasValues) ?? ofCode(address, code, message);
+}
+
+interface ConnectError {
+  readonly code: string;
+  readonly message: string;
+  readonly details: Details;
 }
 
 /** What a body says, if it is an error of the Connect protocol. */
-function connectError(
-  body: string,
-): { code: string; message: string; details: Details } | undefined {
+function connectError(body: string): ConnectError | undefined {
   let parsed: unknown;
   try {
     parsed = JSON.parse(body);
@@ -206,12 +220,9 @@ function ofReason(reason: Reason, message: string, { metadata, pauseMs }: Detail
   }
 }
 
-function seconds(retryAfter: string | null): number {
-  return retryAfter !== null && /^[0-9]{1,9}$/.test(retryAfter) ? Number(retryAfter) : 0;
-}
-
 /** What a proxy's own answer says: it answers without asking a node, but for what says so. */
-function ofHttp(address: string, status: number, pauseMs: number): Verdict {
+function ofHttp(address: string, { status, headers }: Answer): Verdict {
+  const pauseMs = askedPause(headers);
   const answered = `${address}: a proxy between, or another server, answered with HTTP ${status}`;
   const down = new UnavailableError(`${answered}. Look at its log`, { address });
   if ([401, 403, 407, 511].includes(status)) {
@@ -220,7 +231,7 @@ function ofHttp(address: string, status: number, pauseMs: number): Verdict {
   }
   if (status === 413) {
     const message = `${answered}: write less at once, or raise its limit to 12 MiB`;
-    return verdict("barred", refused("TOO_LARGE", message, { address }));
+    return tooLarge(address, message, false);
   }
   if (status === 429) {
     const message = `${answered}: call less often, or raise its limit`;
@@ -235,41 +246,69 @@ function ofHttp(address: string, status: number, pauseMs: number): Verdict {
   return verdict("unknown", down, isServers ? "behind" : "useless");
 }
 
-/** Whether a message was refused for its size: the request, or the reply. */
-function isOfSize(message: string): boolean {
-  return /too large|larger than max|size limit/.test(message);
+/** How long an answer asks to be left alone by `Retry-After`, in milliseconds. */
+function askedPause(headers: Answer["headers"]): number {
+  const asked = headers.get("retry-after") ?? "";
+  return /^[0-9]{1,9}$/.test(asked) ? Number(asked) * 1_000 : 0;
 }
 
-/** Whether what has no room for a message, or no connection, may have passed the call on. */
-function mayBePassedOn(message: string): boolean {
-  const transport = /rst_stream|goaway|enhance_your_calm|stream terminated|too_many_pings/i;
-  return isOfSize(message) || transport.test(message);
+/**
+ * What something between says that speaks the nodes' protocol, whose codes alone do not tell what
+ * it did. Undefined: the code tells.
+ */
+function ofWords(
+  address: string,
+  answer: Answer,
+  { code, message, details }: ConnectError,
+  hasValues: boolean,
+): Verdict | undefined {
+  if (RESETS.test(message)) return undefined;
+  const { status, headers } = answer;
+  const words = said(address, code, message);
+  const pauseMs = details.pauseMs || askedPause(headers);
+  if (status === 413) return ofHttp(address, answer);
+  if (code === "unknown" || code === "out_of_range" || code === "resource_exhausted") {
+    if (REQUEST_SIZES.test(message)) return tooLarge(address, words, false);
+    if (SIZES.test(message)) return tooLarge(address, words, hasValues);
+  }
+  const isMarked = headers.get("x-envoy-ratelimited") === "true" || RATES.test(message);
+  if (code === "resource_exhausted" || (code === "unavailable" && isMarked)) {
+    // What limits the rate of calls says so instead of passing a call on.
+    return verdict("not_done", new OverloadedError(words, { address }), "behind", pauseMs);
+  }
+  if (code === "unavailable" && /no healthy upstream/i.test(message)) {
+    return verdict("not_done", new UnavailableError(words, { address }), "behind", pauseMs);
+  }
+  // The protocol writes `unavailable` as 503: beside words, that says no more than the code.
+  const isTold = [401, 403, 407, 429, 511].includes(status) || (status === 503 && message === "");
+  return isTold ? ofHttp(address, answer) : undefined;
 }
 
 function said(address: string, code: string, message: string): string {
-  return message === "" ? `${address}: ${code}` : `${address}: ${code}: ${message}`;
+  const shown = message.slice(0, MESSAGE_CHARS_MAX);
+  return shown === "" ? `${address}: ${code}` : `${address}: ${code}: ${shown}`;
 }
 
 /** Without a reason it is the word of the HTTP layer, or of something between. */
-function ofCode(address: string, code: string, message: string, hasValues: boolean): Verdict {
-  const shown = said(address, code, message);
-  if (code === "unauthenticated" || code === "permission_denied") {
-    return verdict("barred", new DeniedError(shown, { address }));
+function ofCode(address: string, code: string, message: string): Verdict {
+  const [shown, facts] = [said(address, code, message), { address }];
+  switch (code) {
+    case "unauthenticated":
+    case "permission_denied":
+      return verdict("barred", new DeniedError(shown, facts));
+    case "invalid_argument":
+    case "out_of_range":
+      return verdict("barred", new InvalidError(shown, facts));
+    case "unimplemented":
+      return verdict("barred", new InternalError(shown, facts));
+    default:
+      return verdict("unknown", new UnavailableError(shown, facts), "suspect");
   }
-  if ((code === "out_of_range" || code === "resource_exhausted") && isOfSize(message)) {
-    return tooLarge(address, shown, hasValues);
-  }
-  if (code === "invalid_argument" || code === "out_of_range") {
-    return verdict("barred", new InvalidError(shown, { address }));
-  }
-  if (code === "unimplemented") return verdict("barred", new InternalError(shown, { address }));
-  return verdict("unknown", new UnavailableError(shown, { address }), "suspect");
 }
 
-/** The verdict on a message over a limit of size. */
+/** The verdict on a message over a limit of size; with `hasValues` it may be the reply. */
 export function tooLarge(address: string, message: string, hasValues: boolean): Verdict {
   const error = refused("TOO_LARGE", message, { address });
-  // It may be the reply that is too large, after the call was carried out.
   return hasValues ? verdict("unknown", error, "useless") : verdict("barred", error);
 }
 

@@ -27,6 +27,68 @@ test("a number that may have lost digits is refused", () => {
   }
 });
 
+test("a double that is an integer of 64 bits beyond 2^53 is a bigint, which can be written", () => {
+  for (const [json, value] of [
+    ["9007199254740992.0", 9007199254740992n],
+    ["1e18", 10n ** 18n],
+    ["-1.2345678901234566e17", -BigInt(1.2345678901234566e17)],
+    ["-9.2233720368547758e18", -(2n ** 63n)],
+  ]) {
+    assert.strictEqual(read(json), value);
+    assert.strictEqual(text(value), String(value));
+    assert.strictEqual(Number(value), Number(json));
+  }
+  assert.strictEqual(read("1.8446744073709552e19"), 2 ** 64);
+  assert.strictEqual(read("9007199254740991.0"), 2 ** 53 - 1);
+});
+
+test("a double is kept in its two forms, and no other number near it", () => {
+  let seed = 11;
+  const draw = () => (seed = (seed * 48_271) % 2_147_483_647);
+  const view = new DataView(new ArrayBuffer(8));
+  // Those that end in a tie are below.
+  const isTie = (value) => /\.\d{16}50*e/.test(value.toExponential(60));
+  for (let round = 0; round < 4_000; round += 1) {
+    view.setUint32(0, draw() * 2 + (round % 2));
+    view.setUint32(4, draw() * 2 + (draw() % 2));
+    const value = view.getFloat64(0);
+    if (!Number.isFinite(value) || isTie(value)) continue;
+    const long = value.toExponential(16);
+    for (const json of [String(value), value.toExponential(), long]) {
+      assert.equal(Number(read(json)), value, json);
+    }
+    const [digits, exponent] = long.split("e");
+    for (const last of "0123456789") {
+      const other = `${digits.slice(0, -1)}${last}e${exponent}`;
+      const near = Number(other);
+      if (isTie(near)) continue;
+      const short = near.toExponential().replace(/(?:\.(\d+))?e/, (_, rest = "") => `.${rest.padEnd(16, "0")}e`);
+      if ([near.toExponential(16), short].includes(other)) assert.equal(Number(read(other)), near);
+      else assert.throws(() => read(other), CodecError, other);
+    }
+  }
+  // Of 17 digits that end in a tie the even one counts, as in C and Python.
+  for (const [even, odd] of [
+    ["9.0000076293945312", "9.0000076293945313"],
+    ["-9.0000228881835938", "-9.0000228881835937"],
+  ]) {
+    assert.equal(read(even), Number(odd));
+    assert.throws(() => read(odd), CodecError);
+  }
+});
+
+test("numbers of any length and exponent are read in linear time", () => {
+  const zeros = "0".repeat(1 << 20);
+  assert.equal(read(`1.${zeros}`), 1);
+  assert.equal(read(`0.${zeros}1e${zeros.length + 1}`), 1);
+  assert.ok(Object.is(read("-0e999999999999999999999"), -0));
+  for (const json of [
+    `1.${zeros}1`, `1${zeros}`, `1${zeros}.5`, "1e999999999999999999999", "1e-999999999999999999999",
+  ]) {
+    assert.throws(() => read(json), CodecError);
+  }
+});
+
 test("a double that is no integer of 64 bits is written with an exponent", () => {
   assert.strictEqual(text(2 ** 64), "1.8446744073709552e+19");
   assert.strictEqual(text(1e20), "1e+20");
