@@ -7,67 +7,31 @@
 
 /** What to do about an error; `advice` of the error says it in words. */
 export type ErrorKind =
-  | "Conflict"
-  | "Ambiguous"
-  | "Unavailable"
-  | "Overloaded"
-  | "Full"
-  | "Invalid"
-  | "Closed"
-  | "Denied"
-  | "Forgotten"
-  | "Lapsed"
-  | "Codec"
-  | "Sealed"
-  | "Entropy"
-  | "Internal";
+  | "Conflict" | "Ambiguous" | "Unavailable" | "Overloaded" | "Full" | "Invalid" | "Closed"
+  | "Denied" | "Forgotten" | "Lapsed" | "Codec" | "Sealed" | "Entropy" | "Internal";
 
-const KINDS = {
-  CONFLICT: "Conflict",
-  REPLAY_MISMATCH: "Invalid",
-  STALE_CALL: "Forgotten",
-  TOO_EARLY: "Forgotten",
-  SESSION_EXPIRED: "Forgotten",
-  REQUEST_TOO_OLD: "Forgotten",
-  TOO_LARGE: "Invalid",
-  BAD_ID: "Invalid",
-  BAD_KEY: "Invalid",
-  BAD_NAME: "Invalid",
-  BAD_LIFETIME: "Invalid",
-  BAD_REQUEST: "Invalid",
-  QUOTA: "Full",
-  OVERLOADED: "Overloaded",
-  DISK_FULL: "Full",
-  NO_LEADER: "Unavailable",
-  AMBIGUOUS: "Ambiguous",
-  UNAUTHENTICATED: "Denied",
-  DENIED: "Denied",
-  WRONG_CLUSTER: "Internal",
-  WRONG_NODE: "Internal",
-  FORMAT_NEWER: "Internal",
-  LIST_LAPSED: "Lapsed",
-  WATCH_TOO_OLD: "Lapsed",
-  WATCH_LAPSED: "Lapsed",
-  NOT_LEADING: "Internal",
-  CHANGE_UNDER_WAY: "Internal",
-  NO_MEMBER: "Internal",
-  NO_TENANT: "Internal",
-  SEAT_TAKEN: "Internal",
-  QUORUM_AT_RISK: "Internal",
-  NODE_SILENT: "Internal",
-  AUDIT_FAILING: "Unavailable",
-  KEY_MISSING: "Unavailable",
-  DAMAGED: "Sealed",
-  STOPPING: "Unavailable",
+/** The reasons of each kind. Kinds without one are of this client alone. */
+const REASONS = {
+  Conflict: ["CONFLICT"],
+  Ambiguous: ["AMBIGUOUS"],
+  Unavailable: ["NO_LEADER", "AUDIT_FAILING", "KEY_MISSING", "STOPPING"],
+  Overloaded: ["OVERLOADED"],
+  Full: ["QUOTA", "DISK_FULL"],
+  Invalid: [
+    "REPLAY_MISMATCH", "TOO_LARGE", "BAD_ID", "BAD_KEY", "BAD_NAME", "BAD_LIFETIME", "BAD_REQUEST",
+  ],
+  Denied: ["UNAUTHENTICATED", "DENIED"],
+  Forgotten: ["STALE_CALL", "TOO_EARLY", "SESSION_EXPIRED", "REQUEST_TOO_OLD"],
+  Lapsed: ["LIST_LAPSED", "WATCH_TOO_OLD", "WATCH_LAPSED"],
+  Sealed: ["DAMAGED"],
+  Internal: [
+    "WRONG_CLUSTER", "WRONG_NODE", "FORMAT_NEWER", "NOT_LEADING", "CHANGE_UNDER_WAY", "NO_MEMBER",
+    "NO_TENANT", "SEAT_TAKEN", "QUORUM_AT_RISK", "NODE_SILENT",
+  ],
 } as const;
 
 /** Why a call failed, in the cluster's words: `google.rpc.ErrorInfo.reason`. */
-export type Reason = keyof typeof KINDS;
-
-/** Whether this version knows a reason. */
-export function isReason(text: string): text is Reason {
-  return Object.hasOwn(KINDS, text);
-}
+export type Reason = (typeof REASONS)[keyof typeof REASONS][number];
 
 /** What an error knows beside its message. */
 export interface ErrorFacts {
@@ -109,10 +73,43 @@ export abstract class HelveError extends Error {
   }
 }
 
+/** What a caller does about an error of each kind. */
+const ADVICE: Record<ErrorKind, string> = {
+  Conflict: "Read again, decide again.",
+  Ambiguous:
+    "Read the record again, and decide by what it holds. " +
+    "Never repeat blindly what must not happen twice.",
+  Unavailable: "Try again later. `helve status` says which nodes run.",
+  Overloaded: "Try again after a pause, with less at once.",
+  Full: "Delete or take something, or call the operator. Trying again alone does not help.",
+  Invalid: "Change the request: it will never succeed.",
+  Closed: "Make another client.",
+  Denied: "Get another credential.",
+  Forgotten: "Read the record: what an earlier call under that identity did is not known any more.",
+  Lapsed: "List less at once: smaller pages, or without values.",
+  Codec: "Write the value in another form, or read it with the codec that wrote it.",
+  Sealed: "Give the key that it was sealed under, or put the value back from elsewhere.",
+  Entropy: "Repair the machine.",
+  Internal: "Report it: a defect of Helve, or versions that do not fit together.",
+};
+
+interface ErrorOf<K extends ErrorKind> extends HelveError {
+  readonly kind: K;
+  readonly advice: string;
+}
+type ErrorClass<K extends ErrorKind> = Omit<typeof HelveError, "prototype"> &
+  (new (message: string, facts?: ErrorFacts) => ErrorOf<K>);
+
+/** The class of the errors of one kind. */
+function errorOf<K extends ErrorKind>(kind: K): ErrorClass<K> {
+  return class extends HelveError {
+    readonly kind = kind;
+    readonly advice = ADVICE[kind];
+  };
+}
+
 /** A condition on a revision does not hold, and nothing was written. */
-export class ConflictError extends HelveError {
-  readonly kind = "Conflict";
-  readonly advice = "Read again, decide again.";
+export class ConflictError extends errorOf("Conflict") {
   /** The record's revision; 0 if there is no such record. */
   readonly revision: number;
   /** Of a transaction or batch: the operation at fault, from 0; else 0. */
@@ -126,107 +123,50 @@ export class ConflictError extends HelveError {
 }
 
 /** The call was sent, and whether it took effect cannot be known. */
-export class AmbiguousError extends HelveError {
-  readonly kind = "Ambiguous";
-  readonly advice =
-    "Read the record again, and decide by what it holds. " +
-    "Never repeat blindly what must not happen twice.";
-}
-
+export class AmbiguousError extends errorOf("Ambiguous") {}
 /** No node answered within the deadline, or no leader was known; the call had no effect. */
-export class UnavailableError extends HelveError {
-  readonly kind = "Unavailable";
-  readonly advice = "Try again later. `helve status` says which nodes run.";
-}
-
+export class UnavailableError extends errorOf("Unavailable") {}
 /** The cluster, or a proxy before it, has too much under way; the call had no effect. */
-export class OverloadedError extends HelveError {
-  readonly kind = "Overloaded";
-  readonly advice = "Try again after a pause, with less at once.";
-}
-
+export class OverloadedError extends errorOf("Overloaded") {}
 /** A quota is used up, or a disk is below its reserve; the call had no effect. */
-export class FullError extends HelveError {
-  readonly kind = "Full";
-  readonly advice =
-    "Delete or take something, or call the operator. Trying again alone does not help.";
-}
-
+export class FullError extends errorOf("Full") {}
 /** The request breaks a limit or a rule, and had no effect. */
-export class InvalidError extends HelveError {
-  readonly kind = "Invalid";
-  readonly advice = "Change the request: it will never succeed.";
-}
-
+export class InvalidError extends errorOf("Invalid") {}
 /** The client was closed. */
-export class ClosedError extends HelveError {
-  readonly kind = "Closed";
-  readonly advice = "Make another client.";
-}
-
+export class ClosedError extends errorOf("Closed") {}
 /** The credential is missing, or does not allow this. */
-export class DeniedError extends HelveError {
-  readonly kind = "Denied";
-  readonly advice = "Get another credential.";
-}
-
+export class DeniedError extends errorOf("Denied") {}
 /** The identity of the call is older than what the cluster remembers, or too far ahead. */
-export class ForgottenError extends HelveError {
-  readonly kind = "Forgotten";
-  readonly advice =
-    "Read the record: what an earlier call under that identity did is not known any more.";
-}
-
+export class ForgottenError extends errorOf("Forgotten") {}
 /** A list took too long for its view, and what was read of it is dropped. */
-export class LapsedError extends HelveError {
-  readonly kind = "Lapsed";
-  readonly advice = "List less at once: smaller pages, or without values.";
-}
-
+export class LapsedError extends errorOf("Lapsed") {}
 /** A value has no exact JSON form, or a stored one is not what the codec expects. */
-export class CodecError extends HelveError {
-  readonly kind = "Codec";
-  readonly advice = "Write the value in another form, or read it with the codec that wrote it.";
-}
-
+export class CodecError extends errorOf("Codec") {}
 /** A sealed value does not open under the keys at hand; it stays as it is. */
-export class SealedError extends HelveError {
-  readonly kind = "Sealed";
-  readonly advice = "Give the key that it was sealed under, or put the value back from elsewhere.";
-}
-
+export class SealedError extends errorOf("Sealed") {}
 /** The platform gave no randomness. Nothing was minted or sent. */
-export class EntropyError extends HelveError {
-  readonly kind = "Entropy";
-  readonly advice = "Repair the machine.";
-}
-
+export class EntropyError extends errorOf("Entropy") {}
 /** Something contradicts itself. */
-export class InternalError extends HelveError {
-  readonly kind = "Internal";
-  readonly advice = "Report it: a defect of Helve, or versions that do not fit together.";
+export class InternalError extends errorOf("Internal") {}
+
+const CLASSES = {
+  Conflict: ConflictError, Ambiguous: AmbiguousError, Unavailable: UnavailableError,
+  Overloaded: OverloadedError, Full: FullError, Invalid: InvalidError, Denied: DeniedError,
+  Forgotten: ForgottenError, Lapsed: LapsedError, Sealed: SealedError, Internal: InternalError,
+};
+const KINDS = new Map<string, keyof typeof REASONS>();
+for (const [kind, reasons] of Object.entries(REASONS)) {
+  for (const reason of reasons) KINDS.set(reason, kind as keyof typeof REASONS);
 }
 
-const CLASSES: Record<ErrorKind, new (message: string, facts?: ErrorFacts) => HelveError> = {
-  Conflict: ConflictError,
-  Ambiguous: AmbiguousError,
-  Unavailable: UnavailableError,
-  Overloaded: OverloadedError,
-  Full: FullError,
-  Invalid: InvalidError,
-  Closed: ClosedError,
-  Denied: DeniedError,
-  Forgotten: ForgottenError,
-  Lapsed: LapsedError,
-  Codec: CodecError,
-  Sealed: SealedError,
-  Entropy: EntropyError,
-  Internal: InternalError,
-};
+/** Whether this version knows a reason. */
+export function isReason(text: string): text is Reason {
+  return KINDS.has(text);
+}
 
 /** The error that goes with a reason of the cluster. */
 export function refused(reason: Reason, message: string, facts: ErrorFacts = {}): HelveError {
-  return new CLASSES[KINDS[reason]](message, { ...facts, reason });
+  return new CLASSES[KINDS.get(reason) ?? "Internal"](message, { ...facts, reason });
 }
 
 /** The answer to calls of a closed client. */
