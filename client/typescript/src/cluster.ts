@@ -2,12 +2,7 @@
 
 import { toBase64 } from "./bytes.js";
 import {
-  closed,
-  DeniedError,
-  HelveError,
-  OverloadedError,
-  refused,
-  UnavailableError,
+  closed, ClosedError, DeniedError, HelveError, OverloadedError, refused, UnavailableError,
 } from "./errors.js";
 import { Clock } from "./identity.js";
 import { CALLS_MAX, DEADLINE_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX } from "./limits.js";
@@ -41,9 +36,6 @@ interface Sent {
 class Failed {
   constructor(readonly verdict: Verdict) {}
 }
-
-const LATE = Symbol("late");
-const CLOSED = Symbol("closed");
 
 export class Cluster {
   private readonly pool: Pool;
@@ -94,9 +86,9 @@ export class Cluster {
     }
   }
 
-  /** Waits, at most until the client is closed. */
+  /** Waits, at most until the client is closed: then the next call says so. */
   async sleep(ms: number): Promise<void> {
-    await this.within(ms, new Promise<never>(() => undefined));
+    await this.within(ms, new Promise(() => undefined), closed).catch(() => undefined);
   }
 
   /** Ends the calls under way. */
@@ -105,22 +97,23 @@ export class Cluster {
     for (const end of [...this.waiting]) end();
   }
 
-  /** Waits for a place among the calls under way, in line. */
+  /** Waits for a place among the calls under way, in line. Throws ClosedError. */
   private async place(until: number): Promise<void> {
     if (this.isClosed) throw closed();
     if (this.callsUnderWay < CALLS_MAX) {
       this.callsUnderWay += 1;
       return;
     }
-    let stand: () => void = () => undefined;
-    const turn = new Promise<void>((resolve) => this.line.push((stand = resolve)));
-    const ended = await this.within(until - this.runtime.monotonicMs(), turn);
-    if (ended !== LATE && ended !== CLOSED) return;
-    this.line = this.line.filter((each) => each !== stand);
-    if (ended === CLOSED) throw closed();
-    throw new OverloadedError(
-      `${CALLS_MAX} calls of this client were under way until the deadline ended`,
-    );
+    let enter: () => void = () => undefined;
+    const turn = new Promise<void>((resolve) => this.line.push((enter = resolve)));
+    const what = `${CALLS_MAX} calls of this client were under way`;
+    const late = () => new OverloadedError(`${what} until the deadline ended`);
+    try {
+      await this.within(until - this.runtime.monotonicMs(), turn, late);
+    } catch (error) {
+      this.line = this.line.filter((each) => each !== enter);
+      throw error;
+    }
   }
 
   private async made<R extends wire.Reply>(
@@ -151,7 +144,7 @@ export class Cluster {
   ): Promise<R> {
     const { pace, runtime } = this.dial;
     const tries = new Tries(this.pool, until, pace, method.mutates, runtime);
-    if (this.isClosed) throw tries.closed(false);
+    if (this.isClosed) throw closed();
     const sent = await this.sent(method, request, until);
     for (;;) {
       if (this.isClosed) throw tries.closed(false);
@@ -162,7 +155,7 @@ export class Cluster {
         this.pool.answered(node, reply.header.leaderHint);
         return reply as R;
       } catch (error) {
-        if (error === CLOSED) throw tries.closed(true);
+        if (error instanceof ClosedError) throw tries.closed(true);
         if (!(error instanceof Failed)) throw error;
         await this.sleep(tries.failed(error.verdict));
       }
@@ -193,39 +186,32 @@ export class Cluster {
   private async bearer(until: number): Promise<string | undefined> {
     const { token } = this.dial;
     if (typeof token !== "function") return token;
-    const left = until - this.runtime.monotonicMs();
-    let given: string | typeof LATE | typeof CLOSED;
-    try {
-      given = await this.within(left, Promise.resolve(token()));
-    } catch (cause) {
+    const given = Promise.resolve().then(token).catch((cause: unknown) => {
       throw new DeniedError(`no token was given: ${String(cause)}`, { cause });
-    }
-    if (given === CLOSED) throw closed();
-    if (given === LATE) throw new UnavailableError("no token was given within the deadline");
-    return checkedToken(given);
+    });
+    const late = () => new UnavailableError("no token was given within the deadline");
+    return checkedToken(await this.within(until - this.runtime.monotonicMs(), given, late));
   }
 
-  /** One try. Throws Failed, or CLOSED. */
+  /** One try. Throws Failed, or ClosedError. */
   private async attempt(node: Node, sent: Sent, timeout: number): Promise<wire.Reply> {
     const abort = new AbortController();
-    const headers = { ...sent.headers, "connect-timeout-ms": String(Math.ceil(timeout)) };
-    // A redirect would show the token to another server.
     const init: RequestInit = {
       method: "POST",
-      headers,
+      headers: { ...sent.headers, "connect-timeout-ms": String(Math.ceil(timeout)) },
       body: sent.body,
+      // A redirect would show the token to another server.
       redirect: "manual",
       signal: abort.signal,
     };
-    let ended: wire.Reply | typeof LATE | typeof CLOSED;
+    const late = () => new Failed(silence(node.address));
     try {
-      ended = await this.within(timeout, this.exchange(node, sent, init));
+      return await this.within(timeout, this.exchange(node, sent, init), late);
     } catch (error) {
-      throw error instanceof Failed ? error : new Failed(ofThrown(node.address, error));
+      abort.abort();
+      if (error instanceof Failed || error instanceof ClosedError) throw error;
+      throw new Failed(ofThrown(node.address, error));
     }
-    if (ended !== LATE && ended !== CLOSED) return ended;
-    abort.abort();
-    throw ended === CLOSED ? CLOSED : new Failed(silence(node.address));
   }
 
   private async exchange(node: Node, sent: Sent, init: RequestInit): Promise<wire.Reply> {
@@ -244,16 +230,16 @@ export class Cluster {
     throw new Failed(ofAnswer(address, { status, body, headers }, sent.hasValues));
   }
 
-  /** What the work gives, unless its time or the client ends before. */
-  private within<T>(ms: number, work: Promise<T>): Promise<T | typeof LATE | typeof CLOSED> {
+  /** What the work gives. Throws what `late` makes once its time ends, ClosedError on `close`. */
+  private within<T>(ms: number, work: Promise<T>, late: () => unknown): Promise<T> {
     return new Promise((resolve, reject) => {
       const end = (then: () => void): void => {
         cancel();
         this.waiting.delete(onClose);
         then();
       };
-      const onClose = (): void => end(() => resolve(CLOSED));
-      const cancel = this.runtime.after(ms, () => end(() => resolve(LATE)));
+      const onClose = (): void => end(() => reject(closed()));
+      const cancel = this.runtime.after(ms, () => end(() => reject(late())));
       this.waiting.add(onClose);
       work.then(
         (value) => end(() => resolve(value)),
@@ -289,13 +275,8 @@ async function textOf(response: Response): Promise<string | undefined> {
 
 /** The reply that a body is; undefined if it is none of a node. */
 function replyOf(body: string): wire.Reply | undefined {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body);
-  } catch {
-    return undefined;
-  }
-  const { header } = (parsed ?? {}) as { header?: Partial<wire.Header> | null };
-  const isHeader = typeof header?.clockMs === "string" && typeof header.leaderHint === "string";
-  return isHeader ? (parsed as wire.Reply) : undefined;
+  const reply = (wire.parsed(body) ?? {}) as Partial<wire.Reply>;
+  const { clockMs, leaderHint } = (reply.header ?? {}) as Partial<wire.Header>;
+  const isReply = typeof clockMs === "string" && typeof leaderHint === "string";
+  return isReply ? (reply as wire.Reply) : undefined;
 }

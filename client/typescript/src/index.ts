@@ -7,26 +7,11 @@ export * from "./errors.js";
 export type { HandleStore } from "./handles.js";
 export type { KeyPageOptions, Keys } from "./keys.js";
 export { type Owner, SHARED } from "./owner.js";
-export type { PageOptions } from "./pages.js";
 export type {
-  Conflicted,
-  NotLive,
-  Page,
-  PutOutcome,
-  Record,
-  RecordInfo,
-  Resolved,
-  StoreOutcome,
-  TakeOutcome,
+  Conflicted, NotLive, Page, PutOutcome, Record, RecordInfo, Resolved, StoreOutcome, TakeOutcome,
   Written,
 } from "./records.js";
 export type { Runtime } from "./runtime.js";
-export {
-  Aborted,
-  Committed,
-  type Condition,
-  type PutOptions,
-  type Ticket,
-  type Transaction,
-} from "./transaction.js";
+export type { Condition, PageOptions, PutOptions } from "./store.js";
+export { Aborted, Committed, type Ticket, type Transaction } from "./transaction.js";
 export type { Defaults, Lifetime } from "./ttl.js";

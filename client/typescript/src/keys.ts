@@ -1,31 +1,13 @@
 /** Values under keys of the caller's choosing. */
 
-import { toBase64 } from "./bytes.js";
-import type { Cluster } from "./cluster.js";
-import type { Codec } from "./codec.js";
-import { InternalError } from "./errors.js";
 import { PAGE, PAGE_MAX } from "./limits.js";
-import { onWire, type Owner } from "./owner.js";
-import { Pages, type PageOptions } from "./pages.js";
 import {
-  type Page,
-  type Record,
-  recordOf,
-  type RecordInfo,
-  stored,
-  type StoreOutcome,
-  type Written,
+  type Record, recordOf, type RecordInfo, type Resolved, type StoreOutcome, written,
 } from "./records.js";
 import { rounds, unlessConflict } from "./steps.js";
-import { type Defaults, lifetime, type Lifetime } from "./ttl.js";
+import { type PageOptions, type Settings, type Shape, Store } from "./store.js";
+import type { Lifetime } from "./ttl.js";
 import * as wire from "./wire.js";
-
-/** Whose keys, and how their values are kept. */
-export interface KeySettings<T> {
-  readonly owner: Owner;
-  readonly codec: Codec<T>;
-  readonly defaults: Defaults;
-}
 
 /** Which keys a page has. */
 export interface KeyPageOptions extends PageOptions {
@@ -33,62 +15,31 @@ export interface KeyPageOptions extends PageOptions {
   readonly prefix?: string | undefined;
 }
 
+const KEYS: Shape<StoreOutcome> = {
+  name: "key",
+  pageMax: "keysMax",
+  list: wire.LIST_KEYS,
+  put: wire.STORE,
+  outcome: written,
+};
+
 /**
  * Values of type `T` under keys of 1 to 1,024 bytes of UTF-8 without NUL.
  *
  * `/` has no special meaning. A key has a revision, which every write changes: what is written with
- * a revision as condition overwrites nothing that was not read.
+ * a revision as condition overwrites nothing that was not read. Lists are in the order of the bytes.
  */
-export class Keys<T> {
-  private readonly pages: Pages<T>;
-
-  /** Is made by `Client.keys`. */
-  constructor(
-    private readonly cluster: Cluster,
-    private readonly deadline: number,
-    readonly settings: KeySettings<T>,
-  ) {
-    this.pages = new Pages(cluster, deadline, wire.LIST_KEYS, "keysMax", settings.codec);
-  }
-
-  /** The keys of another end user; they share nothing with these but the client. */
-  forOwner(owner: Owner): Keys<T> {
-    return new Keys(this.cluster, this.deadline, { ...this.settings, owner });
-  }
-
-  /** The value, if there is such a key. Restarts the idle time. */
-  async get(key: string): Promise<T | undefined> {
-    return (await this.getRecord(key))?.value;
-  }
+export class Keys<T> extends Store<T, Settings<T>, KeyPageOptions, StoreOutcome> {
+  protected readonly shape = KEYS;
 
   /** The value with its revision and times, if there is such a key. Restarts the idle time. */
   async getRecord(key: string): Promise<Record<T> | undefined> {
-    return this.read(key, this.until());
+    return recordIn(await this.read(key));
   }
 
   /** Stores a value, and answers the revision and times that it got. */
   async put(key: string, value: T, ttl: Lifetime = "default"): Promise<RecordInfo> {
-    const reply = await this.call(wire.STORE, this.storeRequest(key, value, ttl));
-    return written(reply).info;
-  }
-
-  /**
-   * Stores a value if the key's revision is `revision`; 0: if there is no such key.
-   *
-   * A conflict is an outcome here, no error.
-   */
-  async putIf(
-    key: string,
-    value: T,
-    revision: number,
-    ttl: Lifetime = "default",
-  ): Promise<StoreOutcome> {
-    return this.write(key, value, revision, ttl, this.until());
-  }
-
-  /** Stores a value if there is no such key. */
-  async putIfAbsent(key: string, value: T, ttl: Lifetime = "default"): Promise<StoreOutcome> {
-    return this.putIf(key, value, 0, ttl);
+    return written(await this.call(wire.STORE, this.putRequest(key, value, { ttl }))).info;
   }
 
   /** Stores all, or none: at most 128 keys, and 4 MiB in all. */
@@ -96,16 +47,14 @@ export class Keys<T> {
     items: Iterable<readonly [key: string, value: T]>,
     ttl: Lifetime = "default",
   ): Promise<void> {
-    const owner = onWire(this.settings.owner);
-    const written = Array.from(items, ([key, value]) => ({ key, ...this.content(value, ttl) }));
-    await this.call(wire.BATCH_STORE, { owner, items: written });
+    const stored = Array.from(items, ([key, value]) => ({ key, ...this.content(value, ttl) }));
+    await this.call(wire.BATCH_STORE, { ...this.scope(), items: stored });
   }
 
   /** The records in the order asked for, all from one view. At most 128. */
   async getMany(keys: readonly string[]): Promise<(Record<T> | undefined)[]> {
-    const owner = onWire(this.settings.owner);
-    const reply = await this.call(wire.BATCH_RETRIEVE, { owner, keys });
-    return reply.keys.map(({ record }) => this.record(record));
+    const reply = await this.call(wire.BATCH_RETRIEVE, { ...this.scope(), keys });
+    return reply.keys.map(({ record }) => recordIn(this.found(record)));
   }
 
   /** Whether there is such a key. Does not restart the idle time. */
@@ -120,7 +69,7 @@ export class Keys<T> {
 
   /** Deletes a key if its revision is `revision`. False: it is another, or there is none. */
   async deleteIf(key: string, revision: number): Promise<boolean> {
-    return this.remove(key, revision, this.until());
+    return this.remove(key, revision);
   }
 
   /**
@@ -130,7 +79,7 @@ export class Keys<T> {
   async take(key: string): Promise<Record<T> | undefined> {
     const until = this.until();
     return rounds<Record<T> | undefined>(this.cluster, until, async () => {
-      const found = await this.read(key, until);
+      const found = recordIn(await this.read(key, until));
       const isDone = found === undefined || (await this.remove(key, found.revision, until));
       return isDone ? { answer: found } : { lostTo: found.revision };
     });
@@ -146,92 +95,36 @@ export class Keys<T> {
    * ended.
    */
   async update(key: string, change: (value: T | undefined) => T): Promise<Record<T>> {
-    const until = this.until();
-    return rounds<Record<T>>(this.cluster, until, async () => {
-      const found = await this.read(key, until);
-      const value = change(found?.value);
-      const ttl = found === undefined ? "default" : "keep";
-      const outcome = await this.write(key, value, found?.revision ?? 0, ttl, until);
-      if (outcome.status === "conflict") return { lostTo: outcome.revision };
-      const { info } = outcome;
-      return { answer: { name: info.name, revision: info.revision, info, value } };
-    });
-  }
-
-  /** A page of the keys, in the order of their bytes, without values. */
-  async listPage({ prefix = "", ...options }: KeyPageOptions = {}): Promise<Page<RecordInfo>> {
-    return this.pages.infos({ owner: onWire(this.settings.owner), prefix }, options);
-  }
-
-  /** As `listPage`, with the values: fewer of them where one reply cannot hold all. */
-  async listValuesPage({ prefix = "", ...options }: KeyPageOptions = {}): Promise<Page<Record<T>>> {
-    return this.pages.values({ owner: onWire(this.settings.owner), prefix }, options);
+    // A key that does not live is created, so that there always is a record.
+    return recordIn(await this.updated(key, true, change)) as Record<T>;
   }
 
   /** All keys without their values, page by page; each page is a view of its own. */
   list(prefix = "", page: number = PAGE_MAX): AsyncGenerator<RecordInfo, void, undefined> {
-    return this.pages.all((options) => this.listPage({ prefix, ...options }), page);
+    return this.all((options) => this.listPage({ prefix, ...options }), page);
   }
 
   /** All keys with their values, page by page; each page is a view of its own. */
   scan(prefix = "", page: number = PAGE): AsyncGenerator<Record<T>, void, undefined> {
-    return this.pages.all((options) => this.listValuesPage({ prefix, ...options }), page);
+    return this.all((options) => this.listValuesPage({ prefix, ...options }), page);
   }
 
-  /** The request of a put, alone or in a transaction. */
-  storeRequest(key: string, value: T, ttl: Lifetime, ifRevision?: number): object {
-    return { ...this.named(key, ifRevision), ...this.content(value, ttl) };
+  protected async read(key: string, until?: number): Promise<Resolved<Record<T>>> {
+    return this.found((await this.call(wire.RETRIEVE, this.named(key), until)).record);
   }
 
-  /** The request of a deletion, likewise. */
-  named(key: string, ifRevision?: number): object {
-    const condition = ifRevision === undefined ? {} : { ifRevision: String(ifRevision) };
-    return { owner: onWire(this.settings.owner), key, ...condition };
-  }
-
-  private content(value: T, ttl: Lifetime): object {
-    const { codec, defaults } = this.settings;
-    return { value: toBase64(codec.encode(value)), lifetime: lifetime(ttl, defaults) };
-  }
-
-  private until(): number {
-    return this.cluster.until(this.deadline);
-  }
-
-  private call<R extends wire.Reply>(method: wire.Method<R>, request: object): Promise<R> {
-    return this.cluster.call(method, request, this.until());
-  }
-
-  private record(found: wire.Valued | null | undefined): Record<T> | undefined {
-    if (found === null || found === undefined) return undefined;
-    return recordOf(found, this.settings.codec);
-  }
-
-  private async read(key: string, until: number): Promise<Record<T> | undefined> {
-    const { record } = await this.cluster.call(wire.RETRIEVE, this.named(key), until);
-    return this.record(record);
-  }
-
-  private write(
-    key: string,
-    value: T,
-    revision: number,
-    ttl: Lifetime,
-    until: number,
-  ): Promise<StoreOutcome> {
-    const request = this.storeRequest(key, value, ttl, revision);
-    return unlessConflict(this.cluster.call(wire.STORE, request, until).then(written));
-  }
-
-  private async remove(key: string, revision: number, until: number): Promise<boolean> {
-    const removing = this.cluster.call(wire.DELETE_KEY, this.named(key, revision), until);
-    const done = await unlessConflict(removing);
+  private async remove(key: string, revision: number, until?: number): Promise<boolean> {
+    const request = this.named(key, { ifRevision: revision });
+    const done = await unlessConflict(this.call(wire.DELETE_KEY, request, until));
     return !("status" in done) && done.existed;
+  }
+
+  private found(record: wire.Valued | null | undefined): Resolved<Record<T>> {
+    if (record === null || record === undefined) return { status: "unknown" };
+    return { status: "live", record: recordOf(record, this.settings.codec) };
   }
 }
 
-function written(reply: wire.StatusReply): Written {
-  const outcome = stored(reply);
-  if ("info" in outcome) return outcome;
-  throw new InternalError("a write status that no key has");
+function recordIn<T>(found: Resolved<Record<T>>): Record<T> | undefined {
+  return found.status === "live" ? found.record : undefined;
 }

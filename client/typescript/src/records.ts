@@ -60,6 +60,8 @@ export type Conflicted = { readonly status: "conflict"; readonly revision: numbe
 export type StoreOutcome = Written | Conflicted;
 /** What a conditional put of a handle did. A handle that expired or was taken is not written. */
 export type PutOutcome = StoreOutcome | { readonly status: "expired" | "taken" };
+/** What a put did whose condition held, if it had one. */
+export type SettledOutcome<O extends PutOutcome> = Exclude<O, Conflicted>;
 /** What a conditional take of a handle did. */
 export type TakeOutcome<R> = Resolved<R> | Conflicted;
 
@@ -106,45 +108,41 @@ export function recordOf<T>(found: wire.Valued, codec: Codec<T>): Record<T> {
     if (!(cause instanceof CodecError)) throw cause;
     throw new CodecError(`record ${JSON.stringify(info.name)}: ${cause.message}`, { cause });
   }
+  return withValue(info, value);
+}
+
+/** A record of what is known of it, and its value. */
+export function withValue<T>(info: RecordInfo, value: T): Record<T> {
   return { name: info.name, revision: info.revision, info, value };
 }
 
-const NOT_LIVE: { readonly [status: string]: NotLive } = {
-  HANDLE_STATUS_EXPIRED: "expired",
-  HANDLE_STATUS_TAKEN: "taken",
-  HANDLE_STATUS_UNKNOWN: "unknown",
-};
+/** The word that a status is, as "taken" of HANDLE_STATUS_TAKEN. Throws InternalError for others. */
+function wordOf<W extends string>(status: string, prefix: string, words: readonly W[]): W {
+  const found = words.find((word) => status === prefix + word.toUpperCase());
+  if (found !== undefined) return found;
+  throw new InternalError(`a status that this version does not know: ${status}`);
+}
 
 /** Why a handle does not live. */
 export function notLive(status: string): NotLive {
-  const found = NOT_LIVE[status];
-  if (found === undefined) {
-    throw new InternalError(`a handle status that this version does not know: ${status}`);
-  }
-  return found;
+  return wordOf(status, "HANDLE_STATUS_", ["expired", "taken", "unknown"]);
 }
 
 /** What became of a handle; `live` reads the record of one that lives. */
 export function resolved<R>(status: string, live: () => R): Resolved<R> {
-  return status === "HANDLE_STATUS_LIVE"
-    ? { status: "live", record: live() }
-    : { status: notLive(status) };
+  if (status !== "HANDLE_STATUS_LIVE") return { status: notLive(status) };
+  return { status: "live", record: live() };
 }
 
-/** What a reply to a put or a store says that it did. */
-export function stored(reply: wire.StatusReply): Exclude<PutOutcome, Conflicted> {
-  switch (reply.status) {
-    case "WRITE_STATUS_CREATED":
-      return { status: "created", info: infoOf(reply.info) };
-    case "WRITE_STATUS_REPLACED":
-      return { status: "replaced", info: infoOf(reply.info) };
-    case "WRITE_STATUS_EXPIRED":
-      return { status: "expired" };
-    case "WRITE_STATUS_TAKEN":
-      return { status: "taken" };
-    default:
-      throw new InternalError(`a write status that this version does not know: ${reply.status}`);
-  }
+/** What a reply to a put of a key says that it did. */
+export function written({ status, info }: wire.StatusReply): Written {
+  return { status: wordOf(status, "WRITE_STATUS_", ["created", "replaced"]), info: infoOf(info) };
+}
+
+/** What a reply to a put of a handle says that it did. */
+export function stored(reply: wire.StatusReply): SettledOutcome<PutOutcome> {
+  if (reply.status === "WRITE_STATUS_EXPIRED") return { status: "expired" };
+  return reply.status === "WRITE_STATUS_TAKEN" ? { status: "taken" } : written(reply);
 }
 
 /** A page of what a reply holds; `item` reads each. */

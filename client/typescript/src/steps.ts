@@ -4,6 +4,7 @@ import { Backoff } from "./backoff.js";
 import type { Cluster } from "./cluster.js";
 import { ConflictError } from "./errors.js";
 import { CONTENTION_FIRST, CONTENTION_MAX } from "./limits.js";
+import type { Conflicted } from "./records.js";
 
 /** What a round came to: an answer, or the revision that another writer left. */
 export type Round<R> = { readonly answer: R } | { readonly lostTo: number };
@@ -35,9 +36,7 @@ export async function rounds<R>(
 }
 
 /** What the write gives, or the revision at which its condition did not hold. */
-export async function unlessConflict<R>(
-  write: Promise<R>,
-): Promise<R | { readonly status: "conflict"; readonly revision: number }> {
+export async function unlessConflict<R>(write: Promise<R>): Promise<R | Conflicted> {
   try {
     return await write;
   } catch (error) {

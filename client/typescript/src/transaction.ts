@@ -5,8 +5,8 @@ import type { Codec } from "./codec.js";
 import { InternalError } from "./errors.js";
 import type { HandleStore } from "./handles.js";
 import type { Keys } from "./keys.js";
-import { infoOf, type NotLive, notLive, recordOf } from "./records.js";
-import type { Record, RecordInfo } from "./records.js";
+import { infoOf, type NotLive, notLive, type Record, recordOf, type RecordInfo } from "./records.js";
+import type { Condition, PutOptions } from "./store.js";
 import type { Lifetime } from "./ttl.js";
 import * as wire from "./wire.js";
 
@@ -15,17 +15,6 @@ export interface Ticket<T> {
   /** Its place, from 0: what `ConflictError.operation` and `Aborted.operation` name. */
   readonly operation: number;
   readonly codec: Codec<T>;
-}
-
-/** A condition of a write. */
-export interface Condition {
-  /** The write holds only if the record's revision is this one; 0: if there is no such record. */
-  readonly ifRevision?: number | undefined;
-}
-
-/** A condition and a lifetime of a write. */
-export interface PutOptions extends Condition {
-  readonly ttl?: Lifetime | undefined;
 }
 
 /** Every operation took effect. */
@@ -90,43 +79,37 @@ export class Transaction {
 
   /** Keeps a value under a new id: the name of the reply's info. */
   mint<T>(store: HandleStore<T>, value: T, ttl: Lifetime = "default"): Ticket<T> {
-    return this.note(store.settings.codec, { mint: store.mintRequest(value, ttl) });
+    return this.note(store, { mint: store.mintRequest(value, ttl) });
   }
 
   /** Writes a value under an id. A handle that expired or was taken aborts the transaction. */
   put<T>(store: HandleStore<T>, id: string, value: T, options: PutOptions = {}): Ticket<T> {
-    const { ttl = "default", ifRevision } = options;
-    const put = store.putRequest(id, value, ttl, ifRevision);
-    return this.note(store.settings.codec, { put });
+    return this.note(store, { put: store.putRequest(id, value, options) });
   }
 
   /** Takes a handle; `Committed.taken` has its value. One that does not live aborts. */
-  take<T>(store: HandleStore<T>, id: string, { ifRevision }: Condition = {}): Ticket<T> {
-    return this.note(store.settings.codec, { take: store.named(id, ifRevision) });
+  take<T>(store: HandleStore<T>, id: string, condition: Condition = {}): Ticket<T> {
+    return this.note(store, { take: store.named(id, condition) });
   }
 
   /** Gives a handle a new lifetime. One that does not live aborts the transaction. */
   renew<T>(store: HandleStore<T>, id: string, options: PutOptions = {}): Ticket<T> {
-    const { ttl = "default", ifRevision } = options;
-    const renew = store.renewRequest(id, ttl, ifRevision);
-    return this.note(store.settings.codec, { renew });
+    return this.note(store, { renew: store.renewRequest(id, options) });
   }
 
   /** Deletes a handle. One that does not live aborts the transaction. */
-  delete<T>(store: HandleStore<T>, id: string, { ifRevision }: Condition = {}): Ticket<T> {
-    return this.note(store.settings.codec, { delete: store.named(id, ifRevision) });
+  delete<T>(store: HandleStore<T>, id: string, condition: Condition = {}): Ticket<T> {
+    return this.note(store, { delete: store.named(id, condition) });
   }
 
   /** Stores a value under a key. */
   putKey<T>(keys: Keys<T>, key: string, value: T, options: PutOptions = {}): Ticket<T> {
-    const { ttl = "default", ifRevision } = options;
-    const store = keys.storeRequest(key, value, ttl, ifRevision);
-    return this.note(keys.settings.codec, { store });
+    return this.note(keys, { store: keys.putRequest(key, value, options) });
   }
 
   /** Deletes a key; it need not exist. */
-  deleteKey<T>(keys: Keys<T>, key: string, { ifRevision }: Condition = {}): Ticket<T> {
-    return this.note(keys.settings.codec, { deleteKey: keys.named(key, ifRevision) });
+  deleteKey<T>(keys: Keys<T>, key: string, condition: Condition = {}): Ticket<T> {
+    return this.note(keys, { deleteKey: keys.named(key, condition) });
   }
 
   /**
@@ -144,8 +127,8 @@ export class Transaction {
     throw new InternalError("a reply without its result");
   }
 
-  private note<T>(codec: Codec<T>, operation: object): Ticket<T> {
+  private note<T>({ settings }: HandleStore<T> | Keys<T>, operation: object): Ticket<T> {
     this.operations.push(operation);
-    return { operation: this.operations.length - 1, codec };
+    return { operation: this.operations.length - 1, codec: settings.codec };
   }
 }

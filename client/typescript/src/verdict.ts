@@ -2,16 +2,10 @@
 
 import { type Details, readDetails } from "./details.js";
 import {
-  DeniedError,
-  type HelveError,
-  InternalError,
-  InvalidError,
-  isReason,
-  OverloadedError,
-  type Reason,
-  refused,
-  UnavailableError,
+  DeniedError, type HelveError, InternalError, InvalidError, isReason, OverloadedError, type Reason,
+  refused, UnavailableError,
 } from "./errors.js";
+import { parsed } from "./wire.js";
 
 /**
  * What is certain after a failed try.
@@ -78,17 +72,15 @@ const RESETS = new RegExp(
 const REQUEST_SIZES = /payload too|request entity too large|content too large|request too large/i;
 /** Of a message that is too large: the request, or the reply. */
 const SIZES = /too large|larger than max|size limit/i;
+/** Of a limit of the rate of calls. */
 const RATES = /rate_limited|rate limited|ratelimited/i;
 
+/** Statuses of HTTP that ask for credentials. */
+const DENIALS = [401, 403, 407, 511];
 const MESSAGE_CHARS_MAX = 300;
 const CAUSES_MAX = 4;
 
-function verdict(
-  effect: Effect,
-  error: HelveError,
-  health: Health = "sound",
-  pauseMs = 0,
-): Verdict {
+function verdict(effect: Effect, error: HelveError, health: Health = "sound", pauseMs = 0): Verdict {
   return { effect, error, health, pauseMs };
 }
 
@@ -101,52 +93,39 @@ export function silence(address: string): Verdict {
 /** The verdict on a fetch that threw. */
 export function ofThrown(address: string, thrown: unknown): Verdict {
   const causes = causesOf(thrown);
-  const why = causes.map(messageOf).filter(Boolean).at(-1) ?? String(thrown);
-  const isUnconnected = causes.some((cause) => isOfConnecting(cause));
-  const isMistrusted = causes.some((cause) => MISTRUSTED.test(codeOf(cause) || messageOf(cause)));
-  const facts = { address, cause: thrown };
-  if (isMistrusted) {
+  const why = causes.map(({ message }) => message).filter(Boolean).at(-1) ?? String(thrown);
+  const down = (message: string) => new UnavailableError(message, { address, cause: thrown });
+  if (causes.some(({ code, message }) => MISTRUSTED.test(code || message))) {
+    const error = `cannot agree on TLS with ${address}: ${why}. Does the runtime trust its CA?`;
     // Nor will there be a connection as long as both sides are set up as they are.
-    const message = `cannot agree on TLS with ${address}: ${why}. Does the runtime trust its CA?`;
-    return verdict("not_done", new UnavailableError(message, facts), "useless");
+    return verdict("not_done", down(error), "useless");
   }
-  if (isUnconnected) {
+  if (causes.some(isOfConnecting)) {
     const remedy = "Is the node running? Try `helve status`";
-    const message = `cannot connect to ${address}: ${why}. ${remedy}`;
-    return verdict("not_done", new UnavailableError(message, facts), "suspect");
+    return verdict("not_done", down(`cannot connect to ${address}: ${why}. ${remedy}`), "suspect");
   }
-  const message = `the connection to ${address} broke: ${why}`;
-  return verdict("unknown", new UnavailableError(message, facts), "suspect");
+  return verdict("unknown", down(`the connection to ${address} broke: ${why}`), "suspect");
 }
 
+type Cause = { readonly [field in "code" | "message" | "syscall"]: string };
+
 /** An error and its causes; of several at once the first, which are alike. */
-function causesOf(thrown: unknown): unknown[] {
-  const found: unknown[] = [];
-  let next: unknown = thrown;
+function causesOf(thrown: unknown): Cause[] {
+  const found: Cause[] = [];
+  const text = (field: unknown) => (typeof field === "string" ? shortened(field) : "");
+  let next = thrown as { cause?: unknown; errors?: unknown[] } & Partial<Cause>;
   while (next !== undefined && next !== null && found.length < CAUSES_MAX) {
-    found.push(next);
-    const { cause, errors } = next as { cause?: unknown; errors?: unknown[] };
-    next = cause ?? errors?.[0];
+    const { code, message, syscall, cause, errors } = next;
+    found.push({ code: text(code), message: text(message), syscall: text(syscall) });
+    next = (cause ?? errors?.[0]) as typeof next;
   }
   return found;
 }
 
-function isOfConnecting(cause: unknown): boolean {
-  const { syscall } = cause as { syscall?: unknown };
+function isOfConnecting({ code, message, syscall }: Cause): boolean {
   const isCall = syscall === "connect" || syscall === "getaddrinfo";
   // Deno names the step in the message alone.
-  const isNamed = messageOf(cause).includes("client error (Connect)");
-  return isCall || isNamed || UNCONNECTED.has(codeOf(cause));
-}
-
-function codeOf(cause: unknown): string {
-  const { code } = cause as { code?: unknown };
-  return typeof code === "string" ? code : "";
-}
-
-function messageOf(cause: unknown): string {
-  const { message } = cause as { message?: unknown };
-  return typeof message === "string" ? message.slice(0, MESSAGE_CHARS_MAX) : "";
+  return isCall || message.includes("client error (Connect)") || UNCONNECTED.has(code);
 }
 
 /** The verdict on an answer that is no success; `hasValues`: see `takes`. */
@@ -177,13 +156,7 @@ interface ConnectError {
 
 /** What a body says, if it is an error of the Connect protocol. */
 function connectError(body: string): ConnectError | undefined {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body);
-  } catch {
-    return undefined;
-  }
-  const { code, message, details } = (parsed ?? {}) as Record<string, unknown>;
+  const { code, message, details } = (parsed(body) ?? {}) as Record<string, unknown>;
   if (typeof code !== "string" || !CODES.has(code)) return undefined;
   return {
     code,
@@ -194,17 +167,11 @@ function connectError(body: string): ConnectError | undefined {
 
 /** The verdict that goes with the cluster's own reason. */
 function ofReason(reason: Reason, message: string, { metadata, pauseMs }: Details): Verdict {
-  const number = (name: string): number => {
-    const value = metadata.get(name) ?? "";
-    return /^[0-9]{1,16}$/.test(value) ? Number(value) : 0;
-  };
-  const error = refused(reason, message, {
-    revision: number("revision"),
-    operation: number("operation"),
-  });
+  const [revision, operation] = [whole(metadata.get("revision")), whole(metadata.get("operation"))];
+  const error = refused(reason, message, { revision, operation });
   switch (reason) {
     case "OVERLOADED":
-      return verdict("not_done", error, "sound", pauseMs || number("retry_after_ms"));
+      return verdict("not_done", error, "sound", pauseMs || whole(metadata.get("retry_after_ms")));
     case "NO_LEADER":
       return verdict("not_done", error, "sound", pauseMs);
     case "AMBIGUOUS":
@@ -220,12 +187,16 @@ function ofReason(reason: Reason, message: string, { metadata, pauseMs }: Detail
   }
 }
 
+/** The number that a text is; 0 if it is none. */
+function whole(text: string | null | undefined): number {
+  return /^[0-9]{1,16}$/.test(text ?? "") ? Number(text) : 0;
+}
+
 /** What a proxy's own answer says: it answers without asking a node, but for what says so. */
 function ofHttp(address: string, { status, headers }: Answer): Verdict {
-  const pauseMs = askedPause(headers);
   const answered = `${address}: a proxy between, or another server, answered with HTTP ${status}`;
-  const down = new UnavailableError(`${answered}. Look at its log`, { address });
-  if ([401, 403, 407, 511].includes(status)) {
+  const pauseMs = askedPause(headers);
+  if (DENIALS.includes(status)) {
     const message = `${answered}: give it the credentials, or reach the nodes without it`;
     return verdict("barred", new DeniedError(message, { address }));
   }
@@ -237,19 +208,18 @@ function ofHttp(address: string, { status, headers }: Answer): Verdict {
     const message = `${answered}: call less often, or raise its limit`;
     return verdict("not_done", new OverloadedError(message, { address }), "behind", pauseMs);
   }
+  const down = new UnavailableError(`${answered}. Look at its log`, { address });
   if ([408, 425, 503].includes(status)) return verdict("not_done", down, "behind", pauseMs);
-  const isOther = [501, 505, 506, 508, 510].includes(status);
-  if ((status >= 300 && status <= 499) || isOther) {
+  const isRefusal = status >= 300 && status <= 499;
+  if (isRefusal || [501, 505, 506, 508, 510].includes(status)) {
     return verdict("not_done", down, "useless", pauseMs);
   }
-  const isServers = status >= 500 && status <= 599;
-  return verdict("unknown", down, isServers ? "behind" : "useless");
+  return verdict("unknown", down, status >= 500 && status <= 599 ? "behind" : "useless");
 }
 
 /** How long an answer asks to be left alone by `Retry-After`, in milliseconds. */
 function askedPause(headers: Answer["headers"]): number {
-  const asked = headers.get("retry-after") ?? "";
-  return /^[0-9]{1,9}$/.test(asked) ? Number(asked) * 1_000 : 0;
+  return whole(headers.get("retry-after")) * 1_000;
 }
 
 /**
@@ -280,13 +250,16 @@ function ofWords(
     return verdict("not_done", new UnavailableError(words, { address }), "behind", pauseMs);
   }
   // The protocol writes `unavailable` as 503: beside words, that says no more than the code.
-  const isTold = [401, 403, 407, 429, 511].includes(status) || (status === 503 && message === "");
-  return isTold ? ofHttp(address, answer) : undefined;
+  const isTold = status === 429 || (status === 503 && message === "");
+  return isTold || DENIALS.includes(status) ? ofHttp(address, answer) : undefined;
 }
 
 function said(address: string, code: string, message: string): string {
-  const shown = message.slice(0, MESSAGE_CHARS_MAX);
-  return shown === "" ? `${address}: ${code}` : `${address}: ${code}: ${shown}`;
+  return `${address}: ${code}${message === "" ? "" : `: ${shortened(message)}`}`;
+}
+
+function shortened(message: string): string {
+  return message.slice(0, MESSAGE_CHARS_MAX);
 }
 
 /** Without a reason it is the word of the HTTP layer, or of something between. */

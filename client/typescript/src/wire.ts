@@ -91,10 +91,18 @@ export const BATCH_RETRIEVE = reads<
 export const TRANSACT = writes<TransactReply>("TransactService/Transact");
 
 /** Whether a call changes something, and its reply holds values. */
-export function takes(method: Method<Reply>, request: object): boolean {
-  if (method.path === TAKE.path) return true;
-  const { operations } = request as { operations?: readonly object[] };
-  return operations?.some((operation) => "take" in operation) ?? false;
+export function takes({ path }: Method<Reply>, request: object): boolean {
+  const { operations = [] } = request as { operations?: readonly object[] };
+  return path === TAKE.path || operations.some((operation) => "take" in operation);
+}
+
+/** What a body says that is JSON; else undefined. */
+export function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
 }
 
 /** An integer of a reply. Throws InternalError if a number does not hold it. */
