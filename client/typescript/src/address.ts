@@ -37,34 +37,27 @@ export function endpoint(given: string, isTls: boolean): string {
 
 /** What to write instead, if this is not `HOST:PORT`. */
 function remedyFor(text: string): string | undefined {
-  if (/[/?#]/.test(text)) return "a node has no path: give HOST:PORT alone";
-  if (text.includes("@")) {
-    return "a node takes no user name: give HOST:PORT, and a token by itself";
-  }
-  if (isIpv6(text)) {
-    return `give an IPv6 address in brackets, and a port, as in [${text}]:7400`;
-  }
   const colon = text.lastIndexOf(":");
   const [host, port] = [text.slice(0, Math.max(colon, 0)), text.slice(colon + 1)];
-  if (colon < 0 || port.includes("]")) {
-    return `give a port, as in ${text.replace(/:+$/, "") || "127.0.0.1"}:7400`;
-  }
-  if (host.startsWith("[")) {
-    if (!(host.endsWith("]") && isIpv6(host.slice(1, -1)))) {
-      return "an IPv6 address belongs between the brackets, as in [::1]:7400";
-    }
-  } else if (host.includes(":")) {
-    return "give an IPv6 address in brackets, as in [::1]:7400";
-  } else if (host === "") {
-    return "give a host before the port, as in 127.0.0.1:7400";
-  } else if (!/^[A-Za-z0-9._-]{1,255}$/.test(host)) {
-    return "a host is a name or an IP address, as in helve-1:7400";
-  }
-  if (port === "") return `give a port, as in ${host}:7400`;
-  if (!(/^[0-9]{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65535)) {
-    return "a port is a number from 1 to 65535";
-  }
-  return undefined;
+  const hasPort = colon >= 0 && !port.includes("]");
+  const isPort = /^[0-9]{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65535;
+  const portless = text.replace(/:+$/, "") || "127.0.0.1";
+  const isBracketed = host.startsWith("[");
+  const isNoIpv6 = isBracketed && !(host.endsWith("]") && isIpv6(host.slice(1, -1)));
+  const isName = /^[A-Za-z0-9._-]{1,255}$/.test(host);
+  const remedies: readonly (readonly [isNeeded: boolean, remedy: string])[] = [
+    [/[/?#]/.test(text), "a node has no path: give HOST:PORT alone"],
+    [text.includes("@"), "a node takes no user name: give HOST:PORT, and a token by itself"],
+    [isIpv6(text), `give an IPv6 address in brackets, and a port, as in [${text}]:7400`],
+    [!hasPort, `give a port, as in ${portless}:7400`],
+    [isNoIpv6, "an IPv6 address belongs between the brackets, as in [::1]:7400"],
+    [!isBracketed && host.includes(":"), "give an IPv6 address in brackets, as in [::1]:7400"],
+    [host === "", "give a host before the port, as in 127.0.0.1:7400"],
+    [!isBracketed && !isName, "a host is a name or an IP address, as in helve-1:7400"],
+    [port === "", `give a port, as in ${host}:7400`],
+    [!isPort, "a port is a number from 1 to 65535"],
+  ];
+  return remedies.find(([isNeeded]) => isNeeded)?.[1];
 }
 
 function isIpv6(text: string): boolean {

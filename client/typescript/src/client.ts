@@ -75,7 +75,7 @@ export class Client {
         attemptTimeout: checkedTime("attemptTimeout", options.attemptTimeout ?? ATTEMPT_TIMEOUT),
         backoffFirst: checkedTime("backoff", backoff[0]),
         backoffMax: checkedTime("backoff", backoff[1]),
-        triesMax: options.triesMax === undefined ? undefined : Math.max(options.triesMax, 1),
+        triesMax: Math.max(options.triesMax ?? Infinity, 1),
       },
       runtime: { ...runtime, fetch: options.fetch ?? runtime.fetch },
     });

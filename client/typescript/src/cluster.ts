@@ -24,6 +24,13 @@ export interface Dial {
   readonly runtime: Runtime;
 }
 
+/** A call as a store makes it. `until` ends it, on the monotonic clock. */
+export interface Call<R extends wire.Reply> {
+  readonly method: wire.Method<R>;
+  readonly request: object;
+  readonly until: number;
+}
+
 /** A call as it is sent. Every try sends it alike. */
 interface Sent {
   readonly path: string;
@@ -71,14 +78,10 @@ export class Cluster {
    * Makes one call, once fewer than `CALLS_MAX` others are under way. A mutation is given an
    * identity, which every try repeats.
    */
-  async call<R extends wire.Reply>(
-    method: wire.Method<R>,
-    request: object,
-    until: number,
-  ): Promise<R> {
-    await this.place(until);
+  async call<R extends wire.Reply>(call: Call<R>): Promise<R> {
+    await this.place(call.until);
     try {
-      return await this.made(method, request, until);
+      return await this.made(call);
     } finally {
       const next = this.line.shift();
       if (next === undefined) this.callsUnderWay -= 1;
@@ -88,7 +91,8 @@ export class Cluster {
 
   /** Waits, at most until the client is closed: then the next call says so. */
   async sleep(ms: number): Promise<void> {
-    await this.within(ms, new Promise(() => undefined), closed).catch(() => undefined);
+    const end = (): void => undefined;
+    await this.within(ms, new Promise<void>(end), end).catch(end);
   }
 
   /** Ends the calls under way. */
@@ -116,36 +120,29 @@ export class Cluster {
     }
   }
 
-  private async made<R extends wire.Reply>(
-    method: wire.Method<R>,
-    request: object,
-    until: number,
-  ): Promise<R> {
-    if (!method.mutates) return this.answer(method, request, until);
+  private async made<R extends wire.Reply>(call: Call<R>): Promise<R> {
+    if (!call.method.mutates) return this.answer(call);
     try {
-      return await this.answer(method, this.identified(request), until);
+      return await this.answer(this.identified(call));
     } catch (error) {
       const reason = error instanceof HelveError ? error.reason : undefined;
       if (reason !== "TOO_EARLY" && reason !== "REQUEST_TOO_OLD") throw error;
     }
     // This machine's clock is wrong, and no try had an effect: any reply tells the cluster's time.
-    await this.answer(wire.EXISTS, { key: "clock" }, until);
-    return this.answer(method, this.identified(request), until);
+    await this.answer({ method: wire.EXISTS, request: { key: "clock" }, until: call.until });
+    return this.answer(this.identified(call));
   }
 
-  private identified(request: object): object {
-    return { identity: { requestId: toBase64(this.clock.requestId()) }, ...request };
+  private identified<R extends wire.Reply>({ request, ...call }: Call<R>): Call<R> {
+    const identity = { requestId: toBase64(this.clock.requestId()) };
+    return { ...call, request: { identity, ...request } };
   }
 
-  private async answer<R extends wire.Reply>(
-    method: wire.Method<R>,
-    request: object,
-    until: number,
-  ): Promise<R> {
+  private async answer<R extends wire.Reply>(call: Call<R>): Promise<R> {
     const { pace, runtime } = this.dial;
-    const tries = new Tries(this.pool, until, pace, method.mutates, runtime);
+    const tries = new Tries(this.pool, call.until, pace, call.method.mutates, runtime);
     if (this.isClosed) throw closed();
-    const sent = await this.sent(method, request, until);
+    const sent = await this.sent(call);
     for (;;) {
       if (this.isClosed) throw tries.closed(false);
       const node = tries.node;
@@ -162,11 +159,7 @@ export class Cluster {
     }
   }
 
-  private async sent(
-    method: wire.Method<wire.Reply>,
-    request: object,
-    until: number,
-  ): Promise<Sent> {
+  private async sent({ method, request, until }: Call<wire.Reply>): Promise<Sent> {
     const body = JSON.stringify(request);
     if (body.length > REQUEST_BYTES_MAX) {
       const size = `the request has ${body.length} characters of at most ${REQUEST_BYTES_MAX}`;

@@ -49,16 +49,14 @@ function errorInfo(data: Uint8Array): Pick<Details, "reason" | "metadata"> {
     if (number === 2) domain = text(value);
     if (number === 3) {
       const entry = new Map(fields(bytes(value)));
-      metadata.set(text(entry.get(1) ?? new Uint8Array()), text(entry.get(2) ?? new Uint8Array()));
+      metadata.set(text(entry.get(1)), text(entry.get(2)));
     }
   }
   return domain === DOMAIN ? { reason, metadata } : { reason: undefined, metadata: new Map() };
 }
 
 function retryDelay(data: Uint8Array): number {
-  const delay = new Map(fields(data)).get(1);
-  if (delay === undefined) return 0;
-  const parts = new Map(fields(bytes(delay)));
+  const parts = new Map(fields(bytes(new Map(fields(data)).get(1))));
   const [seconds, nanos] = [parts.get(1) ?? 0, parts.get(2) ?? 0];
   if (typeof seconds !== "number" || typeof nanos !== "number") throw new Malformed();
   return seconds * 1_000 + nanos / 1e6;
@@ -81,24 +79,25 @@ function fields(data: Uint8Array): Field[] {
   };
   while (at < data.length) {
     const tag = varint();
-    const kind = tag % 8;
+    const [number, kind] = [Math.floor(tag / 8), tag % 8];
     if (kind === 0) {
-      found.push([Math.floor(tag / 8), varint()]);
+      found.push([number, varint()]);
       continue;
     }
     const length = kind === 2 ? varint() : kind === 1 ? 8 : kind === 5 ? 4 : NaN;
     if (!(length <= data.length - at)) throw new Malformed();
-    found.push([Math.floor(tag / 8), data.subarray(at, at + length)]);
+    found.push([number, data.subarray(at, at + length)]);
     at += length;
   }
   return found;
 }
 
-function bytes(value: Uint8Array | number): Uint8Array {
+/** Bytes of a field; none if it is left out. */
+function bytes(value: Uint8Array | number = new Uint8Array()): Uint8Array {
   if (typeof value === "number") throw new Malformed();
   return value;
 }
 
-function text(value: Uint8Array | number): string {
+function text(value?: Uint8Array | number): string {
   return new TextDecoder().decode(bytes(value));
 }

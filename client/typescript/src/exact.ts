@@ -249,7 +249,7 @@ function with17Digits(value: number): string {
   return `${isUp ? kept + 1n : kept}e${Number(exponent) - DIGITS + 1}`;
 }
 
-/** One form of all that are a number but for its sign: its digits, and the power of ten of the last. */
+/** The one form of a number without its sign: its digits, and the power of ten of the last. */
 function decimal(text: string): string {
   const [, whole = "", fraction = "", exponent = "0"] = DECIMAL.exec(text) ?? [];
   const digits = (whole + fraction).replace(/^0+/, "");

@@ -6,7 +6,9 @@ import {
   type TakeOutcome,
 } from "./records.js";
 import { unlessConflict } from "./steps.js";
-import { type PageOptions, type PutOptions, type Settings, type Shape, Store } from "./store.js";
+import {
+  items, type PageOptions, type PutOptions, type Settings, type Shape, Store,
+} from "./store.js";
 import { lifetime, type Lifetime } from "./ttl.js";
 import * as wire from "./wire.js";
 
@@ -100,12 +102,12 @@ export class HandleStore<T> extends Store<T, HandleSettings<T>, PageOptions, Put
 
   /** All handles without their values, page by page; each page is a view of its own. */
   list(page: number = PAGE_MAX): AsyncGenerator<RecordInfo, void, undefined> {
-    return this.all((options) => this.listPage(options), page);
+    return items((options) => this.listPage(options), page);
   }
 
   /** All handles with their values, page by page; each page is a view of its own. */
   scan(page: number = PAGE): AsyncGenerator<Record<T>, void, undefined> {
-    return this.all((options) => this.listValuesPage(options), page);
+    return items((options) => this.listValuesPage(options), page);
   }
 
   /** The request of a mint, alone or in a transaction. */

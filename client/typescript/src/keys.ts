@@ -5,7 +5,7 @@ import {
   type Record, recordOf, type RecordInfo, type Resolved, type StoreOutcome, written,
 } from "./records.js";
 import { rounds, unlessConflict } from "./steps.js";
-import { type PageOptions, type Settings, type Shape, Store } from "./store.js";
+import { items, type PageOptions, type Settings, type Shape, Store } from "./store.js";
 import type { Lifetime } from "./ttl.js";
 import * as wire from "./wire.js";
 
@@ -27,7 +27,7 @@ const KEYS: Shape<StoreOutcome> = {
  * Values of type `T` under keys of 1 to 1,024 bytes of UTF-8 without NUL.
  *
  * `/` has no special meaning. A key has a revision, which every write changes: what is written with
- * a revision as condition overwrites nothing that was not read. Lists are in the order of the bytes.
+ * a revision as condition overwrites nothing that was not read. Lists go by the bytes of the keys.
  */
 export class Keys<T> extends Store<T, Settings<T>, KeyPageOptions, StoreOutcome> {
   protected readonly shape = KEYS;
@@ -101,12 +101,12 @@ export class Keys<T> extends Store<T, Settings<T>, KeyPageOptions, StoreOutcome>
 
   /** All keys without their values, page by page; each page is a view of its own. */
   list(prefix = "", page: number = PAGE_MAX): AsyncGenerator<RecordInfo, void, undefined> {
-    return this.all((options) => this.listPage({ prefix, ...options }), page);
+    return items((options) => this.listPage({ prefix, ...options }), page);
   }
 
   /** All keys with their values, page by page; each page is a view of its own. */
   scan(prefix = "", page: number = PAGE): AsyncGenerator<Record<T>, void, undefined> {
-    return this.all((options) => this.listValuesPage({ prefix, ...options }), page);
+    return items((options) => this.listValuesPage({ prefix, ...options }), page);
   }
 
   protected async read(key: string, until?: number): Promise<Resolved<Record<T>>> {

@@ -5,8 +5,9 @@ import { raw } from "./codec.js";
 import { InvalidError } from "./errors.js";
 import { decode, encode } from "./exact.js";
 import type { Keys } from "./keys.js";
-import { BATCH_BYTES, BATCH_MAX, PAGE_MAX } from "./limits.js";
+import { BATCH_BYTES, BATCH_MAX } from "./limits.js";
 import { type Owner, SHARED } from "./owner.js";
+import { pages } from "./store.js";
 
 /** An entry of `setMany`. */
 export interface KeyvEntry<V = unknown> {
@@ -58,16 +59,8 @@ export class KeyvHelve {
   get capabilities() {
     const async = { exists: true, methodType: "async" as const };
     const methods = {
-      get: async,
-      getMany: async,
-      has: async,
-      hasMany: async,
-      set: async,
-      setMany: async,
-      delete: async,
-      deleteMany: async,
-      clear: async,
-      iterator: async,
+      get: async, getMany: async, has: async, hasMany: async, set: async, setMany: async,
+      delete: async, deleteMany: async, clear: async, iterator: async,
       disconnect: { exists: false, methodType: "none" as const },
     };
     return { compatible: true, store: "keyvStorage" as const, methods, expires: true };
@@ -86,9 +79,7 @@ export class KeyvHelve {
 
   /** The values in the order asked for. */
   async getMany<V = any>(keys: readonly string[]): Promise<(V | undefined)[]> {
-    const found: (V | undefined)[] = [];
-    for (const batch of batches(keys, () => 0)) found.push(...(await this.fetched<V>(batch)));
-    return found;
+    return inBatches(keys, (batch) => this.fetched<V>(batch));
   }
 
   /** Whether there is such a key. */
@@ -98,11 +89,7 @@ export class KeyvHelve {
 
   /** Whether there are such keys, in the order asked for. */
   async hasMany(keys: readonly string[]): Promise<boolean[]> {
-    const found: boolean[] = [];
-    for (const batch of batches(keys, () => 0)) {
-      found.push(...(await Promise.all(batch.map((key) => this.has(key)))));
-    }
-    return found;
+    return inBatches(keys, (batch) => Promise.all(batch.map((key) => this.has(key))));
   }
 
   /** Stores a value until `expires`, in milliseconds since the Unix epoch; undefined: for ever. */
@@ -114,7 +101,7 @@ export class KeyvHelve {
   /** Stores values, those of a batch together; of two under one key the last. */
   async setMany<V>(entries: readonly KeyvEntry<V>[]): Promise<boolean[]> {
     const writes = new Map(entries.map((entry) => [entry.key, this.write(entry)]));
-    for (const batch of batches([...writes.values()], ({ data }) => data.length)) {
+    const store = async (batch: Write[]): Promise<never[]> => {
       const transaction = this.client.transaction();
       for (const { key, data, ttl } of batch) {
         // What has expired already is as if it were there no more.
@@ -122,7 +109,9 @@ export class KeyvHelve {
         else transaction.putKey(this.keys, key, data, { ttl });
       }
       await transaction.commit();
-    }
+      return [];
+    };
+    await inBatches([...writes.values()], store, ({ data }) => data.length);
     return entries.map(() => true);
   }
 
@@ -133,28 +122,23 @@ export class KeyvHelve {
 
   /** Deletes keys, those of a batch together; says of each whether there was one. */
   async deleteMany(keys: readonly string[]): Promise<boolean[]> {
-    const existed = new Map<string, boolean>();
-    for (const batch of batches([...new Set(keys)], () => 0)) {
+    const existed = await inBatches([...new Set(keys)], async (batch) => {
       const transaction = this.client.transaction();
       const tickets = batch.map((key) => transaction.deleteKey(this.keys, this.space + key));
       const done = await transaction.commit();
-      for (const [at, key] of batch.entries()) {
-        const ticket = tickets[at];
-        existed.set(key, done.status === "committed" && !!ticket && done.existed(ticket));
-      }
-    }
-    return keys.map((key) => existed.get(key) ?? false);
+      const isThere = tickets.map((ticket) => done.status === "committed" && done.existed(ticket));
+      return batch.filter((_, at) => isThere[at]);
+    });
+    const found = new Set(existed);
+    return keys.map((key) => found.has(key));
   }
 
   /** Deletes all entries of the namespace. */
   async clear(): Promise<void> {
     const space = this.space;
-    let after: string | undefined;
-    do {
-      const page = await this.keys.listPage({ prefix: space, after, limit: PAGE_MAX });
+    for await (const page of pages((at) => this.keys.listPage({ prefix: space, ...at }))) {
       await this.deleteMany(page.items.map(({ name }) => name.slice(space.length)));
-      after = page.next;
-    } while (after !== undefined);
+    }
   }
 
   /** All entries of the namespace, by key. */
@@ -190,17 +174,23 @@ export class KeyvHelve {
   }
 }
 
-/** Parts of a list that one call carries. */
-function* batches<R>(items: readonly R[], bytesOf: (item: R) => number): Generator<R[], void> {
-  let [batch, bytes]: [R[], number] = [[], 0];
-  for (const item of items) {
-    const size = bytesOf(item);
-    if (batch.length === BATCH_MAX || (batch.length > 0 && bytes + size > BATCH_BYTES)) {
-      yield batch;
-      [batch, bytes] = [[], 0];
+/** What `work` gives for items, as many at a time as one call carries. */
+async function inBatches<R, S>(
+  items: readonly R[],
+  work: (batch: R[]) => Promise<S[]>,
+  bytesOf: (item: R) => number = () => 0,
+): Promise<S[]> {
+  const found: S[] = [];
+  for (let at = 0; at < items.length; ) {
+    const batch: R[] = [];
+    let bytes = 0;
+    for (const item of items.slice(at, at + BATCH_MAX)) {
+      bytes += bytesOf(item);
+      if (batch.length > 0 && bytes > BATCH_BYTES) break;
+      batch.push(item);
     }
-    batch.push(item);
-    bytes += size;
+    found.push(...(await work(batch)));
+    at += batch.length;
   }
-  if (batch.length > 0) yield batch;
+  return found;
 }

@@ -5,9 +5,9 @@ import type { Client } from "./client.js";
 import { HelveError, refused } from "./errors.js";
 import { entropy } from "./identity.js";
 import type { Keys } from "./keys.js";
-import { PAGE_MAX } from "./limits.js";
 import { type Owner, SHARED } from "./owner.js";
 import type { Record } from "./records.js";
+import { pages } from "./store.js";
 
 /** What is kept of an event: as the Python client keeps it, so that both may serve a stream. */
 interface Kept {
@@ -121,15 +121,12 @@ export class EventStore {
   private async following(space: string, revision: number): Promise<Record<Kept>[]> {
     const found: Record<Kept>[] = [];
     let bound: number | undefined;
-    let after: string | undefined;
-    do {
-      const page = await this.keys.listValuesPage({ prefix: space, after, limit: PAGE_MAX });
+    for await (const page of pages((at) => this.keys.listValuesPage({ prefix: space, ...at }))) {
       const until = (bound ??= page.revision);
       found.push(
         ...page.items.filter((each) => each.revision > revision && each.revision <= until),
       );
-      after = page.next;
-    } while (after !== undefined);
+    }
     return found.sort((one, other) => one.revision - other.revision);
   }
 

@@ -116,7 +116,7 @@ export function withValue<T>(info: RecordInfo, value: T): Record<T> {
   return { name: info.name, revision: info.revision, info, value };
 }
 
-/** The word that a status is, as "taken" of HANDLE_STATUS_TAKEN. Throws InternalError for others. */
+/** Which of these words a status is, as "taken" of HANDLE_STATUS_TAKEN. Throws InternalError. */
 function wordOf<W extends string>(status: string, prefix: string, words: readonly W[]): W {
   const found = words.find((word) => status === prefix + word.toUpperCase());
   if (found !== undefined) return found;

@@ -131,7 +131,7 @@ export abstract class Store<
     request: object,
     until: number = this.until(),
   ): Promise<R> {
-    return this.cluster.call(method, request, until);
+    return this.cluster.call({ method, request, until });
   }
 
   /** The record, or what became of it. */
@@ -161,19 +161,6 @@ export abstract class Store<
     });
   }
 
-  /** All pages, one after the other. */
-  protected async *all<R>(
-    page: (options: PageOptions) => Promise<Page<R>>,
-    limit: number,
-  ): AsyncGenerator<R, void, undefined> {
-    let after: string | undefined;
-    do {
-      const found: Page<R> = await page({ after, limit });
-      yield* found.items;
-      after = found.next;
-    } while (after !== undefined);
-  }
-
   private write(name: string, value: T, options: PutOptions, until?: number): Promise<O> {
     const { put, outcome } = this.shape;
     const written = this.call(put, this.putRequest(name, value, options), until).then(outcome);
@@ -199,4 +186,25 @@ export abstract class Store<
       }
     }
   }
+}
+
+/** All pages, one after the other; `page` gets one. */
+export async function* pages<P extends Page<unknown>>(
+  page: (options: PageOptions) => Promise<P>,
+  limit: number = PAGE_MAX,
+): AsyncGenerator<P, void, undefined> {
+  let after: string | undefined;
+  do {
+    const found: P = await page({ after, limit });
+    yield found;
+    after = found.next;
+  } while (after !== undefined);
+}
+
+/** The items of all pages. */
+export async function* items<R>(
+  page: (options: PageOptions) => Promise<Page<R>>,
+  limit: number,
+): AsyncGenerator<R, void, undefined> {
+  for await (const found of pages(page, limit)) yield* found.items;
 }

@@ -5,7 +5,9 @@ import type { Codec } from "./codec.js";
 import { InternalError } from "./errors.js";
 import type { HandleStore } from "./handles.js";
 import type { Keys } from "./keys.js";
-import { infoOf, type NotLive, notLive, type Record, recordOf, type RecordInfo } from "./records.js";
+import {
+  infoOf, type NotLive, notLive, type Record, recordOf, type RecordInfo,
+} from "./records.js";
 import type { Condition, PutOptions } from "./store.js";
 import type { Lifetime } from "./ttl.js";
 import * as wire from "./wire.js";
@@ -119,9 +121,11 @@ export class Transaction {
    * if an `ifRevision` does not hold, and those errors that every write can meet.
    */
   async commit(): Promise<Committed | Aborted> {
-    const request = { operations: this.operations };
-    const until = this.cluster.until(this.deadline);
-    const { header, committed, aborted } = await this.cluster.call(wire.TRANSACT, request, until);
+    const { header, committed, aborted } = await this.cluster.call({
+      method: wire.TRANSACT,
+      request: { operations: this.operations },
+      until: this.cluster.until(this.deadline),
+    });
     if (committed) return new Committed(wire.integer(header.index), committed.replies);
     if (aborted) return new Aborted(aborted.operation, notLive(aborted.status));
     throw new InternalError("a reply without its result");

@@ -12,8 +12,7 @@ export interface Pace {
   readonly attemptTimeout: number;
   readonly backoffFirst: number;
   readonly backoffMax: number;
-  /** Undefined: as many as the deadline leaves time for. */
-  readonly triesMax: number | undefined;
+  readonly triesMax: number;
 }
 
 /**
@@ -63,58 +62,43 @@ export class Tries {
     this.last = error;
     if (effect === "refused") throw isOutcome(error) ? error : this.unlessInDoubt();
     if (effect === "barred") throw this.unlessInDoubt();
-    if (effect === "unknown") this.isInDoubt = true;
+    if (effect === "unknown") this.isInDoubt = this.isLasting;
     if (health !== "sound") this.pool.suspect(this.node);
-    if (this.pace.triesMax !== undefined && this.tried >= this.pace.triesMax) {
-      throw this.gaveUp(`in ${this.tried} tries`);
-    }
+    if (this.tried >= this.pace.triesMax) throw this.gaveUp(`in ${this.tried} tries`);
     if (health === "useless") this.useless.add(this.node.index);
     const following = this.pool.after(this.node, this.useless);
     if (following === undefined) throw this.unlessInDoubt();
     const pause = this.pause(verdict, following);
     this.node = following;
-    if (pause >= this.until - this.runtime.monotonicMs()) {
-      throw this.gaveUp("within the deadline");
-    }
-    return pause;
+    if (pause < this.until - this.runtime.monotonicMs()) return pause;
+    throw this.gaveUp("within the deadline");
   }
 
   /** The error of a call whose client was closed, `isUnanswered` while a try was under way. */
   closed(isUnanswered: boolean): HelveError {
     this.last = closed();
-    this.isInDoubt ||= isUnanswered;
+    this.isInDoubt ||= isUnanswered && this.isLasting;
     return this.unlessInDoubt();
   }
 
-  private pause(verdict: Verdict, following: Node): number {
-    if (verdict.health !== "behind") return Math.max(this.backoff.next(), verdict.pauseMs);
+  private pause({ health, pauseMs }: Verdict, following: Node): number {
+    if (health !== "behind") return Math.max(this.backoff.next(), pauseMs);
     // A proxy asks for a pause of its own, a node for one of the whole cluster.
-    if (following.index !== this.node.index && !this.pool.isSuspect(following)) {
-      return this.behind.next();
-    }
-    return Math.max(this.behind.next(), verdict.pauseMs);
+    const isElsewhere = following.index !== this.node.index && !this.pool.isSuspect(following);
+    return Math.max(this.behind.next(), isElsewhere ? 0 : pauseMs);
   }
 
   private unlessInDoubt(): HelveError {
-    return this.isInDoubt && this.isLasting ? this.ambiguous() : this.last;
+    if (!this.isInDoubt) return this.last;
+    const message = `the call was sent, and its outcome is not known: ${this.last.message}`;
+    const { address } = this.last;
+    return new AmbiguousError(message, { reason: "AMBIGUOUS", address, cause: this.last });
   }
 
   private gaveUp(within: string): HelveError {
     const { message, reason, address, kind } = this.last;
-    if (this.isInDoubt && this.isLasting) return this.ambiguous();
-    if (kind === "Overloaded") return this.last;
-    const cause = this.last;
-    return new UnavailableError(`no node answered ${within}: ${message}`, {
-      reason,
-      address,
-      cause,
-    });
-  }
-
-  private ambiguous(): HelveError {
-    return new AmbiguousError(
-      `the call was sent, and its outcome is not known: ${this.last.message}`,
-      { reason: "AMBIGUOUS", address: this.last.address, cause: this.last },
-    );
+    if (this.isInDoubt || kind === "Overloaded") return this.unlessInDoubt();
+    const error = `no node answered ${within}: ${message}`;
+    return new UnavailableError(error, { reason, address, cause: this.last });
   }
 }

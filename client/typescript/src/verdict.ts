@@ -80,7 +80,9 @@ const DENIALS = [401, 403, 407, 511];
 const MESSAGE_CHARS_MAX = 300;
 const CAUSES_MAX = 4;
 
-function verdict(effect: Effect, error: HelveError, health: Health = "sound", pauseMs = 0): Verdict {
+function verdict(
+  effect: Effect, error: HelveError, health: Health = "sound", pauseMs = 0,
+): Verdict {
   return { effect, error, health, pauseMs };
 }
 

@@ -159,6 +159,22 @@ test("a take whose reply is too large may have been done", async () => {
   await assert.rejects(read.time.during(read.store.get("h")), { kind: "Invalid", reason: "TOO_LARGE" });
 });
 
+test("a proxy tells by words and headers whether it passed a write on", async () => {
+  const reset = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
+  const broken = set([new Response(reset, { status: 503 })], { triesMax: 1 });
+  await assert.rejects(broken.time.during(broken.store.mint(1)), AmbiguousError);
+  const empty = set([new Response("no healthy upstream", { status: 503 })], { triesMax: 1 });
+  await assert.rejects(empty.time.during(empty.store.mint(1)), UnavailableError);
+  const headers = { "x-envoy-ratelimited": "true", "retry-after": "3" };
+  const body = { code: "unavailable", message: "" };
+  const limited = () => Response.json(body, { status: 503, headers });
+  const once = set([limited()], { triesMax: 1 });
+  await assert.rejects(once.time.during(once.store.mint(1)), OverloadedError);
+  const { time, store } = set([limited(), minted()], { endpoints: ["n0:1"] });
+  await time.during(store.mint(1));
+  assert.equal(time.now, 3_000);
+});
+
 test("an answer that no node gives is no reply", async () => {
   const steps = [new Response("<html>log in</html>"), Response.json({ login: true })];
   const { time, sent, store } = set(steps, { endpoints: ["n0:1", "n1:1"] });

@@ -85,7 +85,7 @@ test("tries", async (t) => {
       const time = new Time();
       const endpoints = Array.from({ length: each.nodes }, (_, at) => `n${at}:1`);
       const pool = new Pool(endpoints, false, time.runtime.monotonicMs);
-      const pace = { attemptTimeout: 1000, backoffFirst: 5, backoffMax: 200, triesMax: each.tries_max };
+      const pace = { attemptTimeout: 1000, backoffFirst: 5, backoffMax: 200, triesMax: each.tries_max ?? Infinity };
       const tries = new Tries(pool, 20_000, pace, each.lasting, time.runtime);
       const on = [];
       const ended = () => {
