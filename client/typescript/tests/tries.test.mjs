@@ -159,7 +159,7 @@ test("a take whose reply is too large may have been done", async () => {
   await assert.rejects(read.time.during(read.store.get("h")), { kind: "Invalid", reason: "TOO_LARGE" });
 });
 
-test("a proxy tells by words and headers whether it passed a write on", async () => {
+test("a proxy tells by words and headers if it passed a call on", async () => {
   const reset = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
   const broken = set([new Response(reset, { status: 503 })], { triesMax: 1 });
   await assert.rejects(broken.time.during(broken.store.mint(1)), AmbiguousError);

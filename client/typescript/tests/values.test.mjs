@@ -27,7 +27,7 @@ test("a number that may have lost digits is refused", () => {
   }
 });
 
-test("a double that is an integer of 64 bits beyond 2^53 is a bigint, which can be written", () => {
+test("a whole double from 2^53 up to 2^64 is read as a bigint", () => {
   for (const [json, value] of [
     ["9007199254740992.0", 9007199254740992n],
     ["1e18", 10n ** 18n],
@@ -42,7 +42,7 @@ test("a double that is an integer of 64 bits beyond 2^53 is a bigint, which can 
   assert.strictEqual(read("9007199254740991.0"), 2 ** 53 - 1);
 });
 
-test("a double is kept in its two forms, and no other number near it", () => {
+test("a double is kept in its two forms, and nothing else near it", () => {
   let seed = 11;
   const draw = () => (seed = (seed * 48_271) % 2_147_483_647);
   const view = new DataView(new ArrayBuffer(8));
@@ -77,7 +77,7 @@ test("a double is kept in its two forms, and no other number near it", () => {
   }
 });
 
-test("numbers of any length and exponent are read in linear time", () => {
+test("numbers of any length are read in linear time", () => {
   const zeros = "0".repeat(1 << 20);
   assert.equal(read(`1.${zeros}`), 1);
   assert.equal(read(`0.${zeros}1e${zeros.length + 1}`), 1);
