@@ -82,3 +82,33 @@ impl Codec<Vec<u8>> for Raw {
         Ok(bytes.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{error::ErrorKind, vectors::texts};
+
+    fn read(text: &str) -> Result<Value, Error> {
+        Json.decode(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn json_is_kept_read_or_refused_as_the_vectors_say() {
+        for text in texts("values.json", "kept") {
+            let value = read(&text).unwrap();
+            let stored = Json.encode(&value).unwrap();
+            let again: Value = Json.decode(stored).unwrap();
+            // As text: a zero equals the negative one.
+            assert_eq!(again.to_string(), value.to_string(), "{text}");
+        }
+        for text in texts("values.json", "read") {
+            assert!(read(&text).is_ok(), "{text}");
+        }
+        for text in texts("values.json", "refused") {
+            let stored = read(&text).and_then(|value| Json.encode(&value));
+            assert_eq!(stored.unwrap_err().kind(), ErrorKind::Codec, "{text}");
+        }
+    }
+}

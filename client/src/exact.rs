@@ -180,7 +180,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::properties;
+    use crate::{properties, vectors::texts};
 
     #[test]
     fn what_a_parser_would_drop_is_refused() {
@@ -204,14 +204,7 @@ mod tests {
 
     #[test]
     fn the_vectors_of_values_hold_here_too() {
-        let vectors = include_str!("../../docs/clients/vectors/values.json");
-        let vectors: Value = serde_json::from_str(vectors).expect("it is JSON");
-        let texts = |name: &str| {
-            let texts = vectors[name].as_array().expect("it is there").clone();
-            texts
-                .into_iter()
-                .map(|text| text.as_str().expect("a text").to_owned())
-        };
+        let texts = |name| texts("values.json", name);
         for text in texts("kept") {
             assert!(check(text.as_bytes()).is_ok(), "{text}");
             assert!(check_stored_numbers(text.as_bytes()).is_ok(), "{text}");

@@ -86,6 +86,8 @@ mod state_tool;
 mod steps;
 mod transaction;
 mod ttl;
+#[cfg(test)]
+mod vectors;
 mod watch;
 
 pub use backend::{Backend, Request};

@@ -210,11 +210,8 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
 /// # Errors
 /// [`Codec`](ErrorKind::Codec) if it is not the JSON that `T` expects, or reading would change it (see [`exact`]).
 pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
-    let value = serde_json::from_slice(json).map_err(|error| {
-        let message = "the stored value is not the JSON that this type expects";
-        Error::new(ErrorKind::Codec, message).with_source(error)
-    })?;
-    exact::check_stored_numbers(json).map_err(|error| changed("the stored value", error))?;
+    let value = parsed(json)?;
+    exact::check_names(json).map_err(|error| changed("the stored value", error))?;
     Ok(value)
 }
 
@@ -224,7 +221,17 @@ pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
 /// [`Codec`](ErrorKind::Codec) if it is no JSON, or reading would change it (see [`exact`]).
 pub fn decode_value(json: &[u8]) -> Result<Value, Error> {
     exact::check_names(json).map_err(|error| changed("the stored value", error))?;
-    decode(json)
+    parsed(json)
+}
+
+/// Decodes a stored value whose names are checked elsewhere.
+fn parsed<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    let value = serde_json::from_slice(json).map_err(|error| {
+        let message = "the stored value is not the JSON that this type expects";
+        Error::new(ErrorKind::Codec, message).with_source(error)
+    })?;
+    exact::check_stored_numbers(json).map_err(|error| changed("the stored value", error))?;
+    Ok(value)
 }
 
 /// A key's record, its value exactly as it was stored.

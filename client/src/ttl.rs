@@ -73,7 +73,10 @@ fn millis(ttl: Duration) -> Result<u64, Error> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::{error::ErrorKind, vectors::part};
 
     const DEFAULTS: Defaults = Defaults {
         ttl: Some(Duration::from_secs(2)),
@@ -110,6 +113,46 @@ mod tests {
         for ttl in [Duration::ZERO, Duration::MAX] {
             let refused = Ttl::After(ttl).lifetime(Defaults::default()).unwrap_err();
             assert_eq!(refused.reason(), Some(Reason::BadLifetime));
+        }
+    }
+
+    fn ns(value: &Value) -> Option<Duration> {
+        value.as_u64().map(Duration::from_nanos)
+    }
+
+    fn sent(value: &Value) -> Lifetime {
+        let absolute = match value["after_ms"].as_u64() {
+            Some(ms) => Absolute::AfterMs(ms),
+            None if value["never"].is_object() => Absolute::Never(Unit {}),
+            None if value["keep"].is_object() => Absolute::Keep(Unit {}),
+            None => panic!("no lifetime {value}"),
+        };
+        lifetime(absolute, value["idle_ttl_ms"].as_u64())
+    }
+
+    #[test]
+    fn lifetimes_are_sent_or_refused_as_the_vectors_say() {
+        for case in part("lifetimes.json", "cases") {
+            let ttl = match case["ttl"].as_str() {
+                Some("default") => Ttl::Default,
+                Some("never") => Ttl::Never,
+                Some("keep") => Ttl::Keep,
+                Some(other) => panic!("no lifetime {other}"),
+                None => Ttl::After(ns(&case["ttl_ns"]).unwrap()),
+            };
+            let found = ttl.lifetime(Defaults {
+                ttl: ns(&case["default_ttl_ns"]),
+                idle_ttl: ns(&case["idle_ttl_ns"]),
+            });
+            match case["refused"].as_str() {
+                None => assert_eq!(found.unwrap(), sent(&case["sent"]), "{case}"),
+                Some(reason) => {
+                    let refused = found.unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::Invalid, "{case}");
+                    let found = refused.reason().map(Reason::as_str);
+                    assert_eq!(found, Some(reason), "{case}");
+                }
+            }
         }
     }
 }

@@ -121,6 +121,24 @@ impl Dial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{error::ErrorKind, vectors::part};
+
+    #[test]
+    fn endpoints_are_taken_or_refused_as_the_vectors_say() {
+        let plain = Dial::plain(Duration::from_secs(1));
+        for case in part("addresses.json", "taken") {
+            let taken = plain.endpoint(case["endpoint"].as_str().unwrap());
+            assert_eq!(taken.unwrap().0, case["address"], "{case}");
+        }
+        for case in part("addresses.json", "refused") {
+            let refused = plain.endpoint(case["endpoint"].as_str().unwrap());
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid, "{case}");
+            assert_eq!(refused.reason(), Some(Reason::BadRequest), "{case}");
+            let remedy = case["remedy"].as_str().unwrap();
+            assert!(refused.to_string().contains(remedy), "{case}: {refused}");
+        }
+    }
 
     #[test]
     fn an_address_may_name_the_scheme_in_use_and_no_other() {

@@ -109,7 +109,10 @@ impl Drop for Number {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::vectors::part;
 
     fn session(window: u64) -> Arc<Session> {
         Arc::new(Session::new([7; 16], window))
@@ -166,5 +169,35 @@ mod tests {
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
         assert_eq!(session.numbers().first_incomplete(), 2);
+    }
+
+    #[test]
+    fn numbers_begin_and_end_as_the_vectors_say() {
+        for case in part("identities.json", "sessions") {
+            let session = session(case["window"].as_u64().unwrap());
+            let (mut numbers, mut under_way) = (Vec::new(), Vec::new());
+            for step in case["steps"].as_array().unwrap() {
+                match step.as_str().unwrap().split_at(1) {
+                    ("b", "") => {
+                        let number = session.try_begin();
+                        numbers.push(number.as_ref().map(|number| number.seq));
+                        under_way.extend(number);
+                    }
+                    ("e", seq) => {
+                        let seq: u64 = seq.parse().unwrap();
+                        let at = under_way.iter().position(|number| number.seq == seq);
+                        drop(under_way.remove(at.unwrap()));
+                    }
+                    _ => panic!("no step {step}"),
+                }
+            }
+            let sends: Vec<_> = under_way.iter().map(call).collect();
+            let found: [Value; 2] = [json!(numbers), json!(sends)];
+            assert_eq!(
+                &found,
+                &[&case["numbers"], &case["sends"]].map(Value::clone),
+                "{case}"
+            );
+        }
     }
 }

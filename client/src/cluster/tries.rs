@@ -268,13 +268,27 @@ fn about(mut error: Error, last: &Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    };
 
     use futures::FutureExt as _;
+    use serde_json::{Value, json};
+    use tokio::time::sleep_until;
 
     use super::*;
-    use crate::cluster::channel::Hints;
-    use crate::cluster::dial::Dial;
+    use crate::{
+        cluster::{channel::Hints, dial::Dial, verdict::tests::answers::verdict_of},
+        vectors::part,
+    };
+
+    const PACE: Pace = Pace {
+        attempt_timeout: Duration::from_secs(1),
+        backoff_first: Duration::from_millis(5),
+        backoff_max: Duration::from_millis(200),
+        tries_max: u32::MAX,
+    };
 
     /// Calls once a node that asks for this pause, and then one that answers.
     async fn after_pause(pause: Duration) -> (Result<(), Error>, u32) {
@@ -283,13 +297,7 @@ mod tests {
         let (_open, closed) = watch::channel(false);
         let until = Instant::now() + Duration::from_secs(10);
         let tried = Arc::new(AtomicU32::new(0));
-        let pace = Pace {
-            attempt_timeout: Duration::from_secs(1),
-            backoff_first: Duration::from_millis(5),
-            backoff_max: Duration::from_millis(200),
-            tries_max: u32::MAX,
-        };
-        let tries = Tries::new(&pool, Effect::Lasting, until, pace, closed);
+        let tries = Tries::new(&pool, Effect::Lasting, until, PACE, closed);
         let counted = Arc::clone(&tried);
         let answer = tries.run(move |_, _| {
             let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
@@ -324,6 +332,64 @@ mod tests {
             let (answer, tried) = after_pause(pause).await;
             let error = answer.unwrap_err();
             assert_eq!((error.kind(), tried), (ErrorKind::Overloaded, 1));
+        }
+    }
+
+    /// The nodes that a call of the vectors tries, and how it ends.
+    async fn played(case: &Value) -> (Vec<usize>, String) {
+        let nodes = 0..case["nodes"].as_u64().unwrap();
+        let nodes: Vec<String> = nodes.map(|at| format!("n{at}:1")).collect();
+        let pool = Pool::new(&nodes, Hints::Known, Dial::plain(Duration::from_secs(1))).unwrap();
+        let effect = match case["lasting"].as_bool().unwrap() {
+            true => Effect::Lasting,
+            false => Effect::Harmless,
+        };
+        let tries_max = case["tries_max"].as_u64();
+        let pace = Pace {
+            tries_max: tries_max.map_or(u32::MAX, |max| u32::try_from(max).unwrap()),
+            ..PACE
+        };
+        let (_open, closed) = watch::channel(false);
+        let until = Instant::now() + Duration::from_secs(20);
+        let tries = Tries::new(&pool, effect, until, pace, closed);
+        let on = Arc::new(Mutex::new(Vec::new()));
+        let tried = Arc::clone(&on);
+        let answers = case["answers"].as_array().unwrap().clone();
+        let answer = tries.run(move |node, _| {
+            let mut tried = tried.lock().unwrap();
+            let answer = answers.get(tried.len()).cloned();
+            tried.push(node.index());
+            let is_last = tried.len() == answers.len();
+            async move {
+                let answer = answer.expect("no try follows the last answer");
+                if answer == json!("ok") {
+                    return Ok(());
+                }
+                // The deadline ends after the last answer.
+                if is_last {
+                    sleep_until(until).await;
+                }
+                Err(verdict_of(&answer).of_small_reply())
+            }
+            .boxed()
+        });
+        let ends = match answer.await {
+            Ok(_) => "ok".to_owned(),
+            // A conflict names its revision as well.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict { .. }) => "Conflict".into(),
+            Err(error) => format!("{:?}", error.kind()),
+        };
+        let on = on.lock().unwrap().clone();
+        (on, ends)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_go_from_node_to_node_as_the_vectors_say() {
+        for case in part("tries.json", "cases") {
+            let (on, ends) = played(&case).await;
+            let found = json!({"on": on, "ends": ends});
+            let expected = json!({"on": case["on"], "ends": case["ends"]});
+            assert_eq!(found, expected, "{case}");
         }
     }
 }

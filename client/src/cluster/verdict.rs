@@ -357,4 +357,4 @@ fn refusal<'a>(reason: Reason, message: &str, said: impl Fn(&str) -> Option<&'a 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,6 @@
 //! Tests of what failed tries say.
 
+pub(crate) mod answers;
 mod vectors;
 
 use std::collections::HashMap;
