@@ -21,6 +21,8 @@ RULES = [
     (r"\bAsync(?=[A-Z])", ""),
     (r"\b_async\b", "_sync"),
     (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bAwaitable, ", ""),
+    (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basyncio client\b", "client for threads"),

@@ -60,7 +60,7 @@ from .records import (
     TakeOutcome,
 )
 from .tls import Tls
-from .tools import ToolError
+from .tools import ToolError, live
 from .transacted import Aborted, Committed, Ticket, Transacted
 from .ttl import Lifetime, Span, Ttl
 from .watch import Change, ChangeKind, Watch
@@ -139,4 +139,5 @@ __all__ = [
     "WatchLapsedError",
     "WatchTooOldError",
     "__version__",
+    "live",
 ]

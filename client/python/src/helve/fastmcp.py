@@ -1,4 +1,4 @@
-"""Sessions of FastMCP 4 on a cluster, of which no change is lost, and errors of tools.
+"""For servers of FastMCP 4: sessions that lose no change, callers, and errors of tools.
 
 Needs `pip install 'helve[fastmcp]'`. For events use `helve.mcp.EventStore`, for everything else
 that FastMCP keeps (OAuth clients, tokens, cached responses) `helve.key_value.HelveStore`.
@@ -6,17 +6,21 @@ that FastMCP keeps (OAuth clients, tokens, cached responses) `helve.key_value.He
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, SupportsFloat
 
 from fastmcp.exceptions import ToolError as FastMcpToolError
+from fastmcp.server.auth.providers.jwt import JWTVerifier
+from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.sessions import InvalidSession
 from fastmcp.tools import ToolResult
 
-from .errors import AmbiguousError, ConflictError, HelveError
+from .errors import AmbiguousError, ConflictError, DeniedError, HelveError
 from .key_value import HelveStore
+from .owner import Shared
 from .tools import ToolError
 
 #: What this task has read last of each session: the base of its changes.
@@ -115,6 +119,44 @@ class ToolErrors(Middleware):
         if isinstance(error, ConflictError):
             return ToolError("CONFLICT", f"nothing was done. {error.advice}")
         return ToolError("AMBIGUOUS", f"it may have been done. {error.advice}")
+
+
+def caller(*, without_token: str | Shared | None = None) -> Callable[[], str | Shared]:
+    """The `owner=` of stores that are each caller's own: the subject of the request's token.
+
+    `without_token` is the owner for a server without `auth`; else a request without a subject
+    raises DeniedError. Such stores are used within requests alone.
+    """
+
+    def subject() -> str | Shared:
+        token = get_access_token()
+        if token is None and without_token is not None:
+            return without_token
+        found = token.claims.get("sub") if token else None
+        if not isinstance(found, str) or not found:
+            raise DeniedError("the request bears no token that names a subject")
+        return found
+
+    return subject
+
+
+def verifier_from_environment(prefix: str) -> JWTVerifier | None:
+    """The `auth=` of a server whose callers bear JWTs, as the environment says; None: it is open.
+
+    With the prefix `SHOP`: `SHOP_SECRET` for HS256, or `SHOP_JWKS_URI` for the keys of an issuer;
+    with either, `SHOP_ISSUER` and `SHOP_AUDIENCE` too, since a token for another server must not
+    do. Raises ValueError if some of them are missing.
+    """
+    names = [f"{prefix}_{name}" for name in ("SECRET", "JWKS_URI", "ISSUER", "AUDIENCE")]
+    secret, jwks_uri, issuer, audience = (os.environ.get(name) or None for name in names)
+    if not (secret or jwks_uri or issuer or audience):
+        return None
+    if bool(secret) == bool(jwks_uri) or not issuer or not audience:
+        raise ValueError(f"{names[0]} or {names[1]}, and {names[2]} and {names[3]}: set all three")
+    algorithm = "HS256" if secret else None
+    return JWTVerifier(
+        public_key=secret, jwks_uri=jwks_uri, algorithm=algorithm, issuer=issuer, audience=audience
+    )
 
 
 def _is_session(key: str) -> bool:

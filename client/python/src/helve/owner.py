@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Union
 
@@ -16,8 +17,9 @@ class Shared(Enum):
 
 #: For what a server keeps for itself, and where there is only one user.
 SHARED = Shared.SHARED
-#: An end user's name, of at most 256 bytes, or `SHARED`.
-Owner = Union[str, Shared]
+#: An end user's name, of at most 256 bytes, or `SHARED`; or a function that says which, and is
+#: asked by each call: a server's stores are then those of whoever calls the server.
+Owner = Union[str, Shared, Callable[[], Union[str, Shared]]]
 
 
 def on_wire(owner: Owner) -> str:
@@ -25,6 +27,8 @@ def on_wire(owner: Owner) -> str:
 
     A caller whose name was lost on the way must not end up among the records that all share.
     """
+    if callable(owner):
+        owner = owner()
     if owner is SHARED:
         return ""
     if not isinstance(owner, str) or not owner:

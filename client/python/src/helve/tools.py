@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import ErrorKind, HelveError
-from .records import Record, RecordInfo
+from .records import Live, Record, RecordInfo, Resolved
 from .ttl import Lifetime, Ttl
 
 #: Keys in one batch, and in one answer of `list`.
@@ -19,6 +19,7 @@ LIST_KEYS_MAX = 1000
 #: Bytes of values in one answer.
 ANSWER_BYTES_MAX = 2 << 20
 
+T = TypeVar("T")
 _WRITES = {"store", "batch_store"}
 _REASONS = {
     ErrorKind.UNAVAILABLE: "UNAVAILABLE",
@@ -47,6 +48,16 @@ class ToolError(Exception):
         if reason == "BAD_ARGUMENT":
             return cls(reason, error.message)
         return cls(reason, f"nothing was done. {error.advice}")
+
+
+def live(id: str, found: Resolved[T]) -> T:
+    """The record of a handle that a tool was given as an argument.
+
+    If it does not live, raises ToolError, whose reason is EXPIRED, TAKEN or UNKNOWN.
+    """
+    if isinstance(found, Live):
+        return found.record
+    raise ToolError(found.name, f"{id} is {found.value}: check the id, or create another")
 
 
 def definitions(*, writes: bool, deletes: bool) -> list[dict[str, Any]]:

@@ -10,15 +10,18 @@ import pytest
 
 pytest.importorskip("fastmcp")
 
+import jwt
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware.caching import ResponseCachingMiddleware
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from processes import Process, free_port
 from session_server import made
 
 import helve
 from helve import SHARED, AsyncClient
-from helve.fastmcp import ToolErrors
+from helve.fastmcp import ToolErrors, caller, verifier_from_environment
 from helve.key_value import HelveStore
 
 HERE = Path(__file__).parent
@@ -249,3 +252,64 @@ def test_errors_say_to_models_what_to_do_and_to_programs_why(repeatable, raised,
                 await caller.call_tool("breaks", {})
 
     asyncio.run(whole())
+
+
+SECRET = "a secret of at least thirty-two bytes"
+
+
+def environment(monkeypatch, **values):
+    for name in ("SECRET", "JWKS_URI", "ISSUER", "AUDIENCE"):
+        monkeypatch.delenv(f"SHOP_{name}", raising=False)
+    for name, value in values.items():
+        monkeypatch.setenv(f"SHOP_{name}", value)
+
+
+def test_a_verifier_is_whole_or_not_made(monkeypatch):
+    environment(monkeypatch)
+    assert verifier_from_environment("SHOP") is None
+    issued = {"ISSUER": "http://issuer.test", "AUDIENCE": "http://shop.test/mcp"}
+    for values in (
+        {"SECRET": SECRET},
+        {"SECRET": SECRET, "ISSUER": issued["ISSUER"]},
+        {"JWKS_URI": "http://issuer.test/keys", "AUDIENCE": issued["AUDIENCE"]},
+        {"SECRET": SECRET, "JWKS_URI": "http://issuer.test/keys", **issued},
+        issued,
+    ):
+        environment(monkeypatch, **values)
+        with pytest.raises(ValueError, match="SHOP_SECRET or SHOP_JWKS_URI"):
+            verifier_from_environment("SHOP")
+    environment(monkeypatch, JWKS_URI="http://issuer.test/keys", **issued)
+    assert verifier_from_environment("SHOP").jwks_uri == "http://issuer.test/keys"
+
+
+def test_each_caller_is_the_subject_of_a_token_for_this_server(monkeypatch):
+    whole = {"iss": "http://issuer.test", "aud": "http://shop.test/mcp", "sub": "alice"}
+    environment(monkeypatch, SECRET=SECRET, ISSUER=whole["iss"], AUDIENCE=whole["aud"])
+    verifier = verifier_from_environment("SHOP")
+
+    async def said(claims, secret=SECRET):
+        token = await verifier.verify_token(jwt.encode(claims, secret, "HS256"))
+        if token is None:
+            return "refused"
+        auth_context_var.set(AuthenticatedUser(token))
+        return caller(without_token=SHARED)()
+
+    def told(*arguments):
+        # In a task of its own, as a request.
+        return asyncio.run(said(*arguments))
+
+    assert told(whole) == "alice"
+    assert told(whole | {"sub": "bob"}) == "bob"
+    assert told(whole | {"aud": "http://other.test/mcp"}) == "refused"
+    assert told(whole | {"iss": "http://other.test"}) == "refused"
+    assert told(whole, SECRET[::-1]) == "refused"
+    nameless = {name: value for name, value in whole.items() if name != "sub"}
+    for claims in (nameless, nameless | {"sub": ""}):
+        with pytest.raises(helve.DeniedError, match="names a subject"):
+            told(claims)
+
+
+def test_without_a_token_the_owner_is_what_the_server_says():
+    assert caller(without_token=SHARED)() is SHARED
+    with pytest.raises(helve.DeniedError, match="no token that names a subject"):
+        caller()()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -45,6 +46,8 @@ R = TypeVar("R")
 
 #: Records of a page, if its caller says nothing.
 PAGE = 100
+#: Of an idempotency key's digest, in an id: 128 bits, as minted ids have.
+_DIGEST_CHARACTERS = 32
 
 
 class AsyncHandleStore(Generic[T]):
@@ -93,6 +96,20 @@ class AsyncHandleStore(Generic[T]):
             lifetime=self._defaults.lifetime(ttl),
         )
         return info_of((await self._open().call(methods.MINT, request)).info)
+
+    async def mint_once(self, key: str | None, value: T, ttl: Lifetime = Ttl.DEFAULT) -> str:
+        """As `mint`, but once for each idempotency key of the owner: again, it answers the same id.
+
+        The id is made of the key: any caller of the owner who knows the key knows the id. What
+        became of the handle since is kept, and `value` then not used. A handle that expired or was
+        taken is not made again for a day. Without a key this is `mint`.
+        """
+        if key is None:
+            return await self.mint(value, ttl)
+        digest = hashlib.sha256(key.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+        id = f"{self._id_prefix}-{digest}" if self._id_prefix else digest
+        await self.put_if_absent(id, value, ttl)
+        return id
 
     async def put(self, id: str, value: T, ttl: Lifetime = Ttl.DEFAULT) -> bool:
         """Writes a value under an id of the caller's choosing.

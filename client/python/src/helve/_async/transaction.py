@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._core import limits
+from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
-from ..errors import closed
-from ..transacted import Ticket, Transacted, transacted
+from ..errors import ConflictError, closed
+from ..transacted import Committed, Ticket, Transacted, transacted
 from ..ttl import Lifetime, Ttl
 from .handles import AsyncHandleStore
 from .keys import AsyncKeys
+from .steps import pause, within
 
 if TYPE_CHECKING:
     from .client import AsyncClient
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class AsyncTransaction:
@@ -143,3 +150,21 @@ class AsyncTransaction:
         self._stores.append(store)
         self._request.operations.append(wire.Operation(**{kind: operation}))
         return Ticket(len(self._request.operations) - 1, store._codec)
+
+
+async def transact(client: AsyncClient, build: Callable[[AsyncTransaction], Awaitable[R]]) -> R:
+    """What `AsyncClient.transact` does."""
+    until = time.monotonic() + min(client.deadline, limits.DEADLINE_MAX)
+    backoff = Backoff(limits.CONTENTION_FIRST, limits.CONTENTION_MAX)
+    while True:
+        transaction = client.transaction()
+        answer: R = await within(until, partial(build, transaction), is_writing=False)
+        if not transaction._stores:
+            return answer
+        revision = 0
+        try:
+            if isinstance(await within(until, transaction.commit, is_writing=True), Committed):
+                return answer
+        except ConflictError as conflict:
+            revision = conflict.revision
+        await pause(until, backoff, revision)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from .._core import limits
@@ -24,10 +24,11 @@ from .guards import Guards
 from .handles import HandleStore
 from .io import Scopes
 from .keys import Keys
-from .transaction import Transaction
+from .transaction import Transaction, transact
 from .watching import Changes
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Client:
@@ -178,8 +179,8 @@ class Client:
         """A store of handles. Stores of the same name on the same cluster are one.
 
         - `store`: 1 to 64 bytes of `[a-z0-9_-]`; it is made by its first mint.
-        - `owner`: whose handles these are: an end user's name, or `SHARED`. To another owner a
-          handle is unknown.
+        - `owner`: whose handles these are: an end user's name, `SHARED`, or a function that each
+          call asks for one of them. To another owner a handle is unknown.
         - `codec`: how values become bytes; as JSON if not told otherwise.
         - `id_prefix`: minted ids begin with `prefix-`; at most 64 bytes of `[a-z0-9_-]`.
         - `default_ttl`: what `Ttl.DEFAULT` is; without it: for ever.
@@ -223,6 +224,17 @@ class Client:
     def transaction(self) -> Transaction:
         """A transaction over handles and keys, still empty."""
         return Transaction(self)
+
+    def transact(self, build: Callable[[Transaction], R]) -> R:
+        """Commits what `build` puts into a transaction, and answers what `build` answers.
+
+        `build` reads, and notes its writes with the `if_revision` that it read. If a record has
+        changed by then, or a handle lives no more, nothing is written, and `build` is called
+        again: it must do nothing but read and note. What it raises is raised. If it notes no
+        write, none is made. Raises ConflictError if others wrote first until the deadline ended,
+        and AmbiguousError if it ended during the commit.
+        """
+        return transact(self, build)
 
     def watch(self, watch: Watch, *, after: int | None = None) -> Changes:
         """Watches records. Every change acknowledged after this returns is told, in order.

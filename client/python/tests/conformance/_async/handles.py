@@ -140,6 +140,57 @@ async def one_of_sixteen_creations_wins(setup):
     assert await setup.handles(1).get("h") == winners[0]
 
 
+async def sixteen_mints_of_one_idempotency_key_make_one_handle(setup):
+    made = await together(
+        [lambda n=n: setup.handles(n, id_prefix="cart").mint_once("k", n) for n in range(16)]
+    )
+    store = setup.handles(id_prefix="cart")
+    assert len(set(made)) == 1
+    assert made[0].startswith("cart-")
+    assert await store.count() == 1
+    other = await store.mint_once("another", 16)
+    assert other != made[0]
+    assert await setup.handles().mint_once("k", 17) == made[0].removeprefix("cart-")
+    assert await store.mint_once(None, 1) != await store.mint_once(None, 1)
+
+
+async def a_handle_that_was_minted_once_and_taken_stays_taken(setup):
+    store = setup.handles()
+    handle = await store.mint_once("k", 1)
+    assert await store.put(handle, 2)
+    assert await store.mint_once("k", 3) == handle
+    assert await store.get(handle) == 2
+    await store.take(handle)
+    assert await store.mint_once("k", 4) == handle
+    assert await store.resolve(handle) is NotLive.TAKEN
+    theirs = setup.handles(owner="bob")
+    assert await theirs.mint_once("k", 5) == handle
+    assert await theirs.get(handle) == 5
+
+
+async def an_owner_that_is_a_function_is_asked_by_each_call(setup):
+    current = ["alice"]
+    store = setup.handles(owner=lambda: current[0])
+    keys = setup.client().keys(owner=lambda: current[0] and f"{setup.name}-{current[0]}")
+    handle = await store.mint("alice's")
+    await keys.put("k", "alice's")
+    current[0] = "bob"
+    assert await store.resolve(handle) is NotLive.UNKNOWN
+    assert await store.count() == 0
+    assert [record async for record in store.scan()] == []
+    assert not await keys.exists("k")
+    both = setup.client().transaction()
+    both.put(store, handle, "bob's")
+    both.put_key(keys, "k", "bob's")
+    await both.commit()
+    current[0] = "alice"
+    assert await store.get(handle) == "alice's"
+    assert await keys.get("k") == "alice's"
+    current[0] = ""
+    assert await kind_of(lambda: store.count()) == "Invalid"
+    assert await kind_of(lambda: keys.exists("k")) == "Invalid"
+
+
 async def update_of_what_is_gone_says_why(setup):
     store = setup.handles()
     assert await store.update("unknown", lambda n: n) is NotLive.UNKNOWN

@@ -3,6 +3,7 @@
 from helve import Aborted, Committed, NotLive, Ttl
 from helve._wire import messages as wire
 
+from .io import together
 from .setup import HOUR, SHORT, error_of, kind_of, wait_until
 
 
@@ -107,3 +108,79 @@ async def a_transaction_over_a_closed_store_says_so(setup):
     for transaction in (begun_before, over_both()):
         assert await kind_of(lambda each=transaction: each.commit()) == "Closed"
     assert await store.get("h") is None, "nothing was written"
+
+
+async def what_sixteen_build_from_what_they_read_is_all_kept(setup):
+    store, keys = setup.handles(), setup.keys()
+    handle = await store.mint([])
+    await keys.put("sum", 0)
+
+    def builder(n):
+        async def build(both):
+            listed, total = await store.resolve(handle), await keys.get_record("sum")
+            seen = listed.record
+            both.put(store, handle, [*seen.value, n], if_revision=seen.revision)
+            both.put_key(keys, "sum", total.value + n, if_revision=total.revision)
+            return n
+
+        return build
+
+    answers = await together([lambda n=n: setup.client(n).transact(builder(n)) for n in range(16)])
+    assert answers == list(range(16))
+    assert sorted(await store.get(handle)) == list(range(16))
+    assert await keys.get("sum") == sum(range(16))
+
+
+async def what_is_built_is_built_again_once_a_handle_lives_no_more(setup):
+    store, keys = setup.handles(), setup.keys()
+    handle = await store.mint(1)
+    found = []
+
+    async def build(both):
+        found.append(await store.resolve(handle))
+        if found[-1] is NotLive.TAKEN:
+            return "gone"
+        await store.take(handle)
+        both.take(store, handle)
+        both.put_key(keys, "k", 1)
+        return "taken"
+
+    assert await setup.client().transact(build) == "gone"
+    assert len(found) == 2
+    assert not await keys.exists("k")
+
+
+async def a_builder_that_raises_writes_nothing_and_is_asked_once(setup):
+    keys = setup.keys()
+    asked = []
+
+    async def build(both):
+        asked.append(1)
+        both.put_key(keys, "k", 1)
+        raise LookupError("no")
+
+    try:
+        await setup.client().transact(build)
+    except LookupError:
+        pass
+    else:
+        raise AssertionError("it raised nothing")
+    assert asked == [1]
+    assert not await keys.exists("k")
+
+
+async def a_transaction_that_never_fits_ends_with_the_deadline(setup):
+    keys = setup.keys()
+    await keys.put("k", 1)
+    asked = []
+
+    async def build(both):
+        asked.append(1)
+        both.put_key(keys, "k", 2, if_revision=0)
+
+    client = setup.client().with_deadline(2.0)
+    # Which one depends on where the deadline falls: between two rounds, or into one.
+    error = await kind_of(lambda: client.transact(build))
+    assert error in ("Conflict", "Ambiguous", "Unavailable")
+    assert len(asked) > 1
+    assert await keys.get("k") == 1
