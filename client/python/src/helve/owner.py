@@ -17,8 +17,8 @@ class Shared(Enum):
 
 #: For what a server keeps for itself, and where there is only one user.
 SHARED = Shared.SHARED
-#: An end user's name, of at most 256 bytes, or `SHARED`; or a function that says which, and is
-#: asked by each call: a server's stores are then those of whoever calls the server.
+#: An end user's name, of at most 256 bytes, or `SHARED`; or a function that says which. Each call
+#: asks the function, so that a server's stores are those of the caller that it serves.
 Owner = Union[str, Shared, Callable[[], Union[str, Shared]]]
 
 
