@@ -207,14 +207,9 @@ impl Acceptor {
         let accepting = TlsAcceptor::from(tls.server()).accept(stream);
         self.make_room();
         let greeting = self.bounds.greeting;
-        let refused = self.bounds.port_use.refused.clone();
         let handshake = self.handshakes.spawn(async move {
             let shaken = timeout(greeting, accepting).await;
-            let shaken = shaken.unwrap_or_else(|late| {
-                refused.inc();
-                Err(late.into())
-            });
-            (from, shaken)
+            (from, shaken.unwrap_or_else(|late| Err(late.into())))
         });
         self.begun.push_back((from.ip().into(), handshake));
         None

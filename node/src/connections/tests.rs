@@ -7,6 +7,7 @@ use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpSocket,
+    task::yield_now,
 };
 use tokio_rustls::TlsConnector;
 use tonic::transport::server::Connected as _;
@@ -202,8 +203,14 @@ async fn who_does_not_finish_the_handshake_or_the_greeting_is_cut_off() {
     let port_use = bounds.port_use.clone();
     let (address, mut guarded) = port(Some(tls), bounds.clone()).await;
     let silent = TcpStream::connect(address).await.unwrap();
+    let counted = async {
+        closed(silent).await;
+        while port_use.refused.get() == 0 {
+            yield_now().await;
+        }
+    };
     tokio::select! {
-        () = closed(silent) => {}
+        () = counted => {}
         _ = guarded.next() => panic!("let in without a handshake"),
     }
     assert_eq!(port_use.refused.get(), 1);
