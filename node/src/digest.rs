@@ -16,7 +16,7 @@ use crate::{
     storage::{error::StorageError, state_db::StateDb, state_view::StateView},
 };
 
-/// The deadline is checked after this many rows.
+/// Whether to go on is asked after this many rows.
 const ROWS_BETWEEN_LOOKS: u64 = 1_024;
 
 /// All rows of one view.
@@ -75,19 +75,26 @@ impl Digester {
             .expect("the semaphore is never closed");
         let state = Arc::clone(&self.state);
         let hashed = tokio::task::spawn_blocking(move || {
-            let digest = state.read(|view| hash(view, deadline));
+            let digest = state.read(|view| hash(view, |_| Instant::now() < deadline));
             drop(slot);
-            digest
+            digest?.ok_or(DigestError::TooSlow)
         });
         hashed.await.map_err(|_| DigestError::Stopping)?
     }
 }
 
-fn hash(view: &StateView<'_>, deadline: Instant) -> Result<StateDigest, DigestError> {
+/// Hashes all rows of a view; `None` if `goes_on` did not agree, which is told now and then how many were read. Blocks.
+///
+/// # Errors
+/// If the rows cannot be read.
+pub(crate) fn hash(
+    view: &StateView<'_>,
+    mut goes_on: impl FnMut(u64) -> bool,
+) -> Result<Option<StateDigest>, StorageError> {
     let applied_index = view.applied()?.map_or(0, |id| id.index);
     let mut hasher = Sha256::new();
     let mut rows = 0_u64;
-    let mut is_late = false;
+    let mut is_over = false;
     view.each_row(|key, value| {
         for part in [key, value] {
             let length = u32::try_from(part.len()).expect("a message bounds every row");
@@ -95,17 +102,14 @@ fn hash(view: &StateView<'_>, deadline: Instant) -> Result<StateDigest, DigestEr
             hasher.update(part);
         }
         rows += 1;
-        is_late = rows.is_multiple_of(ROWS_BETWEEN_LOOKS) && Instant::now() >= deadline;
-        !is_late
+        is_over = rows.is_multiple_of(ROWS_BETWEEN_LOOKS) && !goes_on(rows);
+        !is_over
     })?;
-    if is_late {
-        return Err(DigestError::TooSlow);
-    }
-    Ok(StateDigest {
+    Ok((!is_over).then(|| StateDigest {
         applied_index,
         rows,
         digest: hasher.finalize().into(),
-    })
+    }))
 }
 
 #[cfg(test)]

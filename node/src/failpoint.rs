@@ -57,6 +57,8 @@ failpoints! {
     BuildPublished => "build-published",
     /// The next piece of a snapshot is about to be sent. It can fail.
     SendChunk => "send-chunk",
+    /// The next piece of a backup is about to be sent. It can fail.
+    BackupChunk => "backup-chunk",
     /// A piece of a snapshot was received. It can fail.
     ReceiveChunk => "receive-chunk",
     /// All files of a snapshot were received and are durable, and nothing is installed. It can fail.
@@ -83,6 +85,10 @@ failpoints! {
     RecoveryApplied => "recovery-applied",
     /// The rows name the new cluster, durably, and the log is still the former one's.
     RecoveryNamed => "recovery-named",
+    /// A restore is under way by the identity of its node, and no row is there.
+    RestoreBegun => "restore-begun",
+    /// The rows of a backup are laid out, and are not a cluster's.
+    RestoreLaidOut => "restore-laid-out",
     /// The log ends behind the rows of the new cluster, and the node's identity is still the former one.
     RecoveryPurged => "recovery-purged",
 }
@@ -94,7 +100,11 @@ impl Failpoint {
     pub const fn can_fail(self) -> bool {
         matches!(
             self,
-            Self::ApplyBeforeWrite | Self::SendChunk | Self::ReceiveChunk | Self::ReceiveFinished
+            Self::ApplyBeforeWrite
+                | Self::SendChunk
+                | Self::BackupChunk
+                | Self::ReceiveChunk
+                | Self::ReceiveFinished
         )
     }
 }

@@ -14,6 +14,7 @@
 
 mod attempt;
 pub mod audit;
+pub mod backup;
 pub mod bounds;
 mod change_feed;
 mod cluster_status;

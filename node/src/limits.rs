@@ -2,11 +2,12 @@
 //! is in `helve_machine::limits`; how long one file waits for something, and how it shapes its own writes, at that file's head.
 
 mod audit;
+mod backups;
 mod watches;
 
 use std::time::Duration;
 
-pub use self::{audit::*, watches::*};
+pub use self::{audit::*, backups::*, watches::*};
 
 /// The one consensus group, until there are many.
 pub const GROUP_ID: u32 = 1;

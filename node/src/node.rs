@@ -16,6 +16,7 @@ mod record;
 pub mod recover;
 mod refusal;
 mod reload;
+pub mod restore;
 mod start;
 mod waiting;
 

@@ -197,6 +197,8 @@ const LOCAL: &[(&str, &[&str], &str)] = &[
         &["/nowhere/audit.log"],
         "/nowhere/audit.log",
     ),
+    ("backup list", &["/nowhere/backups"], "/nowhere/backups"),
+    ("backup verify", &["/nowhere/backups"], "/nowhere/backups"),
     (
         "balancer",
         &["--to", "127.0.0.1:9", "--listen", "203.0.113.7:80"],
@@ -223,6 +225,11 @@ const LOCAL: &[(&str, &[&str], &str)] = &[
         "recover",
         &["--from-survivor", "--data-dir", "/nowhere/data/d"],
         "--data-dir",
+    ),
+    (
+        "restore",
+        &["/nowhere/backups", "--data-dir", "/nowhere/data/d"],
+        "/nowhere/backups",
     ),
     (
         "serve",

@@ -4,6 +4,7 @@ mod abuse;
 mod access;
 mod attacks;
 mod audit;
+mod backup;
 mod bad_bytes;
 mod bad_requests;
 mod bad_starts;

@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod backup;
 mod cert;
 mod completions;
 mod data_key;
@@ -19,12 +20,14 @@ mod member;
 mod memory;
 #[cfg(feature = "planted")]
 mod planted;
+mod progress;
 #[cfg(test)]
 #[path = "../../../client/src/properties.rs"]
 mod properties;
 mod record;
 mod recover;
 mod request_state;
+mod restore;
 mod serve;
 mod size;
 mod snapshot;
@@ -115,6 +118,8 @@ enum Command {
     #[command(subcommand)]
     Member(member::Command),
     Recover(recover::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     #[command(subcommand)]
     Leader(leader::Command),
     #[command(subcommand)]
@@ -146,7 +151,12 @@ impl Command {
     /// Whether it writes callers' values to files of its own.
     fn keeps_values(&self) -> bool {
         match self {
-            Self::Serve(_) | Self::Dev(_) | Self::Recover(_) | Self::Mcp(_) => true,
+            Self::Serve(_)
+            | Self::Dev(_)
+            | Self::Recover(_)
+            | Self::Backup(_)
+            | Self::Restore(_)
+            | Self::Mcp(_) => true,
             #[cfg(feature = "demo")]
             Self::Show(command) => command.keeps_values(),
             _ => false,
@@ -296,6 +306,8 @@ impl Command {
             Self::Watch(args) => watch::run(&args).await,
             Self::Member(command) => member::run(&command).await,
             Self::Recover(args) => recover::run(&args).await,
+            Self::Backup(args) => backup::run(&args).await,
+            Self::Restore(args) => restore::run(&args).await,
             Self::Leader(command) => leader::run(&command).await,
             Self::Audit(command) => audit::run(&command),
             Self::Key(command) => key::run(&command).await,

@@ -293,27 +293,52 @@ impl Stopped {
     }
 
     async fn carry_out(mut self, report: &mut Report) -> Result<(), RecoverError> {
-        let (cluster_id, uuid) = (stamp::mint_uuid()?, stamp::mint_uuid()?);
-        let node = NodeRecord {
-            uuid: uuid.clone(),
-            ..self.record()
-        };
-        let member = (self.known.node_id, node);
+        let member = (self.known.node_id, self.record());
         self.data_dir.begin_recovery()?;
         failpoint::pass(Failpoint::RecoveryBegun);
-        // What was sent as a snapshot before belongs to the former cluster.
-        Snapshots::remove_all(&self.data_dir.snapshots_path())?;
-        refound::refound(&mut self.log, &self.gate, &self.state, &cluster_id, member).await?;
-        let member_at = report.last_index + 1;
-        self.data_dir
-            .finish_recovery(&uuid, &cluster_id, member_at)?;
-        self.log.stop();
+        let founding = Founding {
+            data_dir: self.data_dir,
+            gate: self.gate,
+            log: self.log,
+            state: Arc::clone(&self.state),
+        };
+        report.cluster_id = founding.found(member, report.last_index).await?;
         report.done = true;
-        report.cluster_id = cluster_id;
-        let digest = Digester::new(Arc::clone(&self.state));
+        let digest = Digester::new(self.state);
         let digest = digest.digest(Instant::now() + DIGEST_LIMIT).await?;
         report.rows = digest.rows;
         report.digest = HEXLOWER.encode(&digest.digest);
         Ok(())
+    }
+}
+
+/// The parts of a directory that becomes a new cluster's, and says already that this is under way.
+pub(super) struct Founding {
+    pub(super) data_dir: DataDir,
+    pub(super) gate: PurgeGate,
+    pub(super) log: LogStore,
+    pub(super) state: Arc<StateDb>,
+}
+
+impl Founding {
+    /// Makes it a new cluster of this member alone, under another uuid, with all entries up to the last one. Answers the cluster's id.
+    pub(super) async fn found(
+        mut self,
+        (node_id, record): (u64, NodeRecord),
+        last_index: u64,
+    ) -> Result<String, RecoverError> {
+        let (cluster_id, uuid) = (stamp::mint_uuid()?, stamp::mint_uuid()?);
+        let node = NodeRecord {
+            uuid: uuid.clone(),
+            ..record
+        };
+        // What was sent as a snapshot before belongs to the former cluster.
+        Snapshots::remove_all(&self.data_dir.snapshots_path())?;
+        let member = (node_id, node);
+        refound::refound(&mut self.log, &self.gate, &self.state, &cluster_id, member).await?;
+        self.data_dir
+            .finish_recovery(&uuid, &cluster_id, last_index + 1)?;
+        self.log.stop();
+        Ok(cluster_id)
     }
 }

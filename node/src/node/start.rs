@@ -349,7 +349,10 @@ impl Parts {
             Arc::new(proposer.clone()),
             (Arc::new(reader.clone()), self.feed.clone()),
             cluster.clone(),
-            Digester::new(Arc::clone(&self.storage.state)),
+            (
+                Digester::new(Arc::clone(&self.storage.state)),
+                Arc::clone(&self.storage.snapshots),
+            ),
             Arc::new(Metrics::showing(
                 &self.observed,
                 &self.storage.log.stats().sync_times,

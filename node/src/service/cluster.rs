@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
-    AddMemberRequest, DataKeyStatusReply, DataKeyStatusRequest, ListTenantsRequest,
+    AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest, ListTenantsRequest,
     RemoveMemberRequest, ReplaceMemberRequest, SetDataKeyReply, SetDataKeyRequest,
     StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
     TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
@@ -14,10 +14,11 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{
-    Services, admit, audited,
+    Services, admit, audited, backup,
     caller::Caller,
     failure::{Failure, Lateness},
     members::ProgressStream,
+    parts::Parts,
     query::scope,
     status::Problem,
 };
@@ -95,6 +96,15 @@ impl ClusterService for Cluster {
             digest: digest.digest.to_vec().into(),
         });
         counted((timer, entry), reply)
+    }
+
+    type BackupStream = Parts<BackupPart>;
+
+    async fn backup(
+        &self,
+        request: Request<BackupRequest>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
+        backup::backup(&self.0, request)
     }
 
     async fn data_key_status(

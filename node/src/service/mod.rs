@@ -16,6 +16,7 @@ mod account;
 mod admit;
 mod arriving;
 mod audited;
+mod backup;
 mod budget;
 mod call;
 mod caller;
@@ -68,6 +69,7 @@ pub use self::{
 use self::{
     admit::{Admitted, Gate, Origin},
     audited::Witness,
+    backup::Backups,
     budget::Charge,
     caller::Caller,
     data_keys::DataKeys,
@@ -87,6 +89,7 @@ use crate::{
     raft::Consensus,
     read_index::Reader,
     readiness::Readiness,
+    storage::checkpoint::Snapshots,
     vault::{Asked, Switch, Values, Vault},
 };
 
@@ -109,6 +112,7 @@ pub struct Services {
     reader: Arc<Reader>,
     cluster: ClusterParts,
     digester: Digester,
+    backups: Backups,
     metrics: Arc<Metrics>,
     audit: Audit,
     vault: Arc<Vault>,
@@ -135,7 +139,7 @@ impl Services {
         proposer: Arc<Proposer>,
         (reader, feed): (Arc<Reader>, ChangeFeed),
         cluster: ClusterParts,
-        digester: Digester,
+        (digester, snapshots): (Digester, Arc<Snapshots>),
         metrics: Arc<Metrics>,
         access_check: AccessCheck,
         (vault, switch): (Arc<Vault>, Switch),
@@ -147,6 +151,7 @@ impl Services {
             proposer,
             cluster,
             digester,
+            backups: Backups::new(snapshots),
             metrics,
             audit,
             data_keys: DataKeys::new(Arc::clone(&vault), switch, Arc::clone(&reader)),
@@ -178,6 +183,7 @@ impl Services {
             ("unread-answer-bytes", self.unread.fullness()),
             ("health-watches", self.gate.fullness()),
             ("watch-window-bytes", self.feed.shared()),
+            ("backups", self.backups.fullness()),
         ];
         load
     }

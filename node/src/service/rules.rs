@@ -42,6 +42,7 @@ const RULES: &[(&str, Least)] = &[
     ("/helve.v1.CallService/Exchange", Least::Reader),
     ("/helve.v1.CallService/OpenSession", Least::Writer),
     ("/helve.v1.ClusterService/AddMember", Least::Operator),
+    ("/helve.v1.ClusterService/Backup", Least::Operator),
     ("/helve.v1.ClusterService/DataKeyStatus", Least::Operator),
     ("/helve.v1.ClusterService/RemoveMember", Least::Operator),
     ("/helve.v1.ClusterService/ReplaceMember", Least::Operator),

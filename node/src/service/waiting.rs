@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use helve_proto::v1::{
-    AddMemberRequest, DataKeyStatusReply, DataKeyStatusRequest, NodeStatus, RemoveMemberRequest,
-    ReplaceMemberRequest, Role, SetDataKeyReply, SetDataKeyRequest, StateDigestReply,
-    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
-    TransferLeaderReply, TransferLeaderRequest,
+    AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
+    NodeStatus, RemoveMemberRequest, ReplaceMemberRequest, Role, SetDataKeyReply,
+    SetDataKeyRequest, StateDigestReply, StateDigestRequest, StatusReply, StatusRequest,
+    TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::{ClusterService, ClusterServiceServer},
 };
 use tonic::{Request, Response, Status, async_trait, service::Routes};
@@ -16,7 +16,7 @@ use tonic_health::pb::{
     health_server::{self, HealthServer},
 };
 
-use super::{failure::Failure, members::ProgressStream};
+use super::{failure::Failure, members::ProgressStream, parts::Parts};
 use crate::raft::identity::{Identity, REMOVED};
 
 /// A node that waits. Cheap to clone.
@@ -118,6 +118,15 @@ impl ClusterService for Waiting {
         &self,
         _: Request<StateDigestRequest>,
     ) -> Result<Response<StateDigestReply>, Status> {
+        Err(self.refusal())
+    }
+
+    type BackupStream = Parts<BackupPart>;
+
+    async fn backup(
+        &self,
+        _: Request<BackupRequest>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
         Err(self.refusal())
     }
 

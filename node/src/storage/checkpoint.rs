@@ -16,7 +16,7 @@ use std::{
 use helve_proto::peer::v1::SnapshotManifest;
 use rocksdb::checkpoint::Checkpoint;
 
-pub(crate) use self::snapshot_dir::ENGINE;
+pub(crate) use self::{manifest::measure, snapshot_dir::ENGINE};
 use self::snapshot_dir::lock;
 pub use self::snapshot_dir::{SnapshotChunks, SnapshotDir};
 pub(super) use self::{

@@ -47,12 +47,31 @@ pub struct NodeIdentity {
     /// How it shows that the directory lacks what the node acknowledged; empty if nothing shows that.
     #[serde(default)]
     pub put_back: String,
-    /// A recovery of this node into a new cluster is under way.
+    /// A recovery of this node into a new cluster is under way, or while it has no cluster, a restore.
     #[serde(default)]
     pub recovering: bool,
     /// The cluster that this node was recovered from; empty for none.
     #[serde(default)]
     pub former_cluster_id: String,
+}
+
+impl NodeIdentity {
+    /// A node's that was never started.
+    fn fresh(uuid: &str, seat: u64) -> Self {
+        Self {
+            format: FORMAT,
+            uuid: uuid.to_owned(),
+            seat,
+            node_id: 0,
+            cluster_id: String::new(),
+            member_at: 0,
+            removed: false,
+            starts: 0,
+            put_back: String::new(),
+            recovering: false,
+            former_cluster_id: String::new(),
+        }
+    }
 }
 
 /// Whether a write waits for the disk.
@@ -89,21 +108,14 @@ impl DataDir {
         close_to_others(path)?;
         // Only now: another process may have made it a node's in the meantime.
         let found = read_identity(path)?;
-        let mut identity = found.unwrap_or_else(|| NodeIdentity {
-            format: FORMAT,
-            uuid: fresh_uuid.to_owned(),
-            seat,
-            node_id: 0,
-            cluster_id: String::new(),
-            member_at: 0,
-            removed: false,
-            starts: 0,
-            put_back: String::new(),
-            recovering: false,
-            former_cluster_id: String::new(),
-        });
+        let mut identity = found.unwrap_or_else(|| NodeIdentity::fresh(fresh_uuid, seat));
         if identity.recovering {
-            return Err(DataDirError::Recovering(path.to_owned()));
+            let path = path.to_owned();
+            return Err(if identity.cluster_id.is_empty() {
+                DataDirError::Restoring(path)
+            } else {
+                DataDirError::Recovering(path)
+            });
         }
         if identity.seat != seat {
             let path = path.to_owned();
@@ -115,6 +127,39 @@ impl DataDir {
         }
         // Durable before anybody hears of this run.
         identity.starts += 1;
+        write_identity(path, &identity)?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+            _lock: lock,
+        })
+    }
+
+    /// Makes a new or empty directory that of a node that is restored into it: the node does not start before
+    /// [`finish_recovery`](Self::finish_recovery).
+    ///
+    /// # Errors
+    /// See [`DataDirError`]; if the directory holds anything, nothing was written.
+    pub fn begin_restore(
+        path: &Path,
+        (node_id, seat): (u64, u64),
+        fresh_uuid: &str,
+    ) -> Result<Self, DataDirError> {
+        create(path)?;
+        let check = || match is_empty(path)? {
+            true => Ok(()),
+            false => Err(DataDirError::NotEmpty(path.to_owned())),
+        };
+        check()?;
+        let lock = lock(path)?;
+        // Another process may have written there in the meantime.
+        check()?;
+        close_to_others(path)?;
+        let identity = NodeIdentity {
+            node_id,
+            recovering: true,
+            ..NodeIdentity::fresh(fresh_uuid, seat)
+        };
         write_identity(path, &identity)?;
         Ok(Self {
             path: path.to_owned(),

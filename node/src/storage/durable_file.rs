@@ -10,7 +10,7 @@ use super::error::StorageError;
 use crate::failpoint::{self, Failpoint};
 
 /// Replaces the content of `path`; durable once this returns.
-pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
@@ -23,7 +23,7 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces the content of `path` with a checksummed one, for [`read_sealed`].
-pub(super) fn replace_sealed(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_sealed(path: &Path, content: &[u8]) -> io::Result<()> {
     replace(path, &seal(content))
 }
 
@@ -52,7 +52,7 @@ pub(super) fn read_sealed(path: &Path) -> Result<Option<Vec<u8>>, StorageError> 
 }
 
 /// Makes the directory of `path` durable: its creation, removal or new name.
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     sync_dir(parent_of(path))
 }
 
@@ -66,12 +66,12 @@ pub(super) fn parent_of(path: &Path) -> &Path {
 }
 
 /// Makes the names in a directory durable.
-pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 /// `content` with its checksum in front.
-pub(super) fn seal(content: &[u8]) -> Vec<u8> {
+pub(crate) fn seal(content: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(content.len() + 4);
     sealed.extend_from_slice(&crc32c::crc32c(content).to_le_bytes());
     sealed.extend_from_slice(content);
@@ -79,7 +79,7 @@ pub(super) fn seal(content: &[u8]) -> Vec<u8> {
 }
 
 /// The content, if its checksum holds.
-pub(super) fn open(sealed: &[u8]) -> Option<&[u8]> {
+pub(crate) fn open(sealed: &[u8]) -> Option<&[u8]> {
     let (checksum, content) = sealed.split_first_chunk::<4>()?;
     (crc32c::crc32c(content) == u32::from_le_bytes(*checksum)).then_some(content)
 }

@@ -17,7 +17,7 @@ pub mod checkpoint;
 pub mod data_dir;
 pub mod disk_space;
 pub mod disk_waits;
-mod durable_file;
+pub(crate) mod durable_file;
 pub mod error;
 mod gaps;
 mod generations;

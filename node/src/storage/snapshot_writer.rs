@@ -136,7 +136,10 @@ impl SnapshotWriter {
 }
 
 /// Refuses what this node cannot take over, and names that would lead out of the directory.
-fn check(manifest: &SnapshotManifest) -> Result<(), StorageError> {
+///
+/// # Errors
+/// See [`StorageError`].
+pub(crate) fn check(manifest: &SnapshotManifest) -> Result<(), StorageError> {
     if manifest.format > FORMAT {
         let (found, known) = (manifest.format, FORMAT);
         return Err(StorageError::NewerFormat {

@@ -64,6 +64,7 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.ClusterService/TransferLeader"
         | "/helve.v1.ClusterService/TakeSnapshot"
         | "/helve.v1.ClusterService/StateDigest"
+        | "/helve.v1.ClusterService/Backup"
         | "/helve.v1.ClusterService/DataKeyStatus"
         | "/helve.v1.ClusterService/SetDataKey"
         | "/helve.v1.ClusterService/AddMember"

@@ -47,6 +47,7 @@ fn values(directory: &Path) -> Result<BTreeMap<&'static str, String>> {
         ("tenant", "acme".to_owned()),
         // How long it may go on.
         ("time", "200ms".to_owned()),
+        ("to", at(&directory.join("backups"))),
         ("value", "1".to_owned()),
         ("wait", "1s".to_owned()),
     ]))
@@ -69,7 +70,8 @@ fn gather(
     values: &BTreeMap<&'static str, String>,
     samples: &mut Vec<Sample>,
 ) -> Result<()> {
-    if !command.has_subcommands() {
+    // `helve backup` does something by itself, too.
+    if !command.is_subcommand_required_set() {
         samples.push(sample(command, path, values)?);
     }
     for below in command.get_subcommands() {

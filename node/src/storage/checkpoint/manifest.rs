@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{self, Read},
     path::Path,
 };
 
@@ -66,24 +66,30 @@ pub(super) fn describe(
 
 fn describe_file(path: &Path, name: String) -> Result<SnapshotFile, StorageError> {
     let mut file = File::open(path).map_err(StorageError::io("open", path))?;
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let (mut size_bytes, mut crc32c) = (0, 0);
-    loop {
-        let read = file
-            .read(&mut buffer)
-            .map_err(StorageError::io("read", path))?;
-        if read == 0 {
-            break;
-        }
-        size_bytes += read as u64;
-        crc32c = crc32c::crc32c_append(crc32c, &buffer[..read]);
-    }
+    let (size_bytes, crc32c) = measure(&mut file).map_err(StorageError::io("read", path))?;
     file.sync_all().map_err(StorageError::io("sync", path))?;
     Ok(SnapshotFile {
         name,
         size_bytes,
         crc32c,
     })
+}
+
+/// The size and the CRC32C of what is left of a file. Blocks.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn measure(file: &mut File) -> io::Result<(u64, u32)> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let (mut size_bytes, mut crc32c) = (0, 0);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((size_bytes, crc32c));
+        }
+        size_bytes += read as u64;
+        crc32c = crc32c::crc32c_append(crc32c, &buffer[..read]);
+    }
 }
 
 /// Writes the manifest beside its files, and makes their directory durable.

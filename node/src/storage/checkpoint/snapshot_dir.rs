@@ -1,6 +1,7 @@
 //! One snapshot on this node's disk.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
@@ -13,10 +14,16 @@ use std::{
 use bytes::Bytes;
 use helve_proto::peer::v1::{SnapshotChunk, SnapshotManifest};
 use prost::Message;
+use rocksdb::DB;
 
 use crate::{
     failpoint::{self, Failpoint},
-    storage::{durable_file, error::StorageError},
+    storage::{
+        durable_file,
+        error::StorageError,
+        options::{self, StateOptions},
+        state_view::{Reach, StateView},
+    },
 };
 
 /// The format of manifests that this build writes, and the newest that it reads.
@@ -24,6 +31,11 @@ pub(in crate::storage) const FORMAT: u32 = 1;
 /// Names the engine and the major version that reads its files.
 pub(crate) const ENGINE: &str = "rocksdb-11";
 pub(in crate::storage) const MANIFEST_NAME: &str = "snapshot.pb";
+/// Memory for reading a snapshot's rows once, from the first to the last.
+const READING: StateOptions = StateOptions {
+    block_cache_bytes: 8 << 20,
+    memtable_bytes: 8 << 20,
+};
 
 /// A whole snapshot on this node's disk. It stays there as long as a clone of this exists, even when a newer one has replaced it.
 #[derive(Debug, Clone)]
@@ -108,12 +120,32 @@ impl SnapshotDir {
     /// [`SnapshotWriter`](crate::storage::snapshot_writer::SnapshotWriter) wants them. Reading blocks.
     #[must_use]
     pub fn chunks(&self, chunk_bytes: usize) -> SnapshotChunks {
+        self.chunks_without(BTreeSet::new(), chunk_bytes)
+    }
+
+    /// The same, without these of its manifest's files.
+    #[must_use]
+    pub fn chunks_without(&self, left_out: BTreeSet<usize>, chunk_bytes: usize) -> SnapshotChunks {
         SnapshotChunks {
             snapshot: self.clone(),
             chunk_bytes,
+            left_out,
             file: 0,
             open: None,
         }
+    }
+
+    /// Reads the rows in its files. Blocks.
+    ///
+    /// # Errors
+    /// If the engine cannot open them.
+    pub fn read<R>(&self, read: impl FnOnce(&StateView<'_>) -> R) -> Result<R, StorageError> {
+        let path = lock(&self.0.path).clone();
+        let families = options::state_families(&READING);
+        let db =
+            DB::open_cf_descriptors_read_only(&options::state_db(&READING), path, families, false)
+                .map_err(StorageError::engine("open the snapshot"))?;
+        Ok(read(&StateView::new(&db, Reach::Disk)))
     }
 
     /// Copies the files to a new directory, durably. Those that never change are linked.
@@ -166,6 +198,7 @@ impl Drop for Inner {
 pub struct SnapshotChunks {
     snapshot: SnapshotDir,
     chunk_bytes: usize,
+    left_out: BTreeSet<usize>,
     file: usize,
     open: Option<File>,
 }
@@ -173,6 +206,10 @@ pub struct SnapshotChunks {
 impl SnapshotChunks {
     fn read(&mut self) -> Result<Option<SnapshotChunk>, StorageError> {
         while let Some(file) = self.snapshot.0.manifest.files.get(self.file) {
+            if self.left_out.contains(&self.file) {
+                self.file += 1;
+                continue;
+            }
             let path = lock(&self.snapshot.0.path).join(&file.name);
             if self.open.is_none() {
                 self.open = Some(File::open(&path).map_err(StorageError::io("open", &path))?);

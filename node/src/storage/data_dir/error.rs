@@ -58,6 +58,12 @@ pub enum DataDirError {
     /// A recovery was cut short.
     #[error("--data-dir {}: a recovery of this node was cut short; run `helve recover --data-dir {} --from-survivor` again", .0.display(), .0.display())]
     Recovering(PathBuf),
+    /// A restore was cut short.
+    #[error("--data-dir {}: a restore into it was cut short; empty it, and run `helve restore` again", .0.display())]
+    Restoring(PathBuf),
+    /// A backup is restored into an empty directory alone.
+    #[error("--data-dir {}: it is not empty; choose an empty or a new directory, or empty this one if nothing in it is needed", .0.display())]
+    NotEmpty(PathBuf),
     /// It is a directory of something else.
     #[error("--data-dir {}: it is not empty, and no Helve node wrote it; choose an empty or a new directory", .0.display())]
     NotOurs(PathBuf),

@@ -1,0 +1,189 @@
+//! `helve backup`: a copy of all rows, in a directory that keeps several.
+
+mod list;
+mod take;
+mod verify;
+
+use std::{io, path::PathBuf};
+
+use anyhow::anyhow;
+use helve_command::{
+    cluster::ClusterArgs,
+    ending::{Ending, Outcome},
+    output::{OutputArgs, bytes, count, time},
+};
+use helve_node::backup::{Backup, BackupError, Received};
+use serde::Serialize;
+
+use self::take::Taken;
+
+/// Back up all rows of the cluster to a directory, while it serves
+///
+/// One node sends its rows as of one entry of the log, which includes all that was acknowledged before the command. Files that
+/// earlier backups in the directory brought are not sent again. An interrupted backup leaves no backup: run the same command again,
+/// and files that arrived whole are not sent again. `helve restore` makes a new cluster of a backup.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_long_help = "Examples:
+  helve backup /backup/helve --endpoints node1:7400,node2:7400,node3:7400
+  helve backup list /backup/helve
+  helve backup verify /backup/helve
+
+Values stay sealed in a backup: keep the files of the data keys elsewhere. Tokens are in it as hashes.
+
+Exit status: 0 done, 3 no node answers, or the connection was cut, 4 the directory cannot be written, 6 the node makes another
+backup; others as `helve --help` lists them."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Directory for backups; created if it is missing, in an existing directory
+    #[arg(required = true, value_name = "TO")]
+    to: Option<PathBuf>,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum Command {
+    List(list::Args),
+    Verify(verify::Args),
+}
+
+/// A backup, as it is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    id: String,
+    /// The cluster's time in it, in UTC.
+    time: String,
+    cluster_id: String,
+    /// The last entry of the log whose effect it holds.
+    revision: u64,
+    rows: u64,
+    /// SHA-256 over all rows, as `helve digest` shows it.
+    digest: String,
+    files: usize,
+    bytes: u64,
+    /// The node that made it.
+    node_id: u64,
+    /// The version that made it.
+    version: String,
+    /// The feature level that a version must support to restore it.
+    feature_level: u32,
+    /// The keys that it takes to read its values.
+    data_key_ids: Vec<String>,
+}
+
+impl Shown {
+    fn of(backup: &Backup) -> Self {
+        let manifest = backup.manifest();
+        Self {
+            id: backup.id(),
+            time: time(manifest.clock_ms),
+            cluster_id: manifest.cluster_id.clone(),
+            revision: manifest.revision,
+            rows: manifest.rows,
+            digest: data_encoding::HEXLOWER.encode(&manifest.digest),
+            files: backup.files().len(),
+            bytes: backup.bytes(),
+            node_id: manifest.node_id,
+            version: manifest.version.clone(),
+            feature_level: manifest.feature_level,
+            data_key_ids: manifest.data_key_ids.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Where it is.
+    directory: PathBuf,
+    #[serde(flatten)]
+    backup: Shown,
+    /// The endpoint of the node that made it.
+    endpoint: String,
+    /// Bytes that it sent, and bytes that earlier backups had brought.
+    sent_bytes: u64,
+    /// See `sent_bytes`.
+    kept_bytes: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// See [`Ending`].
+pub(super) async fn run(args: &Args) -> Outcome {
+    match &args.command {
+        Some(Command::List(args)) => return list::run(args),
+        Some(Command::Verify(args)) => return verify::run(args),
+        None => {}
+    }
+    let to = args.to.as_deref();
+    let to = to.ok_or_else(|| Ending::Refused(anyhow!("name a directory for the backup")))?;
+    let Taken { received, endpoint } = take::take(&args.cluster, to).await?;
+    let Received {
+        backup,
+        sent_bytes,
+        kept_bytes,
+    } = received;
+    let report = Report {
+        directory: to.to_owned(),
+        backup: Shown::of(&backup),
+        endpoint,
+        sent_bytes,
+        kept_bytes,
+    };
+    args.output.print(&report, text)
+}
+
+fn text(report: &Report) -> String {
+    let Shown {
+        id,
+        time,
+        cluster_id,
+        revision,
+        rows,
+        digest,
+        ..
+    } = &report.backup;
+    let mut page = format!(
+        "backup {id} in {}: cluster {cluster_id} up to entry {revision}, {time}\n{} rows, digest {digest}\n{} sent by {}, {} kept from earlier backups",
+        report.directory.display(),
+        count(*rows),
+        bytes(report.sent_bytes),
+        report.endpoint,
+        bytes(report.kept_bytes),
+    );
+    if !report.backup.data_key_ids.is_empty() {
+        let keys = report.backup.data_key_ids.join(", ");
+        page.push_str(&format!("\nneeds data key {keys}: keep it elsewhere"));
+    }
+    page
+}
+
+/// How a command ends over a backup that cannot be made or used.
+fn ending(error: BackupError) -> Ending {
+    let is_of_command = match &error {
+        BackupError::Stream(_) | BackupError::KeptDamaged(_) => false,
+        // Another directory, or another right to it, mends these alone.
+        BackupError::Io { source, .. } => matches!(
+            source.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+        ),
+        _ => true,
+    };
+    if is_of_command {
+        Ending::Refused(error.into())
+    } else {
+        Ending::Fatal(error.into())
+    }
+}

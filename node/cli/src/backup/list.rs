@@ -1,0 +1,82 @@
+//! `helve backup list`.
+
+use std::path::PathBuf;
+
+use helve_command::{
+    ending::{Ending, Outcome, said},
+    output::{OutputArgs, bytes, count, table},
+};
+use helve_node::backup::directory::BackupDir;
+use serde::Serialize;
+
+use super::Shown;
+
+/// Show the backups in a directory
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve backup list /backup/helve
+  helve backup list /backup/helve --output json
+
+Exit status: 0 shown, 2 the directory holds no backups, or cannot be read.")]
+pub(super) struct Args {
+    /// Directory of backups
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Report {
+    backups: Vec<Shown>,
+    /// Manifests that cannot be used.
+    unusable: Vec<Unusable>,
+}
+
+#[derive(Serialize)]
+struct Unusable {
+    id: String,
+    error: String,
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let refused = |error: helve_node::backup::BackupError| Ending::Refused(error.into());
+    let directory = BackupDir::open(&args.to).map_err(refused)?;
+    let mut report = Report {
+        backups: Vec::new(),
+        unusable: Vec::new(),
+    };
+    for listed in directory.list().map_err(refused)? {
+        match listed.backup {
+            Ok(backup) => report.backups.push(Shown::of(&backup)),
+            Err(error) => report.unusable.push(Unusable {
+                id: listed.id,
+                error: said(&error),
+            }),
+        }
+    }
+    // RFC 3339 sorts as time does.
+    report.backups.sort_by(|a, b| a.time.cmp(&b.time));
+    args.output.print(&report, text)
+}
+
+fn text(report: &Report) -> String {
+    let mut shown = table(&["ID", "TIME", "REVISION", "ROWS", "SIZE", "LEVEL", "VERSION"]);
+    for backup in &report.backups {
+        shown.add_row([
+            backup.id.clone(),
+            backup.time.clone(),
+            backup.revision.to_string(),
+            count(backup.rows),
+            bytes(backup.bytes),
+            backup.feature_level.to_string(),
+            backup.version.clone(),
+        ]);
+    }
+    let mut page = shown.trim_fmt();
+    for unusable in &report.unusable {
+        page.push_str(&format!("\n{}: {}", unusable.id, unusable.error));
+    }
+    page
+}

@@ -1,0 +1,226 @@
+//! A backup, received from the first node that answers.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::anyhow;
+use helve_command::{
+    cluster::{ClusterArgs, ending as told, reason, request, transport},
+    ending::Ending,
+    output::{bytes, count},
+};
+use helve_node::{
+    backup::{BackupError, Received, Receiver, directory::BackupDir},
+    limits::MESSAGE_BYTES_MAX,
+};
+use helve_proto::v1::{
+    BackupPart, BackupRequest, StatusReply, StatusRequest, backup_part::Part,
+    cluster_service_client::ClusterServiceClient,
+};
+use tokio::time::timeout;
+use tonic::{Code, Request, Status, Streaming};
+
+use super::ending;
+use crate::{
+    diagnosis::{self, Finding},
+    progress::Progress,
+};
+
+/// A node that says nothing for longer hangs: it gives a sign of life every second.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How often the node is asked again for files that were kept and turned out to be damaged.
+const ATTEMPTS_MAX: usize = 3;
+
+/// A backup that was made.
+pub(super) struct Taken {
+    pub(super) received: Received,
+    /// Of the node that made it.
+    pub(super) endpoint: String,
+}
+
+/// Has a backup made by the first endpoint that answers, and writes it to a directory.
+///
+/// # Errors
+/// See [`Ending`].
+pub(super) async fn take(cluster: &ClusterArgs, to: &Path) -> Result<Taken, Ending> {
+    let (endpoint, status) = first(cluster).await?;
+    let directory = BackupDir::create(to).map_err(ending)?;
+    let id = status.node.as_ref().map_or(0, |node| node.id);
+    let member = status.members.iter().find(|member| member.id == id);
+    let source = Source {
+        cluster,
+        endpoint: &endpoint,
+        node_uuid: member.map_or("", |member| &member.uuid),
+        version: status.node.as_ref().map_or("", |node| &node.version),
+    };
+    let mut attempts = 1;
+    let received = loop {
+        match source.receive(&directory).await {
+            Err(Failed::Here(BackupError::KeptDamaged(paths))) if attempts < ATTEMPTS_MAX => {
+                eprintln!("{}", BackupError::KeptDamaged(paths));
+                attempts += 1;
+            }
+            Err(Failed::Here(error)) => return Err(ending(error)),
+            Err(Failed::There(ending)) => return Err(ending),
+            Ok(received) => break received,
+        }
+    };
+    Ok(Taken { received, endpoint })
+}
+
+/// The first endpoint that answers, and what it says of itself.
+async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply), Ending> {
+    let mut findings: Vec<Result<(), Finding>> = Vec::new();
+    for endpoint in &cluster.endpoints {
+        let asked = request(StatusRequest {}, cluster.timeout);
+        let reply = diagnosis::reply(cluster, endpoint, async |channel| {
+            ClusterServiceClient::new(channel).status(asked).await
+        });
+        match reply.await {
+            Ok(status) => return Ok((endpoint.clone(), status)),
+            Err(finding) => findings.push(Err(finding)),
+        }
+    }
+    let worst = diagnosis::worst(findings);
+    Err(worst.map_or_else(
+        || Ending::Refused(anyhow!("--endpoints: give the address of a node")),
+        Ending::from,
+    ))
+}
+
+/// Why no backup came of an attempt.
+enum Failed {
+    /// The directory, or what was sent.
+    Here(BackupError),
+    /// The node, or the connection to it.
+    There(Ending),
+}
+
+impl From<BackupError> for Failed {
+    fn from(error: BackupError) -> Self {
+        Self::Here(error)
+    }
+}
+
+/// The node that makes the backup.
+struct Source<'a> {
+    cluster: &'a ClusterArgs,
+    endpoint: &'a str,
+    node_uuid: &'a str,
+    version: &'a str,
+}
+
+impl Source<'_> {
+    async fn receive(&self, directory: &BackupDir) -> Result<Received, Failed> {
+        let mut parts = self.ask(directory).await?;
+        let mut progress = Progress::new("received");
+        let mut receiver: Option<Receiver<'_>> = None;
+        while let Some(part) = self.next(&mut parts, receiver.as_ref()).await? {
+            match (part.part, &mut receiver) {
+                (Some(Part::RowsRead(rows)), None) => {
+                    progress.say(&format!("the node has read {} rows", count(rows)));
+                }
+                (Some(Part::Manifest(manifest)), None) => {
+                    receiver = Some(Receiver::begin(directory, manifest)?);
+                }
+                (Some(Part::Chunk(chunk)), Some(receiver)) => {
+                    receiver.write(&chunk)?;
+                    progress.show(receiver.sent_bytes());
+                }
+                // Signs of life behind the manifest, and parts that a newer version sends.
+                (Some(Part::RowsRead(_)) | None, _) => {}
+                (Some(Part::Manifest(_) | Part::Chunk(_)), _) => {
+                    let why = "its parts are out of order".to_owned();
+                    return Err(BackupError::Stream(why).into());
+                }
+            }
+        }
+        let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
+        progress.say("checking files of earlier backups");
+        Ok(receiver.ok_or_else(unsent)?.finish()?)
+    }
+
+    async fn ask(&self, directory: &BackupDir) -> Result<Streaming<BackupPart>, Failed> {
+        let held = match self.node_uuid {
+            "" => Vec::new(),
+            uuid => directory.held(uuid)?,
+        };
+        let asked = BackupRequest {
+            node_uuid: self.node_uuid.to_owned(),
+            held: held.into(),
+        };
+        let channel = self.cluster.channel(self.endpoint);
+        let channel = channel.map_err(|error| Failed::There(Ending::Refused(error)))?;
+        // Without a deadline in its head, by which what is between here and the node would cut it off.
+        let mut client =
+            ClusterServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let answer = timeout(SILENCE_MAX, client.backup(Request::new(asked))).await;
+        let answer = answer.map_err(|_| self.silent())?;
+        let parts = answer.map_err(|status| Failed::There(self.refused(&status)))?;
+        Ok(parts.into_inner())
+    }
+
+    async fn next(
+        &self,
+        parts: &mut Streaming<BackupPart>,
+        receiver: Option<&Receiver<'_>>,
+    ) -> Result<Option<BackupPart>, Failed> {
+        let part = timeout(SILENCE_MAX, parts.message()).await;
+        let part = part.map_err(|_| self.silent())?;
+        part.map_err(|status| {
+            Failed::There(match (reason(&status), receiver) {
+                (None, Some(receiver)) => Ending::Unanswered(anyhow!(
+                    "the connection to {} was cut after {} of the backup: {}; there is no backup; run the command again: files that \
+                     arrived whole are not sent again",
+                    self.endpoint,
+                    bytes(receiver.sent_bytes()),
+                    transport(&status)
+                )),
+                _ => self.refused(&status),
+            })
+        })
+    }
+
+    fn silent(&self) -> Failed {
+        Failed::There(Ending::Unanswered(anyhow!(
+            "{} says nothing for {} s; is the node frozen? Run `helve status`, or name another node with --endpoints",
+            self.endpoint,
+            SILENCE_MAX.as_secs()
+        )))
+    }
+
+    fn refused(&self, status: &Status) -> Ending {
+        if reason(status).is_none() && status.code() == Code::Unimplemented {
+            return Ending::Refused(anyhow!(
+                "the node at {} runs version {}, which makes no backups: upgrade it, or name another node with --endpoints",
+                self.endpoint,
+                self.version
+            ));
+        }
+        told(status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::tests::flags;
+
+    #[test]
+    fn node_of_an_older_version_is_named_with_its_version() {
+        let cluster = flags("127.0.0.1:7400");
+        let source = Source {
+            cluster: &cluster,
+            endpoint: "127.0.0.1:7400",
+            node_uuid: "",
+            version: "0.0.9",
+        };
+        let ending = source.refused(&Status::unimplemented(""));
+        let said = ending.error().to_string();
+        assert!(matches!(ending, Ending::Refused(_)), "{said}");
+        assert!(
+            said.contains("127.0.0.1:7400 runs version 0.0.9, which makes no backups"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! `helve backup verify`: are the files as they were written?
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use helve_command::{
+    ending::{Ending, Outcome, said},
+    output::{OutputArgs, bytes},
+};
+use helve_node::backup::{Backup, BackupError, directory::BackupDir};
+use serde::Serialize;
+
+use crate::progress::Progress;
+
+/// Check that the files of backups are as they were written
+///
+/// Reads every file, and compares its checksum. `helve restore` compares the digest of the rows, too.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve backup verify /backup/helve
+  helve backup verify /backup/helve --backup 8c2f11d0-120934 --output json
+
+Exit status: 0 all are whole, 1 some are not (the output names each file), 2 the directory holds no backups, or cannot be read.")]
+pub(super) struct Args {
+    /// Directory of backups
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+
+    /// Id of the backup to check; by default all of them
+    #[arg(long, env = "HELVE_BACKUP", value_name = "ID")]
+    backup: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Report {
+    backups: usize,
+    bytes: u64,
+    /// What is wrong, of each file.
+    problems: Vec<String>,
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let refused = |error: BackupError| Ending::Refused(error.into());
+    let directory = BackupDir::open(&args.to).map_err(refused)?;
+    let mut problems = Vec::new();
+    let mut backups: Vec<Backup> = Vec::new();
+    if let Some(id) = args.backup.as_deref() {
+        match directory.find(Some(id)) {
+            Err(error @ BackupError::NoSuch { .. }) => return Err(refused(error)),
+            found => take(found, &mut backups, &mut problems),
+        }
+    } else {
+        for listed in directory.list().map_err(refused)? {
+            take(listed.backup, &mut backups, &mut problems);
+        }
+    }
+    let backups: Vec<_> = backups.iter().collect();
+    let mut progress = Progress::new("bytes checked");
+    let mut read = 0;
+    let damaged = directory.verify(&backups, |bytes| {
+        read += bytes;
+        progress.show(read);
+    });
+    drop(progress);
+    problems.extend(damaged.iter().map(|error| said(error)));
+    let report = Report {
+        backups: backups.len(),
+        bytes: read,
+        problems,
+    };
+    args.output.print(&report, text)?;
+    match report.problems.len() {
+        0 => Ok(()),
+        count => Err(Ending::Absent(anyhow!(
+            "{count} files of backups in {} are damaged, or cannot be read by this version",
+            args.to.display()
+        ))),
+    }
+}
+
+fn take(found: Result<Backup, BackupError>, backups: &mut Vec<Backup>, problems: &mut Vec<String>) {
+    match found {
+        Ok(backup) => backups.push(backup),
+        Err(error) => problems.push(said(&error)),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut page = format!(
+        "{} backups, {} read, {} problems",
+        report.backups,
+        bytes(report.bytes),
+        report.problems.len()
+    );
+    for problem in &report.problems {
+        page.push('\n');
+        page.push_str(problem);
+    }
+    page
+}

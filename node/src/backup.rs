@@ -1,0 +1,118 @@
+//! Backups: what a node says of the rows that it sends, and the directory that keeps them.
+//!
+//! ```text
+//! node:  snapshot ── describe ──► manifest, files ──► gRPC stream (service/backup.rs)
+//! here:  stream ── Receiver ──► TO/files/NODE/..., then TO/backups/ID ── restore (node/restore.rs) ──► data directory
+//! ```
+//!
+//! A backup is a snapshot's files, named as they are on the node. A table file never changes, so a node sends it once.
+
+mod describe;
+pub mod directory;
+mod error;
+mod receiver;
+#[cfg(test)]
+mod tests;
+
+use helve_proto::{peer::v1::SnapshotManifest, v1::BackupManifest};
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+
+pub(crate) use self::describe::{DescribeError, Maker, describe};
+pub use self::{
+    error::BackupError,
+    receiver::{Received, Receiver},
+};
+use crate::storage::snapshot_writer;
+
+/// The format of backups that this version writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+
+/// Bytes of a file's key.
+const FILE_KEY_BYTES: usize = 8;
+
+/// Tells a file of a node from any other one of that node: see `BackupRequest.held`.
+pub(crate) type FileKey = [u8; FILE_KEY_BYTES];
+
+/// A file of a backup.
+pub use helve_proto::peer::v1::SnapshotFile as BackupFile;
+
+/// A backup, as its manifest says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Backup {
+    manifest: BackupManifest,
+    snapshot: SnapshotManifest,
+}
+
+impl Backup {
+    /// Reads a manifest that a node or a directory says is a backup's.
+    ///
+    /// # Errors
+    /// If a newer version wrote it, or it is not what a manifest is.
+    pub fn read(manifest: BackupManifest) -> Result<Self, BackupError> {
+        if manifest.format > FORMAT {
+            return Err(BackupError::NewerFormat {
+                version: manifest.version,
+                found: manifest.format,
+            });
+        }
+        let snapshot = SnapshotManifest::decode(&*manifest.snapshot)
+            .map_err(|error| BackupError::Manifest(error.to_string()))?;
+        snapshot_writer::check(&snapshot)
+            .map_err(|error| BackupError::Manifest(error.to_string()))?;
+        // It names a directory, and the manifest's file.
+        for name in [&manifest.node_uuid, &manifest.cluster_id] {
+            let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            if name.len() < CLUSTER_SHOWN || !name.bytes().all(is_id) {
+                let why = format!("`{}` is no id", name.escape_debug());
+                return Err(BackupError::Manifest(why));
+            }
+        }
+        Ok(Self { manifest, snapshot })
+    }
+
+    /// Its name in its directory: the beginning of the cluster's id, and the revision. Backups of one revision hold the same rows.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let cluster = &self.manifest.cluster_id[..CLUSTER_SHOWN];
+        format!("{cluster}-{}", self.manifest.revision)
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn manifest(&self) -> &BackupManifest {
+        &self.manifest
+    }
+
+    /// Its files.
+    #[must_use]
+    pub fn files(&self) -> &[BackupFile] {
+        &self.snapshot.files
+    }
+
+    /// Bytes of its files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files().iter().map(|file| file.size_bytes).sum()
+    }
+
+    /// The snapshot that it holds.
+    pub(crate) fn snapshot(&self) -> &SnapshotManifest {
+        &self.snapshot
+    }
+}
+
+/// How much of the cluster's id is in a backup's.
+const CLUSTER_SHOWN: usize = 8;
+
+/// See [`FileKey`].
+pub(crate) fn file_key(file: &BackupFile) -> FileKey {
+    let mut hasher = Sha256::new();
+    hasher.update(&file.name);
+    hasher.update(file.size_bytes.to_be_bytes());
+    hasher.update(file.crc32c.to_be_bytes());
+    let hash = hasher.finalize();
+    let mut key = FileKey::default();
+    key.copy_from_slice(&hash[..FILE_KEY_BYTES]);
+    key
+}

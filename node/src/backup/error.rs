@@ -1,0 +1,102 @@
+//! Why a backup is not made, or cannot be used.
+
+use std::{io, path::PathBuf};
+
+use super::FORMAT;
+
+/// Why a backup is not made, or cannot be used. The messages are for the operator who runs the command.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The file system failed or refused.
+    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The operating system's word.
+        source: io::Error,
+    },
+    /// Another process writes a backup there.
+    #[error("{}: another `helve backup` writes there; wait until it has ended", .0.display())]
+    InUse(PathBuf),
+    /// It holds something else.
+    #[error("{}: it is not empty, and holds no backups; name an empty or a new directory", .0.display())]
+    NotOurs(PathBuf),
+    /// There is no backup.
+    #[error("{}: it holds no backup; name the directory that `helve backup` wrote to", .0.display())]
+    Nothing(PathBuf),
+    /// There is no such backup.
+    #[error("{}: there is no backup {}; `helve backup list {}` shows those that are there", path.display(), id.escape_debug(), path.display())]
+    NoSuch {
+        /// Where.
+        path: PathBuf,
+        /// Which was asked for.
+        id: String,
+    },
+    /// A file is missing, or is not what was written.
+    #[error("{} is damaged: {detail}; use another backup (--backup ID), or a copy of this directory", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A newer version made it.
+    #[error(
+        "the backup was made by version {version} in format {found}, and this version reads up to format {FORMAT}: use version {version} or a newer one"
+    )]
+    NewerFormat {
+        /// The version that made it.
+        version: String,
+        /// Its format.
+        found: u32,
+    },
+    /// A manifest that says what none does.
+    #[error("the manifest of the backup cannot be used: {0}")]
+    Manifest(String),
+    /// The node sends something else than it said.
+    #[error("the node sent something else than its manifest says: {0}; nothing of it counts, run the command again")]
+    Stream(String),
+    /// Files that were kept from earlier backups are damaged. They were removed.
+    #[error("files of earlier backups were damaged and are removed, so that they are sent again: {}", names(.0))]
+    KeptDamaged(Vec<PathBuf>),
+}
+
+impl BackupError {
+    pub(super) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    pub(super) fn damaged(path: impl Into<PathBuf>, detail: impl Into<String>) -> Self {
+        Self::Damaged {
+            path: path.into(),
+            detail: detail.into(),
+        }
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free space there and run the command again: files that arrived whole are kept"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; grant it to this user, or name another directory"
+        }
+        _ => "",
+    }
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    let names = paths.iter().map(|path| path.display().to_string());
+    names.collect::<Vec<_>>().join(", ")
+}

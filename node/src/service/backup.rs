@@ -1,0 +1,300 @@
+//! Backups of this node's rows, streamed to an operator.
+//!
+//! ```text
+//! read index ► snapshot ► describe (blocking) ► manifest ► chunks (blocking) ── at a pace ──► gRPC stream
+//! ```
+//!
+//! The snapshot is the one that peers get, and it stays on disk as long as the backup lasts. So a backup ends with its caller, with
+//! a caller that reads nothing, and after a day.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use helve_proto::v1::{BackupChunk, BackupManifest, BackupPart, BackupRequest, backup_part::Part};
+use prost::Message as _;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::{self, JoinError},
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use super::{
+    Services,
+    admit::{self, Origin},
+    failure::Failure,
+    parts::{Charged, Parts, ended, pumped, refused},
+    status::Problem,
+};
+use crate::{
+    audit::Entry,
+    backup::{DescribeError, FileKey, Maker, describe, file_key},
+    bounds::{Shared, What},
+    failpoint::{self, Failpoint},
+    limits,
+    storage::{
+        checkpoint::{SnapshotDir, Snapshots},
+        error::StorageError,
+    },
+};
+
+const RPC: &str = "Backup";
+
+/// Why a backup ends early; `None`: its caller has gone.
+type End = Option<Failure>;
+
+/// Where backups come from, and how many there may be.
+#[derive(Debug)]
+pub(super) struct Backups {
+    snapshots: Arc<Snapshots>,
+    slots: Arc<Semaphore>,
+    refused: AtomicU64,
+}
+
+impl Backups {
+    /// Of these snapshots.
+    pub(super) fn new(snapshots: Arc<Snapshots>) -> Self {
+        Self {
+            snapshots,
+            slots: Arc::new(Semaphore::new(limits::BACKUPS_MAX)),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// How many there are, may be, and were refused.
+    pub(super) fn fullness(&self) -> Shared {
+        Shared {
+            used: limits::BACKUPS_MAX - self.slots.available_permits(),
+            limit: limits::BACKUPS_MAX,
+            refused: self.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            Failure::Overloaded
+        })
+    }
+}
+
+/// Begins a backup. Failures end the stream.
+pub(super) fn backup(
+    services: &Arc<Services>,
+    request: Request<BackupRequest>,
+) -> Result<Response<Parts<BackupPart>>, Status> {
+    let origin = Origin::of(&request)?;
+    let account = Arc::clone(&origin.account);
+    let deadline = admit::deadline(request.metadata(), Instant::now());
+    let entry = services.begin_admin(RPC, (&origin.caller, origin.peer), || None)?;
+    let (slot, deadline) = match begin(services, deadline) {
+        Ok(begun) => begun,
+        Err(failure) => return Err(refused(failure, entry)),
+    };
+    let (out, parts) = mpsc::channel(1);
+    let sending = Sending {
+        services: Arc::clone(services),
+        origin,
+        out,
+    };
+    let request = request.into_inner();
+    let pump = pump(sending, request, deadline, entry, slot);
+    Ok(pumped(RPC, account, pump, parts))
+}
+
+fn begin(
+    services: &Services,
+    deadline: Result<Instant, Failure>,
+) -> Result<(OwnedSemaphorePermit, Instant), Failure> {
+    let deadline = deadline?;
+    let readiness = &services.cluster.readiness;
+    readiness.serves().map_err(Failure::Stopping)?;
+    Ok((services.backups.slot()?, deadline))
+}
+
+/// Runs a backup to its end, counts it, and records it.
+async fn pump(
+    sending: Sending,
+    request: BackupRequest,
+    deadline: Instant,
+    entry: Entry,
+    _slot: OwnedSemaphorePermit,
+) -> Option<Problem> {
+    let services = Arc::clone(&sending.services);
+    let timer = services.metrics.stream(RPC);
+    let stopping = services.stopping.clone();
+    let failure = tokio::select! {
+        run = timeout(limits::BACKUP_TIME_MAX, sending.run(&request, deadline)) => match run {
+            Ok(run) => run.err().flatten(),
+            Err(_) => Some(Failure::NotNow(
+                "the backup took longer than a day: its caller reads too slowly; files that arrived are not sent again".into(),
+            )),
+        },
+        () = stopping.cancelled() => Some(Failure::Stopping("it is shutting down".into())),
+    };
+    ended(timer, entry, failure)
+}
+
+/// One backup under way.
+struct Sending {
+    services: Arc<Services>,
+    origin: Origin,
+    out: mpsc::Sender<Charged<BackupPart>>,
+}
+
+impl Sending {
+    async fn run(&self, request: &BackupRequest, deadline: Instant) -> Result<(), End> {
+        // All that was acknowledged before the call is in the rows from here on.
+        let ticket = self.services.reader.confirmed(deadline).await;
+        let ticket = ticket.map_err(Failure::from)?;
+        let snapshot = self.snapshot(ticket.index).await?;
+        let (snapshot, manifest) = self.described(snapshot).await?;
+        let is_held = manifest.node_uuid == request.node_uuid;
+        let held = is_held.then_some(&request.held[..]);
+        let left_out = held_files(&snapshot, held.unwrap_or_default());
+        self.send(Part::Manifest(manifest)).await?;
+        self.files(snapshot, left_out).await
+    }
+
+    /// A snapshot of this node's rows that holds this entry.
+    async fn snapshot(&self, index: u64) -> Result<SnapshotDir, End> {
+        let compaction = self.services.cluster.consensus.compaction();
+        let taken = compaction.take_snapshot(limits::BACKUP_SNAPSHOT_TIME_MAX);
+        let taken = self.alive(&AtomicU64::new(0), taken).await?;
+        taken.map_err(Failure::from)?;
+        let newest = self.services.backups.snapshots.current();
+        let last = |it: &SnapshotDir| it.manifest().last_log_id.map_or(0, |last| last.index);
+        let newest = newest.filter(|it| last(it) >= index);
+        // A snapshot that came from the leader may have replaced it, and be older.
+        let gone = || Failure::NotNow("the snapshot was replaced: run the command again".into());
+        Ok(newest.ok_or_else(gone)?)
+    }
+
+    async fn described(&self, snapshot: SnapshotDir) -> Result<(SnapshotDir, BackupManifest), End> {
+        let identity = self.services.cluster.consensus.identity();
+        let maker = Maker {
+            node_id: identity.node_id(),
+            node_uuid: identity.record().uuid.clone(),
+        };
+        let rows = Arc::new(AtomicU64::new(0));
+        let (counted, stop) = (Arc::clone(&rows), CancellationToken::new());
+        let stopped = stop.clone();
+        // The thread does not go on for a caller that has gone.
+        let _stop = stop.drop_guard();
+        let describing = task::spawn_blocking(move || {
+            let manifest = describe(&snapshot, &maker, |rows| {
+                counted.store(rows, Ordering::Relaxed);
+                !stopped.is_cancelled()
+            });
+            manifest.map(|manifest| (snapshot, manifest))
+        });
+        let described = self.alive(&rows, describing).await?;
+        let (snapshot, manifest) = described.map_err(broke)?.map_err(unread)?;
+        let manifest = manifest.ok_or_else(|| Failure::Stopping("it is shutting down".into()))?;
+        Ok((snapshot, manifest))
+    }
+
+    /// Sends all files but those left out, no faster than snapshots go to peers.
+    async fn files(&self, snapshot: SnapshotDir, left_out: BTreeSet<usize>) -> Result<(), End> {
+        let (made, mut chunks) = mpsc::channel(limits::SNAPSHOT_CHUNKS_QUEUED_MAX);
+        let reading = task::spawn_blocking(move || {
+            for chunk in snapshot.chunks_without(left_out, limits::SNAPSHOT_CHUNK_BYTES) {
+                failpoint::check(Failpoint::BackupChunk).map_err(StorageError::Snapshot)?;
+                let chunk = chunk?;
+                let chunk = BackupChunk {
+                    file: chunk.file,
+                    data: chunk.data,
+                };
+                // No caller takes it any more.
+                if made.blocking_send(chunk).is_err() {
+                    break;
+                }
+            }
+            Ok::<_, StorageError>(())
+        });
+        let mut due = Instant::now();
+        while let Some(chunk) = chunks.recv().await {
+            sleep_until(due).await;
+            due = due.max(Instant::now()) + limits::SNAPSHOT_CHUNK_PAUSE;
+            self.send(Part::Chunk(chunk)).await?;
+        }
+        let read = reading.await.map_err(broke)?;
+        Ok(read.map_err(|error| unread(error.into()))?)
+    }
+
+    /// Waits for this, and gives signs of life meanwhile.
+    async fn alive<T>(&self, rows: &AtomicU64, work: impl Future<Output = T>) -> Result<T, End> {
+        let mut work = pin!(work);
+        loop {
+            if let Ok(done) = timeout(limits::BACKUP_SIGN_OF_LIFE, &mut work).await {
+                return Ok(done);
+            }
+            let rows = rows.load(Ordering::Relaxed);
+            self.send(Part::RowsRead(rows)).await?;
+        }
+    }
+
+    /// Sends a part to a caller that still may have it.
+    async fn send(&self, part: Part) -> Result<(), End> {
+        let Origin {
+            caller, account, ..
+        } = &self.origin;
+        self.services.access_check.again(caller).await?;
+        let part = BackupPart { part: Some(part) };
+        let bytes = account.answer_room(part.encoded_len());
+        let until = Instant::now() + limits::BACKUP_STALL_MAX;
+        let room = Arc::clone(account).wait(What::AnswerBytes, bytes, until);
+        let room = room.await.map_err(Failure::from)?;
+        match timeout_at(until, self.out.send((part, room))).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(None),
+            Err(_) => Err(Some(Failure::NotNow(format!(
+                "the caller read nothing of the backup for {} s: run the command again; files that arrived are not sent again",
+                limits::BACKUP_STALL_MAX.as_secs()
+            )))),
+        }
+    }
+}
+
+/// The files of a snapshot whose keys the caller named.
+fn held_files(snapshot: &SnapshotDir, held: &[u8]) -> BTreeSet<usize> {
+    let (keys, _rest) = held.as_chunks();
+    let keys: HashSet<&FileKey> = keys.iter().take(limits::BACKUP_HELD_MAX).collect();
+    let files = snapshot.manifest().files.iter().enumerate();
+    let held = files.filter(|(_, file)| keys.contains(&file_key(file)));
+    held.map(|(at, _)| at).collect()
+}
+
+fn broke(error: JoinError) -> Failure {
+    Failure::Stopping(format!("{RPC} broke: {error}"))
+}
+
+fn unread(error: DescribeError) -> Failure {
+    Failure::Stopping(format!("its snapshot cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_backup_runs_at_a_time_and_the_next_begins_behind_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots::open(directory.path()).unwrap();
+        let backups = Backups::new(Arc::new(snapshots));
+        let slots: Vec<_> = (0..limits::BACKUPS_MAX).map(|_| backups.slot()).collect();
+        assert!(slots.iter().all(Result::is_ok));
+        assert!(matches!(backups.slot(), Err(Failure::Overloaded)));
+        let full = backups.fullness();
+        assert_eq!((full.used, full.refused), (full.limit, 1));
+        drop(slots);
+        assert!(backups.slot().is_ok());
+    }
+}
