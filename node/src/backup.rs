@@ -5,7 +5,8 @@
 //! here:  stream ── Receiver ──► TO/files/NODE/..., then TO/backups/ID ── restore (node/restore.rs) ──► data directory
 //! ```
 //!
-//! A backup is a snapshot's files, named as they are on the node. A table file never changes, so a node sends it once.
+//! A backup is a snapshot's files, named as they are on the node. A table file never changes, so a
+//! node sends it once.
 
 mod describe;
 pub mod directory;
@@ -71,7 +72,8 @@ impl Backup {
         Ok(Self { manifest, snapshot })
     }
 
-    /// Its name in its directory: the beginning of the cluster's id, and the revision. Backups of one revision hold the same rows.
+    /// Its name in its directory: the beginning of the cluster's id, and the revision. Backups of
+    /// one revision hold the same rows.
     #[must_use]
     pub fn id(&self) -> String {
         let cluster = &self.manifest.cluster_id[..CLUSTER_SHOWN];

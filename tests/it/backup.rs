@@ -1,4 +1,5 @@
-//! Backups: made under load, restored as a new cluster, refused where they are damaged, cut short or of another version.
+//! Backups: made under load, restored as a new cluster, refused where they are damaged, cut short
+//! or of another version.
 
 #[cfg(feature = "planted")]
 pub(super) mod cut_short;
@@ -155,7 +156,12 @@ async fn restored_backup_has_every_write_up_to_its_revision_and_no_other() -> Re
         "nothing was kept: {backup}"
     );
     let listed = report(&helve(&["backup", "list", text(&to)?]).await?)?;
-    promise!(listed["backups"].as_array().is_some_and(|all| all.len() == 2), "{listed}");
+    promise!(
+        listed["backups"]
+            .as_array()
+            .is_some_and(|all| all.len() == 2),
+        "{listed}"
+    );
     report(&verify(&to).await?)?;
 
     lose_all(&mut cluster)?;
@@ -178,14 +184,22 @@ async fn restored_backup_has_every_write_up_to_its_revision_and_no_other() -> Re
             ..GetRequest::default()
         };
         let reply = caller.get(get).await?;
-        promise!(reply.status() == HandleStatus::Live, "{} is lost: {reply:?}", it.id);
+        promise!(
+            reply.status() == HandleStatus::Live,
+            "{} is lost: {reply:?}",
+            it.id
+        );
     }
     let count = CountRequest {
         store: STORE.to_owned(),
         owner: None,
     };
     let live = caller.count(count).await?.live;
-    promise!(live == held.len() as u64, "{live} handles, not {}", held.len());
+    promise!(
+        live == held.len() as u64,
+        "{live} handles, not {}",
+        held.len()
+    );
 
     // The new cluster grows from its first node.
     for seat in [2, 3] {
@@ -207,13 +221,22 @@ async fn backup_is_restored_into_an_empty_directory_alone() -> Result<()> {
     report(&back_up(&cluster, 1, &to).await?)?;
     let running = restore(&to, &cluster.data_directory(1), &[]).await?;
     let said = refusal(&running, 2)?;
-    promise!(said.contains("--data-dir") && said.contains("not empty"), "{said}");
+    promise!(
+        said.contains("--data-dir") && said.contains("not empty"),
+        "{said}"
+    );
     let unknown = restore(&to, &data, &["--backup", "01234567-1"]).await?;
     let said = refusal(&unknown, 2)?;
-    promise!(said.contains("helve backup list") && !data.exists(), "{said}");
+    promise!(
+        said.contains("helve backup list") && !data.exists(),
+        "{said}"
+    );
     report(&restore(&to, &data, &["--id", "3"]).await?)?;
     let identity: Value = serde_json::from_slice(&std::fs::read(data.join("node.json"))?)?;
-    promise!(identity["seat"] == 3 && identity["recovering"] == false, "{identity}");
+    promise!(
+        identity["seat"] == 3 && identity["recovering"] == false,
+        "{identity}"
+    );
     let again = refusal(&restore(&to, &data, &[]).await?, 2)?;
     promise!(again.contains("not empty"), "{again}");
     Ok(())
@@ -238,12 +261,20 @@ async fn backup_of_sealed_values_holds_none_plain_and_needs_their_key() -> Resul
     let directory = tempfile::tempdir()?;
     let to = directory.path().join("to");
     let backup = report(&back_up(&cluster, 1, &to).await?)?;
-    promise!(files_with(&to, MARK)?.is_empty(), "the backup holds a plain value");
-    let key = backup["data_key_ids"][0].as_str().context("no key is named")?;
+    promise!(
+        files_with(&to, MARK)?.is_empty(),
+        "the backup holds a plain value"
+    );
+    let key = backup["data_key_ids"][0]
+        .as_str()
+        .context("no key is named")?;
     lose_all(&mut cluster)?;
     let data = cluster.data_directory(1);
     let without = refusal(&restore(&to, &data, &[]).await?, 2)?;
-    promise!(without.contains(key) && without.contains("--data-key"), "{without}");
+    promise!(
+        without.contains(key) && without.contains("--data-key"),
+        "{without}"
+    );
     let held = keys.0.path().to_owned();
     report(&restore(&to, &data, &["--data-keys", text(&held)?]).await?)?;
     cluster.start(1)?;

@@ -19,9 +19,10 @@ use self::take::Taken;
 
 /// Back up all rows of the cluster to a directory, while it serves
 ///
-/// One node sends its rows as of one entry of the log, which includes all that was acknowledged before the command. Files that
-/// earlier backups in the directory brought are not sent again. An interrupted backup leaves no backup: run the same command again,
-/// and files that arrived whole are not sent again. `helve restore` makes a new cluster of a backup.
+/// One node sends its rows as of one entry of the log, which includes all that was acknowledged
+/// before the command. Files that earlier backups in the directory brought are not sent again. An
+/// interrupted backup leaves no backup: run the same command again, and files that arrived whole
+/// are not sent again. `helve restore` makes a new cluster of a backup.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

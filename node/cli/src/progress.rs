@@ -1,4 +1,5 @@
-//! How far a command is that reads or writes many bytes: one line that changes, on a terminal alone.
+//! How far a command is that reads or writes many bytes: one line that changes, on a terminal
+//! alone.
 
 use std::io::IsTerminal as _;
 
@@ -20,7 +21,7 @@ impl Progress {
         Self { bar, what }
     }
 
-    /// So many bytes.
+    /// This many bytes.
     pub(super) fn show(&mut self, count: u64) {
         self.say(&format!("{} {}", bytes(count), self.what));
     }

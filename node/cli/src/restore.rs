@@ -7,7 +7,7 @@ use helve_command::{
     output::{OutputArgs, count, time},
 };
 use helve_node::{
-    node::restore::{Report, Request, restore},
+    node::restore::{Report, Request, RestoreError, restore},
     vault::Migration,
 };
 
@@ -15,9 +15,10 @@ use crate::{data_key::DataKeyFileArgs, progress::Progress};
 
 /// Make a new cluster of a backup
 ///
-/// Writes the data directory of the new cluster's first node, with a new cluster id. Tokens, tenants, quotas and records are as they
-/// were at the backup. Time that has passed since counts: records whose lifetimes have ended meanwhile expire when the node starts.
-/// The command checks every file, and the digest of the rows.
+/// Writes the data directory of the new cluster's first node, with a new cluster id. Tokens,
+/// tenants, quotas and records are as they were at the backup. Time that has passed since counts:
+/// records whose lifetimes have ended meanwhile expire when the node starts. The command checks
+/// every file, and the digest of the rows.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve restore /backup/helve --data-dir /var/lib/helve
@@ -26,7 +27,7 @@ use crate::{data_key::DataKeyFileArgs, progress::Progress};
   helve member add --seat 2 --peer node2:7401
 
 Exit status: 0 done, 2 refused: the backup is damaged, too new, or needs a data key that is not given, or the data directory is not
-empty.")]
+empty, 4 the data directory cannot be written.")]
 pub(crate) struct Args {
     /// Directory of backups
     #[arg(value_name = "FROM")]
@@ -73,7 +74,10 @@ pub(super) async fn run(args: &Args) -> Outcome {
     });
     let report = report.await;
     drop(progress);
-    let report = report.map_err(|error| Ending::Refused(error.into()))?;
+    let report = report.map_err(|error| match error {
+        RestoreError::Storage(_) | RestoreError::Entropy(_) => Ending::Fatal(error.into()),
+        _ => Ending::Refused(error.into()),
+    })?;
     args.output.print(&report, text)
 }
 

@@ -14,7 +14,7 @@ use super::diagnosis;
 /// Make nodes take a snapshot now, and wait for it
 ///
 /// Every endpoint takes its own. Nodes take snapshots by themselves as their logs grow. Use this to
-/// shorten the log before a backup or before adding a node.
+/// shorten the log before adding a node.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve snapshot --endpoints 127.0.0.1:7400,127.0.0.1:7410 --timeout 60s

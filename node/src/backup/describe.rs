@@ -41,8 +41,8 @@ pub(crate) enum DescribeError {
     Fault(#[from] Fault),
 }
 
-/// Reads all rows of a snapshot, and describes it; `None` if `goes_on` did not agree, which is told now and then how many rows were
-/// read. Blocks.
+/// Reads all rows of a snapshot, and describes it; `None` if `goes_on` did not agree, which is told
+/// now and then how many rows were read. Blocks.
 ///
 /// # Errors
 /// See [`DescribeError`].

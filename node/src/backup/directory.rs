@@ -63,7 +63,8 @@ impl BackupDir {
         })
     }
 
-    /// Opens a directory to write a backup to it, alone. A new or empty one becomes one for backups.
+    /// Opens a directory to write a backup to it, alone. A new or empty one becomes one for
+    /// backups.
     ///
     /// # Errors
     /// If it is something else's, another process writes to it, or it cannot be written.
@@ -133,7 +134,8 @@ impl BackupDir {
     /// The backup with this id, or the newest by the cluster's time.
     ///
     /// # Errors
-    /// If there is none, or its manifest cannot be used. Without an id: if any manifest cannot, since that may be the newest.
+    /// If there is none, or its manifest cannot be used. Without an id: if any manifest cannot,
+    /// since that may be the newest.
     pub fn find(&self, id: Option<&str>) -> Result<Backup, BackupError> {
         if let Some(id) = id {
             let is_name = !id.contains('/') && !id.starts_with('.');
@@ -149,7 +151,7 @@ impl BackupDir {
         let backups: Vec<_> = backups.collect::<Result<_, _>>()?;
         let newest = backups
             .into_iter()
-            .max_by_key(|backup| backup.manifest.clock_ms);
+            .max_by_key(|backup| (backup.manifest.clock_ms, backup.manifest.revision));
         newest.ok_or_else(|| BackupError::Nothing(self.path.clone()))
     }
 
@@ -179,7 +181,8 @@ impl BackupDir {
         Ok(keys)
     }
 
-    /// Reads every file of these backups, and says which are not what was written. `read` hears how many bytes of each were read.
+    /// Reads every file of these backups, and says which are not what was written. `read` hears how
+    /// many bytes of each were read.
     #[must_use]
     pub fn verify(&self, backups: &[&Backup], mut read: impl FnMut(u64)) -> Vec<BackupError> {
         let mut files = BTreeMap::new();

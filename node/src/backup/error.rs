@@ -4,7 +4,8 @@ use std::{io, path::PathBuf};
 
 use super::FORMAT;
 
-/// Why a backup is not made, or cannot be used. The messages are for the operator who runs the command.
+/// Why a backup is not made, or cannot be used. The messages are for the operator who runs the
+/// command.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The file system failed or refused.
@@ -56,7 +57,9 @@ pub enum BackupError {
     #[error("the manifest of the backup cannot be used: {0}")]
     Manifest(String),
     /// The node sends something else than it said.
-    #[error("the node sent something else than its manifest says: {0}; nothing of it counts, run the command again")]
+    #[error(
+        "the node sent something else than its manifest says: {0}; nothing of it counts, run the command again"
+    )]
     Stream(String),
     /// Files that were kept from earlier backups are damaged. They were removed.
     #[error("files of earlier backups were damaged and are removed, so that they are sent again: {}", names(.0))]

@@ -1,4 +1,5 @@
-//! A backup that is being received: nothing of it counts until every file is there, checked and durable.
+//! A backup that is being received: nothing of it counts until every file is there, checked and
+//! durable.
 
 use std::{
     fs::{self, File},
@@ -17,7 +18,8 @@ use crate::storage::durable_file;
 /// A file that did not arrive whole yet.
 const INCOMING_NAME: &str = "incoming.tmp";
 
-/// Bytes of a file after which what was written goes to the disk: a whole file at its end would take so long that the node gives up.
+/// Bytes of a file after which what was written goes to the disk: a whole file at its end would
+/// take so long that the node gives up.
 const SYNC_BYTES: u64 = 8 << 20;
 
 /// Writes a backup to its directory, as it arrives.
@@ -123,10 +125,12 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Checks that all is there, that of earlier backups too, and makes it a backup, durably. Blocks.
+    /// Checks that all is there, that of earlier backups too, and makes it a backup, durably.
+    /// Blocks.
     ///
     /// # Errors
-    /// If a file is not what the manifest says, or the disk fails. Then there is no backup; files that are whole stay for the next one.
+    /// If a file is not what the manifest says, or the disk fails. Then there is no backup; files
+    /// that are whole stay for the next one.
     pub fn finish(mut self) -> Result<Received, BackupError> {
         while self.file < self.backup.files().len() {
             self.end_file()?;

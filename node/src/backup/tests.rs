@@ -104,16 +104,21 @@ fn receive(
 fn second_backup_brings_only_files_that_are_new() {
     let mut node = Node::new();
     let first = node.back_up("1");
-    assert_eq!((first.kept_bytes, first.backup.id()), (0, "01234567-2".into()));
+    assert_eq!(
+        (first.kept_bytes, first.backup.id()),
+        (0, "01234567-2".into())
+    );
     assert_eq!(first.sent_bytes, first.backup.bytes());
     let second = node.back_up("2");
     assert!(second.kept_bytes > 0 && second.sent_bytes > 0, "{second:?}");
-    assert_eq!(
-        second.sent_bytes + second.kept_bytes,
-        second.backup.bytes()
-    );
+    assert_eq!(second.sent_bytes + second.kept_bytes, second.backup.bytes());
     let directory = BackupDir::open(&node.to()).unwrap();
-    let ids: Vec<_> = directory.list().unwrap().into_iter().map(|it| it.id).collect();
+    let ids: Vec<_> = directory
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|it| it.id)
+        .collect();
     assert_eq!(ids, ["01234567-2", "01234567-3"]);
     let both = [&first.backup, &second.backup];
     assert!(directory.verify(&both, |_| {}).is_empty());
@@ -236,7 +241,10 @@ fn manifest_of_a_newer_version_or_with_names_that_lead_elsewhere_is_refused() {
         ..manifest.clone()
     };
     let error = Backup::read(newer).unwrap_err().to_string();
-    assert!(error.contains("use version 9.9.9 or a newer one"), "{error}");
+    assert!(
+        error.contains("use version 9.9.9 or a newer one"),
+        "{error}"
+    );
     for uuid in ["../../etc", "", "a"] {
         let elsewhere = BackupManifest {
             node_uuid: uuid.to_owned(),
@@ -257,9 +265,15 @@ fn manifest_of_a_newer_version_or_with_names_that_lead_elsewhere_is_refused() {
 fn directory_is_for_backups_alone_and_for_one_writer_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("to");
-    assert!(matches!(BackupDir::open(&path), Err(BackupError::Nothing(_))));
+    assert!(matches!(
+        BackupDir::open(&path),
+        Err(BackupError::Nothing(_))
+    ));
     let writer = BackupDir::create(&path).unwrap();
-    assert!(matches!(BackupDir::create(&path), Err(BackupError::InUse(_))));
+    assert!(matches!(
+        BackupDir::create(&path),
+        Err(BackupError::InUse(_))
+    ));
     drop(writer);
     assert!(BackupDir::create(&path).is_ok());
     fs::write(directory.path().join("photo"), "").unwrap();

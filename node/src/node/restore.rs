@@ -1,6 +1,7 @@
 //! The restore of a backup: its rows become a new cluster of one node, in a directory of their own.
 //!
-//! The rows are laid out as a snapshot from a leader is installed, and founded anew as a survivor's are.
+//! The rows are laid out as a snapshot from a leader is installed, and become those of a new
+//! cluster as a survivor's do.
 
 use std::{
     fs::File,
@@ -92,7 +93,9 @@ pub enum RestoreError {
         supported: u32,
     },
     /// Keys are missing.
-    #[error("backup {id} holds what is sealed under data key {missing}, which is not given: name the files of its keys with --data-key-file or --data-keys")]
+    #[error(
+        "backup {id} holds what is sealed under data key {missing}, which is not given: name the files of its keys with --data-key-file or --data-keys"
+    )]
     KeyMissing {
         /// The backup.
         id: String,
@@ -126,10 +129,12 @@ pub enum RestoreError {
     Founding(#[from] RecoverError),
 }
 
-/// Restores a backup into an empty directory. `read` hears how many bytes of it were read; each is read twice. Blocks now and then.
+/// Restores a backup into an empty directory. `read` hears how many bytes of it were read; each is
+/// read twice. Blocks now and then.
 ///
 /// # Errors
-/// See [`RestoreError`]. What refuses the backup itself wrote nothing; behind that, empty the directory before the next try.
+/// See [`RestoreError`]. What refuses the backup itself wrote nothing; behind that, empty the
+/// directory before the next try.
 pub async fn restore(
     request: &Request<'_>,
     mut read: impl FnMut(u64),
@@ -157,9 +162,7 @@ pub async fn restore(
         log,
         state: Arc::new(state),
     };
-    let cluster_id = founding
-        .found((node_id, record), manifest.revision)
-        .await?;
+    let cluster_id = founding.found((node_id, record), manifest.revision).await?;
     Ok(Report {
         backup: backup.id(),
         former_cluster_id: manifest.cluster_id.clone(),
@@ -238,7 +241,8 @@ fn compare(backup: &Backup, state: &StateDb) -> Result<(), RestoreError> {
     Ok(())
 }
 
-/// The one member of the new cluster: the node that made the backup, on another seat. What its record lacks, a start corrects.
+/// The one member of the new cluster: the node that made the backup, on another seat. What its
+/// record lacks, a start corrects.
 fn member(backup: &Backup, seat: u64) -> (u64, NodeRecord) {
     let id = backup.manifest().node_id;
     let membership = backup.snapshot().membership.as_ref();

@@ -4,8 +4,8 @@
 //! read index ► snapshot ► describe (blocking) ► manifest ► chunks (blocking) ── at a pace ──► gRPC stream
 //! ```
 //!
-//! The snapshot is the one that peers get, and it stays on disk as long as the backup lasts. So a backup ends with its caller, with
-//! a caller that reads nothing, and after a day.
+//! The snapshot is the one that peers get, and it stays on disk as long as the backup lasts. So a
+//! backup ends with its caller, with a caller that reads nothing, and after a day.
 
 use std::{
     collections::{BTreeSet, HashSet},

@@ -4,10 +4,10 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
-    AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest, ListTenantsRequest,
-    RemoveMemberRequest, ReplaceMemberRequest, SetDataKeyReply, SetDataKeyRequest,
-    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
-    TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
+    AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
+    ListTenantsRequest, RemoveMemberRequest, ReplaceMemberRequest, SetDataKeyReply,
+    SetDataKeyRequest, StateDigestReply, StateDigestRequest, StatusReply, StatusRequest,
+    TakeSnapshotReply, TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::ClusterService,
 };
 use tokio::time::{Instant, timeout_at};

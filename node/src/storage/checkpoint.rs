@@ -16,9 +16,9 @@ use std::{
 use helve_proto::peer::v1::SnapshotManifest;
 use rocksdb::checkpoint::Checkpoint;
 
-pub(crate) use self::{manifest::measure, snapshot_dir::ENGINE};
 use self::snapshot_dir::lock;
 pub use self::snapshot_dir::{SnapshotChunks, SnapshotDir};
+pub(crate) use self::{manifest::measure, snapshot_dir::ENGINE};
 pub(super) use self::{
     manifest::write_manifest,
     snapshot_dir::{FORMAT, MANIFEST_NAME},

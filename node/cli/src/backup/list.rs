@@ -57,7 +57,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         }
     }
     // RFC 3339 sorts as time does.
-    report.backups.sort_by(|a, b| a.time.cmp(&b.time));
+    let key = |backup: &Shown| (backup.time.clone(), backup.revision);
+    report.backups.sort_by_key(key);
     args.output.print(&report, text)
 }
 

@@ -68,18 +68,29 @@ pub(super) async fn take(cluster: &ClusterArgs, to: &Path) -> Result<Taken, Endi
     Ok(Taken { received, endpoint })
 }
 
-/// The first endpoint that answers, and what it says of itself.
+/// The first endpoint that is ready, or else answers, and what it says of itself.
 async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply), Ending> {
     let mut findings: Vec<Result<(), Finding>> = Vec::new();
+    let mut unready = None;
     for endpoint in &cluster.endpoints {
         let asked = request(StatusRequest {}, cluster.timeout);
         let reply = diagnosis::reply(cluster, endpoint, async |channel| {
             ClusterServiceClient::new(channel).status(asked).await
         });
         match reply.await {
-            Ok(status) => return Ok((endpoint.clone(), status)),
+            Ok(status) => {
+                let is_ready = status.node.as_ref().is_some_and(|node| node.ready);
+                let answer = (endpoint.clone(), status);
+                if is_ready {
+                    return Ok(answer);
+                }
+                unready = unready.or(Some(answer));
+            }
             Err(finding) => findings.push(Err(finding)),
         }
+    }
+    if let Some(answer) = unready {
+        return Ok(answer);
     }
     let worst = diagnosis::worst(findings);
     Err(worst.map_or_else(
@@ -151,7 +162,8 @@ impl Source<'_> {
         };
         let channel = self.cluster.channel(self.endpoint);
         let channel = channel.map_err(|error| Failed::There(Ending::Refused(error)))?;
-        // Without a deadline in its head, by which what is between here and the node would cut it off.
+        // Without a deadline in its head, by which what is between here and the node would cut it
+        // off.
         let mut client =
             ClusterServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let answer = timeout(SILENCE_MAX, client.backup(Request::new(asked))).await;

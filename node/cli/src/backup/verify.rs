@@ -14,7 +14,8 @@ use crate::progress::Progress;
 
 /// Check that the files of backups are as they were written
 ///
-/// Reads every file, and compares its checksum. `helve restore` compares the digest of the rows, too.
+/// Reads every file, and compares its checksum. `helve restore` compares the digest of the rows,
+/// too.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve backup verify /backup/helve
