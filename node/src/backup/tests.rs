@@ -138,6 +138,9 @@ fn flipped_bit_in_any_file_is_found_and_named() {
     for file in backup.files() {
         let path = directory.file_path(&backup, file);
         let whole = fs::read(&path).unwrap();
+        if whole.is_empty() {
+            continue;
+        }
         let mut flipped = whole.clone();
         let middle = flipped.len() / 2;
         flipped[middle] ^= 1;
