@@ -3,17 +3,17 @@
 //! All that its log holds counts: what it knows to be committed, and what follows, which may have been acknowledged as well. The rows
 //! take it up, name the new cluster and its one member, and the log ends behind them, as if a snapshot of them had been installed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 use helve_machine::{Batch, cluster_row};
 use helve_proto::peer::v1::{LogId, Membership, NodeRecord, StoredMembership, VoterSet};
-use openraft::storage::RaftLogStorage as _;
+use openraft::{RaftLogReader as _, storage::RaftLogStorage as _};
 
 use super::{
     codec,
     foresight::{Unforeseen, take},
     log_store::{LogStore, PurgeGate},
-    types::Payload,
+    types::{Payload, Vote},
 };
 use crate::{
     failpoint::{self, Failpoint},
@@ -113,16 +113,34 @@ pub async fn refound(
     state.write([(key, Some(row))], &last, Some(&membership))?;
     state.sync()?;
     failpoint::pass(Failpoint::RecoveryNamed);
+    raise_term(log, last.term, id).await?;
     gate.advance(last.index);
     let purged = log.purge(codec::log_id_from_proto(&last)).await;
-    purged.map_err(|source| StorageError::Io {
-        action: "purge",
-        path: "the log".into(),
-        source,
-    })?;
+    purged.map_err(|source| of_log("purge", source))?;
     log.barrier().await?;
     failpoint::pass(Failpoint::RecoveryPurged);
     Ok(())
+}
+
+/// Sees to it that the next leader's term is above that of the last entry. The log of a restored
+/// node is new and holds no vote: its first leader would take a term that entries have already, and
+/// count them as its own.
+async fn raise_term(log: &mut LogStore, term: u64, id: u64) -> Result<(), StorageError> {
+    let held = log.read_vote().await;
+    let held = held.map_err(|source| of_log("read", source))?;
+    if held.is_some_and(|vote| vote.leader_id.term >= term) {
+        return Ok(());
+    }
+    let saved = log.save_vote(&Vote::new(term, id)).await;
+    saved.map_err(|source| of_log("write", source))
+}
+
+fn of_log(action: &'static str, source: io::Error) -> StorageError {
+    StorageError::Io {
+        action,
+        path: "the log".into(),
+        source,
+    }
 }
 
 /// Applies what of the log is not applied yet, and returns the last entry.

@@ -196,7 +196,9 @@ impl Sending {
             manifest.map(|manifest| (snapshot, manifest))
         });
         let described = self.alive(&rows, describing).await?;
-        let (snapshot, manifest) = described.map_err(broke)?.map_err(unread)?;
+        let (snapshot, manifest) = described
+            .map_err(|error| broke(&error))?
+            .map_err(|error| unread(&error))?;
         let manifest = manifest.ok_or_else(|| Failure::Stopping("it is shutting down".into()))?;
         Ok((snapshot, manifest))
     }
@@ -225,8 +227,8 @@ impl Sending {
             due = due.max(Instant::now()) + limits::SNAPSHOT_CHUNK_PAUSE;
             self.send(Part::Chunk(chunk)).await?;
         }
-        let read = reading.await.map_err(broke)?;
-        Ok(read.map_err(|error| unread(error.into()))?)
+        let read = reading.await.map_err(|error| broke(&error))?;
+        Ok(read.map_err(|error| unread(&error.into()))?)
     }
 
     /// Waits for this, and gives signs of life meanwhile.
@@ -272,11 +274,11 @@ fn held_files(snapshot: &SnapshotDir, held: &[u8]) -> BTreeSet<usize> {
     held.map(|(at, _)| at).collect()
 }
 
-fn broke(error: JoinError) -> Failure {
+fn broke(error: &JoinError) -> Failure {
     Failure::Stopping(format!("{RPC} broke: {error}"))
 }
 
-fn unread(error: DescribeError) -> Failure {
+fn unread(error: &DescribeError) -> Failure {
     Failure::Stopping(format!("its snapshot cannot be read: {error}"))
 }
 
