@@ -298,7 +298,8 @@ async fn sessions_of_older_clients_take_bounded_memory() -> Result<()> {
     for _ in 0..SESSIONS {
         begin(attacked.address).await?;
     }
-    let more = resident_bytes(attacked.pid()?)?.saturating_sub(before) - grown;
+    // The allocator may have given memory back meanwhile.
+    let more = resident_bytes(attacked.pid()?)?.saturating_sub(before + grown);
     println!("{SESSIONS} over the share take {} KiB more", more >> 10);
     ensure!(
         more <= SESSIONS * SESSION_HELD_MAX / 4,

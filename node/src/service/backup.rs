@@ -19,7 +19,7 @@ use std::{
 use helve_proto::v1::{BackupChunk, BackupManifest, BackupPart, BackupRequest, backup_part::Part};
 use prost::Message as _;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc},
     task::{self, JoinError},
     time::{Instant, sleep_until, timeout, timeout_at},
 };
@@ -36,54 +36,16 @@ use super::{
 use crate::{
     audit::Entry,
     backup::{DescribeError, FileKey, Maker, describe, file_key},
-    bounds::{Shared, What},
+    bounds::What,
     failpoint::{self, Failpoint},
     limits,
-    storage::{
-        checkpoint::{SnapshotDir, Snapshots},
-        error::StorageError,
-    },
+    storage::{checkpoint::SnapshotDir, error::StorageError},
 };
 
 const RPC: &str = "Backup";
 
 /// Why a backup ends early; `None`: its caller has gone.
 type End = Option<Failure>;
-
-/// Where backups come from, and how many there may be.
-#[derive(Debug)]
-pub(super) struct Backups {
-    snapshots: Arc<Snapshots>,
-    slots: Arc<Semaphore>,
-    refused: AtomicU64,
-}
-
-impl Backups {
-    /// Of these snapshots.
-    pub(super) fn new(snapshots: Arc<Snapshots>) -> Self {
-        Self {
-            snapshots,
-            slots: Arc::new(Semaphore::new(limits::BACKUPS_MAX)),
-            refused: AtomicU64::new(0),
-        }
-    }
-
-    /// How many there are, may be, and were refused.
-    pub(super) fn fullness(&self) -> Shared {
-        Shared {
-            used: limits::BACKUPS_MAX - self.slots.available_permits(),
-            limit: limits::BACKUPS_MAX,
-            refused: self.refused.load(Ordering::Relaxed),
-        }
-    }
-
-    fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            Failure::Overloaded
-        })
-    }
-}
 
 /// Begins a backup. Failures end the stream.
 pub(super) fn backup(
@@ -280,23 +242,4 @@ fn broke(error: &JoinError) -> Failure {
 
 fn unread(error: &DescribeError) -> Failure {
     Failure::Stopping(format!("its snapshot cannot be read: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_backup_runs_at_a_time_and_the_next_begins_behind_its_end() {
-        let directory = tempfile::tempdir().unwrap();
-        let snapshots = Snapshots::open(directory.path()).unwrap();
-        let backups = Backups::new(Arc::new(snapshots));
-        let slots: Vec<_> = (0..limits::BACKUPS_MAX).map(|_| backups.slot()).collect();
-        assert!(slots.iter().all(Result::is_ok));
-        assert!(matches!(backups.slot(), Err(Failure::Overloaded)));
-        let full = backups.fullness();
-        assert_eq!((full.used, full.refused), (full.limit, 1));
-        drop(slots);
-        assert!(backups.slot().is_ok());
-    }
 }

@@ -17,6 +17,7 @@ mod admit;
 mod arriving;
 mod audited;
 mod backup;
+mod backups;
 mod budget;
 mod call;
 mod caller;
@@ -69,7 +70,7 @@ pub use self::{
 use self::{
     admit::{Admitted, Gate, Origin},
     audited::Witness,
-    backup::Backups,
+    backups::Backups,
     budget::Charge,
     caller::Caller,
     data_keys::DataKeys,
