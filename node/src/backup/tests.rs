@@ -186,7 +186,9 @@ fn damaged_file_of_an_earlier_backup_is_removed_and_sent_again() {
     let (snapshot, manifest) = node.snapshot("2");
     let directory = BackupDir::create(&node.to()).unwrap();
     let kept = left_out(&directory, &snapshot);
-    let at = *kept.first().unwrap();
+    let files = &snapshot.manifest().files;
+    let has_bytes = |at: &&usize| files[**at].size_bytes > 0;
+    let at = *kept.iter().find(has_bytes).unwrap();
     let path = directory.file_path(&first, &snapshot.manifest().files[at]);
     let mut content = fs::read(&path).unwrap();
     content[0] ^= 1;
