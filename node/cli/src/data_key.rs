@@ -21,7 +21,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 use zeroize::Zeroizing;
 
-pub(crate) use self::args::{Command, DataKeyArgs};
+pub(crate) use self::args::{Command, DataKeyArgs, KeyFileArgs};
 use self::args::{NewArgs, RotateArgs, StatusArgs};
 use super::whole_file::{self, Readers, Replace};
 

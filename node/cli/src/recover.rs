@@ -9,9 +9,10 @@ use helve_command::{
 use helve_node::{
     config::{Refusal, Tls, parse_peers},
     node::recover::{Report, Request, recover},
+    vault::Migration,
 };
 
-use crate::serve::tls::PeerTlsArgs;
+use crate::{data_key::KeyFileArgs, serve::tls::PeerTlsArgs};
 
 /// Make a new cluster of one node that survived a lost majority
 ///
@@ -51,6 +52,9 @@ pub(crate) struct Args {
     tls: PeerTlsArgs,
 
     #[command(flatten)]
+    data_keys: KeyFileArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -70,6 +74,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
         data_dir: args.data_dir.clone(),
         peers,
         tls: tls.peer,
+        data_keys: args.data_keys.files(Migration::Refused),
         confirmed: args.from_survivor,
     };
     let report = recover(request).await;

@@ -31,11 +31,13 @@
 
 use bytes::Bytes;
 
+mod authority;
 mod due;
 mod replay;
 mod target;
 mod tenant;
 
+pub use authority::{authority_ranges, is_authority};
 pub(crate) use due::{Due, DueRow, Place, Shelf};
 pub(crate) use target::{
     Kind, Target, Unfit, owner_path, principal_path, push_owner, split_owner, split_store,

@@ -67,7 +67,7 @@ pub use crate::{
     fault::Fault,
     group::{cluster_id, cluster_row},
     handles::mint::{handle_id, minted_id},
-    layout::is_never_replaced,
+    layout::{authority_ranges, is_authority, is_never_replaced},
     level::feature_level,
     repair::{Repair, Repairs},
     replay::is_repeatable,

@@ -21,6 +21,7 @@ use crate::{
         log_store::{LogStore, PurgeGate},
         refound::{self, Holding},
     },
+    refusal::Refusal,
     stamp::{self, EntropyError},
     storage::{
         checkpoint::Snapshots,
@@ -30,6 +31,7 @@ use crate::{
         state_db::StateDb,
     },
     tls::PortTls,
+    vault::{KeyFiles, Vault},
 };
 
 pub use self::others::Newer;
@@ -46,6 +48,8 @@ pub struct Request {
     pub peers: BTreeMap<u64, String>,
     /// How to connect to peers over TLS; `None`: in plain text.
     pub tls: Option<Arc<PortTls>>,
+    /// The node's data keys, if it has any.
+    pub data_keys: KeyFiles,
     /// Do it. Otherwise only the [`Report`] is made, and nothing is changed.
     pub confirmed: bool,
 }
@@ -102,6 +106,9 @@ pub enum RecoverError {
     /// What it holds cannot be used.
     #[error("--data-dir: {0}")]
     Storage(#[from] StorageError),
+    /// The data keys do not fit it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The log cannot be applied.
     #[error("--data-dir: the log cannot be applied: {0}")]
     Unforeseen(#[from] Unforeseen),
@@ -180,9 +187,18 @@ impl Stopped {
         if known.removed {
             return Err(RecoverError::Removed(path.clone()));
         }
+        let keys = &request.data_keys;
+        let key = Vault::new(keys.clone(), keys.read()?).disk_key_of_stopped(path)?;
         let gate = PurgeGate::default();
-        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
-        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        let log_path = data_dir.log_path();
+        let log = LogStore::open_under(
+            &log_path,
+            GROUP_ID,
+            LOG_TAIL_BYTES,
+            gate.clone(),
+            key.clone(),
+        )?;
+        let state = StateDb::open_under(path, StateOptions::default(), key)?;
         let needed = state.read(|view| helve_machine::feature_level(view, GROUP_ID));
         let needed = needed.map_err(Unforeseen::from)?;
         if needed > level::supported() {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(super) mod alone;
 mod beside;
+mod disk;
 mod rows;
 mod storage;
 

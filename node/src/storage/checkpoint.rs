@@ -8,7 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -23,7 +23,10 @@ pub(super) use self::{
     manifest::write_manifest,
     snapshot_dir::{FORMAT, MANIFEST_NAME},
 };
-use super::{error::StorageError, snapshot_writer::SnapshotWriter, state_db::StateDb, state_meta};
+use super::{
+    authentic::SnapshotMarks, disk_key::DiskKey, error::StorageError, options::StateOptions,
+    snapshot_writer::SnapshotWriter, state_db::StateDb, state_meta,
+};
 use crate::failpoint::{self, Failpoint};
 
 const PREFIX: &str = "snap-";
@@ -36,6 +39,7 @@ pub struct Snapshots {
     current: Mutex<Option<SnapshotDir>>,
     building: Mutex<()>,
     received: AtomicU64,
+    marks: Option<SnapshotMarks>,
 }
 
 impl Snapshots {
@@ -44,6 +48,22 @@ impl Snapshots {
     /// # Errors
     /// If the directory cannot be read or written.
     pub fn open(root: &Path) -> Result<Self, StorageError> {
+        Self::opened(root, None)
+    }
+
+    /// As [`open`](Self::open), with a newest snapshot that must fit this key.
+    ///
+    /// # Errors
+    /// [`StorageError::Changed`] if it does not; or if the directory cannot be read or written.
+    pub fn open_under(
+        root: &Path,
+        options: StateOptions,
+        key: Option<Arc<DiskKey>>,
+    ) -> Result<Self, StorageError> {
+        Self::opened(root, key.map(|key| SnapshotMarks { key, options }))
+    }
+
+    fn opened(root: &Path, marks: Option<SnapshotMarks>) -> Result<Self, StorageError> {
         fs::create_dir_all(root).map_err(StorageError::io("create", root))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
@@ -58,11 +78,16 @@ impl Snapshots {
         let mut current = None;
         for path in found.into_iter().rev() {
             if current.is_none() && is_named(&path, PREFIX) {
-                match SnapshotDir::open(&path) {
+                let opened = SnapshotDir::open(&path).and_then(|snapshot| match &marks {
+                    Some(marks) => marks.check(&path).map(|()| snapshot),
+                    None => Ok(snapshot),
+                });
+                match opened {
                     Ok(snapshot) => {
                         current = Some(snapshot);
                         continue;
                     }
+                    Err(changed @ StorageError::Changed(_)) => return Err(changed),
                     // It is a copy of the state, and can be made again.
                     Err(error) => tracing::error!(%error, "removing a snapshot that is not whole"),
                 }
@@ -74,6 +99,7 @@ impl Snapshots {
             current: Mutex::new(current),
             building: Mutex::new(()),
             received: AtomicU64::new(0),
+            marks,
         })
     }
 
@@ -148,6 +174,9 @@ impl Snapshots {
         }
         let index = last(snapshot).unwrap_or(0);
         let path = self.root.join(format!("{PREFIX}{index:020}"));
+        if let Some(marks) = &self.marks {
+            marks.write(&snapshot.path())?;
+        }
         snapshot.move_to(&path)?;
         if let Some(old) = current.replace(snapshot.clone()) {
             old.goes_with_last_clone();

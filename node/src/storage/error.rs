@@ -46,6 +46,14 @@ pub enum StorageError {
         /// What is wrong with it.
         detail: String,
     },
+    /// What does not fit the disk key, although only what does was ever written.
+    #[error(
+        "{0} of this node does not fit its disk key: somebody changed the disk while the node was stopped, or put it together from \
+         several copies; while a majority of the cluster is whole without this node, replace it: stop it, keep its directory for \
+         those who look into this, and start it with an empty --data-dir; if no majority is left, restore a whole copy of a data \
+         directory from before"
+    )]
+    Changed(String),
     /// The log or the vote lost something that was acknowledged as durable.
     #[error(
         "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; while a majority of the cluster is whole \
@@ -153,10 +161,12 @@ mod tests {
             found: "entry 7".to_owned(),
         };
         let unreadable = StorageError::not_understood("entry 3", "it carries nothing");
+        let changed = StorageError::Changed("log entry 3".to_owned());
         let diverged = StorageError::Diverged { end: 3, kept: 5 };
         for error in [
             StorageError::damaged("entry 3", "missing"),
             below,
+            changed,
             unreadable,
             diverged,
         ] {

@@ -46,6 +46,10 @@ impl KeyFiles {
         }
     }
 
+    pub(super) fn may_migrate(&self) -> bool {
+        self.migration == Migration::Allowed
+    }
+
     fn is_none(&self) -> bool {
         self.files.is_empty() && self.directory.is_none()
     }
@@ -113,15 +117,10 @@ pub async fn watch_files(vault: Arc<Vault>) {
     let mut said = String::new();
     loop {
         tokio::time::sleep(LOOK_PAUSE).await;
-        let files = vault.files.clone();
-        let Ok(read) = tokio::task::spawn_blocking(move || files.read()).await else {
-            return;
-        };
-        let trouble = match read {
-            Ok(ring) => vault.take_in(ring).err(),
-            Err(refusal) => Some(refusal.to_string()),
-        };
-        let trouble = trouble.unwrap_or_default();
+        let read_again = Arc::clone(&vault);
+        let read = tokio::task::spawn_blocking(move || read_again.read_again());
+        let Ok(read) = read.await else { return };
+        let trouble = read.err().unwrap_or_default();
         if trouble != said && !trouble.is_empty() {
             tracing::warn!(%trouble, "the key files are not taken: the keys that were read before stay");
         }
@@ -146,7 +145,7 @@ impl Vault {
         Ok(self.ring.load().ids())
     }
 
-    /// Takes keys in, unless one would go that is needed.
+    /// Takes keys in, unless one would go that is needed. Blocks.
     fn take_in(&self, ring: Keyring) -> Result<(), String> {
         let before = self.ring.load();
         if ring.ids() == before.ids() {
@@ -159,6 +158,7 @@ impl Vault {
                 "key {needed} seals, and its file is gone: put it back"
             ));
         }
+        self.seal_disk_key(&ring)?;
         tracing::info!(keys = ?ring.ids(), before = ?before.ids(), "the key files have changed");
         self.ring.store(Arc::new(ring));
         Ok(())

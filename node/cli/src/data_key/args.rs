@@ -91,7 +91,7 @@ pub(crate) struct UnsealArgs {
 
 /// Files with a node's keys. Without any, values are not sealed.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct DataKeyArgs {
+pub(crate) struct KeyFileArgs {
     /// File with the key that seals every value at rest, the same on every node; may be repeated:
     /// the last one is the newest, older ones open what they sealed
     #[arg(
@@ -112,23 +112,37 @@ pub(crate) struct DataKeyArgs {
         value_name = "DIR"
     )]
     data_keys: Option<PathBuf>,
+}
+
+/// How a node seals values.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DataKeyArgs {
+    #[command(flatten)]
+    keys: KeyFileArgs,
 
     /// Seal a cluster that holds plaintext: values stay plaintext until every node holds the key, then all are sealed
     #[arg(long, help_heading = "Sealing at rest", env = "HELVE_DATA_KEY_MIGRATE")]
     data_key_migrate: bool,
 }
 
-impl DataKeyArgs {
+impl KeyFileArgs {
     /// The files.
-    pub(crate) fn files(&self) -> KeyFiles {
+    pub(crate) fn files(&self, migration: Migration) -> KeyFiles {
         KeyFiles {
             files: self.data_key_file.clone(),
             directory: self.data_keys.clone(),
-            migration: if self.data_key_migrate {
-                Migration::Allowed
-            } else {
-                Migration::Refused
-            },
+            migration,
         }
+    }
+}
+
+impl DataKeyArgs {
+    /// The files.
+    pub(crate) fn files(&self) -> KeyFiles {
+        self.keys.files(if self.data_key_migrate {
+            Migration::Allowed
+        } else {
+            Migration::Refused
+        })
     }
 }

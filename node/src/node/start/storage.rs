@@ -6,8 +6,9 @@ use std::{
 };
 
 use helve_machine::planted::{self, Plant};
+use helve_proto::peer::v1::LogId;
 
-use super::rows;
+use super::{disk, rows};
 use crate::{
     config::Config,
     limits::{GROUP_ID, LOG_TAIL_BYTES},
@@ -21,6 +22,7 @@ use crate::{
     storage::{
         checkpoint::Snapshots,
         data_dir::{DataDir, NodeIdentity},
+        error::StorageError,
         state_db::StateDb,
     },
     vault::Vault,
@@ -52,12 +54,26 @@ impl Storage {
             stamp::mint_uuid()?
         };
         let data_dir = DataDir::open(&config.data_dir, config.seat, &uuid)?;
-        let gate = PurgeGate::default();
-        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
-        let known = data_dir.identity().clone();
-        let state = StateDb::open(data_dir.path(), config.tuning.rows)?;
         let vault = Vault::new(config.data_keys.clone(), config.keyring.clone());
+        let key = disk::key(config, &vault, &data_dir)?;
+        let gate = PurgeGate::default();
+        let log_path = data_dir.log_path();
+        let log = LogStore::open_under(
+            &log_path,
+            GROUP_ID,
+            LOG_TAIL_BYTES,
+            gate.clone(),
+            key.clone(),
+        )?;
+        let known = data_dir.identity().clone();
+        let options = config.tuning.rows;
+        let state = StateDb::open_under(data_dir.path(), options, key.clone())?;
         rows::check(config, &vault, &log, &state)?;
+        if key.is_none() {
+            disk::forget(&data_dir)?;
+        }
+        let snapshots = Snapshots::open_under(&data_dir.snapshots_path(), options, key)?;
+        check_reaches_log(&log, &state, &snapshots)?;
         let applied = state.applied()?;
         let has_rows = applied.is_some();
         let mut began = log.position();
@@ -77,7 +93,7 @@ impl Storage {
             gate,
             vault,
             state: Arc::new(state),
-            snapshots: Arc::new(Snapshots::open(&data_dir.snapshots_path())?),
+            snapshots: Arc::new(snapshots),
             data_dir: Arc::new(Mutex::new(data_dir)),
         })
     }
@@ -97,5 +113,25 @@ impl Storage {
         if !self.known.put_back.is_empty() {
             acknowledged.set_put_back(&self.known.put_back);
         }
+    }
+}
+
+/// Refuses a log that begins behind what the rows hold, or the snapshot that replaces them: entries between would never be applied.
+fn check_reaches_log(
+    log: &LogStore,
+    state: &StateDb,
+    snapshots: &Snapshots,
+) -> Result<(), StorageError> {
+    let snapshot = snapshots.current();
+    let snapshot = snapshot.and_then(|snapshot| snapshot.manifest().last_log_id);
+    let index = |id: Option<LogId>| id.map_or(0, |id| id.index);
+    let held = index(state.applied()?).max(index(snapshot));
+    match log.purged() {
+        Some(purged) if purged.index > held => {
+            let what = format!("the log up to entry {}", purged.index);
+            let detail = format!("it is gone, and the rows hold entries up to {held} only");
+            Err(StorageError::damaged(what, detail))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,152 @@
+//! Tests of `disk`.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+use crate::vault::{KeyFiles, Migration};
+
+/// A node with a data directory, and a directory of data keys.
+struct Node {
+    data: TempDir,
+    keys: TempDir,
+}
+
+impl Node {
+    /// One whose disk key is sealed under the data key of this byte.
+    fn under(byte: u8) -> (Self, Arc<Vault>) {
+        let node = Self {
+            data: tempfile::tempdir().unwrap(),
+            keys: tempfile::tempdir().unwrap(),
+        };
+        node.add(byte);
+        let vault = node.vault(Migration::Refused);
+        let made = vault.new_disk_key().unwrap().unwrap();
+        vault.keep_disk_key(node.data.path(), made).unwrap();
+        (node, vault)
+    }
+
+    fn add(&self, byte: u8) {
+        let path = self.keys.path().join(format!("{byte}.key"));
+        fs::write(&path, [byte; 32]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn withdraw(&self, byte: u8) {
+        fs::remove_file(self.keys.path().join(format!("{byte}.key"))).unwrap();
+    }
+
+    fn vault(&self, migration: Migration) -> Arc<Vault> {
+        let files = KeyFiles {
+            directory: Some(self.keys.path().to_owned()),
+            migration,
+            ..KeyFiles::none()
+        };
+        Vault::new(files.clone(), files.read().unwrap())
+    }
+
+    /// What a start with the keys that are there now finds: whether it is the same key as before.
+    fn starts(&self) -> Result<bool, Refusal> {
+        let vault = self.vault(Migration::Refused);
+        let found = vault.disk_key(self.data.path())?;
+        let secret = *vault.lock_disk().as_ref().unwrap().secret;
+        let again = disk_key::read_file(self.data.path()).unwrap().unwrap();
+        let (kept, under) = opened(&vault.ring.load(), &again)?;
+        assert_eq!(Some(under), vault.key_ids().last().copied());
+        Ok(found.is_some() && secret == *kept)
+    }
+}
+
+#[test]
+fn a_disk_key_is_found_again_and_moves_to_the_newest_data_key() {
+    let (node, vault) = Node::under(1);
+    let secret = vault.lock_disk().as_ref().unwrap().secret.clone();
+    assert!(node.starts().unwrap());
+    // A start after the rotation of data keys.
+    node.add(2);
+    assert!(node.starts().unwrap());
+    node.withdraw(1);
+    assert!(node.starts().unwrap());
+    let later = node.vault(Migration::Refused);
+    later.disk_key(node.data.path()).unwrap();
+    assert_eq!(later.lock_disk().as_ref().unwrap().secret, secret);
+}
+
+#[test]
+fn a_running_node_moves_its_disk_key_to_a_data_key_that_comes() {
+    let (node, vault) = Node::under(1);
+    node.add(2);
+    vault.read_again().unwrap();
+    node.withdraw(1);
+    assert!(node.starts().unwrap());
+}
+
+#[test]
+fn a_disk_key_whose_data_key_is_gone_is_refused_by_its_id() {
+    let (node, vault) = Node::under(1);
+    let id = vault.key_ids()[0].to_string();
+    node.add(2);
+    node.withdraw(1);
+    let refusal = node.starts().unwrap_err();
+    assert_eq!(refusal.flag, "--data-key-file");
+    assert!(refusal.problem.contains(&id), "{refusal}");
+    assert!(refusal.remedy.contains("replace it"), "{refusal}");
+}
+
+#[test]
+fn a_file_that_was_changed_or_made_up_is_refused() {
+    let (node, _) = Node::under(1);
+    let content = disk_key::read_file(node.data.path()).unwrap().unwrap();
+    let mut flipped = content.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for changed in [flipped, content[..20].to_vec(), Vec::new()] {
+        disk_key::write_file(node.data.path(), &changed).unwrap();
+        let refusal = node.starts().unwrap_err();
+        assert!(refusal.problem.contains("`disk-key`"), "{refusal}");
+    }
+}
+
+#[test]
+fn only_the_flag_adopts_a_directory_and_never_a_sealed_one() {
+    let (node, _) = Node::under(1);
+    let sealing = SealingRow {
+        key_id: Bytes::from_static(&[1; 8]),
+        index: 3,
+        done: true,
+        complete_index: 5,
+        ..SealingRow::default()
+    };
+    let over = SealingRow {
+        key_id: Bytes::new(),
+        done: true,
+        ..SealingRow::default()
+    };
+    let (refused, allowed) = (
+        node.vault(Migration::Refused),
+        node.vault(Migration::Allowed),
+    );
+    for row in [None, Some(&over)] {
+        assert!(allowed.may_adopt(row).is_ok());
+        let refusal = refused.may_adopt(row).unwrap_err();
+        assert!(refusal.remedy.contains("--data-key-migrate"), "{refusal}");
+    }
+    for vault in [refused, allowed] {
+        let refusal = vault.may_adopt(Some(&sealing)).unwrap_err();
+        assert!(refusal.remedy.contains("replace this node"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_stopped_node_with_a_disk_key_needs_its_data_keys() {
+    let (node, vault) = Node::under(1);
+    let keyless = Vault::new(KeyFiles::none(), Keyring::default());
+    let refusal = keyless.disk_key_of_stopped(node.data.path()).unwrap_err();
+    assert_eq!(refusal.flag, "--data-key-file");
+    let found = vault.disk_key_of_stopped(node.data.path()).unwrap();
+    assert!(found.is_some());
+    let other = tempfile::tempdir().unwrap();
+    let found = keyless.disk_key_of_stopped(other.path()).unwrap();
+    assert!(found.is_none());
+}
