@@ -19,7 +19,7 @@ use helve_tests::{
 use rustix::process::Signal;
 
 use super::{
-    nodes, recover,
+    nodes, recover, sealed,
     snapshot::{node_status, purge_beyond, votes},
 };
 
@@ -283,7 +283,12 @@ fn every_failpoint_is_in_one_of_these_tests() {
         .flatten()
         .map(|(point, _)| *point)
         .collect();
-    let elsewhere = [&PLANTED[..], &recover::cut_short::STEPS].concat();
+    let elsewhere = [
+        &PLANTED[..],
+        &recover::cut_short::STEPS,
+        &sealed::cut_short::STEPS,
+    ]
+    .concat();
     for point in Failpoint::ALL {
         assert!(
             armed.contains(point) || elsewhere.contains(point),

@@ -2,6 +2,8 @@
 
 mod changed;
 mod counted;
+#[cfg(feature = "planted")]
+pub(super) mod cut_short;
 mod disk_key;
 mod edited;
 mod forged;

@@ -76,8 +76,11 @@ impl Snapshots {
         // Names are padded, so that the newest comes last.
         found.sort();
         let mut current = None;
+        let mut is_newest = true;
         for path in found.into_iter().rev() {
             if current.is_none() && is_named(&path, PREFIX) {
+                // Of an older one a crash may have removed a part: also its mark.
+                let is_newest = std::mem::take(&mut is_newest);
                 let opened = SnapshotDir::open(&path).and_then(|snapshot| match &marks {
                     Some(marks) => marks.check(&path).map(|()| snapshot),
                     None => Ok(snapshot),
@@ -87,7 +90,7 @@ impl Snapshots {
                         current = Some(snapshot);
                         continue;
                     }
-                    Err(changed @ StorageError::Changed(_)) => return Err(changed),
+                    Err(changed @ StorageError::Changed(_)) if is_newest => return Err(changed),
                     // It is a copy of the state, and can be made again.
                     Err(error) => tracing::error!(%error, "removing a snapshot that is not whole"),
                 }
@@ -176,6 +179,7 @@ impl Snapshots {
         let path = self.root.join(format!("{PREFIX}{index:020}"));
         if let Some(marks) = &self.marks {
             marks.write(&snapshot.path())?;
+            failpoint::pass(Failpoint::SnapshotMarked);
         }
         snapshot.move_to(&path)?;
         if let Some(old) = current.replace(snapshot.clone()) {

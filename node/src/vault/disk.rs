@@ -1,4 +1,6 @@
-//! The key that authenticates this node's disk: random, of one data directory alone, and sealed under the newest data key.
+//! The key that authenticates this node's disk: random, of one data directory alone, and sealed under each data key that the node holds.
+//! So a node that starts with any of them opens it: with an older one where a newer file is not there yet, and with the newer ones once an
+//! older file is gone.
 //!
 //! A directory gets it before it holds anything. So a directory that holds rows and has none is refused: its file may have been removed
 //! to have rows taken that somebody put there.
@@ -9,11 +11,12 @@ use std::{
 };
 
 use helve_proto::command::v1::SealingRow;
-use helve_seal::{KEY_ID_BYTES, KeyId, Keyring, Place};
+use helve_seal::{KEY_ID_BYTES, KeyId, Keyring, Place, SEAL_BYTES};
 use zeroize::Zeroizing;
 
 use super::{Vault, fresh, is_over};
 use crate::{
+    failpoint::{self, Failpoint},
     refusal::Refusal,
     storage::{
         disk_key::{self, DiskKey, SECRET_BYTES},
@@ -25,13 +28,19 @@ const PLACE: Place<'_> = Place {
     kind: "disk key",
     parts: &[],
 };
+/// Of the file, for one data key: its id, and the secret sealed under it.
+const PART_BYTES: usize = KEY_ID_BYTES + SEAL_BYTES + SECRET_BYTES;
+/// Of parts under newer keys than those that are held, how many the file keeps.
+const PARTS_KEPT_MAX: usize = 8;
+
+type Part = [u8; PART_BYTES];
 
 /// The secret of this node's disk key, and where it is kept.
 pub(super) struct Disk {
     directory: PathBuf,
     secret: Zeroizing<[u8; SECRET_BYTES]>,
-    /// The data key that its file has it sealed under; `None`: there is no file yet.
-    under: Option<KeyId>,
+    /// What its file holds, in the order of the data keys; nothing: there is no file yet.
+    parts: Vec<Part>,
 }
 
 impl Vault {
@@ -47,23 +56,28 @@ impl Vault {
         let Some(content) = disk_key::read_file(directory).map_err(|e| unusable(&e))? else {
             return Ok(None);
         };
-        let (secret, under) = opened(&ring, &content)?;
-        let disk = Disk {
+        let (secret, parts) = opened(&ring, &content)?;
+        let key = DiskKey::new(&secret);
+        *self.lock_disk() = Some(Disk {
             directory: directory.to_owned(),
             secret,
-            under: Some(under),
-        };
-        self.keep(disk).map(Some)
+            parts,
+        });
+        Ok(Some(key))
     }
 
-    /// The disk key that a stopped node's rows and log must fit, and are written under; `None` if they need none. Blocks.
+    /// The disk key that a stopped node's rows and log must fit, and are written under; `None` if they need none. Its file stays as it
+    /// is: the keys that are given here may be fewer than the node's. Blocks.
     ///
     /// # Errors
     /// If the data keys are missing, or as [`disk_key`](Self::disk_key) says.
     pub fn disk_key_of_stopped(&self, directory: &Path) -> Result<Option<Arc<DiskKey>>, Refusal> {
-        let has_file = disk_key::read_file(directory).map_err(|e| unusable(&e))?;
-        if self.has_keys() || has_file.is_none() {
-            return self.disk_key(directory);
+        let Some(content) = disk_key::read_file(directory).map_err(|e| unusable(&e))? else {
+            return Ok(None);
+        };
+        if self.has_keys() {
+            let (secret, _) = opened(&self.ring.load(), &content)?;
+            return Ok(Some(DiskKey::new(&secret)));
         }
         Err(Refusal::new(
             "--data-key-file",
@@ -99,10 +113,29 @@ impl Vault {
         directory: &Path,
         made: NewDiskKey,
     ) -> Result<Arc<DiskKey>, Refusal> {
-        self.keep(Disk {
+        let key = made.key();
+        *self.lock_disk() = Some(Disk {
             directory: directory.to_owned(),
             secret: made.0,
-            under: None,
+            parts: Vec::new(),
+        });
+        self.reseal_disk_key()?;
+        Ok(key)
+    }
+
+    /// Seals the disk key under the data keys that are held, if its file has it under others. Only for a node that may start with these
+    /// keys: with others it may have to start next. Blocks.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn reseal_disk_key(&self) -> Result<(), Refusal> {
+        let sealed = self.seal_disk_key(&self.ring.load());
+        sealed.map_err(|error| {
+            Refusal::new(
+                "--data-dir",
+                error,
+                "look at the disk of the data directory",
+            )
         })
     }
 
@@ -111,6 +144,9 @@ impl Vault {
     /// # Errors
     /// The flag at fault, and what to do.
     pub fn may_adopt(&self, row: Option<&SealingRow>) -> Result<(), Refusal> {
+        if self.files.may_migrate() {
+            return Ok(());
+        }
         let problem = "the rows and the log of this node have no disk key: they were written without data keys, or by a version before it, \
                        or its file `disk-key` was removed";
         if row.is_some_and(|row| !is_over(row)) {
@@ -118,11 +154,8 @@ impl Vault {
                 "--data-dir",
                 format!("{problem}; and its cluster seals, so that it should have one"),
                 "replace this node: start it with an empty --data-dir, while a majority of the cluster is whole without it. If an earlier \
-                 version wrote the directory, `helve data-key unseal` under that version, and then --data-key-migrate, keep it too",
+                 version wrote it last, and nothing else can have, pass --data-key-migrate for one start",
             ));
-        }
-        if self.files.may_migrate() {
-            return Ok(());
         }
         Err(Refusal::new(
             "--data-key-file",
@@ -132,38 +165,39 @@ impl Vault {
         ))
     }
 
-    /// Takes a secret as this node's, and seals it under the newest data key if it is sealed under another.
-    fn keep(&self, disk: Disk) -> Result<Arc<DiskKey>, Refusal> {
-        let key = DiskKey::new(&disk.secret);
-        *self.lock_disk() = Some(disk);
-        let sealed = self.seal_disk_key(&self.ring.load());
-        sealed.map_err(|error| {
-            Refusal::new(
-                "--data-dir",
-                error,
-                "look at the disk of the data directory",
-            )
-        })?;
-        Ok(key)
-    }
-
-    /// Seals the disk key under the newest of these data keys, if there is one and it is sealed under another. Blocks.
+    /// Seals the disk key under each of these data keys. A part under an older key that is not among them goes; one under a newer key
+    /// stays, since the file of that key may only be missing on this node. Blocks.
     ///
     /// # Errors
     /// Why it stays as it was.
     pub(super) fn seal_disk_key(&self, ring: &Keyring) -> Result<(), String> {
         let mut disk = self.lock_disk();
-        let (Some(disk), Some(newest)) = (&mut *disk, ring.newest()) else {
+        let Some(disk) = &mut *disk else {
             return Ok(());
         };
-        if disk.under == Some(newest.id()) {
+        let held = ring.ids();
+        let is_held = |part: &Part| id_of(part).is_some_and(|id| held.contains(&id));
+        let newest = disk.parts.iter().rposition(is_held);
+        let newer = newest.map_or(&[][..], |at| &disk.parts[at + 1..]);
+        let newer = &newer[newer.len().saturating_sub(PARTS_KEPT_MAX)..];
+        let wanted = held.iter().copied().map(Some);
+        let wanted = wanted.chain(newer.iter().map(id_of));
+        if held.is_empty() || disk.parts.iter().map(id_of).eq(wanted) {
             return Ok(());
         }
-        let random = fresh().map_err(|error| error.to_string())?;
-        let sealed = newest.seal(&random, &PLACE, &*disk.secret);
-        let content = [&newest.id().bytes()[..], &sealed].concat();
-        disk_key::write_file(&disk.directory, &content).map_err(|error| error.to_string())?;
-        disk.under = Some(newest.id());
+        let mut parts = Vec::with_capacity(held.len() + newer.len());
+        for key in held.iter().filter_map(|id| ring.find(*id)) {
+            let random = fresh().map_err(|error| error.to_string())?;
+            let sealed = key.seal(&random, &PLACE, &*disk.secret);
+            let part = [&key.id().bytes()[..], &sealed].concat();
+            parts.push(part.try_into().expect("a sealed secret has one length"));
+        }
+        parts.extend(newer);
+        failpoint::pass(Failpoint::DiskKeyBeforeWrite);
+        disk_key::write_file(&disk.directory, parts.as_flattened())
+            .map_err(|error| error.to_string())?;
+        failpoint::pass(Failpoint::DiskKeyWritten);
+        disk.parts = parts;
         Ok(())
     }
 
@@ -189,34 +223,55 @@ impl std::fmt::Debug for NewDiskKey {
     }
 }
 
-/// The secret in the content of a file, and the data key that it is sealed under.
+/// The data key that a part is sealed under.
+fn id_of(part: &Part) -> Option<KeyId> {
+    KeyId::from_bytes(&part[..KEY_ID_BYTES])
+}
+
+/// The secret in the content of a file, and its parts.
 fn opened(
     ring: &Keyring,
     content: &[u8],
-) -> Result<(Zeroizing<[u8; SECRET_BYTES]>, KeyId), Refusal> {
-    let parts = content.split_first_chunk::<KEY_ID_BYTES>();
-    let parts = parts.and_then(|(id, sealed)| Some((KeyId::from_bytes(id)?, sealed)));
-    let changed = || {
-        Refusal::new(
-            "--data-dir",
-            "its file `disk-key` does not open under its data key: somebody changed it",
-            "replace this node: start it with an empty --data-dir, while a majority of the cluster is whole without it",
-        )
-    };
-    let (id, sealed) = parts.ok_or_else(changed)?;
-    let key = ring.find(id).ok_or_else(|| {
+) -> Result<(Zeroizing<[u8; SECRET_BYTES]>, Vec<Part>), Refusal> {
+    let (parts, rest) = content.as_chunks::<PART_BYTES>();
+    if parts.is_empty() || !rest.is_empty() {
+        return Err(changed());
+    }
+    let (mut secret, mut missing) = (None, Vec::new());
+    for part in parts {
+        let id = id_of(part).ok_or_else(changed)?;
+        let Some(key) = ring.find(id) else {
+            missing.push(id.to_string());
+            continue;
+        };
+        let opened = key.open(&PLACE, &part[KEY_ID_BYTES..]);
+        let opened = opened.and_then(|opened| opened.as_slice().try_into().ok());
+        let opened = Zeroizing::new(opened.ok_or_else(changed)?);
+        if secret.as_ref().is_some_and(|secret| *secret != opened) {
+            return Err(changed());
+        }
+        secret = Some(opened);
+    }
+    let secret = secret.ok_or_else(|| {
         Refusal::new(
             "--data-key-file",
-            format!("the rows and the log of this node are sealed against changes under key {id}, which none of the given files holds"),
-            "give the file of that key too, before the newest one, until this node has started once; if the key is lost, or this node was \
-             first started with a wrong one, replace it: start it with an empty --data-dir",
+            format!(
+                "the rows and the log of this node are sealed against changes under key {}, which none of the given files holds",
+                missing.join(" or ")
+            ),
+            "give the file of such a key too, before the newest one, until this node has started once; if the key is lost, or this node \
+             was first started with a wrong one, replace it: start it with an empty --data-dir",
         )
     })?;
-    let secret = key.open(&PLACE, sealed).ok_or_else(changed)?;
-    match secret.as_slice().try_into() {
-        Ok(secret) => Ok((Zeroizing::new(secret), id)),
-        Err(_) => Err(changed()),
-    }
+    Ok((secret, parts.to_vec()))
+}
+
+fn changed() -> Refusal {
+    Refusal::new(
+        "--data-dir",
+        "its file `disk-key` does not open under its data key: somebody changed it",
+        "replace this node: start it with an empty --data-dir, while a majority of the cluster is whole without it",
+    )
 }
 
 fn unusable(error: &StorageError) -> Refusal {

@@ -16,7 +16,7 @@ use helve_node::{
     },
 };
 use helve_proto::{
-    command::v1::{Command, TokenRow, command::Operation},
+    command::v1::{Command, SealingRow, TokenRow, command::Operation},
     peer::v1::{LogEntry, LogId, log_entry::Payload},
     v1::{CreateTokenRequest, Quotas, RevokeTokenRequest, TakeSnapshotRequest, TokenRole},
 };
@@ -25,6 +25,7 @@ use helve_tests::{
     token::{Token, grant},
 };
 use prost::Message as _;
+use tempfile::TempDir;
 use tonic::Code;
 
 use super::{REFUSED, edited::sealed_under, keys::Keys};
@@ -34,6 +35,8 @@ use crate::access::Guarded;
 const TOKENS: [u8; 6] = [0, 0, 0, 1, 0, 8];
 const TENANTS: [u8; 6] = [0, 0, 0, 1, 0, 9];
 const SEALING: [u8; 6] = [0, 0, 0, 1, 0, 14];
+/// Where a node's first rows are in its directory.
+const ROWS: &str = "state-1";
 const MIGRATE: &str = "HELVE_DATA_KEY_MIGRATE";
 
 fn key(table: [u8; 6], own: &[u8]) -> Bytes {
@@ -153,6 +156,10 @@ struct Stopped {
     revoked: Token,
     /// Of the second token, from before.
     former: Bytes,
+    /// Of the tenant, from before its quotas were lowered.
+    former_tenant: Bytes,
+    /// All rows, from before both.
+    former_rows: TempDir,
 }
 
 impl Stopped {
@@ -164,7 +171,7 @@ impl Stopped {
             rows: 5,
             ..Quotas::default()
         };
-        guarded.tenant("acme", quotas).await?;
+        guarded.tenant("acme", quotas.clone()).await?;
         let kept = grant("acme", TokenRole::Reader, "shop");
         let kept = guarded.token(kept).await?;
         let revoked = grant("acme", TokenRole::Admin, "former");
@@ -172,9 +179,14 @@ impl Stopped {
         stop(&mut guarded.cluster, 1).await?;
         let directory = guarded.cluster.data_directory(1);
         let former = row_of(&directory, &key(TOKENS, &revoked.hash()))?;
+        let former_tenant = row_of(&directory, &key(TENANTS, b"acme"))?;
+        let former_rows = tempfile::tempdir()?;
+        copy_files(&directory.join(ROWS), &former_rows.path().join(ROWS))?;
         guarded.cluster.start(1)?;
         guarded.cluster.ready(1).await?;
         revoke(&guarded, &revoked).await?;
+        let lower = Quotas { rows: 3, ..quotas };
+        guarded.tenant("acme", lower).await?;
         guarded
             .operator(1)
             .take_snapshot(TakeSnapshotRequest {})
@@ -186,6 +198,8 @@ impl Stopped {
             kept,
             revoked,
             former,
+            former_tenant,
+            former_rows,
         })
     }
 
@@ -221,6 +235,13 @@ impl Stopped {
 async fn a_node_does_not_start_on_rows_of_rights_that_were_edited() -> Result<()> {
     let mut node = Stopped::new().await?;
     let revoked = key(TOKENS, &node.revoked.hash());
+    let directory = node.guarded.cluster.data_directory(1);
+    let sealing = row_of(&directory, &key(SEALING, b""))?;
+    let begun = SealingRow {
+        complete_index: 0,
+        ..SealingRow::decode(&sealing[1..])?
+    };
+    let begun = [&sealing[..1], begun.encode_to_vec().as_slice()].concat();
     let edits = [
         ("an inserted token", vec![forged_token()?]),
         (
@@ -229,7 +250,15 @@ async fn a_node_does_not_start_on_rows_of_rights_that_were_edited() -> Result<()
         ),
         ("a removed row", vec![(revoked, None)]),
         ("a removed quota", vec![(key(TENANTS, b"acme"), None)]),
+        (
+            "a quota from before it was lowered",
+            vec![(key(TENANTS, b"acme"), Some(node.former_tenant.clone()))],
+        ),
         ("removed sealing", vec![(key(SEALING, b""), None)]),
+        (
+            "sealing from before it was complete",
+            vec![(key(SEALING, b""), Some(begun.into()))],
+        ),
     ];
     for (edit, rows) in edits {
         let said = node.refused_rows(rows).await?;
@@ -260,7 +289,7 @@ async fn a_node_does_not_start_on_a_log_or_a_snapshot_that_was_edited() -> Resul
     let said = node
         .refused(|directory| {
             let aside = tempfile::tempdir()?;
-            let rows = directory.join("state-1");
+            let rows = directory.join(ROWS);
             let kept = aside.path().join("rows");
             copy_files(&rows, &kept)?;
             let state = write(directory, vec![forged], 10)?;
@@ -287,19 +316,53 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_disk_without_its_key_is_refused_whatever_the_flags_say() -> Result<()> {
+async fn rows_of_another_directory_are_refused_and_older_ones_replayed() -> Result<()> {
+    let other = Stopped::new().await?;
+    let others = other.guarded.cluster.data_directory(1);
     let mut node = Stopped::new().await?;
-    for migrate in ["false", "true"] {
-        node.guarded.cluster.node_mut(1).set(MIGRATE, migrate);
-        let said = node
-            .refused(|directory| Ok(fs::remove_file(directory.join("disk-key"))?))
-            .await?;
-        ensure!(
-            said.contains("have no disk key") && said.contains("replace this node"),
-            "{said}"
-        );
-    }
+    let said = node
+        .refused(|directory| {
+            fs::remove_dir_all(directory.join(ROWS))?;
+            copy_files(&others.join(ROWS), &directory.join(ROWS))
+        })
+        .await?;
+    ensure!(
+        said.contains("the rows of tokens, tenants and sealing")
+            && said.contains("does not fit its disk key"),
+        "{said}"
+    );
+    // The log holds the revocation, and an entry that were missing would be noticed.
+    let rows = node.guarded.cluster.data_directory(1).join(ROWS);
+    fs::remove_dir_all(&rows)?;
+    copy_files(&node.former_rows.path().join(ROWS), &rows)?;
+    node.serves().await
+}
+
+#[tokio::test]
+async fn a_disk_without_its_key_is_taken_only_if_the_operator_vouches() -> Result<()> {
+    let mut node = Stopped::new().await?;
+    let without = |directory: &Path| Ok(fs::remove_file(directory.join("disk-key"))?);
+    let said = node.refused(without).await?;
+    ensure!(
+        said.contains("have no disk key")
+            && said.contains("replace this node")
+            && said.contains("--data-key-migrate"),
+        "{said}"
+    );
+    // As an earlier version wrote it.
+    without(&node.guarded.cluster.data_directory(1))?;
+    node.guarded.cluster.node_mut(1).set(MIGRATE, "true");
+    node.serves().await?;
+    stop(&mut node.guarded.cluster, 1).await?;
     node.guarded.cluster.node_mut(1).set(MIGRATE, "false");
+    let said = node.refused_rows(vec![forged_token()?]).await?;
+    ensure!(said.contains("does not fit its disk key"), "{said}");
+    node.serves().await
+}
+
+#[tokio::test]
+async fn a_disk_key_under_a_data_key_that_is_gone_is_refused_by_name() -> Result<()> {
+    let mut node = Stopped::new().await?;
     let path = node.keys.0.path().join("1.key");
     let first = fs::read(&path)?;
     node.keys.add("2.key", 2)?;

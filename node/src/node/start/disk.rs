@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::rows;
 use crate::{
     config::Config,
+    failpoint::{self, Failpoint},
     limits::{GROUP_ID, LOG_TAIL_BYTES},
     node::refusal::StartError,
     raft::log_store::{LogStore, PurgeGate},
@@ -56,8 +57,10 @@ fn adopt(
     drop(log);
     tracing::warn!("the rows and the log get a disk key as they are, as --data-key-migrate says");
     state.adopt(key)?;
+    failpoint::pass(Failpoint::RowsAdopted);
     let (log, _) = LogDb::open(&log_path, GROUP_ID, LOG_TAIL_BYTES)?;
     log.adopt(key)?;
+    failpoint::pass(Failpoint::LogAdopted);
     Ok(Snapshots::remove_all(&data_dir.snapshots_path())?)
 }
 

@@ -69,8 +69,9 @@ impl Storage {
         let options = config.tuning.rows;
         let state = StateDb::open_under(data_dir.path(), options, key.clone())?;
         rows::check(config, &vault, &log, &state)?;
-        if key.is_none() {
-            disk::forget(&data_dir)?;
+        match &key {
+            Some(_) => vault.reseal_disk_key()?,
+            None => disk::forget(&data_dir)?,
         }
         let snapshots = Snapshots::open_under(&data_dir.snapshots_path(), options, key)?;
         check_reaches_log(&log, &state, &snapshots)?;

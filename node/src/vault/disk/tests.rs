@@ -29,13 +29,13 @@ impl Node {
     }
 
     fn add(&self, byte: u8) {
-        let path = self.keys.path().join(format!("{byte}.key"));
+        let path = self.keys.path().join(format!("{byte:03}.key"));
         fs::write(&path, [byte; 32]).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     fn withdraw(&self, byte: u8) {
-        fs::remove_file(self.keys.path().join(format!("{byte}.key"))).unwrap();
+        fs::remove_file(self.keys.path().join(format!("{byte:03}.key"))).unwrap();
     }
 
     fn vault(&self, migration: Migration) -> Arc<Vault> {
@@ -47,20 +47,36 @@ impl Node {
         Vault::new(files.clone(), files.read().unwrap())
     }
 
-    /// What a start with the keys that are there now finds: whether it is the same key as before.
-    fn starts(&self) -> Result<bool, Refusal> {
+    /// What a start with the keys that are there now finds: whether it is the same key as before. `is_let_in`: the rows let it start.
+    fn starts_as(&self, is_let_in: bool) -> Result<bool, Refusal> {
         let vault = self.vault(Migration::Refused);
         let found = vault.disk_key(self.data.path())?;
         let secret = *vault.lock_disk().as_ref().unwrap().secret;
+        if is_let_in {
+            vault.reseal_disk_key()?;
+        }
         let again = disk_key::read_file(self.data.path()).unwrap().unwrap();
-        let (kept, under) = opened(&vault.ring.load(), &again)?;
-        assert_eq!(Some(under), vault.key_ids().last().copied());
+        let (kept, parts) = opened(&vault.ring.load(), &again)?;
+        if is_let_in {
+            let under: Vec<_> = parts.iter().filter_map(id_of).collect();
+            assert!(under.starts_with(&vault.key_ids()), "{under:?}");
+        }
         Ok(found.is_some() && secret == *kept)
+    }
+
+    fn starts(&self) -> Result<bool, Refusal> {
+        self.starts_as(true)
+    }
+
+    /// How many data keys the disk key is sealed under.
+    fn parts(&self) -> usize {
+        let content = disk_key::read_file(self.data.path()).unwrap().unwrap();
+        content.len() / PART_BYTES
     }
 }
 
 #[test]
-fn a_disk_key_is_found_again_and_moves_to_the_newest_data_key() {
+fn a_disk_key_is_found_again_under_each_data_key_that_came() {
     let (node, vault) = Node::under(1);
     let secret = vault.lock_disk().as_ref().unwrap().secret.clone();
     assert!(node.starts().unwrap());
@@ -69,18 +85,66 @@ fn a_disk_key_is_found_again_and_moves_to_the_newest_data_key() {
     assert!(node.starts().unwrap());
     node.withdraw(1);
     assert!(node.starts().unwrap());
+    assert_eq!(node.parts(), 1, "the older key opens it no more");
     let later = node.vault(Migration::Refused);
     later.disk_key(node.data.path()).unwrap();
     assert_eq!(later.lock_disk().as_ref().unwrap().secret, secret);
 }
 
 #[test]
-fn a_running_node_moves_its_disk_key_to_a_data_key_that_comes() {
+fn a_running_node_seals_its_disk_key_under_a_data_key_that_comes() {
+    let (node, vault) = Node::under(1);
+    node.add(2);
+    vault.read_again().unwrap();
+    // Before it is started again, either file may be the one that is there.
+    for missing in [1, 2] {
+        node.withdraw(missing);
+        assert!(node.starts_as(false).unwrap(), "without {missing}");
+        node.add(missing);
+    }
+    assert_eq!(node.parts(), 2);
+}
+
+#[test]
+fn a_start_before_the_newest_key_is_there_keeps_its_part() {
+    let (node, vault) = Node::under(1);
+    node.add(2);
+    vault.read_again().unwrap();
+    node.withdraw(2);
+    assert!(node.starts().unwrap());
+    assert_eq!(node.parts(), 2);
+    node.add(2);
+    node.withdraw(1);
+    assert!(node.starts().unwrap());
+    assert_eq!(node.parts(), 1);
+}
+
+#[test]
+fn a_start_that_is_refused_leaves_the_parts_as_they_were() {
     let (node, vault) = Node::under(1);
     node.add(2);
     vault.read_again().unwrap();
     node.withdraw(1);
+    assert!(node.starts_as(false).unwrap());
+    node.add(1);
+    node.withdraw(2);
+    assert!(node.starts_as(false).unwrap());
+}
+
+#[test]
+fn parts_under_keys_that_never_come_are_bounded() {
+    let (node, vault) = Node::under(1);
+    let newer = u8::try_from(PARTS_KEPT_MAX + 3).unwrap();
+    for byte in 2..=newer {
+        node.add(byte);
+    }
+    vault.read_again().unwrap();
+    for byte in 2..=newer {
+        node.withdraw(byte);
+    }
+    node.add(0);
     assert!(node.starts().unwrap());
+    assert_eq!(node.parts(), 2 + PARTS_KEPT_MAX);
 }
 
 #[test]
@@ -109,7 +173,7 @@ fn a_file_that_was_changed_or_made_up_is_refused() {
 }
 
 #[test]
-fn only_the_flag_adopts_a_directory_and_never_a_sealed_one() {
+fn only_the_flag_adopts_a_directory() {
     let (node, _) = Node::under(1);
     let sealing = SealingRow {
         key_id: Bytes::from_static(&[1; 8]),
@@ -127,14 +191,15 @@ fn only_the_flag_adopts_a_directory_and_never_a_sealed_one() {
         node.vault(Migration::Refused),
         node.vault(Migration::Allowed),
     );
-    for row in [None, Some(&over)] {
+    for (row, flag) in [
+        (None, "--data-key-file"),
+        (Some(&over), "--data-key-file"),
+        (Some(&sealing), "--data-dir"),
+    ] {
         assert!(allowed.may_adopt(row).is_ok());
         let refusal = refused.may_adopt(row).unwrap_err();
+        assert_eq!(refusal.flag, flag);
         assert!(refusal.remedy.contains("--data-key-migrate"), "{refusal}");
-    }
-    for vault in [refused, allowed] {
-        let refusal = vault.may_adopt(Some(&sealing)).unwrap_err();
-        assert!(refusal.remedy.contains("replace this node"), "{refusal}");
     }
 }
 
