@@ -84,21 +84,24 @@ async fn a_node_with_a_disk_key_that_dies_at_any_step_starts_again() -> Result<(
         let script = format!("{}=kill", point.as_str());
         arm(&guarded.cluster, 1, &script)?;
         let mut rows = 0;
-        until(&format!("node 1 to die at {}", point.as_str()), async || {
-            if guarded.cluster.node_mut(1).assert_running().is_err() {
-                return Look::Done(());
-            }
-            rows += 1;
-            let quotas = Quotas {
-                rows,
-                ..Quotas::default()
-            };
-            let tenant = format!("tenant-{turn}-{}", rows % 3);
-            let changed = guarded.tenant(&tenant, quotas).await;
-            let operator = guarded.operator(1);
-            let taken = operator.take_snapshot(TakeSnapshotRequest {}).await;
-            Look::NotYet(format!("{changed:?}, {taken:?}"))
-        })
+        until(
+            &format!("node 1 to die at {}", point.as_str()),
+            async || {
+                if guarded.cluster.node_mut(1).assert_running().is_err() {
+                    return Look::Done(());
+                }
+                rows += 1;
+                let quotas = Quotas {
+                    rows,
+                    ..Quotas::default()
+                };
+                let tenant = format!("tenant-{turn}-{}", rows % 3);
+                let changed = guarded.tenant(&tenant, quotas).await;
+                let operator = guarded.operator(1);
+                let taken = operator.take_snapshot(TakeSnapshotRequest {}).await;
+                Look::NotYet(format!("{changed:?}, {taken:?}"))
+            },
+        )
         .await?;
         dies(&mut guarded.cluster, point).await?;
         disarm(&guarded.cluster, 1)?;

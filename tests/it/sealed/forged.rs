@@ -338,11 +338,14 @@ async fn rows_of_another_directory_are_refused_and_older_ones_replayed() -> Resu
     node.serves().await
 }
 
+fn remove_disk_key(directory: &Path) -> Result<()> {
+    Ok(fs::remove_file(directory.join("disk-key"))?)
+}
+
 #[tokio::test]
 async fn a_disk_without_its_key_is_taken_only_if_the_operator_vouches() -> Result<()> {
     let mut node = Stopped::new().await?;
-    let without = |directory: &Path| Ok(fs::remove_file(directory.join("disk-key"))?);
-    let said = node.refused(without).await?;
+    let said = node.refused(remove_disk_key).await?;
     ensure!(
         said.contains("have no disk key")
             && said.contains("replace this node")
@@ -350,7 +353,7 @@ async fn a_disk_without_its_key_is_taken_only_if_the_operator_vouches() -> Resul
         "{said}"
     );
     // As an earlier version wrote it.
-    without(&node.guarded.cluster.data_directory(1))?;
+    remove_disk_key(&node.guarded.cluster.data_directory(1))?;
     node.guarded.cluster.node_mut(1).set(MIGRATE, "true");
     node.serves().await?;
     stop(&mut node.guarded.cluster, 1).await?;
