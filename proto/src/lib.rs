@@ -5,7 +5,7 @@
 //! - [`peer::v1`]: node to node.
 //!
 //! Features: `messages` (default) has the messages alone, `client` and `server` add their side of the public services, `peer` both sides of the
-//! service between nodes.
+//! service between nodes. `json` checks what a parser of JSON would drop without a word, for clients and nodes alike.
 
 /// The public contract, package `helve.v1`.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
@@ -39,6 +39,8 @@ pub const ERROR_DOMAIN: &str = "helve.v1";
 
 #[cfg(feature = "peer")]
 mod checked;
+#[cfg(feature = "json")]
+pub mod json;
 mod reason;
 
 pub use reason::Reason;

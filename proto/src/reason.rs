@@ -59,6 +59,8 @@ reasons! {
     BadName => "BAD_NAME",
     /// A lifetime is zero, or does not fit.
     BadLifetime => "BAD_LIFETIME",
+    /// The record is a claim, which only Claim and Delete change; or Claim names a handle that is none. Use another id or store.
+    Claimed => "CLAIMED",
     /// The request lacks a part, or a part is malformed.
     BadRequest => "BAD_REQUEST",
     /// The tenant's quota is used up. Deletes still work.
