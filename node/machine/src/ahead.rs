@@ -71,6 +71,7 @@ fn targets(operation: &Operation) -> Vec<Result<Target, Unfit>> {
         Operation::Take(r) => handle_name!(r).target(),
         Operation::Renew(r) => handle_name!(r).target(),
         Operation::Delete(r) => handle_name!(r).target(),
+        Operation::Claim(r) => handle_name!(r).target(),
         Operation::Store(r) => Target::key(&r.owner, &r.key),
         Operation::DeleteKey(r) => Target::key(&r.owner, &r.key),
         Operation::Touch(touch) => match &touch.record {

@@ -128,7 +128,7 @@ impl Audit {
             Place::Session(session_id) => self.session(space, &session_id, value)?,
             Place::SessionOutcome => {
                 self.session_outcome(key, value)?;
-                self.count(space.usage_tenant(), 0, key.len() + value.len());
+                self.count(space.usage().tenant(), 0, key.len() + value.len());
             }
             Place::SessionOrder => {
                 self.session_orders.insert(key.clone());
@@ -190,14 +190,14 @@ impl Audit {
                 .map_err(|_| Fault::Corrupt("a listed session's principal fits no key"))?;
             let order = space.session_order(&principal, row.deadline_ms, session_id);
             self.session_orders_due.insert(order);
-            self.count(space.usage_principal(&principal), 1, 0);
+            self.count(space.usage().principal(&principal), 1, 0);
             self.charge(space, SESSION_BYTES);
         }
         let bytes = row.outcome_bytes.iter().copied().map(u64::from);
         self.measured += bytes.sum::<u64>();
         self.sessions
             .insert(space.session_outcome(session_id, row.floor), row);
-        self.count(space.usage_sessions(), 1, 0);
+        self.count(space.usage().sessions(), 1, 0);
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl Audit {
         key: &Bytes,
         value: &Bytes,
     ) -> Result<(), Fault> {
-        self.count(ids.space().usage_tenant(), 0, key.len() + value.len());
+        self.count(ids.space().usage().tenant(), 0, key.len() + value.len());
         let sent_ms =
             ids::sent_at(request_id).ok_or(Fault::Corrupt("a request id is malformed"))?;
         let summary = self.summaries_due.entry(ids.summary_key()).or_default();
@@ -261,11 +261,11 @@ impl Audit {
             self.deadline(space, at_ms, &Due::Record(target.clone()));
         }
         let bytes = target.path.len() + value.len();
-        self.count(space.usage_tenant(), 1, bytes);
+        self.count(space.usage().tenant(), 1, bytes);
         if target.kind == Kind::Handle {
             let (store, owner) = target.store_and_owner()?;
-            self.count(space.usage_store(store), 1, bytes);
-            self.count(space.usage_owner(owner), 1, bytes);
+            self.count(space.usage().store(store), 1, bytes);
+            self.count(space.usage().owner(owner), 1, bytes);
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl Audit {
     /// Counts bytes that no row of their own takes.
     fn charge(&mut self, space: Space<'_>, bytes: u64) {
         if bytes > 0 {
-            let sum = self.usage_due.entry(space.usage_tenant()).or_default();
+            let sum = self.usage_due.entry(space.usage().tenant()).or_default();
             sum.bytes += bytes;
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::{Due, DueRow, Group, Kind, Shelf, Space, Target},
-    level, lifetime,
+    lease, level, lifetime,
     limits::{DEADLINES_LOOKED_OVER_MS, SWEEP_OVERDUE_MS},
     planted::{self, Plant},
     record::{self, Stored},
@@ -370,6 +370,7 @@ fn remove_record<V: View>(
         let tombstone = TombstoneRow {
             status: HandleStatus::Expired.into(),
             at_ms,
+            lease: lease::expired(&stored.row, at_ms),
         };
         tombstone::add(call.batch, space, &target.path, &tombstone)?;
     }

@@ -2,6 +2,7 @@
 
 use crate::layout::{Target, Unfit};
 
+pub(crate) mod claim;
 pub(crate) mod delete;
 pub(crate) mod mint;
 pub(crate) mod put;

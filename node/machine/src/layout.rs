@@ -31,11 +31,14 @@
 
 use bytes::Bytes;
 
+mod authority;
 mod due;
 mod replay;
 mod target;
 mod tenant;
+mod usage;
 
+pub use authority::{authority_ranges, is_authority};
 pub(crate) use due::{Due, DueRow, Place, Shelf};
 pub(crate) use target::{
     Kind, Target, Unfit, owner_path, principal_path, push_owner, split_owner, split_store,
@@ -346,26 +349,6 @@ impl Space<'_> {
     /// The row that says times before which the tenant has no deadline row.
     pub(crate) fn tenant_deadlines(self) -> Bytes {
         self.table(TENANT_DEADLINES).into()
-    }
-
-    pub(crate) fn usage_tenant(self) -> Bytes {
-        self.table(USAGE_TENANT).into()
-    }
-
-    pub(crate) fn usage_sessions(self) -> Bytes {
-        self.table(USAGE_SESSIONS).into()
-    }
-
-    pub(crate) fn usage_principal(self, principal: &[u8]) -> Bytes {
-        self.row(USAGE_PRINCIPAL, principal)
-    }
-
-    pub(crate) fn usage_store(self, store_path: &[u8]) -> Bytes {
-        self.row(USAGE_STORE, store_path)
-    }
-
-    pub(crate) fn usage_owner(self, owner_path: &[u8]) -> Bytes {
-        self.row(USAGE_OWNER, owner_path)
     }
 }
 

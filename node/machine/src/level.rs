@@ -4,19 +4,58 @@
 //! more, and never lowered. What is above it is refused; what is above the version itself is a fault, so that no replica skips what
 //! another one executes.
 //!
-//! | level | what it brought |
-//! |---|---|
-//! | 1 | handles, keys, transactions, replay sessions, request ids |
-//! | 2 | tokens, tenants and their quotas, sealed values |
-//! | 3 | a session's row notes which of its calls may have an outcome |
-//! | 4 | due rows are left to Ticks until they are long overdue |
-//! | 5 | changes of how commands are applied that add no operation: see [`MENDED`] |
+//! [`LEVELS`] lists what each brought.
 
 pub(crate) mod raise;
 
 use helve_proto::command::v1::{Command, NumberRow, command::Operation};
 
 use crate::{fault::Fault, layout::Group, limits::FEATURE_LEVEL, planted, row, view::View};
+
+/// A feature level, as operators are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Its number.
+    pub level: u32,
+    /// What it brought, in words.
+    pub brought: &'static str,
+    /// Calls of the contract that are possible from it on; empty if it added none.
+    pub operations: &'static [&'static str],
+}
+
+/// All levels that this version supports, the first one first.
+pub const LEVELS: &[Level] = &[
+    Level {
+        level: FIRST,
+        brought: "handles, keys, transactions, replay sessions, request ids",
+        operations: &[],
+    },
+    Level {
+        level: ACCESS,
+        brought: "tokens, tenants and their quotas, sealed values",
+        operations: &["CreateToken", "RevokeToken", "SetTenant", "SetDataKey"],
+    },
+    Level {
+        level: NOTED_CALLS,
+        brought: "the row of a session notes which of its calls may have an outcome",
+        operations: &[],
+    },
+    Level {
+        level: LEFT_TO_TICKS,
+        brought: "due rows are left to ticks until they are long overdue",
+        operations: &[],
+    },
+    Level {
+        level: MENDED,
+        brought: "changes of how commands are applied that add no operation: bookkeeping, sweeping, time, administrative commands",
+        operations: &[],
+    },
+    Level {
+        level: CLAIMS,
+        brought: "claims; the ids of data keys that sealed before",
+        operations: &["Claim"],
+    },
+];
 
 /// The level that every version knows, and that a group has before it is raised.
 pub const FIRST: u32 = 1;
@@ -32,6 +71,11 @@ pub(crate) const LEFT_TO_TICKS: u32 = 4;
 /// The level that mended how commands are applied: bookkeeping, sweeping, time and administrative commands. Entries below it keep
 /// their meaning; every change names this constant where it branches.
 pub const MENDED: u32 = 5;
+
+/// The level that brought claims. No older version meets a claim's record: there is none below it.
+const CLAIMS: u32 = 6;
+/// The level that keeps the ids of data keys that sealed before.
+pub(crate) const FORMER_KEYS: u32 = 6;
 
 /// What an upgrade is tried with, in builds for that.
 const PROBE: u32 = FEATURE_LEVEL + 1;
@@ -67,6 +111,7 @@ pub fn needed(operation: &Operation) -> u32 {
         | Operation::RaiseFeatureLevel(_) => FIRST,
         Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_) => ACCESS,
         Operation::SetSealing(_) | Operation::Reseal(_) | Operation::EndSealing(_) => SEALING,
+        Operation::Claim(_) => CLAIMS,
         Operation::Probe(_) => PROBE,
     }
 }

@@ -26,6 +26,7 @@ mod fault;
 mod group;
 mod handles;
 mod layout;
+mod lease;
 pub mod level;
 mod lifetime;
 pub mod limits;
@@ -67,7 +68,7 @@ pub use crate::{
     fault::Fault,
     group::{cluster_id, cluster_row},
     handles::mint::{handle_id, minted_id},
-    layout::is_never_replaced,
+    layout::{authority_ranges, is_authority, is_never_replaced},
     level::feature_level,
     repair::{Repair, Repairs},
     replay::is_repeatable,
@@ -139,7 +140,7 @@ fn apply_as<V: View>(
             });
             (slot, or_refused(&call, executed)?)
         }
-        Ok(Admission::Answer(outcome)) => (Slot::Nowhere, outcome),
+        Ok(Admission::Answer(outcome)) => (Slot::Nowhere, *outcome),
         Err(stop) => (Slot::Nowhere, or_refused(&call, Err(stop))?),
     };
     if !matches!(command.operation, Some(Operation::Tick(_)))
@@ -212,6 +213,7 @@ fn execute<V: View>(call: &mut Call<'_, V>, command: &Command) -> Result<Kind, S
         Operation::Take(request) => Kind::Take(handles::take::apply(call, request)?),
         Operation::Renew(request) => Kind::Renew(handles::renew::apply(call, request)?),
         Operation::Delete(request) => Kind::Delete(handles::delete::apply(call, request)?),
+        Operation::Claim(request) => Kind::Claim(handles::claim::apply(call, request)?),
         Operation::Store(request) => Kind::Store(state::store::apply(call, request)?),
         Operation::DeleteKey(request) => Kind::DeleteKey(state::delete::apply(call, request)?),
         Operation::BatchStore(request) => {

@@ -2,7 +2,7 @@
 //! level.
 
 /// The newest feature level that this version supports; see [`crate::level`].
-pub const FEATURE_LEVEL: u32 = 5;
+pub const FEATURE_LEVEL: u32 = 6;
 
 /// Bytes of a tenant's, store's or id prefix's name, of `[a-z0-9_-]`.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -22,12 +22,18 @@ pub const SEAL_BYTES: usize = 45;
 pub const SEALING_KEY_ID_BYTES: usize = 8;
 /// Bytes of the sealed fingerprint secret, at most.
 pub const SEALING_SECRET_BYTES_MAX: usize = 256;
+/// Keys that sealed before, whose ids are kept; beyond it the oldest goes first.
+pub const FORMER_KEYS_MAX: usize = 64;
 /// Records of one Reseal.
 pub const RESEAL_RECORDS_MAX: usize = 128;
 /// Operations of a transaction, items of a batch store, keys of a batch retrieve.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 128;
 /// Bytes of all names and values of a transaction; also of all values that one takes, or that a batch retrieve answers.
 pub const TRANSACTION_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a claim's digest.
+pub const CLAIM_DIGEST_BYTES_MAX: usize = 64;
+/// How long the lease of a claim may last, in milliseconds of replicated time: a holder that is gone keeps others out for so long.
+pub const CLAIM_LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Bytes of a list's resume token.
 pub const RESUME_TOKEN_BYTES_MAX: usize = 2048;
 /// Bytes of a cluster's id.
@@ -37,7 +43,8 @@ pub const IDENTITY_BYTES: usize = 16;
 /// Bytes of a fingerprint.
 pub const FINGERPRINT_BYTES: usize = 16;
 
-/// How long the owner hears that a handle expired or was taken, in milliseconds of replicated time.
+/// How long the owner hears that a handle expired or was taken, and a lease of a claim how those before it ended, in milliseconds of
+/// replicated time.
 pub const TOMBSTONE_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 /// Tombstones of a tenant; beyond it the oldest goes first.
 pub const TOMBSTONES_MAX: u64 = 1_000_000;

@@ -83,6 +83,10 @@ plants! {
     WatchGap = 21 => "watch-gap",
     /// The leader sees that a majority of walls agrees on another time, and does not return to it.
     TimeStays = 22 => "time-stays",
+    /// The machine gives out a lease of a claim that is in flight.
+    LeaseTwice = 23 => "lease-twice",
+    /// An MCP server tells browsers nothing, so that no page reads an answer. It is carried out in the crate `helve-mcp`.
+    NoCors = 24 => "no-cors",
 }
 
 /// No bug has this name.

@@ -21,12 +21,14 @@ mod handles;
 mod kept;
 mod keys;
 mod scan;
+mod stores;
 
 pub use access::{list_tenants, list_tokens};
 pub use count::count;
 pub use handles::{get, list, rest};
 pub use kept::kept_outcome;
 pub use keys::{batch_retrieve, exists, keys_rest, list_keys, retrieve};
+pub use stores::{StoreUsage, list_stores, store_usage};
 
 /// Who reads, and when.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +81,7 @@ pub struct Usage {
 /// # Errors
 /// A fault if the row cannot be read.
 pub fn tenant_usage(view: &impl View, group_id: u32, tenant: &str) -> Result<Usage, Fault> {
-    let row = usage::stored(view, &space(group_id, tenant)?.usage_tenant())?;
+    let row = usage::stored(view, &space(group_id, tenant)?.usage().tenant())?;
     Ok(Usage {
         rows: row.rows,
         bytes: row.bytes,

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{RecordRow, TombstoneRow},
-    v1::{ChangeKind, HandleStatus, Lifetime, OperationReply, RecordInfo, WriteStatus},
+    command::v1::{RecordRow, Refusal, TombstoneRow},
+    v1::{
+        ChangeKind, EarlierLease, HandleStatus, Lifetime, OperationReply, RecordInfo, WriteStatus,
+    },
 };
 
 use crate::{
@@ -93,8 +95,10 @@ fn see_tombstone(
         Kind::Key => None,
     };
     let (status, turns_at_ms) = match &tombstone {
-        Some(row) => told(row.status(), row.at_ms, clock_ms),
-        None => (HandleStatus::Unknown, None),
+        Some(row) if row.status() != HandleStatus::Unknown => {
+            told(row.status(), row.at_ms, clock_ms)
+        }
+        _ => (HandleStatus::Unknown, None),
     };
     Ok(Seen {
         status,
@@ -126,6 +130,14 @@ pub(crate) fn compare(if_revision: Option<u64>, seen: &Seen) -> Result<(), Stop>
         Some(expected) if expected != revision && !planted::is(Plant::IgnoreRevision) => {
             Err(Stop::conflict(revision))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what would change a claim behind the back of who holds its lease.
+pub(crate) fn refuse_claim(seen: &Seen) -> Result<(), Stop> {
+    match seen.live() {
+        Some(row) if row.claim.is_some() => Err(Stop::refused(Refusal::Claimed)),
         _ => Ok(()),
     }
 }
@@ -182,6 +194,8 @@ pub(crate) enum Change {
     Remove,
     /// Remove, and leave a tombstone.
     Take,
+    /// Remove, and leave what the next lease of the claim is told.
+    Abandon(EarlierLease),
     Nothing,
 }
 
@@ -231,7 +245,7 @@ impl Plan {
                 let new = Some(path + row::encoded_len(row));
                 Delta::between(old.map(|old| path + old), new)
             }
-            Change::Remove | Change::Take => {
+            Change::Remove | Change::Take | Change::Abandon(_) => {
                 Delta::between(old.map(|old| self.target.path.len() + old), None)
             }
             Change::Write(_) | Change::Nothing => Delta::default(),
@@ -267,6 +281,17 @@ impl Plan {
                 let tombstone = TombstoneRow {
                     status: HandleStatus::Taken.into(),
                     at_ms: clock_ms,
+                    lease: None,
+                };
+                tombstone::add(call.batch, space, &self.target.path, &tombstone)?;
+            }
+            Change::Abandon(lease) => {
+                let stored = self.seen.stored.as_ref();
+                remove(call.batch, space, &self.target, stored, ChangeKind::Deleted)?;
+                let tombstone = TombstoneRow {
+                    status: HandleStatus::Unknown.into(),
+                    at_ms: clock_ms,
+                    lease: Some(lease),
                 };
                 tombstone::add(call.batch, space, &self.target.path, &tombstone)?;
             }

@@ -1,19 +1,21 @@
 //! How values must be sealed at rest. The machine never looks inside a value: it keeps under which key each is sealed, refuses what
 //! is sealed otherwise than the cluster says, and replaces sealed bytes without touching anything else.
 
+use bytes::Bytes;
 use helve_proto::{
     command::v1::{
         Command, EndSealing, Refusal, Reseal, Resealed, ResealedRecord, SealingRow, SetSealing,
         command::Operation, resealed_record,
     },
-    v1::{self, operation},
+    v1::{self, claim_request::Action, operation},
 };
 
 use crate::{
     context::{Call, Stop},
     fault::Fault,
     layout::{Group, Target},
-    limits::RESEAL_RECORDS_MAX,
+    level,
+    limits::{FORMER_KEYS_MAX, RESEAL_RECORDS_MAX},
     record, row,
     view::View,
 };
@@ -42,6 +44,8 @@ pub fn brings_value(operation: &Operation) -> bool {
     };
     match operation {
         Operation::Mint(_) | Operation::Put(_) | Operation::Store(_) => true,
+        // A begin brings its note, be it empty: every record's value is sealed.
+        Operation::Claim(request) => !matches!(request.action, Some(Action::Abandon(_))),
         Operation::BatchStore(request) => !request.items.is_empty(),
         Operation::Transact(request) => request.operations.iter().any(is_write),
         Operation::Reseal(request) => !request.records.is_empty(),
@@ -78,6 +82,7 @@ pub(crate) fn set<V: View>(
     if before.index != request.if_index {
         return Err(refused(Refusal::Conflict, &before));
     }
+    let former_key_ids = former(call, &before, &request.key_id)?;
     let (secret, secret_key_id) = if request.key_id.is_empty() {
         (before.secret, before.secret_key_id)
     } else {
@@ -95,10 +100,29 @@ pub(crate) fn set<V: View>(
         } else {
             before.complete_index
         },
+        former_key_ids,
     };
     let key = call.space.group().sealing();
     call.batch.put(key, row::encode(&row));
     Ok(row)
+}
+
+/// Returns the ids of the keys that sealed before, once this one does: after its last value is gone, nothing else tells a retired key
+/// from a new one.
+fn former<V: View>(
+    call: &Call<'_, V>,
+    before: &SealingRow,
+    key_id: &Bytes,
+) -> Result<Vec<Bytes>, Fault> {
+    let mut former = before.former_key_ids.clone();
+    if level::feature_level(call.batch, call.space.group_id)? < level::FORMER_KEYS {
+        return Ok(former);
+    }
+    former.push(before.key_id.clone());
+    former.retain(|id| !id.is_empty() && id != key_id);
+    let excess = former.len().saturating_sub(FORMER_KEYS_MAX);
+    former.drain(..excess);
+    Ok(former)
 }
 
 /// Notes that the walk which follows a change has come to its end.

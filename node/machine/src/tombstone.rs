@@ -1,4 +1,4 @@
-//! What is left of a handle that expired or was taken, so that its owner hears which.
+//! What is left of a handle that expired or was taken, so that its owner hears which; and of a claim's leases, for the next one.
 //!
 //! A second table holds them in the order of time. Only the oldest is in the deadline index, one row a tenant.
 

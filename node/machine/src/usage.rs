@@ -74,11 +74,11 @@ pub(crate) enum Counter<'a> {
 impl Counter<'_> {
     pub(crate) fn key(self, space: Space<'_>) -> Bytes {
         match self {
-            Self::Tenant => space.usage_tenant(),
-            Self::Sessions => space.usage_sessions(),
-            Self::Principal(path) => space.usage_principal(path),
-            Self::Store(path) => space.usage_store(path),
-            Self::Owner(path) => space.usage_owner(path),
+            Self::Tenant => space.usage().tenant(),
+            Self::Sessions => space.usage().sessions(),
+            Self::Principal(path) => space.usage().principal(path),
+            Self::Store(path) => space.usage().store(path),
+            Self::Owner(path) => space.usage().owner(path),
         }
     }
 

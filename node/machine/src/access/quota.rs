@@ -69,3 +69,21 @@ pub(crate) fn admit<V: View>(call: &mut Call<'_, V>, plans: &[Plan]) -> Result<(
         Stop::refused(Refusal::Quota)
     })
 }
+
+/// Refuses to hand out a value of `bytes` that also stays where it is: the outcome keeps it once more, and no number of them may
+/// take the tenant over its quota of bytes.
+pub(crate) fn admit_copy<V: View>(call: &mut Call<'_, V>, bytes: usize) -> Result<(), Stop> {
+    let quota = call.batch.quotas(call.space)?.bytes;
+    if quota == 0 || bytes == 0 {
+        return Ok(());
+    }
+    let used = call.batch.usage(call.space, Counter::Tenant)?.bytes;
+    let lack = UsageRow {
+        rows: 0,
+        bytes: used.saturating_add(bytes as u64).saturating_sub(quota),
+    };
+    if lack == UsageRow::default() {
+        return Ok(());
+    }
+    Err(Stop::Short(Lack::Usage(lack)))
+}

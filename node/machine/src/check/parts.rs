@@ -5,15 +5,18 @@ use std::collections::BTreeSet;
 use helve_proto::{
     Reason,
     command::v1::{Reseal, SetSealing, command::Operation, resealed_record, touch::Record},
-    v1::{BatchStoreRequest, Lifetime, TransactRequest, operation::Operation as Part},
+    v1::{
+        BatchStoreRequest, ClaimRequest, Lifetime, TransactRequest, claim_request::Action,
+        operation::Operation as Part,
+    },
 };
 
 use super::{Violation, access, handle_id, key, lifetime, name, owner, text_size};
 use crate::{
     limits::{
-        CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES, RESEAL_RECORDS_MAX, SEALING_KEY_ID_BYTES,
-        SEALING_SECRET_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
-        VALUE_BYTES_MAX,
+        CLAIM_DIGEST_BYTES_MAX, CLAIM_LEASE_MS_MAX, CLUSTER_ID_BYTES_MAX, IDENTITY_BYTES,
+        RESEAL_RECORDS_MAX, SEALING_KEY_ID_BYTES, SEALING_SECRET_BYTES_MAX, TRANSACTION_BYTES_MAX,
+        TRANSACTION_OPERATIONS_MAX, VALUE_BYTES_MAX,
     },
     planted::{self, Plant},
 };
@@ -41,6 +44,7 @@ pub(super) fn operation(operation: &Operation) -> Result<usize, Violation> {
             lifetime(r.lifetime.as_ref())?;
         }
         Operation::Delete(r) => handle(&r.store, &r.owner, &r.id)?,
+        Operation::Claim(r) => claim(r)?,
         Operation::Store(r) => {
             owned_key(&r.owner, &r.key)?;
             content(&r.value, r.lifetime.as_ref())?;
@@ -146,6 +150,39 @@ fn content(value: &[u8], life: Option<&Lifetime>) -> Result<(), Violation> {
         return Err(Violation::new(Reason::TooLarge, message));
     }
     lifetime(life)
+}
+
+fn claim(request: &ClaimRequest) -> Result<(), Violation> {
+    handle(&request.store, &request.owner, &request.id)?;
+    match request.action.as_ref() {
+        Some(Action::Begin(begin)) => {
+            if !(1..=CLAIM_DIGEST_BYTES_MAX).contains(&begin.digest.len()) {
+                let message = format!(
+                    "the digest has {} bytes, and 1 to {CLAIM_DIGEST_BYTES_MAX} are allowed: send a hash",
+                    begin.digest.len()
+                );
+                return Err(Violation::new(Reason::BadRequest, message));
+            }
+            if !(1..=CLAIM_LEASE_MS_MAX).contains(&begin.lease_ms) {
+                let message = format!(
+                    "the lease is of {} ms, and 1 to {CLAIM_LEASE_MS_MAX} are allowed",
+                    begin.lease_ms
+                );
+                return Err(Violation::new(Reason::BadLifetime, message));
+            }
+            content(&begin.note, None)
+        }
+        Some(Action::Finish(finish)) if finish.result_ttl_ms == Some(0) => Err(Violation::new(
+            Reason::BadLifetime,
+            "a result is kept for at least one millisecond",
+        )),
+        Some(Action::Finish(finish)) => content(&finish.result, None),
+        Some(Action::Abandon(_)) => Ok(()),
+        None => Err(Violation::new(
+            Reason::BadRequest,
+            "the claim neither begins, finishes nor abandons",
+        )),
+    }
 }
 
 fn operations_count(count: usize) -> Result<(), Violation> {

@@ -52,6 +52,7 @@ pub(crate) fn plan<V: View>(
     if matches!(seen.status, HandleStatus::Expired | HandleStatus::Taken) {
         return Ok(Planned::NotLive(seen.status));
     }
+    record::refuse_claim(&seen)?;
     record::compare(if_revision, &seen)?;
     let row = record::written(call, &seen, value, lifetime)?;
     Ok(Planned::Ready(Plan::write(

@@ -37,6 +37,7 @@ pub(crate) fn plan<V: View>(
     let Some(present) = seen.live() else {
         return Ok(Planned::NotLive(seen.status));
     };
+    record::refuse_claim(&seen)?;
     record::compare(if_revision, &seen)?;
     let mut row = present.clone();
     lifetime::set(&mut row, lifetime, Some(present), call.clock_ms)?;

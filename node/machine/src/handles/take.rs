@@ -36,6 +36,7 @@ pub(crate) fn plan<V: View>(
     let Some(row) = seen.live() else {
         return Ok(Planned::NotLive(seen.status));
     };
+    record::refuse_claim(&seen)?;
     record::compare(if_revision, &seen)?;
     let reply = OperationReply {
         info: Some(record::info(name.owner, name.id, row)),

@@ -235,6 +235,13 @@ fn commands() -> impl Strategy<Value = Vec<Command>> {
     proptest::collection::vec(one, 1..30)
 }
 
+#[test]
+fn every_level_is_listed_once_and_in_order() {
+    let listed: Vec<u32> = LEVELS.iter().map(|known| known.level).collect();
+    let all: Vec<u32> = (FIRST..=FEATURE_LEVEL).collect();
+    assert_eq!(listed, all);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

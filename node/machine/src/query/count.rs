@@ -50,8 +50,8 @@ fn count_within<V: View>(
         return Ok(Read::Lapsed);
     }
     let usage_key = match request.owner {
-        Some(_) => reading.space.usage_owner(&path),
-        None => reading.space.usage_store(&path),
+        Some(_) => reading.space.usage().owner(&path),
+        None => reading.space.usage().store(&path),
     };
     let rows = usage::stored(view, &usage_key)?.rows;
     let due = match rows {

@@ -20,7 +20,7 @@ const OUTCOMES: &str = "outcomes";
 pub(crate) enum Admission {
     Execute(Slot),
     /// It was executed before, and came to this.
-    Answer(Outcome),
+    Answer(Box<Outcome>),
 }
 
 /// Where the outcome is to be kept.

@@ -50,7 +50,7 @@ pub(super) fn admit<V: View>(
     }
     if let Some(own) = &own {
         if let Some(outcome) = kept(call.batch, &own.outcome(request_id), fingerprint)? {
-            return Ok(Admission::Answer(outcome));
+            return Ok(Admission::Answer(Box::new(outcome)));
         }
         expect_room(call, own)?;
         make_place(call, own, sent_ms)?;
@@ -62,7 +62,7 @@ pub(super) fn admit<V: View>(
         None
     };
     Ok(match kept {
-        Some(outcome) => Admission::Answer(outcome),
+        Some(outcome) => Admission::Answer(Box::new(outcome)),
         None => Admission::Execute(Slot::Request {
             request_id: request_id.clone(),
         }),

@@ -112,7 +112,7 @@ pub(super) fn admit<V: View>(
         call.batch.set_session(key, Some(row));
     }
     if let Some(outcome) = answer? {
-        return Ok(Admission::Answer(outcome));
+        return Ok(Admission::Answer(Box::new(outcome)));
     }
     expect_room(call, session_id)?;
     Ok(Admission::Execute(Slot::Session {

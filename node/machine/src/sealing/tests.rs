@@ -1,6 +1,6 @@
 //! Tests of sealing, without a seal: the machine never looks inside.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{collections::BTreeMap, ops::Bound, sync::LazyLock};
 
 use bytes::Bytes;
 use helve_proto::{
@@ -286,6 +286,39 @@ fn a_change_of_the_key_is_made_to_what_it_was_decided_on_and_the_secret_outlives
         (&plain.secret[..], &plain.secret_key_id[..]),
         (&b"secret"[..], OLD)
     );
+}
+
+#[test]
+fn keys_that_sealed_before_are_noted_once_and_the_newest_of_them() {
+    static KEYS: LazyLock<Vec<[u8; 8]>> =
+        LazyLock::new(|| (0..=FORMER_KEYS_MAX).map(usize::to_be_bytes).collect());
+    let mut host = Host::sealed_cluster();
+    host.set(NEW, host.row().index);
+    assert!(host.row().former_key_ids.is_empty(), "older levels do not");
+    host.apply(&command(
+        Operation::RaiseFeatureLevel(RaiseFeatureLevel {
+            level: level::FORMER_KEYS,
+        }),
+        b"",
+    ));
+    host.set(OLD, host.row().index);
+    assert_eq!(host.row().former_key_ids, [NEW]);
+    host.set(NEW, host.row().index);
+    assert_eq!(
+        host.row().former_key_ids,
+        [OLD],
+        "the key that seals is none"
+    );
+    host.set(b"", host.row().index);
+    assert_eq!(host.row().former_key_ids, [OLD, NEW]);
+    host.set(OLD, host.row().index);
+    assert_eq!(host.row().former_key_ids, [NEW]);
+    for key in KEYS.iter() {
+        host.set(key, host.row().index);
+    }
+    let former = host.row().former_key_ids;
+    let newest: Vec<&[u8]> = KEYS[..FORMER_KEYS_MAX].iter().map(|id| &id[..]).collect();
+    assert_eq!(former, newest, "the oldest two went");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use helve_proto::{
     command::v1::{OutcomeRow, RecordRow, TouchHandle, TouchKey, outcome},
-    v1::{RecordInfo, transact_reply},
+    v1::{ClaimStatus, RecordInfo, transact_reply},
 };
 
 use crate::{
@@ -120,6 +120,10 @@ pub fn tally(
 fn kept_values(row: OutcomeRow) -> Vec<RecordInfo> {
     match row.outcome.and_then(|outcome| outcome.outcome) {
         Some(outcome::Outcome::Take(reply)) => reply.info.into_iter().collect(),
+        Some(outcome::Outcome::Claim(reply)) => {
+            let has_value = matches!(reply.status(), ClaimStatus::InFlight | ClaimStatus::Done);
+            reply.info.filter(|_| has_value).into_iter().collect()
+        }
         Some(outcome::Outcome::Transact(reply)) => match reply.result {
             Some(transact_reply::Result::Committed(committed)) => {
                 let taken = committed

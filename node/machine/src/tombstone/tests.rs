@@ -32,6 +32,7 @@ fn at_the_bound_the_oldest_tombstone_goes_first() {
         let row = TombstoneRow {
             status: HandleStatus::Taken.into(),
             at_ms,
+            lease: None,
         };
         add(batch, space, path, &row).unwrap();
     };

@@ -58,7 +58,7 @@ impl PendingUsage {
             Some(last) if is_last(&last) => last,
             last => {
                 self.rows.extend(last.map(|last| (last.key, last.counted)));
-                let key = space.usage_tenant();
+                let key = space.usage().tenant();
                 let known = self.rows.remove(&key);
                 let counted = match known {
                     Some(counted) => counted,
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((of_ann, of_bob), (sum(3, 1011), sum(1, 100)));
         let rows = pending.into_rows();
         let rows: BTreeMap<_, _> = rows.into_iter().map(|(k, c)| (k, c.now())).collect();
-        let keys = ["ann", "bob"].map(|tenant| space(tenant).usage_tenant());
+        let keys = ["ann", "bob"].map(|tenant| space(tenant).usage().tenant());
         assert_eq!(rows, keys.into_iter().zip([of_ann, of_bob]).collect());
     }
 }

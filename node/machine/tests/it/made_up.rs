@@ -11,10 +11,11 @@ use helve_proto::{
         AllocateNodeId, Command, RaiseFeatureLevel, SetClusterId, Tick, command::Operation,
     },
     v1::{
-        BatchStoreRequest, CallIdentity, ExchangeRequest, GetRequest, Lifetime, ListKeysRequest,
-        ListRequest, MintRequest, Operation as TransactOperation, PutRequest, RetrieveRequest,
-        SetTenantRequest, StoreItem, StoreOperation, StoreRequest, TransactRequest, Unit,
-        WatchRequest, exchange_call::Call, lifetime::Absolute, operation::Operation as Kind,
+        BatchStoreRequest, CallIdentity, ClaimBegin, ClaimRequest, ExchangeRequest, GetRequest,
+        Lifetime, ListKeysRequest, ListRequest, MintRequest, Operation as TransactOperation,
+        PutRequest, RetrieveRequest, SetTenantRequest, StoreItem, StoreOperation, StoreRequest,
+        TransactRequest, Unit, WatchRequest, claim_request::Action, exchange_call::Call,
+        lifetime::Absolute, operation::Operation as Kind,
     },
 };
 use prost::Message;
@@ -25,6 +26,20 @@ fn lifetime() -> Option<Lifetime> {
     Some(Lifetime {
         absolute: Some(Absolute::Never(Unit {})),
         idle_ttl_ms: Some(5000),
+    })
+}
+
+fn claim() -> Call {
+    Call::Claim(ClaimRequest {
+        identity: Some(request_identity(START_MS, 8)),
+        store: "pay".into(),
+        owner: "ann".into(),
+        id: "order-1".into(),
+        action: Some(Action::Begin(ClaimBegin {
+            digest: Bytes::from_static(b"digest"),
+            lease_ms: 5000,
+            note: Bytes::from_static(b"{}"),
+        })),
     })
 }
 
@@ -56,6 +71,7 @@ pub(crate) fn calls() -> Vec<Call> {
             owner: owner.into(),
             id: id.into(),
         }),
+        claim(),
         Call::Store(StoreRequest {
             identity: identity.clone(),
             owner: owner.into(),
@@ -129,6 +145,7 @@ fn mutation(call: Call) -> Option<(Option<CallIdentity>, Operation)> {
         Call::Take(mut r) => (r.identity.take(), Operation::Take(r)),
         Call::Renew(mut r) => (r.identity.take(), Operation::Renew(r)),
         Call::Delete(mut r) => (r.identity.take(), Operation::Delete(r)),
+        Call::Claim(mut r) => (r.identity.take(), Operation::Claim(r)),
         Call::Store(mut r) => (r.identity.take(), Operation::Store(r)),
         Call::DeleteKey(mut r) => (r.identity.take(), Operation::DeleteKey(r)),
         Call::BatchStore(mut r) => (r.identity.take(), Operation::BatchStore(r)),

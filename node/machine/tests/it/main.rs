@@ -22,6 +22,8 @@ mod bounded;
 mod changes;
 mod checks;
 #[cfg(not(feature = "planted"))]
+mod claims;
+#[cfg(not(feature = "planted"))]
 mod drift;
 #[cfg(not(feature = "planted"))]
 mod evicted;
@@ -31,6 +33,8 @@ mod idle;
 mod made_up;
 #[cfg(not(feature = "planted"))]
 mod mended;
+#[cfg(not(feature = "planted"))]
+mod over_quota;
 #[cfg(not(feature = "planted"))]
 mod owners;
 #[cfg(not(feature = "planted"))]

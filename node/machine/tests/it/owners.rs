@@ -4,18 +4,23 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use helve_machine::{
-    Batch, Context, Fault, View, apply,
+    Batch, Context, Fault, View, apply, limits,
     query::{Read, Scope, get},
 };
 use helve_proto::{
-    command::v1::{Command, command::Operation},
-    v1::{DeleteRequest, GetRequest, PutRequest, RenewRequest, TakeRequest},
+    command::v1::{Command, RaiseFeatureLevel, command::Operation},
+    v1::{
+        ClaimAbandon, ClaimBegin, ClaimFinish, ClaimRequest, DeleteRequest, GetRequest, PutRequest,
+        RenewRequest, TakeRequest, claim_request::Action,
+    },
 };
 use prost::Message as _;
 
 use crate::host::{GROUP, Host, Rows, START_MS, TENANT, command, request_identity};
 
 const OWNER: &str = "ann";
+/// Of the owner's claim: the index of its begin.
+const FENCE: u64 = 3;
 const STRANGER: &str = "bob";
 
 /// Rows that count who looks at them, and what each look finds.
@@ -79,13 +84,30 @@ fn cost_of(host: &Host, command: &Command) -> Cost {
     (view.looks.into_inner(), outcome.encoded_len())
 }
 
-fn mutations(id: &str) -> [Operation; 3] {
+fn mutations(id: &str) -> [Operation; 5] {
     let (store, owner, id) = (
         || "cart".to_owned(),
         || STRANGER.to_owned(),
         || id.to_owned(),
     );
+    let claim = |action| {
+        Operation::Claim(ClaimRequest {
+            identity: None,
+            store: "pay".into(),
+            owner: owner(),
+            id: id(),
+            action: Some(action),
+        })
+    };
     [
+        claim(Action::Finish(ClaimFinish {
+            fence: FENCE,
+            ..ClaimFinish::default()
+        })),
+        claim(Action::Abandon(ClaimAbandon {
+            fence: FENCE,
+            ..ClaimAbandon::default()
+        })),
         Operation::Take(TakeRequest {
             store: store(),
             owner: owner(),
@@ -121,7 +143,24 @@ fn a_foreign_handle_costs_the_rows_and_bytes_of_an_unknown_one() {
         }),
     );
     put.identity = Some(request_identity(START_MS, 1));
+    let raise = RaiseFeatureLevel {
+        level: limits::FEATURE_LEVEL,
+    };
+    host.apply(&command(START_MS, Operation::RaiseFeatureLevel(raise)));
     host.apply(&put);
+    let begin = ClaimRequest {
+        identity: None,
+        store: "pay".into(),
+        owner: OWNER.into(),
+        id: "theirs".into(),
+        action: Some(Action::Begin(ClaimBegin {
+            digest: Bytes::from_static(b"digest"),
+            lease_ms: 1000,
+            note: Bytes::from_static(&[7; 4096]),
+        })),
+    };
+    host.apply(&command(START_MS, Operation::Claim(begin)));
+    assert_eq!(host.index, FENCE);
     let (foreign, unknown) = (cost_of_get(&host, "theirs"), cost_of_get(&host, "nobody"));
     assert_eq!(foreign, unknown);
     assert!(!foreign.0.is_empty(), "it looked at rows");

@@ -49,6 +49,10 @@ fn each_bug_of_the_machine_is_noticed_by_its_story() {
             Plant::UsageOff,
             "put cart a value=v -> created\ncount cart -> 1",
         ),
+        (
+            Plant::LeaseTwice,
+            "raise 6 -> level 6\nbegin pay a digest=d lease=9s -> fresh fence=2 until=9s\nbegin pay a digest=d lease=9s -> in_flight until=9s",
+        ),
         (Plant::NoLimit, large.as_str()),
     ];
     for (plant, story) in stories {

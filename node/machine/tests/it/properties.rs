@@ -7,10 +7,11 @@ use helve_proto::{
         Command, RaiseFeatureLevel, Tick, Touch, TouchHandle, command::Operation, touch::Record,
     },
     v1::{
-        CreateTokenRequest, DeleteKeyRequest, DeleteRequest, Lifetime, MintRequest,
-        OpenSessionRequest, Operation as TransactOperation, PutRequest, Quotas, RenewRequest,
-        RevokeTokenRequest, SetTenantRequest, StoreOperation, StoreRequest, TakeOperation,
-        TakeRequest, TokenGrant, TransactRequest, Unit, lifetime::Absolute, operation,
+        ClaimAbandon, ClaimBegin, ClaimFinish, ClaimRequest, CreateTokenRequest, DeleteKeyRequest,
+        DeleteRequest, Lifetime, MintRequest, OpenSessionRequest, Operation as TransactOperation,
+        PutRequest, Quotas, RenewRequest, RevokeTokenRequest, SetTenantRequest, StoreOperation,
+        StoreRequest, TakeOperation, TakeRequest, TokenGrant, TransactRequest, Unit,
+        claim_request::Action, lifetime::Absolute, operation,
     },
 };
 use proptest::{collection::vec, prelude::*};
@@ -81,11 +82,33 @@ fn token_hash(number: u8) -> Bytes {
     Bytes::copy_from_slice(&[number; limits::TOKEN_HASH_BYTES])
 }
 
+/// With fences as low as the indexes of the first commands.
+pub(crate) fn claim(store: &'static str) -> impl Strategy<Value = Operation> {
+    let fence = || 1_u64..30;
+    let result_ttl = proptest::option::of(1_u64..100_000);
+    let begin = (vec(0_u8..2, 1..2), 1_u64..50_000, value());
+    let action = prop_oneof![
+        3 => begin.prop_map(|(digest, lease_ms, note)| Action::Begin(ClaimBegin { digest: digest.into(), lease_ms, note })),
+        2 => (fence(), value(), result_ttl).prop_map(|(fence, result, result_ttl_ms)| Action::Finish(ClaimFinish { fence, result, result_ttl_ms })),
+        1 => (fence(), any::<bool>()).prop_map(|(fence, never_happened)| Action::Abandon(ClaimAbandon { fence, never_happened })),
+    ];
+    (id(), owner(), action).prop_map(move |(id, owner, action)| {
+        Operation::Claim(ClaimRequest {
+            identity: None,
+            store: store.into(),
+            id,
+            owner,
+            action: Some(action),
+        })
+    })
+}
+
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let cart = || "cart".to_owned();
     prop_oneof![
         4 => put(),
         2 => store(),
+        2 => claim("cart"),
         2 => transact(),
         2 => (value(), lifetime()).prop_map(move |(value, lifetime)| Operation::Mint(MintRequest { store: cart(), value, lifetime, ..MintRequest::default() })),
         2 => (id(), owner()).prop_map(move |(id, owner)| Operation::Take(TakeRequest { store: cart(), id, owner, ..TakeRequest::default() })),
@@ -208,6 +231,11 @@ proptest! {
         let mut call = command(START_MS, operation);
         if matches!(call.operation, Some(Operation::OpenSession(_) | Operation::Tick(_) | Operation::Touch(_) | Operation::RaiseFeatureLevel(_) | Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_))) {
             return Ok(());
+        }
+        if matches!(call.operation, Some(Operation::Claim(_))) {
+            // Below its level a claim is refused, and the refusal is not kept.
+            let level = limits::FEATURE_LEVEL;
+            host.apply(&command(START_MS, Operation::RaiseFeatureLevel(RaiseFeatureLevel { level })));
         }
         call.identity = Some(request_identity(START_MS, 1_000));
         call.fingerprint = Bytes::from_static(&[2; limits::FINGERPRINT_BYTES]);

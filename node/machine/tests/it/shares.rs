@@ -19,10 +19,10 @@ use crate::host::{
 
 const MINUTE_MS: u64 = 60_000;
 
-struct Tried(Host);
+pub(crate) struct Tried(pub(crate) Host);
 
 impl Tried {
-    fn new(level: u32, bounds: Bounds) -> Self {
+    pub(crate) fn new(level: u32, bounds: Bounds) -> Self {
         let mut host = Host {
             bounds,
             ..Host::default()
@@ -33,7 +33,7 @@ impl Tried {
         Self(host)
     }
 
-    fn apply(&mut self, principal: &str, mut command: Command) -> Result<Kind, Refusal> {
+    pub(crate) fn apply(&mut self, principal: &str, mut command: Command) -> Result<Kind, Refusal> {
         principal.clone_into(&mut command.principal);
         match self.0.apply(&command).outcome.unwrap() {
             Kind::Refused(refused) => Err(refused.refusal()),
@@ -42,7 +42,12 @@ impl Tried {
     }
 
     /// Opens a session at this time after the start.
-    fn open(&mut self, principal: &str, after_ms: u64, number: u64) -> Result<Kind, Refusal> {
+    pub(crate) fn open(
+        &mut self,
+        principal: &str,
+        after_ms: u64,
+        number: u64,
+    ) -> Result<Kind, Refusal> {
         let open = OpenSessionRequest {
             session_id: session(number),
         };
@@ -51,7 +56,7 @@ impl Tried {
     }
 
     /// A call in a session.
-    fn in_session(
+    pub(crate) fn in_session(
         &mut self,
         principal: &str,
         after_ms: u64,
@@ -65,7 +70,7 @@ impl Tried {
     }
 
     /// A call under a request id of another time than now.
-    fn at(
+    pub(crate) fn at(
         &mut self,
         principal: &str,
         (after_ms, sent_ms): (u64, u64),
@@ -77,7 +82,7 @@ impl Tried {
         self.apply(principal, call)
     }
 
-    fn quota(&mut self, bytes: u64) {
+    pub(crate) fn quota(&mut self, bytes: u64) {
         let quotas = Quotas {
             bytes,
             ..Quotas::default()
@@ -91,7 +96,7 @@ impl Tried {
     }
 
     /// What the tenant's usage says, and the bytes that its rows take by a count of each.
-    fn bytes(&self) -> (u64, u64) {
+    pub(crate) fn bytes(&self) -> (u64, u64) {
         let used = query::tenant_usage(&self.0.rows, GROUP, TENANT).unwrap();
         let own = [
             &GROUP.to_be_bytes()[..],
@@ -109,20 +114,20 @@ impl Tried {
         (used.bytes, taken.sum())
     }
 
-    fn audited(&self) {
+    pub(crate) fn audited(&self) {
         let audited = audit(&self.0.rows, GROUP).map_err(|fault| fault.to_string());
         assert_eq!(audited, Ok(()));
     }
 }
 
-fn session(number: u64) -> Bytes {
+pub(crate) fn session(number: u64) -> Bytes {
     let mut id = [7; limits::IDENTITY_BYTES];
     id[..8].copy_from_slice(&number.to_be_bytes());
     Bytes::copy_from_slice(&id)
 }
 
 /// A delete of what is not there.
-fn delete(id: &str) -> Operation {
+pub(crate) fn delete(id: &str) -> Operation {
     Operation::Delete(DeleteRequest {
         store: "cart".into(),
         id: id.into(),
@@ -130,7 +135,7 @@ fn delete(id: &str) -> Operation {
     })
 }
 
-fn store(bytes: usize) -> Operation {
+pub(crate) fn store(bytes: usize) -> Operation {
     Operation::Store(StoreRequest {
         key: "k".into(),
         value: vec![7; bytes].into(),

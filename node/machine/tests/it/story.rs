@@ -1,6 +1,7 @@
 //! The language of the stories: a line is a call, `->`, and its outcome.
 //!
-//! `mint cart as=c ttl=10s value=v`, `put cart ID value=v if=3`, `get|take|renew|delete cart ID`, `count cart`, `list cart`;
+//! `mint cart as=c ttl=10s value=v`, `put cart ID value=v if=3`, `begin pay ID digest=d lease=10s value=note`, `finish pay ID fence=3 value=v ttl=1h`, `abandon pay ID fence=3`,
+//! `get|take|renew|delete cart ID`, `count cart`, `list cart`;
 //! `store KEY value=v`, `retrieve KEY`, `delete_key KEY`, `exists KEY`, `keys PREFIX`, `batch_retrieve K1 K2`;
 //! `transact CALL ; CALL`, `batch_store K1=v K2=v`; `info cart ID`, `info_key KEY`; `raise LEVEL`, `probe`, `tenant NAME rows=2 bytes=9` (quotas); `advance 10s`, `tick ROWS`; `session s`, `again` (the
 //! last call once more, as a retry from another node). Options of every call: `owner=`, and of mutations `by=` (principal), `tenant=`,
@@ -194,6 +195,7 @@ impl Story {
                     ..BatchStoreRequest::default()
                 })
             }
+            "begin" | "finish" | "abandon" => self.claim(&words),
             "session" => Operation::OpenSession(OpenSessionRequest {
                 session_id: session_id(words.plain[1]),
             }),

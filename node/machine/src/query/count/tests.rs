@@ -172,7 +172,7 @@ fn a_count_of_rows_that_were_miscounted_looks_at_the_records() {
         group_id: GROUP,
         tenant: "a",
     };
-    let key = space.usage_store(&path_prefix("t", None).unwrap());
+    let key = space.usage().store(&path_prefix("t", None).unwrap());
     let row = helve_proto::command::v1::UsageRow { rows: 1, bytes: 1 };
     rows.rows.insert(key, crate::row::encode(&row));
     assert_eq!(rows.count("t", None, EXTENT), Some(5));

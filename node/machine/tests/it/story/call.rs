@@ -1,15 +1,17 @@
 //! One call of a story, alone or as a part of a transaction.
 
+use bytes::Bytes;
 use helve_proto::{
     command::v1::command::Operation,
     v1::{
-        self, DeleteKeyOperation, DeleteKeyRequest, DeleteOperation, DeleteRequest, MintOperation,
-        MintRequest, PutOperation, PutRequest, RenewOperation, RenewRequest, StoreOperation,
-        StoreRequest, TakeOperation, TakeRequest, operation::Operation as Part,
+        self, ClaimAbandon, ClaimBegin, ClaimFinish, ClaimRequest, DeleteKeyOperation,
+        DeleteKeyRequest, DeleteOperation, DeleteRequest, MintOperation, MintRequest, PutOperation,
+        PutRequest, RenewOperation, RenewRequest, StoreOperation, StoreRequest, TakeOperation,
+        TakeRequest, claim_request::Action, operation::Operation as Part,
     },
 };
 
-use super::{Story, Words};
+use super::{Story, Words, duration};
 
 /// The request that has an operation's fields.
 macro_rules! request {
@@ -33,6 +35,33 @@ impl Story {
             }
             Part::DeleteKey(op) => request!(DeleteKey, DeleteKeyRequest, op, owner key if_revision),
         }
+    }
+
+    pub(super) fn claim(&self, words: &Words<'_>) -> Operation {
+        let fence = || words.number("fence").unwrap_or_default();
+        let action = match words.plain[0] {
+            "begin" => Action::Begin(ClaimBegin {
+                digest: Bytes::from(words.option("digest")),
+                lease_ms: words.options.get("lease").map_or(0, |text| duration(text)),
+                note: words.value(),
+            }),
+            "finish" => Action::Finish(ClaimFinish {
+                fence: fence(),
+                result: words.value(),
+                result_ttl_ms: words.options.get("ttl").map(|text| duration(text)),
+            }),
+            _ => Action::Abandon(ClaimAbandon {
+                fence: fence(),
+                never_happened: words.options.contains_key("never"),
+            }),
+        };
+        Operation::Claim(ClaimRequest {
+            identity: None,
+            store: words.plain[1].to_owned(),
+            owner: words.option("owner"),
+            id: self.id(words.plain[2]),
+            action: Some(action),
+        })
     }
 
     pub(super) fn part(&self, words: &Words<'_>) -> v1::Operation {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use helve_proto::{
     command::v1::{Outcome, Refusal, outcome},
-    v1::{HandleStatus, RecordInfo, TransactReply, WriteStatus, transact_reply},
+    v1::{ClaimReply, HandleStatus, RecordInfo, TransactReply, WriteStatus, transact_reply},
 };
 
 use crate::host::START_MS;
@@ -69,6 +69,7 @@ pub(super) fn describe(outcome: &Outcome) -> String {
         Kind::Take(reply) => format!("{} {}", handle_status(reply.status()), text(&reply.value))
             .trim()
             .to_owned(),
+        Kind::Claim(reply) => describe_claim(reply),
         Kind::Renew(reply) => handle_status(reply.status()),
         Kind::Delete(reply) => handle_status(reply.status()),
         Kind::Store(reply) => write_status(reply.status()),
@@ -81,6 +82,24 @@ pub(super) fn describe(outcome: &Outcome) -> String {
         Kind::Probe(probed) => format!("probed {}", probed.count),
         other => format!("{other:?}"),
     }
+}
+
+/// The status, what it brings, until when it holds, and what is known of the leases before.
+fn describe_claim(reply: &ClaimReply) -> String {
+    let status = reply.status().as_str_name();
+    let mut words = vec![status.trim_start_matches("CLAIM_STATUS_").to_lowercase()];
+    words.extend((reply.fence > 0).then(|| format!("fence={}", reply.fence)));
+    words.extend((!reply.value.is_empty()).then(|| text(&reply.value)));
+    let info = reply.info.as_ref();
+    let until = info.and_then(|info| info.expires_at_ms);
+    words.extend(until.map(|ms| format!("until={}s", (ms - START_MS) / 1000)));
+    words.extend(reply.earlier.map(|earlier| {
+        let end = earlier.end().as_str_name();
+        let end = end.trim_start_matches("LEASE_END_").to_lowercase();
+        let ended_s = (earlier.ended_at_ms - START_MS) / 1000;
+        format!("earlier={end}:{}@{ended_s}s", earlier.fence)
+    }));
+    words.join(" ")
 }
 
 fn describe_transact(reply: &TransactReply) -> String {
