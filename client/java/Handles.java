@@ -10,6 +10,9 @@ import java.time.Duration;
 import java.util.Base64;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -28,8 +31,20 @@ public final class Handles {
     private static final Set<String> NOT_DONE = Set.of("OVERLOADED", "NO_LEADER", "STOPPING", "AUDIT_FAILING");
     /** It may have been executed: it is tried again under the same identity. */
     private static final Set<String> UNKNOWN = Set.of("AMBIGUOUS", "KEY_MISSING");
+    /** It was refused. Any other reason is of a newer version, which may say by it that the call was executed. */
+    private static final Set<String> REFUSED = Set.of("CONFLICT", "REPLAY_MISMATCH", "STALE_CALL", "TOO_EARLY", "SESSION_EXPIRED",
+            "REQUEST_TOO_OLD", "TOO_LARGE", "BAD_ID", "BAD_KEY", "BAD_NAME", "BAD_LIFETIME", "CLAIMED", "BAD_REQUEST", "QUOTA",
+            "DISK_FULL", "UNAUTHENTICATED", "DENIED", "WRONG_CLUSTER", "WRONG_NODE", "FORMAT_NEWER", "LIST_LAPSED", "WATCH_TOO_OLD",
+            "WATCH_LAPSED", "NOT_LEADING", "CHANGE_UNDER_WAY", "NO_MEMBER", "NO_TENANT", "SEAT_TAKEN", "QUORUM_AT_RISK",
+            "NODE_SILENT", "DAMAGED");
     /** Refusals that every try is given alike, so that they count even after a try whose outcome is unknown. */
-    private static final Set<String> FINAL = Set.of("CONFLICT", "QUOTA", "TOO_LARGE", "BAD_ID", "BAD_NAME", "BAD_REQUEST");
+    private static final Set<String> FINAL = Set.of("CONFLICT", "QUOTA", "REPLAY_MISMATCH", "TOO_LARGE", "BAD_ID", "BAD_KEY",
+            "BAD_NAME", "BAD_LIFETIME", "CLAIMED", "BAD_REQUEST");
+    /** Codes of the Connect protocol that refuse a call, be they a node's or a proxy's. */
+    private static final Set<String> REFUSING = Set.of("invalid_argument", "out_of_range", "unauthenticated", "permission_denied");
+
+    /** What a failed try says of the call: see the sets of reasons. */
+    private enum Effect { REFUSED, NOT_DONE, UNKNOWN }
 
     /** A call that failed, by its reason: of the contract, or AMBIGUOUS or UNAVAILABLE at the end of its time. */
     static final class HelveException extends Exception {
@@ -72,12 +87,12 @@ public final class Handles {
         boolean inDoubt = false;
         String last = "no node was tried";
         for (int tries = 0; System.nanoTime() < end; tries++) {
-            Duration left = Duration.ofNanos(end - System.nanoTime());
+            Duration left = Duration.ofNanos(Math.max(1, end - System.nanoTime()));
             Duration limit = time.compareTo(left) < 0 ? time : left;
             time = time.multipliedBy(2);
             String endpoint = endpoints.get(Math.floorMod(next, endpoints.size()));
             try {
-                HttpResponse<String> answer = http.send(request(endpoint, rpc, body, limit), HttpResponse.BodyHandlers.ofString());
+                HttpResponse<String> answer = send(request(endpoint, rpc, body, limit), limit);
                 if (answer.statusCode() == 200) {
                     String clock = field(answer.body(), "clockMs");
                     clockAheadMs = clock.isEmpty() ? clockAheadMs : Long.parseLong(clock) - System.currentTimeMillis();
@@ -85,13 +100,13 @@ public final class Handles {
                 }
                 String reason = field(answer.body(), "reason");
                 last = field(answer.body(), "message");
-                boolean notDone = NOT_DONE.contains(reason) || reason.isEmpty() && (answer.statusCode() == 429 || answer.statusCode() == 503);
-                boolean unknown = UNKNOWN.contains(reason) || reason.isEmpty() && answer.statusCode() >= 500 && !notDone;
-                if (!notDone && !unknown) {
+                Effect effect = effect(answer.statusCode(), reason, field(answer.body(), "code"));
+                if (effect == Effect.REFUSED) {
                     boolean counts = !inDoubt || FINAL.contains(reason);
-                    throw new HelveException(counts ? reason : "AMBIGUOUS", last);
+                    String told = reason.isEmpty() ? "HTTP " + answer.statusCode() : reason;
+                    throw new HelveException(counts ? told : "AMBIGUOUS", last);
                 }
-                inDoubt |= unknown;
+                inDoubt |= effect == Effect.UNKNOWN;
             } catch (java.net.ConnectException | java.net.http.HttpConnectTimeoutException notSent) {
                 last = endpoint + " cannot be reached";
             } catch (IOException broken) {
@@ -102,6 +117,39 @@ public final class Handles {
             Thread.sleep(Math.min(200, 5L << Math.min(tries, 6)));
         }
         throw new HelveException(inDoubt ? "AMBIGUOUS" : "UNAVAILABLE", last);
+    }
+
+    /** The limit of a request ends with the head of its answer; this one is of the body, too. */
+    private HttpResponse<String> send(HttpRequest request, Duration limit) throws IOException, InterruptedException {
+        var answer = http.sendAsync(request, HttpResponse.BodyHandlers.ofString());
+        try {
+            return answer.get(limit.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException late) {
+            throw new IOException("no whole answer in time", late);
+        } catch (ExecutionException failed) {
+            throw failed.getCause() instanceof IOException broken ? broken : new IOException(failed.getCause());
+        } finally {
+            answer.cancel(true);
+        }
+    }
+
+    private static Effect effect(int status, String reason, String code) {
+        if (NOT_DONE.contains(reason)) {
+            return Effect.NOT_DONE;
+        }
+        if (UNKNOWN.contains(reason)) {
+            return Effect.UNKNOWN;
+        }
+        if (REFUSED.contains(reason) || REFUSING.contains(code)) {
+            return Effect.REFUSED;
+        }
+        if (!code.matches("[a-z_]+")) {
+            // No error of the protocol: a proxy answered in a node's place.
+            return status == 429 || status == 503 ? Effect.NOT_DONE : status >= 500 ? Effect.UNKNOWN : Effect.REFUSED;
+        }
+        // Without a reason it is a limit of the rate of calls. With one that is not known it may have been done.
+        boolean isLimited = code.equals("resource_exhausted") && reason.isEmpty();
+        return isLimited || code.equals("unimplemented") ? Effect.NOT_DONE : Effect.UNKNOWN;
     }
 
     private HttpRequest request(String endpoint, String rpc, String body, Duration limit) {
@@ -115,7 +163,7 @@ public final class Handles {
 
     /** The text or number under a name that occurs once in a reply. A program of yours reads JSON with a library. */
     static String field(String json, String name) {
-        Matcher found = Pattern.compile("\"" + name + "\"\\s*:\\s*\"?((?:[^\"\\\\,}]|\\\\.)*)").matcher(json);
+        Matcher found = Pattern.compile("\"" + name + "\"\\s*:\\s*\"?((?:[^\"\\\\,}]|\\\\.)*+)").matcher(json);
         return found.find() ? found.group(1) : "";
     }
 

@@ -194,6 +194,7 @@ impl Error {
             | Reason::BadKey
             | Reason::BadName
             | Reason::BadLifetime
+            | Reason::Claimed
             | Reason::BadRequest => ErrorKind::Invalid,
             Reason::Unauthenticated | Reason::Denied => ErrorKind::Denied,
             Reason::StaleCall

@@ -9,13 +9,15 @@
 //! and one beyond 64 bits is refused even if a double is the same number: it would come back as 1e20, a double.
 
 mod numbers;
+mod reserved;
 
-use std::{borrow::Cow, cell::RefCell, collections::HashSet, fmt};
-
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use helve_proto::json::{self, BadNames};
 
 use self::numbers::string_end;
-pub use self::numbers::{check_numbers, check_stored_numbers, has_negative_zero};
+pub use self::{
+    numbers::{check_numbers, check_stored_numbers, has_negative_zero},
+    reserved::{check_reserved_names, parse},
+};
 
 /// Levels of arrays and objects within each other in a value that is stored. `serde_json` reads 127, of which messages and rows
 /// around the value take some.
@@ -33,6 +35,12 @@ pub enum Inexact {
     /// Two members of one object have the same name.
     #[error("the name {name:?} occurs twice in one object: leave one out")]
     Twice {
+        /// The name, cut after 48 characters.
+        name: String,
+    },
+    /// A member has a name that `serde_json` keeps for itself: it would not come back as it is.
+    #[error("the name {name:?} is one that the parser keeps for itself: take another name")]
+    Reserved {
         /// The name, cut after 48 characters.
         name: String,
     },
@@ -65,19 +73,19 @@ pub fn check(json: &[u8]) -> Result<(), Inexact> {
     check_depth(json)
 }
 
-/// Checks syntax, and that no object has a name twice. Numbers may have any number of digits: they are kept with the text.
+/// Checks syntax, and that no object has a name twice, or one that [`check_reserved_names`] refuses. Numbers may have any number
+/// of digits: they are kept with the text. Check before the text is parsed.
 ///
 /// # Errors
 /// As [`check`], but for numbers.
 pub fn check_names(json: &[u8]) -> Result<(), Inexact> {
-    let twice = RefCell::new(None);
-    let mut parser = serde_json::Deserializer::from_slice(json);
-    let walked = Walk { twice: &twice }.deserialize(&mut parser);
-    match (walked.and_then(|()| parser.end()), twice.into_inner()) {
-        (Ok(()), _) => Ok(()),
-        (Err(_), Some(name)) => Err(Inexact::Twice { name }),
-        (Err(error), None) => Err(Inexact::Syntax(error)),
-    }
+    json::check_names(json).map_err(|bad| match bad {
+        BadNames::Syntax(error) => Inexact::Syntax(error),
+        BadNames::Twice { name, .. } => Inexact::Twice {
+            name: name.chars().take(SHOWN_CHARS_MAX).collect(),
+        },
+    })?;
+    check_reserved_names(json)
 }
 
 /// Checks the depth of a text that is JSON.
@@ -104,75 +112,6 @@ pub fn check_depth(json: &[u8]) -> Result<(), Inexact> {
     }
     Ok(())
 }
-
-/// Goes through a text, and keeps of it the names of one object at a time and level.
-#[derive(Clone, Copy)]
-struct Walk<'a> {
-    /// The name that occurred twice.
-    twice: &'a RefCell<Option<String>>,
-}
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(self)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let mut names = HashSet::new();
-        while let Some(Name(name)) = members.next_key()? {
-            if names.contains(&name) {
-                *self.twice.borrow_mut() = Some(name.chars().take(SHOWN_CHARS_MAX).collect());
-                return Err(A::Error::custom("a name occurs twice"));
-            }
-            names.insert(name);
-            members.next_value_seed(self)?;
-        }
-        Ok(())
-    }
-}
-
-/// A member's name, of the text itself where it has no escapes.
-#[derive(serde::Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -114,7 +114,8 @@ pub struct Guard {
 
 impl Guard {
     /// The fencing token: the revision of the guard's key, higher than that of all holders before. As long as the key has it, the
-    /// guard is held: a [`Transaction`](crate::Transaction) can say so in a condition.
+    /// guard is held: a [`Transaction`](crate::Transaction) can say so in a condition. After `helve restore`, or a `helve recover` that
+    /// lost entries, revisions are given again from the last one that was kept on.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.fence

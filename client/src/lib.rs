@@ -9,6 +9,7 @@
 //! | [`Keys`], a [`StateTool`] | JSON or bytes under keys of the caller's choice |
 //! | [`Transaction`] | writes to both, all or nothing |
 //! | [`Guards`] | locks that expire, with fencing tokens |
+//! | [`Claims`] | side effects that must happen once, with their results |
 //!
 //! [`Client::watch`] tells changes of records as they happen.
 //!
@@ -57,6 +58,7 @@
 //! - `helve-conformance`: the suite for other implementations of [`HandleStore`] and [`StateTool`].
 
 mod backend;
+mod claims;
 mod client;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -91,6 +93,9 @@ mod vectors;
 mod watch;
 
 pub use backend::{Backend, Request};
+pub use claims::{
+    AbandonOutcome, BeginOutcome, Claims, EarlierLease, FinishOutcome, InFlight, Lease, LeaseEnd,
+};
 pub use client::Client;
 #[cfg(feature = "tls")]
 pub use cluster::Tls;

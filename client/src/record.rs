@@ -199,7 +199,8 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
     let json = serde_json::to_vec(value).map_err(|error| {
         Error::new(ErrorKind::Codec, "the value has no JSON form").with_source(error)
     })?;
-    exact::check_numbers(&json)
+    exact::check_reserved_names(&json)
+        .and_then(|()| exact::check_numbers(&json))
         .and_then(|()| exact::check_depth(&json))
         .map_err(|error| changed("the value", error))?;
     Ok(json.into())
@@ -210,6 +211,8 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
 /// # Errors
 /// [`Codec`](ErrorKind::Codec) if it is not the JSON that `T` expects, or reading would change it (see [`exact`]).
 pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    // Before anything else: the others parse it.
+    exact::check_reserved_names(json).map_err(|error| changed("the stored value", error))?;
     let value = parsed(json)?;
     exact::check_names(json).map_err(|error| changed("the stored value", error))?;
     Ok(value)

@@ -60,7 +60,7 @@ impl Ttl {
 }
 
 /// Whole milliseconds, rounded up so that a record never dies early.
-fn millis(ttl: Duration) -> Result<u64, Error> {
+pub(crate) fn millis(ttl: Duration) -> Result<u64, Error> {
     let refused = |message: &str| Err(Error::refused(Reason::BadLifetime, message, 0, 0));
     if ttl.is_zero() {
         return refused("a lifetime of zero: use Ttl::Default or Ttl::Never, or delete the record");

@@ -6,7 +6,7 @@ use futures::future::LocalBoxFuture;
 use helve_client::Error;
 
 use crate::{
-    bad_input, client_state, contention, guards, handles,
+    bad_input, claims, client_state, contention, guards, handles,
     host::Host,
     lifetimes, mcpkit, owners, pages, patterns, renewal, replay,
     setup::Setup,
@@ -126,6 +126,14 @@ host {
         one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fence,
         a_guard_that_nobody_lets_go_lapses,
         a_dropped_guard_is_let_go;
+    claims:
+        one_of_sixteen_has_the_lease_and_all_get_its_result,
+        a_lease_that_ends_is_lost_and_the_next_has_a_higher_fence,
+        an_abandoned_claim_is_free_and_its_fence_worth_nothing,
+        a_lease_is_told_how_those_before_it_ended,
+        another_digest_is_a_conflict_until_the_result_is_gone,
+        only_claims_and_deletes_change_a_claim,
+        bad_claims_are_refused;
     client_state:
         what_one_process_set_another_gets_until_it_is_cleared,
         a_token_is_that_of_its_client_and_issuer,

@@ -28,10 +28,11 @@
 //! asserts how long something takes: it waits for conditions, and judges times by the clock in the replies.
 //!
 //! # Features
-//! None. The suite covers handles, keys, guards, transactions, replay, the patterns of state tools and client state.
+//! None. The suite covers handles, keys, guards, claims, transactions, replay, the patterns of state tools and client state.
 
 mod bad_input;
 mod cases;
+mod claims;
 mod client_state;
 mod contention;
 mod guards;

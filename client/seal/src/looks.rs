@@ -1,5 +1,7 @@
 //! What a file looks like that was to hold a key, so that a refusal can name the mistake.
 
+mod line;
+
 use std::fmt;
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
@@ -30,6 +32,10 @@ const MEMBERS: [u8; 11] = [
     0x02, 0x03, 0x04, 0x05, 0x06, 0x30, 0x31, 0xa0, 0xa1, 0xa2, 0xa3,
 ];
 
+/// How a file that gzip made begins (RFC 1952).
+const GZIP: &[u8] = b"\x1f\x8b\x08";
+/// Bytes of a key, at most: random ones may begin as a file does.
+const KEY_BYTES_MAX: usize = 64;
 /// Bytes that the lines of wrapped base64 have on average, at least.
 const PART_BYTES_MIN: usize = 12;
 
@@ -57,6 +63,8 @@ pub enum Looks {
     Json,
     /// A JWK or a set of them, within other text or in another notation.
     Jwk,
+    /// A file that gzip made.
+    Gzip,
     /// A reply of HTTP with its head.
     Http,
     /// A URL of the web.
@@ -69,6 +77,14 @@ pub enum Looks {
     Prefixed,
     /// One of Helve's tokens.
     Token,
+    /// A line such as `NAME=VALUE`, of an environment file.
+    Assigned,
+    /// Several keys on one line.
+    Joined,
+    /// Digits that encode fewer than 8 different bytes, such as zeros.
+    Repeated,
+    /// Digits that encode what may be the modulus of an RSA key.
+    Modulus,
     /// Base64 or hexadecimal digits with white space inside.
     Wrapped,
     /// Other text of several lines.
@@ -102,6 +118,8 @@ impl Looks {
             Self::Der
         } else if is_ssh_wire(content) {
             Self::Ssh
+        } else if content.len() > KEY_BYTES_MAX && content.starts_with(GZIP) {
+            Self::Gzip
         } else if is_text(content) {
             Self::of_text(text)
         } else {
@@ -131,7 +149,7 @@ impl Looks {
             Self::Jwt
         } else if is_quote(text.first()) || is_quote(text.last()) {
             Self::Quoted
-        } else if begins(&[b"0x", b"\\x", b"x'", b"base64:", b"hex:"]) {
+        } else if line::is_hex_behind_0x(text) || begins(&[b"\\x", b"x'", b"base64:", b"hex:"]) {
             Self::Prefixed
         } else if text.starts_with(TOKEN) {
             Self::Token
@@ -166,7 +184,8 @@ impl Looks {
             })
             .chain([&dense[..]])
             .filter(|run| run.len() >= RUN_DIGITS_MIN);
-        runs.find_map(|run| Self::public_below(&decode_line(unprefixed(run), 1)?, layers - 1))
+        // Where several padded parts follow each other, what all of them encode is looked at, too.
+        runs.find_map(|run| Self::public_below(&decode(unprefixed(run))?, layers - 1))
     }
 
     /// Whether it looks like what is often public, and so must never be taken for a secret: a key
@@ -181,6 +200,7 @@ impl Looks {
                 | Self::Markup
                 | Self::Json
                 | Self::Jwk
+                | Self::Gzip
                 | Self::Http
                 | Self::Url
                 | Self::Jwt
@@ -203,12 +223,20 @@ impl fmt::Display for Looks {
             Self::Markup => "an HTML or XML page",
             Self::Json => "JSON",
             Self::Jwk => "a JWK within other text, or not in JSON",
+            Self::Gzip => "a file that gzip made",
             Self::Http => "a reply of HTTP with its head",
             Self::Url => "a URL, and not what it leads to",
             Self::Jwt => "a JSON Web Token, and not its key",
             Self::Quoted => "text in quotation marks (leave them out)",
             Self::Prefixed => "text behind a prefix such as 0x (leave it out)",
             Self::Token => "a Helve token, which is no key",
+            Self::Assigned => "a line NAME=VALUE of an environment file (write the value alone)",
+            Self::Joined => "several keys on one line (write each to a file of its own)",
+            Self::Repeated => "digits for a few bytes over and over, as a placeholder (make a key)",
+            Self::Modulus => {
+                "the modulus of an RSA key, which is public (if it is a random key, write its \
+                 bytes as they are: base64 -d)"
+            }
             Self::Wrapped => {
                 "base64 or hexadecimal digits on several lines, or with white space \
                  between them (write them on one line)"
@@ -231,19 +259,28 @@ impl fmt::Display for Looks {
 /// `bytes_min`. White space around it does not count.
 ///
 /// A line of hexadecimal digits alone is never read as base64: 60 digits would else be 45 other
-/// bytes, though they are a key of 64 digits that was cut off.
+/// bytes, though they are a key of 64 digits that was cut off. Padding is read at the end only:
+/// `KEY=` and 44 digits behind it would else be another key.
 #[must_use]
 pub fn decode_line(content: &[u8], bytes_min: usize) -> Option<Zeroizing<Vec<u8>>> {
     let text = content.trim_ascii();
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    if text[..text.len() - padding].contains(&b'=') {
+        return None;
+    }
+    decode(text).filter(|decoded| decoded.len() >= bytes_min)
+}
+
+/// The same of texts that may have padding between them.
+fn decode(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let encodings: &[_] = if text.iter().all(u8::is_ascii_hexdigit) {
         &[HEXLOWER_PERMISSIVE]
     } else {
         &[BASE64, BASE64URL, BASE64_NOPAD, BASE64URL_NOPAD]
     };
-    let decoded = encodings
+    encodings
         .iter()
-        .find_map(|encoding| encoding.decode(text).ok().map(Zeroizing::new))?;
-    (decoded.len() >= bytes_min).then_some(decoded)
+        .find_map(|encoding| encoding.decode(text).ok().map(Zeroizing::new))
 }
 
 /// Whether it reads as text: UTF-8 without control characters, or ASCII but for one byte of eight,

@@ -47,7 +47,7 @@ pub enum SecretError {
 
 /// How to go on with a file that earlier versions took byte by byte.
 fn kept(looks: Looks) -> &'static str {
-    if looks.is_public() {
+    if looks.is_public() || matches!(looks, Looks::Repeated | Looks::Modulus) {
         return "";
     }
     ". If this file has been in use: earlier versions took its bytes as they are for the key, and \
@@ -99,12 +99,16 @@ impl Secret {
             let known = Looks::public_in(content);
             let is_token = |looks: &Looks| *looks == Looks::Token;
             let token = [looks, Looks::of(&bytes)].into_iter().find(is_token);
-            return match known.or(token) {
+            let told = known.or(token).or_else(|| Looks::of_decoded(&bytes));
+            return match told {
                 Some(looks) => Err(SecretError::NotAKey { looks }),
                 None => Ok(Self { bytes }),
             };
         }
-        let looks = Looks::public_in(content).unwrap_or(looks);
+        let line = (looks == Looks::Text).then(|| Looks::of_line(content));
+        let looks = Looks::public_in(content)
+            .or(line.flatten())
+            .unwrap_or(looks);
         match looks {
             Looks::Binary(bytes) if PLAIN_BYTES.contains(&bytes) => Self::new(content),
             _ if content.len() < SECRET_BYTES_MIN => Err(SecretError::TooShort(content.len())),
@@ -190,7 +194,17 @@ mod tests {
             (format!("{hex}0"), Looks::Digits(65)),
             (format!("{base64}\0"), Looks::Text),
             (format!("{base64}\u{a0}"), Looks::Text),
-            (format!("key={base64}"), Looks::Text),
+            (format!("key={base64}"), Looks::Assigned),
+            (format!("KEY={base64}\n"), Looks::Assigned),
+            (format!("export KEY={base64}"), Looks::Assigned),
+            (format!("KEY={hex}"), Looks::Assigned),
+            (format!("{base64}{base64}"), Looks::Joined),
+            (format!("{}={base64}", "A".repeat(4)), Looks::Assigned),
+            ("0".repeat(64), Looks::Repeated),
+            ("a".repeat(64), Looks::Repeated),
+            ("z".repeat(64), Looks::Repeated),
+            (BASE64.encode(&[0; 32]), Looks::Repeated),
+            (BASE64URL_NOPAD.encode(&[0xff; 48]), Looks::Repeated),
             (format!("{base64}="), Looks::Text),
             (
                 "correct horse battery staple and more".to_owned(),

@@ -73,10 +73,10 @@ impl Failure {
                 (error, between)
             }
         };
-        // The text of a connection ends with what to do.
-        let is_of_line = LineError::behind(status).is_some();
+        // The text of a connection ends with what to do, as does that of a call that is not known there.
+        let has_next = LineError::behind(status).is_some() || status.code() == Code::Unimplemented;
         let problem = match error.message().rsplit_once(". ") {
-            Some((problem, _next)) if is_of_line => problem.to_owned(),
+            Some((problem, _next)) if has_next => problem.to_owned(),
             _ => error.message().to_owned(),
         };
         Some(Self {
@@ -149,6 +149,15 @@ mod tests {
             assert_eq!(found, (between, is_undone), "{status:?}");
             assert!(failure.problem.contains("a:1"), "{}", failure.problem);
         }
+    }
+
+    #[test]
+    fn problem_of_a_call_that_is_not_known_names_no_next_step() {
+        let failure = Failure::of("a:1", &Status::new(Code::Unimplemented, "")).unwrap();
+        let message = failure.error.message();
+        assert!(message.contains("upgrade its node"), "{message}");
+        let problem = &failure.problem;
+        assert!(problem.ends_with("does not know this call"), "{problem}");
     }
 
     #[test]

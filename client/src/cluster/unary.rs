@@ -36,7 +36,7 @@ pub(crate) async fn send(
 /// Whether a call changes something, and its reply holds values.
 fn takes(call: &Call) -> bool {
     match call {
-        Call::Take(_) => true,
+        Call::Take(_) | Call::Claim(_) => true,
         Call::Transact(call) => call
             .operations
             .iter()
@@ -70,6 +70,10 @@ async fn answer(channel: NodeConnection, call: Call, timeout: Duration) -> Resul
         Call::Delete(call) => {
             let reply = handles(channel).delete(timed(call, timeout)).await?;
             Answer::Delete(reply.into_inner())
+        }
+        Call::Claim(call) => {
+            let reply = handles(channel).claim(timed(call, timeout)).await?;
+            Answer::Claim(reply.into_inner())
         }
         Call::Count(call) => {
             let reply = handles(channel).count(timed(call, timeout)).await?;
@@ -145,8 +149,8 @@ fn calls(channel: NodeConnection) -> CallServiceClient<NodeConnection> {
 #[cfg(test)]
 mod tests {
     use helve_proto::v1::{
-        self as proto, DeleteOperation, GetRequest, PutRequest, TakeOperation, TakeRequest,
-        TransactRequest,
+        self as proto, ClaimRequest, DeleteOperation, GetRequest, PutRequest, TakeOperation,
+        TakeRequest, TransactRequest,
     };
 
     use super::*;
@@ -171,6 +175,7 @@ mod tests {
         let (take, delete) = (TakeOperation::default(), DeleteOperation::default());
         for (call, expected) in [
             (Call::Take(TakeRequest::default()), true),
+            (Call::Claim(ClaimRequest::default()), true),
             (transact(Operation::Take(take)), true),
             (transact(Operation::Delete(delete)), false),
             (Call::Put(PutRequest::default()), false),

@@ -78,6 +78,20 @@ impl Verdict {
         }
     }
 
+    /// What is at this address does not know the call: it is no node's port for clients, or a node of a version without this call.
+    fn no_such_call(address: &str, status: &Status) -> Self {
+        let message = format!(
+            "{}: what answers there does not know this call. Give the port on which a node serves clients, and if this is one, \
+             upgrade its node: it is of an older version",
+            said(address, status)
+        );
+        Self::NotDone {
+            error: Error::new(ErrorKind::Internal, message).at(address),
+            pause: None,
+            node: Health::Useless,
+        }
+    }
+
     /// Of a unary call to this address, or of a stream that was not opened.
     pub(crate) fn of(address: &str, status: &Status) -> Self {
         let info = status
@@ -306,7 +320,7 @@ impl Verdict {
                 Self::Barred(error(ErrorKind::Denied))
             }
             Code::InvalidArgument | Code::OutOfRange => Self::Barred(error(ErrorKind::Invalid)),
-            Code::Unimplemented => Self::Barred(error(ErrorKind::Internal)),
+            Code::Unimplemented => Self::no_such_call(address, status),
             // "Done", without the outcome that every node's reply has.
             Code::Internal if status.message() == NO_MESSAGE => Self::no_reply(address),
             _ => Self::Unknown {

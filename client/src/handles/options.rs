@@ -7,10 +7,10 @@ use crate::{owner::Owner, ttl::Defaults};
 /// What a store of handles is.
 #[derive(Debug, Clone)]
 pub struct HandleOptions {
-    pub(super) store: String,
-    pub(super) owner: Owner,
+    pub(crate) store: String,
+    pub(crate) owner: Owner,
     pub(super) id_prefix: String,
-    pub(super) defaults: Defaults,
+    pub(crate) defaults: Defaults,
 }
 
 impl HandleOptions {

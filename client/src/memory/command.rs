@@ -21,6 +21,7 @@ pub(super) fn take(call: Call) -> Taken {
         Call::Take(request) => Operation::Take(request),
         Call::Renew(request) => Operation::Renew(request),
         Call::Delete(request) => Operation::Delete(request),
+        Call::Claim(request) => Operation::Claim(request),
         Call::Store(request) => Operation::Store(request),
         Call::DeleteKey(request) => Operation::DeleteKey(request),
         Call::BatchStore(request) => Operation::BatchStore(request),
@@ -48,6 +49,7 @@ pub(super) fn answer(outcome: Outcome) -> Result<Answer, Error> {
         Some(Kind::Take(reply)) => Answer::Take(reply),
         Some(Kind::Renew(reply)) => Answer::Renew(reply),
         Some(Kind::Delete(reply)) => Answer::Delete(reply),
+        Some(Kind::Claim(reply)) => Answer::Claim(reply),
         Some(Kind::Store(reply)) => Answer::Store(reply),
         Some(Kind::DeleteKey(reply)) => Answer::DeleteKey(reply),
         Some(Kind::BatchStore(reply)) => Answer::BatchStore(reply),
@@ -87,6 +89,10 @@ fn refusal(refused: &Refused) -> Error {
         Refusal::Clearing => (
             Reason::Overloaded,
             "expired entries are still being removed: try again",
+        ),
+        Refusal::Claimed => (
+            Reason::Claimed,
+            "the record is a claim, which only claims and deletes change, or it is none: use another id or store",
         ),
         Refusal::BadLifetime => (Reason::BadLifetime, "the lifetime does not fit: use never"),
         Refusal::TooLarge => (Reason::TooLarge, "the values are too large for one call"),

@@ -7,7 +7,9 @@ use helve_machine::{
 };
 use helve_proto::{
     Reason,
-    command::v1::{Command, Outcome, Tick, command::Operation, outcome::Outcome as Kind},
+    command::v1::{
+        Command, Outcome, RaiseFeatureLevel, Tick, command::Operation, outcome::Outcome as Kind,
+    },
     v1::{
         CallIdentity, ListKeysReply, ListKeysRequest, ListReply, ListRequest, OpenSessionRequest,
         ReplyHeader, SessionCall, call_identity::Identity, exchange_answer::Answer,
@@ -135,6 +137,7 @@ impl Host {
         identity: Option<CallIdentity>,
         now_ms: u64,
     ) -> Result<Answer, Error> {
+        self.raise_to(level::needed(&operation), now_ms)?;
         let minted = (0..command::mints(&operation)).map(|_| self.mint());
         let mut command = Command {
             minted_ids: minted.collect::<Result<_, _>>()?,
@@ -154,6 +157,17 @@ impl Host {
             }
         }
         Err(Error::internal("a new replay session has expired already"))
+    }
+
+    /// No leader is there that would raise the feature level. It stays as low as it can: below level 4, what has expired goes with any
+    /// later write.
+    fn raise_to(&mut self, level: u32, now_ms: u64) -> Result<(), Error> {
+        let has = helve_machine::feature_level(&self.rows, GROUP_ID).map_err(fault)?;
+        if level > has {
+            let raise = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
+            self.commit(&bare(raise, now_ms))?;
+        }
+        Ok(())
     }
 
     fn commit_checked(&mut self, command: &Command) -> Result<Answer, Error> {

@@ -21,11 +21,11 @@ use helve_client::{ClusterBuilder, Reason};
 use helve_proto::{
     ERROR_DOMAIN,
     v1::{
-        CallIdentity, CountReply, CountRequest, DeleteReply, DeleteRequest, ErrorReply,
-        ExchangeAnswer, ExchangeReply, ExchangeRequest, GetReply, GetRequest, HandleStatus,
-        ListReply, ListRequest, ListedHandle, MintReply, MintRequest, OpenSessionReply,
-        OpenSessionRequest, PutReply, PutRequest, RecordInfo, RenewReply, RenewRequest,
-        ReplyHeader, TakeReply, TakeRequest,
+        CallIdentity, ClaimReply, ClaimRequest, CountReply, CountRequest, DeleteReply,
+        DeleteRequest, ErrorReply, ExchangeAnswer, ExchangeReply, ExchangeRequest, GetReply,
+        GetRequest, HandleStatus, ListReply, ListRequest, ListedHandle, MintReply, MintRequest,
+        OpenSessionReply, OpenSessionRequest, PutReply, PutRequest, RecordInfo, RenewReply,
+        RenewRequest, ReplyHeader, TakeReply, TakeRequest,
         call_identity::Identity,
         call_service_server::{CallService, CallServiceServer},
         exchange_answer::Answer,
@@ -331,6 +331,10 @@ impl HandleService for Script {
     }
 
     async fn delete(&self, _: Request<DeleteRequest>) -> Result<Response<DeleteReply>, Status> {
+        unscripted()
+    }
+
+    async fn claim(&self, _: Request<ClaimRequest>) -> Result<Response<ClaimReply>, Status> {
         unscripted()
     }
 

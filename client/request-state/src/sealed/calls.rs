@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use helve_client::Error;
 use helve_proto::v1::{
-    OperationReply, RecordInfo, TransactReply, TransactRequest, exchange_answer::Answer,
-    exchange_call::Call, operation::Operation, transact_reply,
+    ClaimStatus, OperationReply, RecordInfo, TransactReply, TransactRequest, claim_request::Action,
+    exchange_answer::Answer, exchange_call::Call, operation::Operation, transact_reply,
 };
 
 use super::{ADDED_BYTES, Bound, EndToEnd};
@@ -26,6 +26,15 @@ pub(super) fn seal(keys: &EndToEnd, call: &mut Call) -> Result<Stores, Error> {
         Call::Get(r) => Ok(vec![Some(r.store.clone())]),
         Call::Take(r) => Ok(vec![Some(r.store.clone())]),
         Call::Renew(r) => Ok(vec![Some(r.store.clone())]),
+        Call::Claim(r) => {
+            let bound = handle(&r.store, &r.owner, &r.id);
+            match &mut r.action {
+                Some(Action::Begin(begin)) => keys.seal(&bound, &mut begin.note)?,
+                Some(Action::Finish(finish)) => keys.seal(&bound, &mut finish.result)?,
+                Some(Action::Abandon(_)) | None => {}
+            }
+            Ok(vec![Some(r.store.clone())])
+        }
         Call::Store(r) => {
             keys.seal(&key(&r.owner, &r.key), &mut r.value)?;
             Ok(Stores::new())
@@ -82,6 +91,11 @@ pub(super) fn open(keys: &EndToEnd, answer: &mut Answer, stores: &Stores) -> Res
         Answer::Store(r) => record(keys, None, r.info.as_mut(), None),
         Answer::Get(r) => record(keys, store, r.info.as_mut(), Some(&mut r.value)),
         Answer::Take(r) => record(keys, store, r.info.as_mut(), Some(&mut r.value)),
+        Answer::Claim(r) => {
+            let has_value = matches!(r.status(), ClaimStatus::InFlight | ClaimStatus::Done);
+            let value = has_value.then_some(&mut r.value);
+            record(keys, store, r.info.as_mut(), value)
+        }
         Answer::Retrieve(r) => r.record.as_mut().map_or(Ok(()), |found| {
             record(keys, None, found.info.as_mut(), Some(&mut found.value))
         }),

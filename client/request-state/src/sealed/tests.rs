@@ -1,8 +1,8 @@
 //! Clients that share keys, and what the host sees of them.
 
 use helve_client::{
-    HandleOptions, HandleStore, HandleStoreExt, KeyOptions, MemoryBuilder, Resolved, StateTool,
-    Transacted, Ttl,
+    BeginOutcome, HandleOptions, HandleStore, HandleStoreExt, KeyOptions, MemoryBuilder, Resolved,
+    StateTool, Transacted, Ttl,
     v1::{GetRequest, PutRequest, RetrieveRequest, StoreRequest},
 };
 use serde_json::{Value, json};
@@ -92,6 +92,30 @@ async fn two_clients_with_one_key_share_values_that_the_host_never_sees() {
     // So that the search could have found it.
     let plain = carts(&host).mint(&json!(MARK), Ttl::Default).await.unwrap();
     assert!(is_seen(&stored(&host, &plain).await));
+}
+
+#[tokio::test]
+async fn notes_and_results_of_claims_are_sealed() {
+    let host = MemoryBuilder::new().build().unwrap();
+    let (one, other) = (host.sealed(&keys(1)), host.sealed(&keys(1)));
+    let claims = |client: &Client| client.claims::<Value>(HandleOptions::new("carts", "ada"));
+    let hour = Duration::from_secs(3600);
+    let begun = claims(&one).begin_with_note("a", "d", hour, MARK).await;
+    let BeginOutcome::Fresh(lease) = begun.unwrap() else {
+        panic!("it was free")
+    };
+    assert!(!is_seen(&stored(&host, "a").await));
+    let BeginOutcome::InFlight(found) = claims(&other).begin("a", "d", hour).await.unwrap() else {
+        panic!("it is in flight")
+    };
+    assert_eq!(found.note, MARK);
+    lease.finish(&json!(MARK), Ttl::Default).await.unwrap();
+    assert!(!is_seen(&stored(&host, "a").await));
+    let BeginOutcome::Done(record) = claims(&other).begin("a", "d", hour).await.unwrap() else {
+        panic!("it is done")
+    };
+    assert_eq!(record.value, json!(MARK));
+    assert_eq!(record.info.value_bytes, MARK.len() as u64 + 2);
 }
 
 #[tokio::test]

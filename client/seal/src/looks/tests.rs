@@ -103,6 +103,8 @@ fn only_whole_digits_and_base64_are_decoded() {
     for text in [&hex, &base64, &BASE64URL_NOPAD.encode(&key)] {
         assert_eq!(decode_line(text.as_bytes(), 32).unwrap()[..], key);
     }
+    let begins_so = format!("0x{}=", "Ab9+".repeat(10) + "A");
+    assert!(!matches!(Looks::of(begins_so.as_bytes()), Looks::Prefixed));
     let bad = [&hex[..62], &hex[..60], &hex[..63], &base64[..30], "", "0x"];
     for text in bad {
         assert!(decode_line(text.as_bytes(), 32).is_none(), "{text}");
