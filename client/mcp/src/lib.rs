@@ -50,6 +50,8 @@ pub mod fuzzing;
 pub mod legacy;
 pub mod methods;
 pub mod metrics;
+#[cfg(feature = "planted")]
+pub mod planted;
 #[cfg(test)]
 #[path = "../../src/properties.rs"]
 mod properties;

@@ -1,5 +1,6 @@
 //! JWK sets (RFC 7517).
 
+use helve_client::exact;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub(super) struct Found {
 /// Reads a set. Entries of other kinds, and odd ones, are skipped: issuers add kinds of keys, and
 /// the others must go on working.
 pub(super) fn parse(content: &[u8], from: Origin) -> Result<Found, serde_json::Error> {
-    let set: Set = serde_json::from_slice(content)?;
+    let set: Set = exact::parse(content)?;
     let mut found = Found::default();
     for (at, entry) in set.keys.iter().enumerate() {
         let key = if at < KEYS_MAX {

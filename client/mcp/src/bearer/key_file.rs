@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use super::{
     jwks,
     key::{Key, Origin, SECRET_BYTES_MIN},
+    secret_form,
 };
 
 /// Bytes of a file.
@@ -102,8 +103,9 @@ pub enum KeyFileError {
     },
     /// It was said to hold a secret, and holds what may be public.
     #[error(
-        "{path} looks like {looks}, and not like a secret: give one line, as `openssl rand -base64 \
-         32` writes, or name a key with --token-key-file"
+        "{path} looks like {looks}, and not like a secret: give one line of base64 or hexadecimal \
+         digits, as `openssl rand -base64 32` writes, or give it as an `oct` entry of a JWK set with \
+         --token-key-file, which takes public keys, too"
     )]
     NoSecret {
         /// The file.
@@ -283,11 +285,11 @@ fn unrecognised(content: &[u8], looks: Looks, path: String) -> KeyFileError {
     }
 }
 
-/// What was said to be a secret: one line, or bytes that are no text, in which nothing public is
-/// found: else every reader of the public text could sign tokens.
+/// What was said to be a secret: a line or bytes as random generators write them, in which nothing
+/// public is found: else every reader of the public text could sign tokens.
 fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
     let name = || path.display().to_string();
-    let secret = content.bytes.trim_ascii_end();
+    let secret = secret_form::secret_of(&content.bytes);
     let bytes = secret.len();
     if bytes < SECRET_BYTES_MIN {
         let path = name();
@@ -304,6 +306,10 @@ fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
         let path = name();
         return Err(KeyFileError::LongSecret { path, bytes });
     }
+    secret_form::check(secret).map_err(|looks| KeyFileError::NoSecret {
+        path: name(),
+        looks,
+    })?;
     Ok(Keys::new(vec![Key::shared(secret)]))
 }
 

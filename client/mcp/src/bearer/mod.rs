@@ -16,6 +16,7 @@ mod provider;
 mod rejected;
 mod resource;
 mod scopes;
+mod secret_form;
 mod source;
 mod verifier;
 

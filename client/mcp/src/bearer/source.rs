@@ -43,7 +43,8 @@ const REPORTED_MAX: usize = 16;
 pub enum KeySource {
     /// A file with a JWK set or with public keys in PEM.
     File(PathBuf),
-    /// A file that is said to hold a shared secret for HS256.
+    /// A file that is said to hold a shared secret for HS256, in a form that
+    /// [`Verifier::of_secret`](super::Verifier::of_secret) takes.
     SecretFile(PathBuf),
     /// A URL that serves a JWK set.
     Url(JwksUrl),

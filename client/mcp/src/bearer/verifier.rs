@@ -7,6 +7,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use data_encoding::BASE64URL_NOPAD;
+use helve_client::exact;
 use http::request::Parts;
 use jsonwebtoken::{
     Header, Validation, dangerous::insecure_decode_claims, decode_header, errors::ErrorKind,
@@ -130,11 +132,13 @@ impl Verifier {
         Ok(Self::of(vec![issuer], audience.into()))
     }
 
-    /// As [`new`](Self::new), with a shared secret for HS256: a line of at least 32 bytes, in a file
-    /// that other users must not be able to read.
+    /// As [`new`](Self::new), with a shared secret for HS256, in a file that other users must not be
+    /// able to read: one line of 32 to 255 digits of base64, base64url or hexadecimal, or 32, 48 or
+    /// 64 random bytes. A secret with other characters, such as a generated password with
+    /// punctuation, needs a JWK set with an `oct` entry, and [`new`](Self::new).
     ///
     /// # Errors
-    /// If the file holds no secret, or is open to others: do not start.
+    /// If the file holds something else, or is open to others: do not start.
     pub fn of_secret(
         secret_file: &Path,
         audience: impl Into<String>,
@@ -194,6 +198,7 @@ impl Verifier {
             return Err(Rejected::Malformed);
         }
         let header = read_header(token)?;
+        check_claims(token)?;
         let issuer = self.issuer(token)?;
         let keys = keys(issuer)?;
         let all: Vec<_> = keys.iter().flat_map(|keys| keys.iter()).collect();
@@ -277,6 +282,14 @@ impl Verifier {
             issuer: issuer.name.clone(),
         })
     }
+}
+
+/// Checks the claims before they are parsed: no signature is checked yet.
+fn check_claims(token: &str) -> Result<(), Rejected> {
+    let claims = token.split('.').nth(1).unwrap_or_default();
+    let claims = BASE64URL_NOPAD.decode(claims.as_bytes());
+    let claims = claims.map_err(|_| Rejected::Malformed)?;
+    exact::check_reserved_names(&claims).map_err(|_| Rejected::Malformed)
 }
 
 /// The header, if it asks for nothing that is not done here. Keys that it brings or points to are

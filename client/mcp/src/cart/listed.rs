@@ -1,7 +1,7 @@
 //! Carts of a list, read one by one: a record that is no cart must not hide the others.
 
 use helve_client::{
-    Client, Error, Owner,
+    Client, Error, Owner, exact,
     v1::{ListRequest, ListedHandle},
 };
 
@@ -48,7 +48,7 @@ impl Listed {
 
     fn add(&mut self, handle: ListedHandle) {
         let id = handle.info.unwrap_or_default().name;
-        match serde_json::from_slice(&handle.value) {
+        match exact::parse(&handle.value) {
             Ok(cart) => self.carts.push((id, cart)),
             Err(error) => {
                 tracing::warn!(%id, %error, "a record in the carts' store is no cart: it is left out");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use helve_client::{
-    Client, Error, HandleOptions, HandleStore as _, Owner,
+    Client, Error, HandleOptions, HandleStore as _, Owner, exact,
     v1::{KeyRecord, ListKeysRequest},
 };
 
@@ -50,7 +50,7 @@ impl Held {
 
     fn add_order(&mut self, record: KeyRecord) {
         let key = record.info.unwrap_or_default().name;
-        match serde_json::from_slice(&record.value) {
+        match exact::parse(&record.value) {
             Ok(order) => {
                 let cart_id = key.trim_start_matches(ORDERS).to_owned();
                 self.orders.insert(cart_id, order);

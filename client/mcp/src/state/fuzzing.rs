@@ -1,5 +1,6 @@
 //! Arguments of tools, and answers of users, that a client makes up.
 
+use helve_client::exact;
 use rmcp::model::{InputResponses, JsonObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use super::{
 /// # Panics
 /// If a value or key is read that was not sent, or a complaint is long.
 pub fn tool_arguments(bytes: &[u8]) {
-    let Ok(sent) = serde_json::from_slice::<JsonObject>(bytes) else {
+    let Ok(sent) = exact::parse::<JsonObject>(bytes) else {
         return;
     };
     if let Some(store) = taken::<Store>(&sent) {
@@ -82,7 +83,7 @@ fn assert_stored(store: &Store, sent: &JsonObject) {
 /// If anything but a plain yes counts as consent.
 pub fn confirmation(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
-    let answer = serde_json::from_slice::<Value>(parts.next().unwrap_or_default());
+    let answer = exact::parse::<Value>(parts.next().unwrap_or_default());
     let Ok(answer) = answer else { return };
     let state = parts
         .next()

@@ -1,7 +1,8 @@
 //! The tools that read.
 
 use helve_client::{
-    Error, Reason, StateTool, exact,
+    Error, Reason, StateTool,
+    exact::{self, Inexact},
     v1::{BatchRetrieveRequest, KeyRecord, RetrieveRequest},
 };
 
@@ -104,19 +105,60 @@ fn retrieved(key: String, record: Option<KeyRecord>) -> Result<Retrieved, ToolEr
             info: None,
         });
     };
+    // Before it is parsed: what is not exact is not safe to parse, either.
+    match exact::check_names(&value).and_then(|()| exact::check_stored_numbers(&value)) {
+        Ok(()) => {}
+        Err(Inexact::Syntax(_)) => return Err(ToolError::NotJson { key }),
+        Err(error) => {
+            let why = error.to_string();
+            return Err(ToolError::NotExact { key, why });
+        }
+    }
     let Ok(json) = serde_json::from_slice(&value) else {
         return Err(ToolError::NotJson { key });
     };
-    if let Err(error) =
-        exact::check_names(&value).and_then(|()| exact::check_stored_numbers(&value))
-    {
-        let why = error.to_string();
-        return Err(ToolError::NotExact { key, why });
-    }
     Ok(Retrieved {
         key,
         found: true,
         value: Some(json),
         info: info.map(KeyInfo::from),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: &str) -> Result<Retrieved, ToolError> {
+        let record = KeyRecord {
+            info: None,
+            value: value.to_owned().into(),
+        };
+        retrieved("k".to_owned(), Some(record))
+    }
+
+    #[test]
+    fn stored_value_that_is_not_exact_is_refused_before_it_is_parsed() {
+        let mut nested = "1".to_owned();
+        while nested.len() < 690_000 {
+            let escaped = nested.replace('\\', "\\u005c").replace('"', "\\u0022");
+            let (open, close) = ("[".repeat(120), "]".repeat(120));
+            nested = format!(r#"{open}{{"$serde_json::private::RawValue":"{escaped}"}}{close}"#);
+        }
+        for value in [
+            &nested,
+            r#"{"$serde_json::private::RawValue":"{}"}"#,
+            r#"[{"a":{"\u0024serde_json::private::Number":"1"}}]"#,
+            r#"{"a":1,"a":2}"#,
+            "9007199254740993.0",
+        ] {
+            let refused = read(value).unwrap_err();
+            assert!(matches!(refused, ToolError::NotExact { .. }), "{refused}");
+        }
+        for value in ["", "{", "plain"] {
+            let refused = read(value).unwrap_err();
+            assert!(matches!(refused, ToolError::NotJson { .. }), "{refused}");
+        }
+        assert_eq!(read("[1]").unwrap().value, Some(serde_json::json!([1])));
+    }
 }

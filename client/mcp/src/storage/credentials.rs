@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use helve_client::{Error, ErrorKind, Guard, Guards, Ttl};
+use helve_client::{Error, ErrorKind, Guard, Guards, Ttl, exact};
 use helve_request_state::client_state::{ClientState, SealedRecords};
 use rmcp::transport::auth::{
     AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
@@ -284,7 +284,7 @@ fn encode(credentials: &StoredCredentials) -> Result<Zeroizing<Vec<u8>>, AuthErr
 
 pub(super) fn decode<T: serde::de::DeserializeOwned>(plain: &[u8]) -> Result<T, AuthError> {
     // The parser's error might quote the secret that it is about.
-    serde_json::from_slice(plain).map_err(|_| {
+    exact::parse(plain).map_err(|_| {
         let message = "what is stored is authentic, but not of the form that this version reads";
         AuthError::CredentialStoreError(message.to_owned())
     })

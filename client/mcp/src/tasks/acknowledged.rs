@@ -12,6 +12,7 @@ use axum::{
     },
 };
 use futures::{Stream, StreamExt as _};
+use helve_client::exact;
 use serde_json::{Value, json};
 use sse_stream::SseStream;
 
@@ -67,7 +68,7 @@ fn named(data: String, ids: &mut Option<Vec<String>>) -> String {
     if ids.is_none() || !data.contains(ACKNOWLEDGED) {
         return data;
     }
-    let Ok(mut message) = serde_json::from_str::<Value>(&data) else {
+    let Ok(mut message) = exact::parse::<Value>(data.as_bytes()) else {
         return data;
     };
     if message["method"] != ACKNOWLEDGED {

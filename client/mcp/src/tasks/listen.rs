@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures::{StreamExt as _, stream::select_all};
+use helve_client::exact;
 use http::{StatusCode, request::Parts};
 use rmcp::{
     model::{
@@ -88,7 +89,7 @@ pub async fn task_filter(State(tasks): State<Tasks>, request: Request, next: Nex
 
 /// What is no listen request names no task: rmcp refuses it with the reason.
 fn task_ids(body: &[u8]) -> TaskIds {
-    let listen = serde_json::from_slice::<Listen>(body);
+    let listen = exact::parse::<Listen>(body);
     let mut ids = listen.map_or_else(
         |_| Vec::new(),
         |listen| listen.params.notifications.task_ids,

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// Bytes of an id that an answer repeats.
-const ID_BYTES_MAX: usize = 1024;
+/// Bytes of an id that an answer repeats, as it is written: with quotes and escapes.
+pub(super) const ID_BYTES_MAX: usize = 1024;
 
 /// The outermost members of a message, as far as it goes.
 #[derive(Debug, Default, PartialEq)]

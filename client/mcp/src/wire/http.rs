@@ -41,6 +41,8 @@ impl fmt::Display for Shown<'_> {
 
 /// Bodies that are refused have one line for many.
 static REFUSED: LogThrottle = LogThrottle::new();
+/// So have requests that are answered with an error: `rmcp` would have one for each, as long as a caller likes.
+static FAILED: LogThrottle = LogThrottle::new();
 
 /// What a message says that matters to sessions of the protocols before 2026-07-28. [`shape`] puts
 /// it into the request's extensions.
@@ -89,20 +91,27 @@ pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
     if let Some(message) = &message {
         request.extensions_mut().insert(says(message));
     }
+    let host = request.headers().get(header::HOST).cloned();
     let named = message.as_ref().and_then(method_of).map(str::to_owned);
     // `rmcp` parses it again: it is not held twice.
     drop(message);
     let mut response = next.run(request).await;
+    let status = response.status();
+    let mut has_failed = false;
     if method == Method::DELETE && response.status() == StatusCode::ACCEPTED {
         return StatusCode::NO_CONTENT.into_response();
     }
     if method == Method::POST {
         let (settled, outcome) = outcome_of(sse::settled(response).await).await;
+        has_failed = outcome == Some("error");
         response = settled;
         let told = RequestFacts::new(named.as_deref(), outcome);
         response.extensions_mut().insert(told);
     }
-    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if is_error || has_failed {
+        log_failed(status, named.as_deref(), host.as_ref());
+    }
     if is_error && !response.headers().contains_key(header::CONTENT_TYPE) {
         response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
     }
@@ -181,7 +190,11 @@ pub(crate) async fn read_message(
         Ok(message) => Ok((Request::from_parts(parts, Body::from(body)), Some(message))),
         Err(refusal) => {
             log(&refusal);
-            Err(refused(StatusCode::BAD_REQUEST, &refusal))
+            let status = match refusal.is_too_large() {
+                true => StatusCode::PAYLOAD_TOO_LARGE,
+                false => StatusCode::BAD_REQUEST,
+            };
+            Err(refused(status, &refusal))
         }
     }
 }
@@ -190,6 +203,17 @@ fn log(refusal: &Refusal) {
     if let Some(count) = REFUSED.count(Instant::now()) {
         let why = Excerpt::reason(Shown(refusal));
         tracing::info!(count, %why, "bodies were refused, the last one for this");
+    }
+}
+
+/// What operators are told of errors: which method, and by which name the server was called.
+fn log_failed(status: StatusCode, method: Option<&str>, host: Option<&HeaderValue>) {
+    if let Some(count) = FAILED.count(Instant::now()) {
+        let status = status.as_u16();
+        let method = Excerpt::name(method.unwrap_or_default());
+        let host = host.map_or("", |host| host.to_str().unwrap_or("not ASCII"));
+        let host = Excerpt::name(host);
+        tracing::info!(count, status, %method, %host, "requests were answered with an error, the last one with this");
     }
 }
 

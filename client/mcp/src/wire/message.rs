@@ -7,13 +7,16 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::{MESSAGE_BYTES_MAX, envelope::Envelope, weight::MESSAGE_VALUES_MAX};
+use super::{
+    MESSAGE_BYTES_MAX,
+    bounds::{self, INITIALIZE_BYTES_MAX, Over, VERSION},
+    envelope::Envelope,
+    weight::{MESSAGE_VALUES_MAX, MESSAGE_WEIGHT_MAX, OBJECTS_FIT},
+};
 
 /// A byte order mark, which a JSON parser may ignore (RFC 8259, section 8.1).
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The member of `_meta` in which each request names its protocol, from 2026-07-28 on.
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Of a request whose id no answer could repeat.
 const BAD_ID: &str = "Invalid Request: an `id` is a string, or an integer from -2^63 to 2^63 - 1";
 
@@ -22,8 +25,17 @@ const BAD_ID: &str = "Invalid Request: an `id` is a string, or an integer from -
 pub(crate) struct Refusal {
     code: ErrorCode,
     message: String,
+    /// The bound that it is over, if less at once would be within it.
+    over: Option<Bound>,
     /// What can be known of the message all the same.
     pub(crate) envelope: Envelope,
+}
+
+/// A bound on a message, in what a program reads of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    name: &'static str,
+    limit: usize,
 }
 
 impl Refusal {
@@ -32,6 +44,10 @@ impl Refusal {
         Self {
             code: ErrorCode::INVALID_REQUEST,
             message: format!("a message of more than {MESSAGE_BYTES_MAX} bytes: send less at once"),
+            over: Some(Bound {
+                name: "message-bytes",
+                limit: MESSAGE_BYTES_MAX,
+            }),
             envelope: Envelope {
                 id,
                 ..Envelope::default()
@@ -45,6 +61,7 @@ impl Refusal {
             code: ErrorCode::INVALID_REQUEST,
             message: "Invalid Request: a request with this `id` is under way: give each its own"
                 .to_owned(),
+            over: None,
             envelope: Envelope {
                 id: json!(id),
                 has_id: true,
@@ -60,6 +77,7 @@ impl Refusal {
             code: ErrorCode::INTERNAL_ERROR,
             message: "the server is stopping, and has not begun this: ask again once it runs"
                 .to_owned(),
+            over: None,
             envelope: Self::in_use(id).envelope,
         }
     }
@@ -71,7 +89,27 @@ impl Refusal {
             message: format!(
                 "a message of more than {MESSAGE_VALUES_MAX} values and names: send less at once"
             ),
+            over: Some(Bound {
+                name: "message-values",
+                limit: MESSAGE_VALUES_MAX,
+            }),
             envelope: Envelope::of(text),
+        }
+    }
+
+    /// Of a message that takes up too much once it is parsed.
+    pub(super) fn too_heavy(text: &[u8]) -> Self {
+        Self {
+            message: format!(
+                "TOO_LARGE: the message was not carried out. Parsed, its objects and arrays would take more than \
+                 {MESSAGE_WEIGHT_MAX} bytes of memory, as about {OBJECTS_FIT} objects of one member do. No flag sets \
+                 this bound. Send fewer objects at once, or the same data as one string of JSON"
+            ),
+            over: Some(Bound {
+                name: "message-parsed-bytes",
+                limit: MESSAGE_WEIGHT_MAX,
+            }),
+            ..Self::too_many_values(text)
         }
     }
 
@@ -80,9 +118,17 @@ impl Refusal {
         self.code == ErrorCode::PARSE_ERROR
     }
 
+    /// Whether less at once would do.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.over.is_some()
+    }
+
     /// The answer, as JSON.
     pub(crate) fn answer(&self, id: &Value) -> Value {
-        let error = json!({"code": self.code.0, "message": self.message});
+        let mut error = json!({"code": self.code.0, "message": self.message});
+        if let Some(Bound { name, limit }) = self.over {
+            error["data"] = json!({"reason": "TOO_LARGE", "bound": name, "limit": limit});
+        }
         json!({"jsonrpc": "2.0", "id": id, "error": error})
     }
 }
@@ -100,6 +146,7 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
     let refuse = |code, message: String| Refusal {
         code,
         message,
+        over: None,
         envelope: Envelope::of(text),
     };
     exact::check_names(text).map_err(|error| match error {
@@ -127,6 +174,13 @@ pub(crate) fn read(text: &[u8]) -> Result<ClientJsonRpcMessage, Refusal> {
     if matches!(message, ClientJsonRpcMessage::Notification(_)) && Envelope::of(text).has_id {
         return Err(refuse(ErrorCode::INVALID_REQUEST, BAD_ID.to_owned()));
     }
+    bounds::check(&message, text).map_err(|over| Refusal {
+        over: (over == Over::Initialize).then_some(Bound {
+            name: "initialize-bytes",
+            limit: INITIALIZE_BYTES_MAX,
+        }),
+        ..refuse(ErrorCode::INVALID_REQUEST, over.message())
+    })?;
     if lists(&message) && !is_page(text) {
         let message = "Invalid params: they are an object, and its `cursor` is a string".to_owned();
         return Err(refuse(ErrorCode::INVALID_PARAMS, message));

@@ -4,6 +4,7 @@
 //! beyond 64 bits into doubles and keeps one of two members with the same name. This layer reads each message first, over standard
 //! input as over HTTP.
 
+mod bounds;
 pub(crate) mod content_type;
 pub(crate) mod envelope;
 pub(crate) mod http;

@@ -37,6 +37,34 @@ fn each_kind_of_bad_message_has_its_code() {
 }
 
 #[test]
+fn names_that_the_parser_keeps_for_itself_are_refused_anywhere() {
+    let mut nested = "1".to_owned();
+    while nested.len() < 450_000 {
+        let escaped = nested.replace('\\', "\\u005c").replace('"', "\\u0022");
+        let (open, close) = ("[".repeat(110), "]".repeat(110));
+        nested = format!(r#"{open}{{"$serde_json::private::RawValue":"{escaped}"}}{close}"#);
+    }
+    for value in [
+        &nested,
+        r#"{"$serde_json::private::RawValue":"{}"}"#,
+        r#"{"a":[{"\u0024serde_json::private::\u0052awValue" : "1"}]}"#,
+        r#"{"$serde_json::private::Number":"1"}"#,
+    ] {
+        for params in [
+            format!(r#"{{"_meta":{{"x":{value}}}}}"#),
+            format!(r#"{{"name":"store","arguments":{{"key":"k","value":{value}}}}}"#),
+            value.to_owned(),
+        ] {
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{params}}}"#);
+            let refused = read(text.as_bytes()).expect_err(&text[..80]);
+            assert_eq!((refused.code.0, &refused.envelope.id), (-32600, &json!(7)));
+            assert!(refused.message.contains("another name"), "{refused:?}");
+        }
+    }
+}
+
+#[test]
 fn requests_with_ids_that_no_answer_can_repeat_are_refused() {
     for id in [
         "null",
@@ -60,12 +88,29 @@ fn requests_with_ids_that_no_answer_can_repeat_are_refused() {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
         assert!(read(text.as_bytes()).is_ok(), "{id}");
     }
-    let long = "i".repeat(1 << 20);
-    let text = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"tools/list"}}"#);
-    let ClientJsonRpcMessage::Request(request) = read(text.as_bytes()).unwrap() else {
+    let id = "i".repeat(1022);
+    let text = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"made/up"}}"#);
+    let ClientJsonRpcMessage::Request(request) = read(text(&id).as_bytes()).unwrap() else {
         panic!("it is a request")
     };
-    assert_eq!(json!(request.id), json!(long));
+    assert_eq!(json!(request.id), json!(id));
+    let refused = read(text(&"i".repeat(1 << 20)).as_bytes()).unwrap_err();
+    assert_eq!((refused.code.0, refused.envelope.id), (-32600, Value::Null));
+    assert!(refused.message.contains("`id`"), "{}", refused.message);
+}
+
+#[test]
+fn initialize_that_is_too_large_is_told_from_other_refusals() {
+    let text = |fill: usize| {
+        let client = json!({"name": "c", "version": "1", "title": "a".repeat(fill)});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
+    };
+    assert!(read(text(1 << 10).as_bytes()).is_ok());
+    let refused = read(text(1 << 20).as_bytes()).unwrap_err();
+    assert_eq!((refused.code.0, refused.is_too_large()), (-32600, true));
+    assert_eq!(refused.envelope.id, json!(1));
 }
 
 #[test]
