@@ -163,6 +163,12 @@ class Node:
     def put(self, request, context):
         return self.do(HANG, context, None)
 
+    def claim(self, request, context):
+        return self.do(HANG, context, None)
+
+    def delete(self, request, context):
+        return self.do(HANG, context, None)
+
     def exists(self, request, context):
         return wire.ExistsReply(header=self.header())
 
@@ -199,6 +205,8 @@ class _Handlers(grpc.GenericRpcHandler):
             "/helve.v1.HandleService/Mint": (wire.MintRequest, node.mint),
             "/helve.v1.HandleService/Get": (wire.GetRequest, node.get),
             "/helve.v1.HandleService/Put": (wire.PutRequest, node.put),
+            "/helve.v1.HandleService/Claim": (wire.ClaimRequest, node.claim),
+            "/helve.v1.HandleService/Delete": (wire.DeleteRequest, node.delete),
             "/helve.v1.StateService/Exists": (wire.ExistsRequest, node.exists),
             "/helve.v1.HandleService/List": (wire.ListRequest, node.list),
             "/helve.v1.WatchService/Watch": (wire.WatchRequest, node.watch),

@@ -6,7 +6,13 @@ import time
 
 import pytest
 
+CASES = [
+    "retries_across_a_lost_leader_take_effect_once",
+    "claims_across_a_lost_leader_happen_once",
+]
 
+
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(
     ("flavour", "identities", "how"),
     [
@@ -17,7 +23,7 @@ import pytest
         ("_sync", "request-id", "freeze"),
     ],
 )
-def test_retries_across_a_lost_leader(cluster, endpoints, flavour, identities, how):
+def test_a_lost_leader(cluster, endpoints, flavour, identities, how, name):
     cases = importlib.import_module(f"conformance.{flavour}.failover")
     setup = importlib.import_module(f"conformance.{flavour}.setup")
     io = importlib.import_module(f"conformance.{flavour}.io")
@@ -44,7 +50,7 @@ def test_retries_across_a_lost_leader(cluster, endpoints, flavour, identities, h
     async def lose_beside(done):
         return await asyncio.get_running_loop().run_in_executor(None, lose, done)
 
-    case = cases.retries_across_a_lost_leader_take_effect_once
+    case = getattr(cases, name)
 
     def with_loss(made):
         return case(made, lose_beside if flavour == "_async" else lose)

@@ -12,7 +12,15 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
 #: Of each example, what it prints.
-PRINTS = ["order: ['tea']", "jobs/1", "ordered ['tea']", "put flags/beta", "", "session"]
+PRINTS = [
+    "order: ['tea']",
+    "jobs/1",
+    "ordered ['tea']",
+    "it was paid before",
+    "put flags/beta",
+    "",
+    "session",
+]
 
 
 def test_there_are_as_many_as_are_run():

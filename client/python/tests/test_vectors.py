@@ -11,9 +11,10 @@ import grpc
 import pytest
 from scripted import refusal
 
-from helve import CodecError, HelveError, InvalidError, Ttl
+from helve import CodecError, HelveError, InvalidError, Ttl, digest_of
 from helve._core import exact
 from helve._core.identity import Session, uuid7
+from helve._core.ordered import ordered
 from helve._core.pool import Pool
 from helve._core.tries import Pace, Tries
 from helve._core.verdict import no_reply, of_status
@@ -158,6 +159,19 @@ def test_value_of_a_former_version_is_read(text):
 def test_value_is_refused(text):
     with pytest.raises(CodecError):
         exact.encode(exact.decode(text.encode()))
+
+
+@pytest.mark.parametrize("case", vectors("digests", "digests"), ids=lambda case: case["value"])
+def test_digest(case):
+    value = exact.decode(case["value"].encode())
+    assert ordered(value) == case["text"]
+    assert digest_of(value).hex() == case["sha256"]
+
+
+@pytest.mark.parametrize("text", vectors("digests", "refused"))
+def test_value_has_no_digest(text):
+    with pytest.raises(CodecError):
+        digest_of(json.loads(text))
 
 
 @pytest.mark.parametrize("case", vectors("lifetimes", "cases"))

@@ -6,6 +6,7 @@
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from ._async.claims import AsyncClaims, AsyncLease
 from ._async.client import AsyncClient
 from ._async.guards import AsyncGuard, AsyncGuards
 from ._async.handles import AsyncHandleStore
@@ -13,6 +14,7 @@ from ._async.keys import AsyncKeys
 from ._async.state_tool import AsyncStateTool
 from ._async.transaction import AsyncTransaction
 from ._async.watching import AsyncChanges
+from ._sync.claims import Claims, Lease
 from ._sync.client import Client
 from ._sync.guards import Guard, Guards
 from ._sync.handles import HandleStore
@@ -20,6 +22,16 @@ from ._sync.keys import Keys
 from ._sync.state_tool import StateTool
 from ._sync.transaction import Transaction
 from ._sync.watching import Changes
+from .claimed import (
+    Claimed,
+    Done,
+    EarlierLease,
+    Fresh,
+    InFlight,
+    LeaseEnd,
+    OtherDigest,
+    digest_of,
+)
 from .codec import Codec, Json, Mapped, Raw
 from .errors import (
     AmbiguousError,
@@ -32,13 +44,17 @@ from .errors import (
     ForgottenError,
     FullError,
     HelveError,
+    InFlightError,
     InternalError,
     InvalidError,
     LapsedError,
+    LeaseLostError,
+    OtherDigestError,
     OverloadedError,
     Reason,
     SealedError,
     UnavailableError,
+    UnkeptResultError,
     UnsupportedError,
     WatchLapsedError,
     WatchTooOldError,
@@ -75,16 +91,20 @@ __all__ = [
     "Aborted",
     "AmbiguousError",
     "AsyncChanges",
+    "AsyncClaims",
     "AsyncClient",
     "AsyncGuard",
     "AsyncGuards",
     "AsyncHandleStore",
     "AsyncKeys",
+    "AsyncLease",
     "AsyncStateTool",
     "AsyncTransaction",
     "Change",
     "ChangeKind",
     "Changes",
+    "Claimed",
+    "Claims",
     "Client",
     "ClosedError",
     "Codec",
@@ -94,24 +114,34 @@ __all__ = [
     "ConflictError",
     "Created",
     "DeniedError",
+    "Done",
+    "EarlierLease",
     "EntropyError",
     "ErrorKind",
     "ForgottenError",
+    "Fresh",
     "FullError",
     "Guard",
     "Guards",
     "HandleStore",
     "HelveError",
+    "InFlight",
+    "InFlightError",
     "InternalError",
     "InvalidError",
     "Json",
     "Keys",
     "LapsedError",
+    "Lease",
+    "LeaseEnd",
+    "LeaseLostError",
     "Lifetime",
     "Listing",
     "Live",
     "Mapped",
     "NotLive",
+    "OtherDigest",
+    "OtherDigestError",
     "OverloadedError",
     "Owner",
     "Page",
@@ -134,10 +164,12 @@ __all__ = [
     "Transaction",
     "Ttl",
     "UnavailableError",
+    "UnkeptResultError",
     "UnsupportedError",
     "Watch",
     "WatchLapsedError",
     "WatchTooOldError",
     "__version__",
+    "digest_of",
     "live",
 ]

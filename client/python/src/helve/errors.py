@@ -7,7 +7,7 @@ Each error has a `kind`, with the names of the Rust client, and is of a class of
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ErrorKind(str, Enum):
@@ -44,6 +44,7 @@ class Reason(str, Enum):
     BAD_KEY = "BAD_KEY"
     BAD_NAME = "BAD_NAME"
     BAD_LIFETIME = "BAD_LIFETIME"
+    CLAIMED = "CLAIMED"
     BAD_REQUEST = "BAD_REQUEST"
     QUOTA = "QUOTA"
     OVERLOADED = "OVERLOADED"
@@ -131,6 +132,31 @@ class ConflictError(HelveError):
         self.operation = operation
 
 
+class LeaseLostError(ConflictError):
+    """The lease of a claim is over, was given up, or its key was deleted; nothing was kept."""
+
+    advice = "Claim again: another caller may have carried the side effect out since."
+
+
+class InFlightError(ConflictError):
+    """Another caller had the lease of a claim for as long as this one waited."""
+
+    advice = "Ask again later: then it is done, or the lease is over."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: Reason | None = None,
+        address: str | None = None,
+        is_unconnected: bool = False,
+        until_ms: int = 0,
+    ) -> None:
+        super().__init__(message, reason=reason, address=address, is_unconnected=is_unconnected)
+        #: When the lease ends, in milliseconds since the Unix epoch on the cluster's clock.
+        self.until_ms = until_ms
+
+
 class AmbiguousError(HelveError):
     """The call was sent, and whether it took effect cannot be known."""
 
@@ -139,6 +165,28 @@ class AmbiguousError(HelveError):
         "Read the record again, and decide by what it holds. Never repeat blindly what must not "
         "happen twice."
     )
+
+
+class UnkeptResultError(AmbiguousError):
+    """A side effect was carried out under a claim, and its result is not known to be kept."""
+
+    advice = (
+        "Keep `result` yourself, or make it known to what `recover` asks. Do not repeat the side "
+        "effect."
+    )
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: Reason | None = None,
+        address: str | None = None,
+        is_unconnected: bool = False,
+        result: Any = None,
+    ) -> None:
+        super().__init__(message, reason=reason, address=address, is_unconnected=is_unconnected)
+        #: What the side effect came to.
+        self.result = result
 
 
 class UnavailableError(HelveError):
@@ -167,6 +215,12 @@ class InvalidError(HelveError):
 
     kind = ErrorKind.INVALID
     advice = "Change the request: it will never succeed."
+
+
+class OtherDigestError(InvalidError):
+    """The key of a claim is in flight or done for another digest, and so for another request."""
+
+    advice = "Use another key, or send the request as it was sent first."
 
 
 class ClosedError(HelveError):
@@ -287,6 +341,7 @@ _KINDS: dict[Reason, ErrorKind] = {
     Reason.BAD_KEY: ErrorKind.INVALID,
     Reason.BAD_NAME: ErrorKind.INVALID,
     Reason.BAD_LIFETIME: ErrorKind.INVALID,
+    Reason.CLAIMED: ErrorKind.INVALID,
     Reason.BAD_REQUEST: ErrorKind.INVALID,
     Reason.UNAUTHENTICATED: ErrorKind.DENIED,
     Reason.DENIED: ErrorKind.DENIED,

@@ -15,17 +15,12 @@ from typing import Any, SupportsFloat
 
 from ._async.client import AsyncClient
 from ._core import names
-from ._core.exact import encode
+from ._core.batches import COUNT, batches, json_bytes
 from ._key_value_errors import is_too_large, kv, lifetime_of, told
 from .owner import SHARED, Owner
 from .records import Conflict, Record
-from .ttl import Lifetime, Span, Ttl
+from .ttl import Span, Ttl
 
-#: Operations of a transaction, and keys of a batch.
-_BATCH = 128
-#: Bytes of a batch that are sent at once; a cluster takes 4 MiB.
-_BATCH_BYTES = 3 << 20
-_VALUE_BYTES_MAX = 1 << 20
 _PAGE = 500
 
 
@@ -176,21 +171,20 @@ class HelveStore:
         collection: str | None = None,
         ttl: SupportsFloat | None = None,
     ) -> None:
-        """Stores values: up to 128, of 3 MiB in all, together or not at all; more in steps."""
+        """Stores values: up to 128, of 3 MiB in all, together or not at all; more in steps.
+
+        Nothing is stored if one of them is too large.
+        """
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys, and {len(values)} values")
         lifetime = lifetime_of(ttl)
         items: dict[str, Any] = {}
-        size = 0
         for key, value in zip(keys, values, strict=True):
             name = self._name(collection, key)
-            with told(collection, key):
-                items[name] = self._wrapped(name, collection, key, value)
-                size += len(encode(items[name]))
-            if len(items) == _BATCH or size > _BATCH_BYTES:
-                await self._put_items(items, lifetime, collection)
-                items, size = {}, 0
-        await self._put_items(items, lifetime, collection)
+            items[name] = self._wrapped(name, collection, key, value)
+        with told(collection, None):
+            for part in batches(items, lambda name: json_bytes(items[name])):
+                await self._keys.put_many({name: items[name] for name in part}, lifetime)
 
     async def delete_many(self, keys: Sequence[str], *, collection: str | None = None) -> int:
         """Deletes keys, and answers how many there were: up to 128 together, more in steps."""
@@ -315,7 +309,7 @@ class HelveStore:
     ) -> list[Record[dict[str, Any]] | None]:
         names = [self._name(collection, key) for key in keys]
         found: list[Record[dict[str, Any]] | None] = []
-        size = _BATCH
+        size = COUNT
         while len(found) < len(names):
             part = names[len(found) : len(found) + size]
             try:
@@ -330,18 +324,11 @@ class HelveStore:
             found += [None if record is None else self._unwrapped(record) for record in records]
         return found
 
-    async def _put_items(
-        self, items: dict[str, Any], lifetime: Lifetime, collection: str | None
-    ) -> None:
-        if items:
-            with told(collection, None):
-                await self._keys.put_many(items, lifetime)
-
     async def _delete_names(self, names: list[str], collection: str | None = None) -> int:
         deleted = 0
-        for at in range(0, len(names), _BATCH):
+        for at in range(0, len(names), COUNT):
             transaction = self._client.transaction()
-            tickets = [transaction.delete_key(self._keys, name) for name in names[at : at + _BATCH]]
+            tickets = [transaction.delete_key(self._keys, name) for name in names[at : at + COUNT]]
             with told(collection, None):
                 outcome = await transaction.commit()
             deleted += sum(outcome.existed(ticket) for ticket in tickets)  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ Needs `pip install 'helve[mcp]'`.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from mcp.server.streamable_http import EventCallback, EventMessage
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 from ._async.client import AsyncClient
 from ._core.identity import entropy
 from ._core.names import digest
+from .errors import HelveError
 from .owner import SHARED, Owner
 from .records import Record
 from .ttl import Span
@@ -25,6 +27,7 @@ except ImportError:  # mcp 1.x.
     from mcp.types import JSONRPCMessage  # type: ignore[no-redef,attr-defined]
 
 _MESSAGE: TypeAdapter[Any] = TypeAdapter(JSONRPCMessage)
+_LOG = logging.getLogger("helve")
 
 
 class EventStore(SdkEventStore):
@@ -87,28 +90,46 @@ class EventStore(SdkEventStore):
         last = await self._keys.get_record(f"{space}{number}")
         if last is None:
             return None
-        events: list[Record[Any]] = [
-            record async for record in self._keys.scan(space) if record.revision > last.revision
-        ]
-        for record in sorted(events, key=lambda record: record.revision):
+        for record in await self._following(space, last.revision):
             message = record.value["message"]
             if message is not None:
                 event_id = f"{stream}.{record.name[len(space) :]}"
                 await send_callback(EventMessage(_MESSAGE.validate_python(message), event_id))
         return str(last.value["stream"])
 
+    async def _following(self, space: str, revision: int) -> list[Record[Any]]:
+        """The events behind a revision, in order.
+
+        A later page is of a newer view, and may hold an event that follows one which an earlier
+        page missed. So the view of the first page bounds all: else the missed one would never be
+        sent.
+        """
+        found: list[Record[Any]] = []
+        page = await self._keys.list_values_page(space)
+        until = page.revision
+        while True:
+            found += [each for each in page.items if revision < each.revision <= until]
+            if page.next is None:
+                return sorted(found, key=lambda record: record.revision)
+            page = await self._keys.list_values_page(space, page.next)
+
     async def _trim(self, stream: str) -> None:
         """Deletes what is beyond the bound, each time an eighth of it was stored here."""
         count = self._stored[stream] = self._stored.get(stream, 0) + 1
         if count % max(self._max // 8, 1):
             return
-        listing = await self._keys.list(f"{self._prefix}{stream}/")
-        old = sorted(listing.items, key=lambda info: info.revision)[: -self._max]
-        for info in old:
-            await self._keys.delete(info.name)
         if len(self._stored) > 10_000:
             # Streams end without a word.
             self._stored.clear()
+        try:
+            listing = await self._keys.list(f"{self._prefix}{stream}/")
+            old = sorted(listing.items, key=lambda info: info.revision)[: -self._max]
+            for info in old:
+                await self._keys.delete(info.name)
+        except HelveError as error:
+            # The event is stored, and its id must reach the caller. What is left over expires, or
+            # is deleted the next time.
+            _LOG.warning("old events of a stream are not deleted now: %s", error)
 
 
 class TokenStorage:

@@ -11,21 +11,21 @@ from agents.memory import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
 from ._async.client import AsyncClient
+from ._core.batches import COUNT, batches, json_bytes
 from ._core.identity import entropy
 from ._core.names import digest
 from .owner import SHARED, Owner
 from .records import Record
 from .ttl import Span
 
-#: Items that are written together.
-_BATCH = 128
-
 
 class HelveSession(SessionABC):
     """The history of one conversation, which any replica goes on with.
 
     Each item is a record of its own, so replicas that add at once lose nothing, and one item is
-    popped by one caller. Up to 128 items of one call are added together or not at all.
+    popped by one caller. Up to 128 items of one call, of 3 MiB in all, are added together or not at
+    all; more in steps. An item has at most 1 MiB as JSON: of a call with a larger one nothing is
+    added.
     """
 
     def __init__(
@@ -53,10 +53,9 @@ class HelveSession(SessionABC):
 
     async def add_items(self, items: list[Any]) -> None:
         """Adds items behind those that are there."""
-        for at in range(0, len(items), _BATCH):
+        for part in batches(items, json_bytes):
             # Items of one batch have one revision: their numbers order them.
             batch = f"{self._prefix}{entropy(16).hex()}"
-            part = items[at : at + _BATCH]
             await self._keys.put_many({f"{batch}/{n:03}": item for n, item in enumerate(part)})
 
     async def pop_item(self) -> Any | None:
@@ -71,9 +70,9 @@ class HelveSession(SessionABC):
     async def clear_session(self) -> None:
         """Removes all items that are there."""
         names = [info.name for info in (await self._keys.list(self._prefix)).items]
-        for at in range(0, len(names), _BATCH):
+        for at in range(0, len(names), COUNT):
             transaction = self._client.transaction()
-            for name in names[at : at + _BATCH]:
+            for name in names[at : at + COUNT]:
                 transaction.delete_key(self._keys, name)
             await transaction.commit()
 

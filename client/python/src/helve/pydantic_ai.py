@@ -19,13 +19,12 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from ._async.client import AsyncClient
+from ._core.batches import batches, json_bytes
 from .errors import ConflictError
 from .owner import SHARED, Owner
 from .records import Record
 from .ttl import Span
 
-#: Entries that are written together with their record; a cluster takes 128 operations.
-_BATCH = 100
 _RECORD: TypeAdapter[Any] = TypeAdapter(ConversationRecord)
 
 
@@ -34,8 +33,10 @@ class HelveConversationStore(ConversationStore):
 
     A save writes its new messages and the record in one transaction, if the conversation is as it
     was loaded: of writers at once one succeeds, and the others get `ConversationConflict`, with
-    nothing left behind. Messages of deleted conversations are kept, since a fork may share them; a
-    `ttl` ends them.
+    nothing left behind. Of a save of over 127 messages, or over 3 MiB, the first ones are written
+    before: without their record they are part of no conversation. A message has at most 1 MiB as
+    JSON, and of a save with a larger one nothing is written. Messages of deleted conversations are
+    kept, since a fork may share them; a `ttl` ends them.
     """
 
     def __init__(
@@ -86,17 +87,17 @@ class HelveConversationStore(ConversationStore):
         if head is not None and not is_new and not await self._keys.exists(self._entries + head):
             raise ConversationConflict(record.conversation_id)
         items = {self._entries + entry.id: _plain(entry) for entry in new_entries}
-        names = list(items)
-        # Those that do not fit are written before: without the record they are part of nothing.
-        while len(names) > _BATCH:
-            part, names = names[:_BATCH], names[_BATCH:]
+        place = self._name(record.conversation_id)
+        # The record is the last, so that what goes with it fits beside it.
+        items[place] = _RECORD.dump_python(record, mode="json")
+        *before, last = batches(items, lambda name: json_bytes(items[name]))
+        for part in before:
             await self._keys.put_many({name: items[name] for name in part})
         transaction = self._client.transaction()
-        for name in names:
+        for name in last[:-1]:
             transaction.put_key(self._keys, name, items[name])
-        value = _RECORD.dump_python(record, mode="json")
-        name = self._name(record.conversation_id)
-        transaction.put_key(self._keys, name, value, if_revision=held.revision if held else 0)
+        revision = held.revision if held else 0
+        transaction.put_key(self._keys, place, items[place], if_revision=revision)
         try:
             await transaction.commit()
         except ConflictError as error:

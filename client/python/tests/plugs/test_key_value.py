@@ -83,6 +83,26 @@ def test_many_large_values_are_put_and_read(run):
     run(case)
 
 
+def test_largest_values_are_put_together_and_too_large_ones_put_none(run):
+    async def case(store, other):
+        room = (1 << 20) - len('{"v":""}')
+        keys, values = [f"k{n}" for n in range(4)], [{"v": "v" * room}] * 4
+        await store.put_many(keys, values)
+        assert await other.get_many(keys) == values
+        infos = (await other._keys.list(other._prefix)).items
+        revisions = [info.revision for info in infos]
+        assert [revisions.count(each) for each in dict.fromkeys(revisions)] == [3, 1]
+        too_large = getattr(kv, "ValueTooLargeError", kv.KeyValueOperationError)
+        with pytest.raises(too_large) as raised:
+            await store.put_many(
+                [f"l{n}" for n in range(4)], [*values[:3], {"v": "v" * room + "v"}]
+            )
+        assert raised.value.__cause__.reason == "TOO_LARGE"
+        assert sorted(await other.keys()) == keys
+
+    run(case)
+
+
 def test_lifetimes_are_seconds(run):
     async def case(store, other):
         await store.put("k", {"a": 1}, ttl=100)

@@ -9,8 +9,9 @@ pytest.importorskip("langgraph.checkpoint.base")
 conformance = pytest.importorskip("langgraph.checkpoint.conformance")
 
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.store.base import PutOp
 
-from helve import AsyncClient, UnsupportedError
+from helve import AsyncClient, InvalidError, UnsupportedError
 from helve.langgraph import HelveItemStore, HelveSaver
 
 
@@ -176,6 +177,36 @@ def test_items_of_one_replica_are_found_listed_and_searched_by_another(endpoints
             assert await first.aget(namespace, "k") is None
             second.close()
             first.close()
+
+    name = owner()
+    asyncio.run(whole())
+
+
+def test_large_items_of_a_batch_are_kept_and_too_large_ones_keep_none(endpoints):
+    room = (1 << 20) - len('{"v":""}')
+
+    def puts(namespace, more=0):
+        values = ["v" * (room + more * (n == 3)) for n in range(4)]
+        return [PutOp((namespace,), f"{n}", {"v": value}) for n, value in enumerate(values)]
+
+    async def whole():
+        async with AsyncClient(endpoints, deadline=60.0) as client:
+            store = HelveItemStore(client, owner=name)
+            loop = asyncio.get_running_loop()
+            await store.abatch(puts("a"))
+            await loop.run_in_executor(None, store.batch, puts("b"))
+            for namespace in "ab":
+                found = (await client.keys(owner=name).list(f"s/={namespace}/")).items
+                revisions = [info.revision for info in found]
+                assert [revisions.count(each) for each in dict.fromkeys(revisions)] == [3, 1]
+            # An item of which only the last write counts is measured by that.
+            await store.abatch([*puts("c", more=1), PutOp(("c",), "3", None)])
+            assert len((await client.keys(owner=name).list("s/=c/")).items) == 3
+            with pytest.raises(InvalidError) as raised:
+                await store.abatch(puts("d", more=1))
+            assert raised.value.reason == "TOO_LARGE"
+            assert await store.asearch(("d",)) == []
+            store.close()
 
     name = owner()
     asyncio.run(whole())

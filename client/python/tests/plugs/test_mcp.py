@@ -1,13 +1,14 @@
 """The event store for the official SDK, in the version that is installed, on three nodes."""
 
 import asyncio
+import itertools
 import secrets
 
 import pytest
 
 pytest.importorskip("mcp")
 
-from helve import AsyncClient
+from helve import AsyncClient, UnavailableError
 from helve.mcp import _MESSAGE, EventStore, TokenStorage
 
 
@@ -73,6 +74,50 @@ def test_of_forty_events_of_two_stores_at_once_none_is_lost(run):
         assert len({event.event_id for event in events}) == 40
 
     run(case)
+
+
+def test_what_is_written_between_two_pages_is_left_for_the_next_replay(run):
+    async def case(store, other):
+        primed = await store.store_event("s", None)
+        await asyncio.gather(*(other.store_event("s", message(n)) for n in range(150)))
+        read, numbers, cursors = store._keys._values_page, itertools.count(150), []
+
+        async def write(after, *, is_behind):
+            """Writes events until one is on this side of where the next page begins."""
+            while True:
+                event_id = await other.store_event("s", message(next(numbers)))
+                if (event_id.split(".")[1] > after.rsplit("/", 1)[1]) is is_behind:
+                    return
+
+        async def between(prefix, after, *rest):
+            if after is not None and not cursors:
+                cursors.append(after)
+                # The first page misses an event, and the second one has a later one.
+                await write(after, is_behind=False)
+                await write(after, is_behind=True)
+            return await read(prefix, after, *rest)
+
+        store._keys._values_page = between
+        _, first = await replayed(store, primed)
+        assert cursors, "there was a second page"
+        _, second = await replayed(store, first[-1].event_id)
+        sent = sorted(number_of(event) for event in first + second)
+        assert sent == list(range(next(numbers)))
+
+    run(case)
+
+
+def test_an_event_is_stored_though_old_ones_cannot_be_deleted(run):
+    async def case(store, other):
+        async def fails(prefix):
+            raise UnavailableError("the leader dies")
+
+        store._keys.list = fails
+        primed = await store.store_event("s", None)
+        await store.store_event("s", message(1))
+        assert [number_of(event) for event in (await replayed(other, primed))[1]] == [1]
+
+    run(case, max_events_per_stream=4)
 
 
 def test_sessions_of_one_store_do_not_see_each_other(run):

@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
+from .._core.batches import COUNT, batches
 from ..codec import Raw
 from ..owner import Owner
 from ..records import RecordInfo
@@ -22,9 +23,6 @@ from .client import AsyncClient
 
 #: Bytes of a record; a cluster takes 1 MiB. What is larger is kept in pieces.
 PIECE_BYTES = 960 << 10
-#: Bytes and records that are written at once; a cluster takes 4 MiB and 128.
-BATCH_BYTES = 3 << 20
-BATCH = 128
 _PAGE = 500
 #: What a piece's name ends with: its number. No part of a name begins so.
 _PIECE = "/#"
@@ -292,16 +290,8 @@ class AsyncCheckpoints:
 
     async def _write(self, records: Mapping[str, bytes]) -> None:
         """Writes records together if they fit one batch, else in this order, batch by batch."""
-        batch: dict[str, bytes] = {}
-        size = 0
-        for each, data in records.items():
-            if batch and (len(batch) == BATCH or size + len(data) > BATCH_BYTES):
-                await self._keys.put_many(batch)
-                batch, size = {}, 0
-            batch[each] = data
-            size += len(data)
-        if batch:
-            await self._keys.put_many(batch)
+        for part in batches(records, lambda each: len(records[each])):
+            await self._keys.put_many({each: records[each] for each in part})
 
     async def _delete_checkpoint(self, thread: str, space: str, checkpoint_id: str) -> None:
         place = name("c", thread, space, checkpoint_id)
@@ -313,9 +303,9 @@ class AsyncCheckpoints:
         await self._delete_names([info.name for info in await self._every(prefix)])
 
     async def _delete_names(self, names: Sequence[str]) -> None:
-        for at in range(0, len(names), BATCH):
+        for at in range(0, len(names), COUNT):
             transaction = self._client.transaction()
-            for each in names[at : at + BATCH]:
+            for each in names[at : at + COUNT]:
                 transaction.delete_key(self._keys, each)
             await transaction.commit()
 

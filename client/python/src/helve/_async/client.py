@@ -18,6 +18,7 @@ from ..owner import Owner
 from ..tls import Tls
 from ..ttl import Defaults, Span
 from ..watch import Watch
+from .claims import AsyncClaims
 from .cluster import AsyncCluster
 from .guards import AsyncGuards
 from .handles import AsyncHandleStore
@@ -215,6 +216,47 @@ class AsyncClient:
     ) -> AsyncKeys[Any]:
         """Values under keys of the caller's choosing. The options are those of `handles`."""
         return AsyncKeys(self, owner, codec or Json(), Defaults(default_ttl, idle_ttl))
+
+    @overload
+    def claims(
+        self,
+        store: str,
+        *,
+        owner: Owner,
+        lease: Span = limits.LEASE,
+        default_ttl: Span | None = None,
+    ) -> AsyncClaims[Any]: ...
+
+    @overload
+    def claims(
+        self,
+        store: str,
+        *,
+        owner: Owner,
+        codec: Codec[T],
+        lease: Span = limits.LEASE,
+        default_ttl: Span | None = None,
+    ) -> AsyncClaims[T]: ...
+
+    def claims(
+        self,
+        store: str,
+        *,
+        owner: Owner,
+        codec: Codec[Any] | None = None,
+        lease: Span = limits.LEASE,
+        default_ttl: Span | None = None,
+    ) -> AsyncClaims[Any]:
+        """Claims on side effects that must happen once. A store of claims holds nothing else.
+
+        - `store`, `owner`: as of `handles`; who has another owner neither sees nor meets them.
+        - `codec`: how results become bytes; as JSON if not told otherwise.
+        - `lease`: how long a caller may take to carry a side effect out, a day at most. A holder
+          that dies holds others up for as long.
+        - `default_ttl`: how long results are kept; without it: for ever. Afterwards the key is
+          free, so keep them for as long as a caller may ask again.
+        """
+        return AsyncClaims(self, store, owner, codec or Json(), lease, default_ttl)
 
     def guards(self, *, owner: Owner) -> AsyncGuards:
         """Locks under this owner's keys. A guard's key holds nothing else."""

@@ -18,6 +18,8 @@ CONTENTION_MAX = 0.05
 #: Pauses between looks at a guard that another caller holds.
 GUARD_FIRST = 0.01
 GUARD_MAX = 0.2
+#: How long a side effect may take under a claim, if the caller says nothing.
+LEASE = 30.0
 #: How long a connection may take to be made.
 CONNECT_TIMEOUT = 0.5
 #: A connection without traffic is probed this often.

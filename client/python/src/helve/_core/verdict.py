@@ -98,7 +98,7 @@ def takes(request: Any) -> bool:
     """Whether a call changes something, and its reply holds values."""
     if isinstance(request, wire.TransactRequest):
         return any(part.HasField("take") for part in request.operations)
-    return isinstance(request, wire.TakeRequest)
+    return isinstance(request, (wire.TakeRequest, wire.ClaimRequest))
 
 
 def of_status(address: str, error: Any, *, has_values: bool = False) -> Verdict:
@@ -274,6 +274,12 @@ def _of_words(
     return None
 
 
+_NO_SUCH_CALL = (
+    "what answers there does not know this call. Give the port on which a node serves clients, "
+    "and if this is one, upgrade its node: it is of an older version"
+)
+
+
 def _said(address: str, code: grpc.StatusCode | None, details: str) -> str:
     name = "unknown" if code is None else code.name
     return f"{address}: {name}: {details}" if details else f"{address}: {name}"
@@ -288,7 +294,9 @@ def _of_code(address: str, code: grpc.StatusCode | None, details: str) -> Verdic
     if code in (codes.INVALID_ARGUMENT, codes.OUT_OF_RANGE):
         return Verdict(Effect.BARRED, InvalidError(message, address=address))
     if code is codes.UNIMPLEMENTED:
-        return Verdict(Effect.BARRED, InternalError(message, address=address))
+        unknown = f"{message}: {_NO_SUCH_CALL}"
+        error = InternalError(unknown, address=address)
+        return Verdict(Effect.NOT_DONE, error, Health.USELESS)
     return Verdict(Effect.UNKNOWN, UnavailableError(message, address=address), Health.SUSPECT)
 
 

@@ -75,7 +75,8 @@ class Guard:
         self._is_released = False
         self.key = key
         #: The revision of the guard's key, higher than that of all holders before. As long as the
-        #: key has it, the guard is held: a transaction can say so in a condition.
+        #: key has it, the guard is held: a transaction can say so in a condition. After `helve
+        #: restore`, or a `helve recover` that lost entries, revisions are given again.
         self.fence = fence
 
     def release(self) -> bool:

@@ -10,14 +10,13 @@ from urllib.parse import quote, unquote
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, PutOp, SearchItem, SearchOp
 
+from .._core.batches import batches, json_bytes
 from ..errors import UnsupportedError
 from ..owner import Owner
 from ..records import Record, RecordInfo
 from .client import Client
 from .keys import Keys
 
-#: Operations of a transaction.
-_BATCH = 128
 _KIND = "s"
 #: What an item's own key begins with; a part of its namespace begins with `=`.
 _KEY = ":"
@@ -38,8 +37,9 @@ class Items:
     def batch(self, ops: Iterable[Any]) -> list[Any]:
         """The answers to operations in order: reads see what was there before the writes.
 
-        Writes are made together, or in several steps if there are over 128. Of two writes to one
-        item the last counts.
+        Writes are made together, or in several steps if they are over 128, or over 3 MiB. Of two
+        writes to one item the last counts. A value has at most 1 MiB, and nothing is written if one
+        has more.
         """
         answers: list[Any] = []
         writes: dict[str, PutOp] = {}
@@ -101,9 +101,9 @@ class Items:
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def _write(self, writes: Sequence[tuple[str, PutOp]]) -> None:
-        for at in range(0, len(writes), _BATCH):
+        for part in batches(writes, _size):
             transaction = self._client.transaction()
-            for place, op in writes[at : at + _BATCH]:
+            for place, op in part:
                 if op.value is None:
                     transaction.delete_key(self._keys, place)
                 else:
@@ -115,6 +115,11 @@ class Items:
         if ttl is None:
             return self._keys
         return self._client.keys(owner=self._owner, idle_ttl=ttl * 60)
+
+
+def _size(write: tuple[str, PutOp]) -> int:
+    value = write[1].value
+    return 0 if value is None else json_bytes(dict(value))
 
 
 def _prefix(namespace: Sequence[str]) -> str:

@@ -105,6 +105,36 @@ class RecordInfo(_message.Message):
     sealed_under: bytes
     def __init__(self, name: _Optional[str] = ..., owner: _Optional[str] = ..., revision: _Optional[int] = ..., created_at_ms: _Optional[int] = ..., updated_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., idle_ttl_ms: _Optional[int] = ..., idle_deadline_ms: _Optional[int] = ..., value_bytes: _Optional[int] = ..., sealed_under: _Optional[bytes] = ...) -> None: ...
 
+class ClaimStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLAIM_STATUS_UNSPECIFIED: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_FRESH: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_IN_FLIGHT: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_DONE: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_CONFLICT: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_FINISHED: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_ABANDONED: _ClassVar[ClaimStatus]
+    CLAIM_STATUS_LEASE_LOST: _ClassVar[ClaimStatus]
+
+class LeaseEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LEASE_END_UNSPECIFIED: _ClassVar[LeaseEnd]
+    LEASE_END_EXPIRED: _ClassVar[LeaseEnd]
+    LEASE_END_ABANDONED: _ClassVar[LeaseEnd]
+    LEASE_END_FINISHED: _ClassVar[LeaseEnd]
+CLAIM_STATUS_UNSPECIFIED: ClaimStatus
+CLAIM_STATUS_FRESH: ClaimStatus
+CLAIM_STATUS_IN_FLIGHT: ClaimStatus
+CLAIM_STATUS_DONE: ClaimStatus
+CLAIM_STATUS_CONFLICT: ClaimStatus
+CLAIM_STATUS_FINISHED: ClaimStatus
+CLAIM_STATUS_ABANDONED: ClaimStatus
+CLAIM_STATUS_LEASE_LOST: ClaimStatus
+LEASE_END_UNSPECIFIED: LeaseEnd
+LEASE_END_EXPIRED: LeaseEnd
+LEASE_END_ABANDONED: LeaseEnd
+LEASE_END_FINISHED: LeaseEnd
+
 class MintRequest(_message.Message):
     __slots__ = ("identity", "store", "owner", "id_prefix", "value", "lifetime")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
@@ -250,6 +280,78 @@ class DeleteReply(_message.Message):
     header: ReplyHeader
     status: HandleStatus
     def __init__(self, header: _Optional[_Union[ReplyHeader, _Mapping[str, _Any]]] = ..., status: _Optional[_Union[HandleStatus, str]] = ...) -> None: ...
+
+class ClaimRequest(_message.Message):
+    __slots__ = ("identity", "store", "owner", "id", "begin", "finish", "abandon")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    ABANDON_FIELD_NUMBER: _ClassVar[int]
+    identity: CallIdentity
+    store: str
+    owner: str
+    id: str
+    begin: ClaimBegin
+    finish: ClaimFinish
+    abandon: ClaimAbandon
+    def __init__(self, identity: _Optional[_Union[CallIdentity, _Mapping[str, _Any]]] = ..., store: _Optional[str] = ..., owner: _Optional[str] = ..., id: _Optional[str] = ..., begin: _Optional[_Union[ClaimBegin, _Mapping[str, _Any]]] = ..., finish: _Optional[_Union[ClaimFinish, _Mapping[str, _Any]]] = ..., abandon: _Optional[_Union[ClaimAbandon, _Mapping[str, _Any]]] = ...) -> None: ...
+
+class ClaimBegin(_message.Message):
+    __slots__ = ("digest", "lease_ms", "note")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    lease_ms: int
+    note: bytes
+    def __init__(self, digest: _Optional[bytes] = ..., lease_ms: _Optional[int] = ..., note: _Optional[bytes] = ...) -> None: ...
+
+class ClaimFinish(_message.Message):
+    __slots__ = ("fence", "result", "result_ttl_ms")
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    fence: int
+    result: bytes
+    result_ttl_ms: int
+    def __init__(self, fence: _Optional[int] = ..., result: _Optional[bytes] = ..., result_ttl_ms: _Optional[int] = ...) -> None: ...
+
+class ClaimAbandon(_message.Message):
+    __slots__ = ("fence", "never_happened")
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    NEVER_HAPPENED_FIELD_NUMBER: _ClassVar[int]
+    fence: int
+    never_happened: bool
+    def __init__(self, fence: _Optional[int] = ..., never_happened: _Optional[bool] = ...) -> None: ...
+
+class EarlierLease(_message.Message):
+    __slots__ = ("end", "fence", "ended_at_ms")
+    END_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    end: LeaseEnd
+    fence: int
+    ended_at_ms: int
+    def __init__(self, end: _Optional[_Union[LeaseEnd, str]] = ..., fence: _Optional[int] = ..., ended_at_ms: _Optional[int] = ...) -> None: ...
+
+class ClaimReply(_message.Message):
+    __slots__ = ("header", "status", "info", "value", "fence", "earlier")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    header: ReplyHeader
+    status: ClaimStatus
+    info: RecordInfo
+    value: bytes
+    fence: int
+    earlier: EarlierLease
+    def __init__(self, header: _Optional[_Union[ReplyHeader, _Mapping[str, _Any]]] = ..., status: _Optional[_Union[ClaimStatus, str]] = ..., info: _Optional[_Union[RecordInfo, _Mapping[str, _Any]]] = ..., value: _Optional[bytes] = ..., fence: _Optional[int] = ..., earlier: _Optional[_Union[EarlierLease, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class CountRequest(_message.Message):
     __slots__ = ("store", "owner")
@@ -640,7 +742,7 @@ class ExchangeRequest(_message.Message):
     def __init__(self, calls: _Optional[_Iterable[_Union[ExchangeCall, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class ExchangeCall(_message.Message):
-    __slots__ = ("correlation_id", "timeout_ms", "mint", "put", "get", "take", "renew", "delete", "count", "store", "retrieve", "delete_key", "exists", "batch_store", "batch_retrieve", "transact", "open_session")
+    __slots__ = ("correlation_id", "timeout_ms", "mint", "put", "get", "take", "renew", "delete", "count", "claim", "store", "retrieve", "delete_key", "exists", "batch_store", "batch_retrieve", "transact", "open_session")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     MINT_FIELD_NUMBER: _ClassVar[int]
@@ -650,6 +752,7 @@ class ExchangeCall(_message.Message):
     RENEW_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
     RETRIEVE_FIELD_NUMBER: _ClassVar[int]
     DELETE_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -667,6 +770,7 @@ class ExchangeCall(_message.Message):
     renew: RenewRequest
     delete: DeleteRequest
     count: CountRequest
+    claim: ClaimRequest
     store: StoreRequest
     retrieve: RetrieveRequest
     delete_key: DeleteKeyRequest
@@ -675,7 +779,7 @@ class ExchangeCall(_message.Message):
     batch_retrieve: BatchRetrieveRequest
     transact: TransactRequest
     open_session: OpenSessionRequest
-    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., mint: _Optional[_Union[MintRequest, _Mapping[str, _Any]]] = ..., put: _Optional[_Union[PutRequest, _Mapping[str, _Any]]] = ..., get: _Optional[_Union[GetRequest, _Mapping[str, _Any]]] = ..., take: _Optional[_Union[TakeRequest, _Mapping[str, _Any]]] = ..., renew: _Optional[_Union[RenewRequest, _Mapping[str, _Any]]] = ..., delete: _Optional[_Union[DeleteRequest, _Mapping[str, _Any]]] = ..., count: _Optional[_Union[CountRequest, _Mapping[str, _Any]]] = ..., store: _Optional[_Union[StoreRequest, _Mapping[str, _Any]]] = ..., retrieve: _Optional[_Union[RetrieveRequest, _Mapping[str, _Any]]] = ..., delete_key: _Optional[_Union[DeleteKeyRequest, _Mapping[str, _Any]]] = ..., exists: _Optional[_Union[ExistsRequest, _Mapping[str, _Any]]] = ..., batch_store: _Optional[_Union[BatchStoreRequest, _Mapping[str, _Any]]] = ..., batch_retrieve: _Optional[_Union[BatchRetrieveRequest, _Mapping[str, _Any]]] = ..., transact: _Optional[_Union[TransactRequest, _Mapping[str, _Any]]] = ..., open_session: _Optional[_Union[OpenSessionRequest, _Mapping[str, _Any]]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., mint: _Optional[_Union[MintRequest, _Mapping[str, _Any]]] = ..., put: _Optional[_Union[PutRequest, _Mapping[str, _Any]]] = ..., get: _Optional[_Union[GetRequest, _Mapping[str, _Any]]] = ..., take: _Optional[_Union[TakeRequest, _Mapping[str, _Any]]] = ..., renew: _Optional[_Union[RenewRequest, _Mapping[str, _Any]]] = ..., delete: _Optional[_Union[DeleteRequest, _Mapping[str, _Any]]] = ..., count: _Optional[_Union[CountRequest, _Mapping[str, _Any]]] = ..., claim: _Optional[_Union[ClaimRequest, _Mapping[str, _Any]]] = ..., store: _Optional[_Union[StoreRequest, _Mapping[str, _Any]]] = ..., retrieve: _Optional[_Union[RetrieveRequest, _Mapping[str, _Any]]] = ..., delete_key: _Optional[_Union[DeleteKeyRequest, _Mapping[str, _Any]]] = ..., exists: _Optional[_Union[ExistsRequest, _Mapping[str, _Any]]] = ..., batch_store: _Optional[_Union[BatchStoreRequest, _Mapping[str, _Any]]] = ..., batch_retrieve: _Optional[_Union[BatchRetrieveRequest, _Mapping[str, _Any]]] = ..., transact: _Optional[_Union[TransactRequest, _Mapping[str, _Any]]] = ..., open_session: _Optional[_Union[OpenSessionRequest, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class ExchangeReply(_message.Message):
     __slots__ = ("answers",)
@@ -684,7 +788,7 @@ class ExchangeReply(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[ExchangeAnswer, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class ExchangeAnswer(_message.Message):
-    __slots__ = ("correlation_id", "error", "mint", "put", "get", "take", "renew", "delete", "count", "store", "retrieve", "delete_key", "exists", "batch_store", "batch_retrieve", "transact", "open_session")
+    __slots__ = ("correlation_id", "error", "mint", "put", "get", "take", "renew", "delete", "count", "claim", "store", "retrieve", "delete_key", "exists", "batch_store", "batch_retrieve", "transact", "open_session")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MINT_FIELD_NUMBER: _ClassVar[int]
@@ -694,6 +798,7 @@ class ExchangeAnswer(_message.Message):
     RENEW_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
     RETRIEVE_FIELD_NUMBER: _ClassVar[int]
     DELETE_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -711,6 +816,7 @@ class ExchangeAnswer(_message.Message):
     renew: RenewReply
     delete: DeleteReply
     count: CountReply
+    claim: ClaimReply
     store: StoreReply
     retrieve: RetrieveReply
     delete_key: DeleteKeyReply
@@ -719,7 +825,7 @@ class ExchangeAnswer(_message.Message):
     batch_retrieve: BatchRetrieveReply
     transact: TransactReply
     open_session: OpenSessionReply
-    def __init__(self, correlation_id: _Optional[int] = ..., error: _Optional[_Union[ErrorReply, _Mapping[str, _Any]]] = ..., mint: _Optional[_Union[MintReply, _Mapping[str, _Any]]] = ..., put: _Optional[_Union[PutReply, _Mapping[str, _Any]]] = ..., get: _Optional[_Union[GetReply, _Mapping[str, _Any]]] = ..., take: _Optional[_Union[TakeReply, _Mapping[str, _Any]]] = ..., renew: _Optional[_Union[RenewReply, _Mapping[str, _Any]]] = ..., delete: _Optional[_Union[DeleteReply, _Mapping[str, _Any]]] = ..., count: _Optional[_Union[CountReply, _Mapping[str, _Any]]] = ..., store: _Optional[_Union[StoreReply, _Mapping[str, _Any]]] = ..., retrieve: _Optional[_Union[RetrieveReply, _Mapping[str, _Any]]] = ..., delete_key: _Optional[_Union[DeleteKeyReply, _Mapping[str, _Any]]] = ..., exists: _Optional[_Union[ExistsReply, _Mapping[str, _Any]]] = ..., batch_store: _Optional[_Union[BatchStoreReply, _Mapping[str, _Any]]] = ..., batch_retrieve: _Optional[_Union[BatchRetrieveReply, _Mapping[str, _Any]]] = ..., transact: _Optional[_Union[TransactReply, _Mapping[str, _Any]]] = ..., open_session: _Optional[_Union[OpenSessionReply, _Mapping[str, _Any]]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., error: _Optional[_Union[ErrorReply, _Mapping[str, _Any]]] = ..., mint: _Optional[_Union[MintReply, _Mapping[str, _Any]]] = ..., put: _Optional[_Union[PutReply, _Mapping[str, _Any]]] = ..., get: _Optional[_Union[GetReply, _Mapping[str, _Any]]] = ..., take: _Optional[_Union[TakeReply, _Mapping[str, _Any]]] = ..., renew: _Optional[_Union[RenewReply, _Mapping[str, _Any]]] = ..., delete: _Optional[_Union[DeleteReply, _Mapping[str, _Any]]] = ..., count: _Optional[_Union[CountReply, _Mapping[str, _Any]]] = ..., claim: _Optional[_Union[ClaimReply, _Mapping[str, _Any]]] = ..., store: _Optional[_Union[StoreReply, _Mapping[str, _Any]]] = ..., retrieve: _Optional[_Union[RetrieveReply, _Mapping[str, _Any]]] = ..., delete_key: _Optional[_Union[DeleteKeyReply, _Mapping[str, _Any]]] = ..., exists: _Optional[_Union[ExistsReply, _Mapping[str, _Any]]] = ..., batch_store: _Optional[_Union[BatchStoreReply, _Mapping[str, _Any]]] = ..., batch_retrieve: _Optional[_Union[BatchRetrieveReply, _Mapping[str, _Any]]] = ..., transact: _Optional[_Union[TransactReply, _Mapping[str, _Any]]] = ..., open_session: _Optional[_Union[OpenSessionReply, _Mapping[str, _Any]]] = ...) -> None: ...
 
 class ErrorReply(_message.Message):
     __slots__ = ("code", "reason", "message", "metadata")

@@ -46,6 +46,9 @@ RENEW: Method[wire.RenewRequest, wire.RenewReply] = _of(
 DELETE: Method[wire.DeleteRequest, wire.DeleteReply] = _of(
     "HandleService", "Delete", wire.DeleteRequest, wire.DeleteReply, True
 )
+CLAIM: Method[wire.ClaimRequest, wire.ClaimReply] = _of(
+    "HandleService", "Claim", wire.ClaimRequest, wire.ClaimReply, True
+)
 COUNT: Method[wire.CountRequest, wire.CountReply] = _of(
     "HandleService", "Count", wire.CountRequest, wire.CountReply
 )
