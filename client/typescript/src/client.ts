@@ -1,11 +1,12 @@
 /** A client of a cluster. */
 
+import { Claims } from "./claims.js";
 import { Cluster, checkedToken, type Token } from "./cluster.js";
 import { type Codec, json } from "./codec.js";
 import { refused } from "./errors.js";
 import { type HandleSettings, HandleStore } from "./handles.js";
 import { Keys } from "./keys.js";
-import { ATTEMPT_TIMEOUT, BACKOFF_FIRST, BACKOFF_MAX, DEADLINE } from "./limits.js";
+import { ATTEMPT_TIMEOUT, BACKOFF_FIRST, BACKOFF_MAX, DEADLINE, LEASE } from "./limits.js";
 import type { Owner } from "./owner.js";
 import { platform, type Runtime } from "./runtime.js";
 import { Transaction } from "./transaction.js";
@@ -43,6 +44,24 @@ export interface KeyOptions<T> extends Defaults {
 export interface HandleOptions<T> extends KeyOptions<T> {
   /** Minted ids begin with `prefix-`; at most 64 bytes of `[a-z0-9_-]`. */
   readonly idPrefix?: string | undefined;
+}
+
+/** Options of a store of claims. */
+export interface ClaimsOptions<T> {
+  /** An end user's name, or `SHARED`. Who has another owner neither sees nor meets these claims. */
+  readonly owner: Owner;
+  /** How results become bytes; as JSON if not told otherwise. */
+  readonly codec?: Codec<T> | undefined;
+  /**
+   * How long a caller may take to carry a side effect out, in milliseconds: 30,000 if not told, a
+   * day at most. A holder that dies holds others up for as long.
+   */
+  readonly lease?: number | undefined;
+  /**
+   * How long results are kept, in milliseconds; without it: for ever. Afterwards the key is free, so
+   * keep them for as long as a caller may ask again.
+   */
+  readonly defaultTtl?: number | undefined;
 }
 
 /**
@@ -103,6 +122,12 @@ export class Client {
   keys<T>(options: KeyOptions<T>): Keys<T> {
     const { owner, codec = json<T>(), ...defaults } = options;
     return new Keys(this.cluster, this.deadline, { owner, codec, defaults });
+  }
+
+  /** Claims on side effects that must happen once. A store of claims holds nothing else. */
+  claims<T>(store: string, options: ClaimsOptions<T>): Claims<T> {
+    const { owner, codec = json<T>(), lease = LEASE, defaultTtl } = options;
+    return new Claims(this.cluster, this.deadline, { store, owner, codec, lease, defaultTtl });
   }
 
   /** A transaction over handles and keys, still empty. */

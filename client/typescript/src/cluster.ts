@@ -7,7 +7,7 @@ import {
 import { Clock } from "./identity.js";
 import { CALLS_MAX, DEADLINE_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX } from "./limits.js";
 import { type Node, Pool } from "./pool.js";
-import type { Runtime } from "./runtime.js";
+import { type Runtime, sentOnce } from "./runtime.js";
 import { type Pace, Tries } from "./tries.js";
 import { ofAnswer, ofThrown, silence, tooLarge, type Verdict } from "./verdict.js";
 import * as wire from "./wire.js";
@@ -192,7 +192,7 @@ export class Cluster {
     const init: RequestInit = {
       method: "POST",
       headers: { ...sent.headers, "connect-timeout-ms": String(Math.ceil(timeout)) },
-      body: sent.body,
+      ...sentOnce(sent.body),
       // A redirect would show the token to another server.
       redirect: "manual",
       signal: abort.signal,

@@ -19,6 +19,7 @@ const REASONS = {
   Full: ["QUOTA", "DISK_FULL"],
   Invalid: [
     "REPLAY_MISMATCH", "TOO_LARGE", "BAD_ID", "BAD_KEY", "BAD_NAME", "BAD_LIFETIME", "BAD_REQUEST",
+    "CLAIMED",
   ],
   Denied: ["UNAUTHENTICATED", "DENIED"],
   Forgotten: ["STALE_CALL", "TOO_EARLY", "SESSION_EXPIRED", "REQUEST_TOO_OLD"],
@@ -122,8 +123,36 @@ export class ConflictError extends errorOf("Conflict") {
   }
 }
 
+/** The lease of a claim is over, was given up, or its key was deleted; nothing was kept. */
+export class LeaseLostError extends ConflictError {
+  override readonly advice =
+    "Claim again: another caller may have carried the side effect out since.";
+}
+
+/** Another caller had the lease of a claim for as long as this one waited. */
+export class InFlightError extends ConflictError {
+  override readonly advice = "Ask again later: then it is done, or the lease is over.";
+
+  /** `untilMs`: when the lease ends, in milliseconds since the Unix epoch, on the cluster's clock. */
+  constructor(message: string, readonly untilMs: number) {
+    super(message, { reason: undefined });
+  }
+}
+
 /** The call was sent, and whether it took effect cannot be known. */
 export class AmbiguousError extends errorOf("Ambiguous") {}
+/** A side effect was carried out under a claim, and its result is not known to be kept. */
+export class UnkeptResultError extends AmbiguousError {
+  override readonly advice =
+    "Keep `result` yourself, or make it known to what `recover` asks. " +
+    "Do not repeat the side effect.";
+
+  /** `result`: what the side effect came to. */
+  constructor(message: string, readonly result: unknown, cause: HelveError) {
+    super(message, { reason: cause.reason, address: cause.address, cause });
+  }
+}
+
 /** No node answered within the deadline, or no leader was known; the call had no effect. */
 export class UnavailableError extends errorOf("Unavailable") {}
 /** The cluster, or a proxy before it, has too much under way; the call had no effect. */
@@ -132,6 +161,10 @@ export class OverloadedError extends errorOf("Overloaded") {}
 export class FullError extends errorOf("Full") {}
 /** The request breaks a limit or a rule, and had no effect. */
 export class InvalidError extends errorOf("Invalid") {}
+/** The key of a claim is in flight or done for another digest, and so for another request. */
+export class OtherDigestError extends InvalidError {
+  override readonly advice = "Use another key, or send the request as it was sent first.";
+}
 /** The client was closed. */
 export class ClosedError extends errorOf("Closed") {}
 /** The credential is missing, or does not allow this. */

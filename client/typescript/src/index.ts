@@ -1,6 +1,14 @@
-/** The client of Helve over `fetch`: state handles and keys, written exactly once. */
+/** The client of Helve over `fetch`: state handles, keys and claims, written exactly once. */
 
-export { Client, type ClientOptions, type HandleOptions, type KeyOptions } from "./client.js";
+export {
+  type Claimed, digestOf, type EarlierLease, type InFlight, type LeaseEnd,
+} from "./claimed.js";
+export type {
+  AbandonOptions, ClaimOptions, Claims, Effect, Lease, OnceOptions,
+} from "./claims.js";
+export {
+  type ClaimsOptions, Client, type ClientOptions, type HandleOptions, type KeyOptions,
+} from "./client.js";
 export type { Token } from "./cluster.js";
 export { type Codec, json, raw } from "./codec.js";
 export * from "./errors.js";

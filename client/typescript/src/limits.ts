@@ -15,6 +15,11 @@ export const BEHIND_MAX = 1_000;
 /** Pauses between rounds of one update that others got ahead of. */
 export const CONTENTION_FIRST = 1;
 export const CONTENTION_MAX = 50;
+/** Pauses between looks at a claim that another caller has the lease of. */
+export const CLAIM_FIRST = 10;
+export const CLAIM_MAX = 200;
+/** How long a side effect may take under a claim, if the caller says nothing. */
+export const LEASE = 30_000;
 /** Calls of a client that are under way at once: over HTTP/1.1 each holds a connection. */
 export const CALLS_MAX = 128;
 /** A node that did not answer is not preferred for this long. */

@@ -24,3 +24,28 @@ export const platform: Runtime = {
   },
   random: () => Math.random(),
 };
+
+/**
+ * A body that this platform sends once.
+ *
+ * Deno repeats a request by itself if a connection that it kept open breaks before the answer, and
+ * then tells how the second one ended alone: a write that the first one made would count as never
+ * sent. No platform can repeat a stream. Others are given the text, since a stream has no length.
+ */
+export function sentOnce(text: string, agent = userAgent()): RequestInit {
+  if (!agent.startsWith("Deno/")) return { body: text };
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(text));
+      controller.close();
+    },
+  });
+  const init = { body, duplex: "half" as const };
+  return init;
+}
+
+/** What the platform calls itself. Node 20 has no `navigator`. */
+function userAgent(): string {
+  const { navigator } = globalThis as { navigator?: { userAgent?: string } };
+  return navigator?.userAgent ?? "";
+}

@@ -30,7 +30,7 @@ export function lifetime(ttl: Lifetime, { defaultTtl, idleTtl }: Defaults): wire
 }
 
 /** Whole milliseconds, rounded up, so that a record never dies early. */
-function millis(span: unknown): string {
+export function millis(span: unknown): string {
   if (typeof span !== "number" || Number.isNaN(span)) {
     throw bad(`${String(span)} is no lifetime: give milliseconds, or a name of one`);
   }

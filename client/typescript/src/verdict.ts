@@ -50,16 +50,14 @@ const CODES = new Set([
   "unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
 ]);
 
-/** Causes of a fetch that found no connection, in Node and in Bun. */
-const UNCONNECTED = new Set([
-  "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL",
-  "UND_ERR_CONNECT_TIMEOUT", "ConnectionRefused", "FailedToOpenSocket",
-]);
+/** What a fetch was about that found no connection, in Node, and its code if it took too long. */
+const CONNECTING = ["connect", "getaddrinfo", "UND_ERR_CONNECT_TIMEOUT"];
 
 /** Causes of a fetch whose certificate did not convince, or whose server speaks no TLS. */
 const MISTRUSTED = new RegExp(
   "^(CERT_\\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\\w+|" +
-    "ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_WRONG_VERSION_NUMBER)$|invalid peer certificate",
+    "ERR_TLS_CERT_ALTNAME_INVALID|ERR_SSL_WRONG_VERSION_NUMBER)$|invalid peer certificate|" +
+    "\\(Connect\\): received corrupt message",
 );
 
 /** How something between passes on that its own connection broke: the call may have arrived. */
@@ -124,10 +122,16 @@ function causesOf(thrown: unknown): Cause[] {
   return found;
 }
 
+/**
+ * Whether there was no connection to send anything on.
+ *
+ * Bun's codes are left out: its versions up to 1.3.11 repeat a request by themselves, as Deno does,
+ * and whether a stream stops them was not tried.
+ */
 function isOfConnecting({ code, message, syscall }: Cause): boolean {
-  const isCall = syscall === "connect" || syscall === "getaddrinfo";
   // Deno names the step in the message alone.
-  return isCall || message.includes("client error (Connect)") || UNCONNECTED.has(code);
+  return [code, syscall].some((each) => CONNECTING.includes(each)) ||
+    message.includes("client error (Connect)");
 }
 
 /** The verdict on an answer that is no success; `hasValues`: see `takes`. */
@@ -256,6 +260,10 @@ function ofWords(
   return isTold || DENIALS.includes(status) ? ofHttp(address, answer) : undefined;
 }
 
+const NO_SUCH_CALL =
+  "what answers there does not know this call. Give the port on which a node serves clients, " +
+  "and if this is one, upgrade its node: it is of an older version";
+
 function said(address: string, code: string, message: string): string {
   return `${address}: ${code}${message === "" ? "" : `: ${shortened(message)}`}`;
 }
@@ -275,7 +283,9 @@ function ofCode(address: string, code: string, message: string): Verdict {
     case "out_of_range":
       return verdict("barred", new InvalidError(shown, facts));
     case "unimplemented":
-      return verdict("barred", new InternalError(shown, facts));
+      return verdict(
+        "not_done", new InternalError(`${shown}: ${NO_SUCH_CALL}`, facts), "useless",
+      );
     default:
       return verdict("unknown", new UnavailableError(shown, facts), "suspect");
   }

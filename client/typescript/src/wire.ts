@@ -58,6 +58,17 @@ export interface TransactReply extends Reply {
   readonly aborted?: { readonly operation: number; readonly status: string } | null;
 }
 
+export interface EarlierLease {
+  readonly end: string;
+  readonly fence: string;
+  readonly endedAtMs: string;
+}
+
+export interface ClaimReply extends StatusReply {
+  readonly fence: string;
+  readonly earlier?: EarlierLease | null;
+}
+
 /** A unary call of the contract. */
 export interface Method<R extends Reply> {
   /** Its path, without the package. */
@@ -77,6 +88,7 @@ export const GET = reads<StatusReply>("HandleService/Get");
 export const TAKE = writes<StatusReply>("HandleService/Take");
 export const RENEW = writes<StatusReply>("HandleService/Renew");
 export const DELETE = writes<StatusReply>("HandleService/Delete");
+export const CLAIM = writes<ClaimReply>("HandleService/Claim");
 export const COUNT = reads<Reply & { live: string }>("HandleService/Count");
 export const LIST = reads<ListReply>("HandleService/List");
 export const STORE = writes<StatusReply>("StateService/Store");
@@ -93,7 +105,8 @@ export const TRANSACT = writes<TransactReply>("TransactService/Transact");
 /** Whether a call changes something, and its reply holds values. */
 export function takes({ path }: Method<Reply>, request: object): boolean {
   const { operations = [] } = request as { operations?: readonly object[] };
-  return path === TAKE.path || operations.some((operation) => "take" in operation);
+  const isAlone = path === TAKE.path || path === CLAIM.path;
+  return isAlone || operations.some((operation) => "take" in operation);
 }
 
 /** What a body says that is JSON; else undefined. */

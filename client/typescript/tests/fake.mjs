@@ -103,14 +103,20 @@ export const BROKEN = { code: "UND_ERR_SOCKET", message: "other side closed" };
 export function scripted(...steps) {
   const sent = [];
   const fetch = async (url, init) => {
-    const call = { url, headers: init.headers, body: JSON.parse(init.body), init };
+    const call = { url, headers: init.headers, init };
     sent.push(call);
     let step = steps.shift();
+    call.body = JSON.parse(await textOf(init.body));
     if (typeof step === "function") step = await step(call);
     if (step instanceof Error) throw step;
     return step ?? new Promise(() => {});
   };
   return { fetch, sent };
+}
+
+/** The text of a body, which the client gives Deno as a stream. */
+export async function textOf(body) {
+  return typeof body === "string" ? body : new Response(body).text();
 }
 
 /** What is known of a record, as a reply has it. */

@@ -29,6 +29,19 @@ export async function until(what, look) {
   throw new Error(`waited ${PATIENCE_MS} ms for ${what}`);
 }
 
+/** Waits until a cluster knows claims: a new one raises its level a moment after it serves. */
+export async function claimsAreKnown(client) {
+  const claims = client.claims("known", { owner: "known" });
+  await until("the cluster to know claims", async () => {
+    try {
+      return await claims.claim("known", new Uint8Array([1]));
+    } catch (error) {
+      if (error.reason === "FORMAT_NEWER") return undefined;
+      throw error;
+    }
+  });
+}
+
 const given = new Set();
 
 /** A port without a listener. It is given out once in a run. */

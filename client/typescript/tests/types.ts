@@ -1,6 +1,8 @@
 // What the compiler must accept, and what it must refuse. Nothing here is run.
 
-import { Client, type Page, type Record, type Resolved, SHARED } from "helve";
+import {
+  type Claimed, Client, digestOf, type EarlierLease, type Page, type Record, type Resolved, SHARED,
+} from "helve";
 import { KeyvHelve } from "helve/keyv";
 import { EventStore } from "helve/mcp";
 
@@ -25,6 +27,27 @@ export async function typed(client: Client): Promise<void> {
   const done = await tx.commit();
   if (done.status === "committed") void done.taken(taken).value.items;
   else void done.operation;
+}
+
+export async function claimed(client: Client): Promise<Cart> {
+  const orders = client.claims<Cart>("order", { owner: SHARED, lease: 30_000 });
+  const digest: Uint8Array = await digestOf({ order: 17 });
+  const found: Claimed<Cart> = await orders.claim("order-17", digest);
+  // @ts-expect-error: only a fresh claim has a lease.
+  void found.lease;
+  if (found.status === "done") return found.result;
+  if (found.status === "fresh") {
+    const earlier: EarlierLease | undefined = found.lease.earlier;
+    void earlier?.mayHaveHappened;
+    // @ts-expect-error: another result.
+    await found.lease.finish({ item: "tea" });
+    await found.lease.abandon({ neverHappened: true });
+  }
+  // @ts-expect-error: a digest is said.
+  await orders.once("order-17", () => ({ items: [] }));
+  // @ts-expect-error: another result.
+  await orders.once("order-17", digest, () => ({ item: "tea" }));
+  return orders.once("order-17", digest, () => ({ items: [] }), { recover: async () => ({ items: [] }) });
 }
 
 /** The `EventStore` of the MCP TypeScript SDK, as its versions 1 and 2 declare it. */

@@ -1,10 +1,11 @@
 // The test vectors of "writing a client": every client that follows that page passes them.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { Client, CodecError, HelveError, InvalidError } from "../dist/index.js";
+import { Client, CodecError, digestOf, HelveError, InvalidError } from "../dist/index.js";
 import { endpoint } from "../dist/address.js";
 import { decode, encode } from "../dist/exact.js";
 import { uuid7 } from "../dist/identity.js";
@@ -130,6 +131,20 @@ test("values", async (t) => {
     await t.test(`refused: ${text.slice(0, 40)}`, () => {
       assert.throws(() => encode(decode(bytes(text))), CodecError);
     });
+  }
+});
+
+test("digests", async (t) => {
+  const { digests, refused } = vectors("digests");
+  const read = (text) => decode(new TextEncoder().encode(text));
+  for (const { value, text, sha256 } of digests) {
+    await t.test(value, async () => {
+      assert.equal(createHash("sha256").update(text).digest("hex"), sha256);
+      assert.equal(Buffer.from(await digestOf(read(value))).toString("hex"), sha256);
+    });
+  }
+  for (const text of refused) {
+    await t.test(`refused: ${text}`, () => assert.rejects(digestOf(BigInt(text)), CodecError));
   }
 });
 
