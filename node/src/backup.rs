@@ -11,15 +11,18 @@
 mod describe;
 pub mod directory;
 mod error;
+mod proof;
 mod receiver;
 #[cfg(test)]
 mod tests;
 
 use helve_proto::{peer::v1::SnapshotManifest, v1::BackupManifest};
+use helve_seal::{KeyId, Keyring};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::describe::{DescribeError, Maker, describe};
+use self::proof::Unproven;
 pub use self::{
     error::BackupError,
     receiver::{Received, Receiver},
@@ -31,6 +34,9 @@ const FORMAT: u32 = 1;
 
 /// Bytes of a file's key.
 const FILE_KEY_BYTES: usize = 8;
+
+/// Bytes of a version's name.
+const VERSION_BYTES_MAX: usize = 64;
 
 /// Tells a file of a node from any other one of that node: see `BackupRequest.held`.
 pub(crate) type FileKey = [u8; FILE_KEY_BYTES];
@@ -51,6 +57,12 @@ impl Backup {
     /// # Errors
     /// If a newer version wrote it, or it is not what a manifest is.
     pub fn read(manifest: BackupManifest) -> Result<Self, BackupError> {
+        // It is shown on terminals.
+        let version = &manifest.version;
+        let is_of_version = |byte: u8| byte.is_ascii_alphanumeric() || b".+-".contains(&byte);
+        if version.len() > VERSION_BYTES_MAX || !version.bytes().all(is_of_version) {
+            return Err(BackupError::Manifest("its version is none".to_owned()));
+        }
         if manifest.format > FORMAT {
             return Err(BackupError::NewerFormat {
                 version: manifest.version,
@@ -84,6 +96,38 @@ impl Backup {
     #[must_use]
     pub fn manifest(&self) -> &BackupManifest {
         &self.manifest
+    }
+
+    /// The data keys that it takes to restore it, as 16 hexadecimal digits each: those of its values,
+    /// and the one of its proof.
+    #[must_use]
+    pub fn data_key_ids(&self) -> Vec<String> {
+        let mut ids = self.manifest.data_key_ids.clone();
+        let proof = proof::key_id(&self.manifest).map(|id| id.to_string());
+        ids.extend(proof.filter(|id| !self.manifest.data_key_ids.contains(id)));
+        ids
+    }
+
+    /// Checks that a node which held one of these keys made it. Where none is given, there is
+    /// nothing to check by, and a backup that needs one is refused.
+    ///
+    /// # Errors
+    /// If a key is missing, or it was made without a key, or changed.
+    pub fn check_proof(&self, keys: &Keyring) -> Result<(), BackupError> {
+        let is_held = |id: &String| KeyId::parse(id).is_some_and(|id| keys.find(id).is_some());
+        let mut missing = self.data_key_ids();
+        missing.retain(|id| !is_held(id));
+        if !missing.is_empty() {
+            let (id, missing) = (self.id(), missing.join(", "));
+            return Err(BackupError::KeyMissing { id, missing });
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        proof::check(&self.manifest, keys).map_err(|unproven| match unproven {
+            Unproven::Missing => BackupError::Unproven(self.id()),
+            Unproven::Changed => BackupError::Forged(self.id()),
+        })
     }
 
     /// Its files.

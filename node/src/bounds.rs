@@ -32,6 +32,9 @@ pub enum What {
     RequestBytes,
     /// Bytes of values in answers, from before they are read until they have left the node.
     AnswerBytes,
+    /// Bytes of answers without values over streams of Exchange, as they are encoded, from before they are queued until they have left
+    /// the node. Apart from values, for which room is taken before a call is carried out: its small answers must not wait for it.
+    ReplyBytes,
     /// Calls that are carried out, unary and exchanged.
     Calls,
     /// HTTP/2 streams from their headers until their answer has left the node.
@@ -56,9 +59,10 @@ pub const OWNERS: [OwnerKind; 7] = [
 ];
 
 /// Everything that is counted.
-pub const WHATS: [What; 7] = [
+pub const WHATS: [What; 8] = [
     What::RequestBytes,
     What::AnswerBytes,
+    What::ReplyBytes,
     What::Calls,
     What::Streams,
     What::Exchanges,
@@ -89,6 +93,7 @@ impl What {
         match self {
             Self::RequestBytes => "request-bytes",
             Self::AnswerBytes => "answer-bytes",
+            Self::ReplyBytes => "reply-bytes",
             Self::Calls => "calls",
             Self::Streams => "streams",
             Self::Exchanges => "exchanges",
@@ -118,15 +123,15 @@ const MIB: usize = 1 << 20;
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            // In the order of WHATS: request bytes, answer bytes, calls, streams, exchanges, lists, watches.
+            // In the order of WHATS: bytes of requests, answers and replies, calls, streams, exchanges, lists, watches.
             budgets: [
-                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64, 256],
-                [48 * MIB, 48 * MIB, 2_048, 4_096, 1_024, 32, 128],
-                [24 * MIB, 24 * MIB, 1_024, 2_048, 512, 16, 64],
-                [96 * MIB, 96 * MIB, 4_096, 8_192, 2_048, 64, 256],
-                [24 * MIB, 24 * MIB, 256, 512, 64, 16, 16],
-                [4 * MIB, 4 * MIB, 256, 1_024, 1, 1, 1],
-                [MIB / 4, MIB / 4, 32, 128, 1, 1, 1],
+                [96 * MIB, 96 * MIB, 32 * MIB, 4_096, 8_192, 2_048, 64, 256],
+                [48 * MIB, 48 * MIB, 16 * MIB, 2_048, 4_096, 1_024, 32, 128],
+                [24 * MIB, 24 * MIB, 8 * MIB, 1_024, 2_048, 512, 16, 64],
+                [96 * MIB, 96 * MIB, 32 * MIB, 4_096, 8_192, 2_048, 64, 256],
+                [24 * MIB, 24 * MIB, 8 * MIB, 256, 512, 64, 16, 16],
+                [4 * MIB, 4 * MIB, MIB, 256, 1_024, 1, 1, 1],
+                [MIB / 4, MIB / 4, MIB / 16, 32, 128, 1, 1, 1],
             ],
             exchange_idle: Duration::from_secs(300),
             message_time: crate::limits::MESSAGE_TIME_MAX,
@@ -184,6 +189,8 @@ pub enum GivenUp {
     TooLarge,
     /// Its length says more bytes than a message may have: it is refused unread.
     OverLength,
+    /// The head of its request takes more bytes than a head may have.
+    LongHead,
     /// It cannot be decoded.
     Malformed,
     /// Nothing came over an Exchange stream for too long.
@@ -191,10 +198,11 @@ pub enum GivenUp {
 }
 
 /// Every reason to give a message up.
-pub const GIVEN_UP: [GivenUp; 5] = [
+pub const GIVEN_UP: [GivenUp; 6] = [
     GivenUp::Late,
     GivenUp::TooLarge,
     GivenUp::OverLength,
+    GivenUp::LongHead,
     GivenUp::Malformed,
     GivenUp::Idle,
 ];
@@ -207,6 +215,7 @@ impl GivenUp {
             Self::Late => "late",
             Self::TooLarge => "too-large",
             Self::OverLength => "over-length",
+            Self::LongHead => "long-head",
             Self::Malformed => "malformed",
             Self::Idle => "idle",
         }
@@ -373,7 +382,7 @@ mod tests {
     fn default_bytes_fit_half_a_node_of_one_gibibyte() {
         let bounds = Bounds::default();
         let roots = [OwnerKind::Node, OwnerKind::Operators, OwnerKind::Strangers];
-        let bytes = [What::RequestBytes, What::AnswerBytes];
+        let bytes = [What::RequestBytes, What::AnswerBytes, What::ReplyBytes];
         let all = roots
             .into_iter()
             .flat_map(|root| bytes.map(|what| bounds.of(root, what)));

@@ -71,6 +71,7 @@ impl ClusterStatus {
         let warning = self.warnings(&overview, &readiness).join("; ");
         let log = self.log.stats();
         let progress = self.consensus.applied().progress();
+        let held = self.consensus.level_hold().held(progress.feature_level);
         let node = NodeStatus {
             id: identity.node_id(),
             seat: identity.record().seat,
@@ -103,6 +104,8 @@ impl ClusterStatus {
             removal_lag_ms: progress.removal_lag_ms(),
             walls_ahead_ms: self.stamper.walls_ahead_ms(),
             repaired_rows: progress.repaired_rows,
+            held_level: held.level.unwrap_or_default(),
+            hold_revision: Some(held.revision),
             // How values are sealed is for who knows the keys to say.
             ..NodeStatus::default()
         };

@@ -1,6 +1,8 @@
 //! The node's configuration, checked: a [`Config`] that exists is one that a node may start with.
 
 mod auth;
+mod console;
+mod exposure;
 mod peers;
 #[cfg(test)]
 mod tests;
@@ -15,6 +17,7 @@ use std::{
 pub use auth::{
     Auth, AuthSetting, TokenHash, certificate_named, certificate_principal, token_text,
 };
+pub use exposure::Exposure;
 pub use peers::{host_and_port, parse as parse_peers, reached_at};
 pub use tls::{Tls, TlsSettings};
 
@@ -36,6 +39,8 @@ pub struct Settings {
     pub peer_listen: String,
     /// `--http-listen`: `HOST:PORT` for probes and metrics.
     pub http_listen: String,
+    /// `--console`: the HTTP port has pages for operators.
+    pub console: bool,
     /// `--peers`: `SEAT=HOST:PORT` of every seat, this node's own included.
     pub peers: Vec<String>,
     /// `--advertise`: where clients reach this node.
@@ -58,18 +63,6 @@ pub struct Settings {
     pub data_keys: KeyFiles,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
     pub tuning: Tuning,
-}
-
-/// Who may reach the listeners.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exposure {
-    /// Beyond this machine over TLS only. Any other listener beyond loopback is refused.
-    Loopback,
-    /// The same, but the peer port on loopback may be without TLS where callers need tokens: the operator vouches for every process of
-    /// this machine, since any of them may act as a node.
-    LocalPeers,
-    /// Anyone whom the network lets through, even without TLS and tokens: the operator vouches for the network.
-    Insecure,
 }
 
 /// When the lowest seat founds a new cluster.
@@ -96,6 +89,8 @@ pub struct Config {
     pub peer_listen: SocketAddr,
     /// Where probes and metrics are served. Port 0: any free port.
     pub http_listen: SocketAddr,
+    /// Whether the HTTP port serves the console.
+    pub console: bool,
     /// `HOST:PORT` of every seat, this node's own included. Hosts are resolved at every connect.
     pub peers: BTreeMap<u64, String>,
     /// `HOST:PORT` at which clients reach this node; absent: the address that `listen` turned out to be.
@@ -194,12 +189,16 @@ impl Config {
         let auth = auth::check(&settings.auth, settings.operator_token_file.as_ref())?;
         exposed.extend(auth::check_exposure(settings.exposure, listen, &auth)?);
         auth::check_peers(settings.exposure, peer_listen, peer, &auth)?;
+        if settings.console {
+            console::check(http_listen, client, &auth)?;
+        }
         Ok(Self {
             seat: settings.seat,
             data_dir: settings.data_dir.clone(),
             listen,
             peer_listen,
             http_listen,
+            console: settings.console,
             peers,
             advertise: settings.advertise.clone(),
             tls,

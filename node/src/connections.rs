@@ -22,7 +22,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, JoinError, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -49,6 +49,8 @@ pub struct PortUse {
     pub held: Gauge,
     /// How many there may be.
     pub limit: Gauge,
+    /// TLS handshakes under way.
+    pub handshakes: Gauge,
     /// Connections that were closed at once, or because they did not greet in time.
     pub refused: Counter,
 }
@@ -167,15 +169,7 @@ impl Acceptor {
     async fn next(&mut self) -> Connection {
         loop {
             let connection = tokio::select! {
-                Some(shaken) = self.handshakes.join_next() => match shaken {
-                    Ok((from, Ok(stream))) => self.place(from, Either::Right(stream)),
-                    Ok((from, Err(error))) => {
-                        self.warn_refused(from, &error);
-                        None
-                    }
-                    // Broken off, in favour of a newer one.
-                    Err(_) => None,
-                },
+                Some(ended) = self.handshakes.join_next() => self.shaken(ended),
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, from)) => self.accepted(stream, from),
                     // Out of open files, or a caller that has gone already: neither is the port's end.
@@ -190,6 +184,24 @@ impl Acceptor {
                 return connection;
             }
         }
+    }
+
+    fn shaken(&mut self, ended: Result<Shaken, JoinError>) -> Option<Connection> {
+        self.count_handshakes();
+        match ended {
+            Ok((from, Ok(stream))) => self.place(from, Either::Right(stream)),
+            Ok((from, Err(error))) => {
+                self.warn_refused(from, &error);
+                None
+            }
+            // Broken off, in favour of a newer one.
+            Err(_) => None,
+        }
+    }
+
+    fn count_handshakes(&self) {
+        let count = i64::try_from(self.handshakes.len()).unwrap_or(i64::MAX);
+        self.bounds.port_use.handshakes.set(count);
     }
 
     fn accepted(&mut self, stream: TcpStream, from: SocketAddr) -> Option<Connection> {
@@ -212,6 +224,7 @@ impl Acceptor {
             (from, shaken.unwrap_or_else(|late| Err(late.into())))
         });
         self.begun.push_back((from.ip().into(), handshake));
+        self.count_handshakes();
         None
     }
 

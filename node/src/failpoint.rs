@@ -33,6 +33,8 @@ macro_rules! failpoints {
 }
 
 failpoints! {
+    /// A node that starts has opened its log and rows, and no port yet.
+    StorageOpened => "storage-opened",
     /// Entries wait in memory to be written to the log, and were not reported as durable.
     LogBeforeWrite => "log-before-write",
     /// Entries are durable in the log, and were not reported yet.
@@ -51,6 +53,8 @@ failpoints! {
     JointApplied => "joint-applied",
     /// A snapshot's files are there, and its manifest is not.
     BuildCheckpointed => "build-checkpointed",
+    /// A snapshot has its mark under the disk key, and has not got its name.
+    SnapshotMarked => "snapshot-marked",
     /// A snapshot is whole, and has not got its name.
     BuildDescribed => "build-described",
     /// A snapshot has its name, and what it covers may not be purged yet.
@@ -79,6 +83,14 @@ failpoints! {
     PurgeBeforeWrite => "purge-before-write",
     /// The log's purge is written, and the files of purged entries are still there.
     PurgeAfterWrite => "purge-after-write",
+    /// The disk key is about to be written, under data keys that came or went.
+    DiskKeyBeforeWrite => "disk-key-before-write",
+    /// The disk key is durable under the data keys that are held, and the node does not use these yet.
+    DiskKeyWritten => "disk-key-written",
+    /// Rows that are taken as they are have a mark, and the log has no tags yet.
+    RowsAdopted => "rows-adopted",
+    /// The log and the rows fit a disk key that no file has yet, and snapshots do not.
+    LogAdopted => "log-adopted",
     /// The recovery of a survivor is under way by its identity, and nothing else is changed.
     RecoveryBegun => "recovery-begun",
     /// The recovery has applied the whole log, and its rows may not be durable.

@@ -17,6 +17,7 @@ pub mod audit;
 pub mod backup;
 pub mod bounds;
 mod change_feed;
+pub mod cluster_report;
 mod cluster_status;
 pub mod config;
 mod connections;
@@ -57,5 +58,7 @@ mod ticker;
 pub mod tls;
 mod upgrade;
 pub mod vault;
+
+pub use helve_machine::level::{LEVELS, Level};
 
 pub use self::metrics::process::registry as process_metrics;

@@ -3,11 +3,12 @@
 
 mod audit;
 mod backups;
+mod console;
 mod watches;
 
 use std::time::Duration;
 
-pub use self::{audit::*, backups::*, watches::*};
+pub use self::{audit::*, backups::*, console::*, watches::*};
 
 /// The one consensus group, until there are many.
 pub const GROUP_ID: u32 = 1;
@@ -178,9 +179,18 @@ pub const STREAM_SEND_BYTES_MAX: usize = 64 << 10;
 /// How long nothing may be written to a connection that there is something for; then it is closed.
 pub const CONNECTION_STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused by the
-/// transport.
+/// Calls of one connection in a row that find no room for their streams before it is read after a [`REFUSALS_PAUSE`] alone.
+pub const REFUSALS_WITHOUT_PAUSE: u32 = 64;
+
+/// How long a connection is not read whose calls find no room.
+pub const REFUSALS_PAUSE: Duration = Duration::from_millis(250);
+
+/// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused as `TOO_LARGE`.
+/// A token of ours takes 54.
 pub const HEADER_LIST_BYTES_MAX: u32 = 8 << 10;
+
+/// The same where the transport of HTTP/2 refuses a request by itself, at the client port.
+pub const HEADER_LIST_READ_BYTES_MAX: u32 = 12 << 10;
 
 /// Bytes of the name of a message's encoding; gRPC has none that is longer.
 pub const ENCODING_NAME_BYTES_MAX: usize = 64;
@@ -209,6 +219,9 @@ pub const EXCHANGE_BATCH_ANSWERS_MAX: usize = 256;
 /// Bytes of answers after which a batch of Exchange is sent; it may hold one answer more.
 pub const EXCHANGE_BATCH_BYTES_MAX: usize = 1 << 20;
 
+/// The same, of answers without values. They take room only once they are a batch, so this is what a stream has beyond its room.
+pub const EXCHANGE_BATCH_REPLIES_BYTES_MAX: usize = 16 << 10;
+
 /// How long a caller of Exchange may leave answers unread; then its stream ends, and what it had under way is AMBIGUOUS.
 pub const EXCHANGE_STALL_MAX: Duration = Duration::from_secs(10);
 
@@ -227,8 +240,9 @@ pub const JSON_REPLY_FREE_BYTES: usize = 64 << 10;
 /// How long a connection of HTTP/1.1 may take for the head of its next request, and be idle.
 pub const HTTP1_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes that a connection of HTTP/1.1 reads ahead, and of a head.
-pub const HTTP1_BUFFER_BYTES_MAX: usize = 32 << 10;
+/// Bytes that a connection of HTTP/1.1 reads ahead, and of a head that the transport refuses by itself. A stranger can have a connection
+/// hold as many for [`HTTP1_HEAD_TIME_MAX`].
+pub const HTTP1_BUFFER_BYTES_MAX: usize = 16 << 10;
 
 /// Rows in one part of a list.
 pub const LIST_PAGE_ROWS_MAX: usize = 1_000;
@@ -275,7 +289,9 @@ pub const CONNECTION_RESETS_PENDING_MAX: usize = 4 * CONNECTION_STREAMS_MAX as u
 pub const CONNECTION_RESETS_FORCED_MAX: usize = 16 * CONNECTION_STREAMS_MAX as usize;
 
 /// Connections to the client port, if the process may open that many files; over it, the newest is closed at once. An idle one takes up
-/// 20 KiB, one whose headers do not end about 40 KiB: of the three quarters that one address may have, 240 MiB.
+/// 20 KiB, one whose headers do not end about 45 KiB over HTTP/2 ([`HEADER_LIST_READ_BYTES_MAX`], and frames of 16 KiB, which is the least
+/// that the protocol allows) and 36 KiB over HTTP/1.1: of the three quarters that one address may have, 270 MiB. It lasts 40 seconds at
+/// most: a caller may not answer a probe before its headers end.
 pub const CLIENT_CONNECTIONS_MAX: usize = 8_192;
 
 /// Open files that client connections leave to peers, probes and the disks, as far as half of all allow.
@@ -305,6 +321,9 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Connections to the HTTP port, half of them for one address; over it, the one that has waited longest without a request, or without
 /// reading its answer, is closed for the next.
 pub const HTTP_CONNECTIONS_MAX: usize = 256;
+
+/// Bytes of the head of a request to the HTTP port: probes and scrapers send a few hundred.
+pub const HTTP_HEAD_BYTES_MAX: usize = 8 << 10;
 
 /// Bytes of bodies that the HTTP port holds at once, half of them for one address.
 pub const HTTP_REQUEST_BYTES_MAX: usize = 4 << 20;

@@ -94,12 +94,18 @@ pub enum Ended {
 }
 
 impl Node {
-    /// Starts a node, and returns once it takes part in its cluster. A pristine node waits for its peers first.
+    /// Starts a node, and returns once it takes part in its cluster. A pristine node waits for its peers first. If `stop` is cancelled
+    /// before it has met them, closes what was opened and returns `None`; afterwards, the node is still returned.
+    ///
+    /// Do not drop the future: a thread may be at work in the storage engine, and the end of the process would crash it.
     ///
     /// # Errors
     /// See [`StartError`]; each says what to do.
-    pub async fn start(config: Config) -> Result<Self, StartError> {
-        start::start(config).await
+    pub async fn start(
+        config: Config,
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, StartError> {
+        start::start(config, stop).await
     }
 
     /// Where this node listens.
@@ -169,20 +175,28 @@ impl Node {
         self.peers_stop.cancel();
         tasks.peer_port.end().await;
         self.consensus.shutdown().await;
-        let (log, state) = (self.log.clone(), Arc::clone(&self.state));
-        let audit = self.audit.clone();
-        let flushed = tokio::task::spawn_blocking(move || {
-            audit.close();
-            log.stop();
-            state.sync()
-        });
-        match flushed.await {
-            Ok(Ok(())) => tracing::info!("stopped"),
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the rows could not be synced; the log has them");
-            }
-            Err(error) => tracing::error!(%error, "the storage did not stop cleanly"),
+        close(
+            self.audit.clone(),
+            self.log.clone(),
+            Arc::clone(&self.state),
+        )
+        .await;
+    }
+}
+
+/// Makes durable what a node has on disk, and ends the threads that write there.
+async fn close(audit: Audit, log: LogStore, state: Arc<StateDb>) {
+    let flushed = tokio::task::spawn_blocking(move || {
+        audit.close();
+        log.stop();
+        state.sync()
+    });
+    match flushed.await {
+        Ok(Ok(())) => tracing::info!("stopped"),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the rows could not be synced; the log has them");
         }
+        Err(error) => tracing::error!(%error, "the storage did not stop cleanly"),
     }
 }
 

@@ -39,10 +39,13 @@ use self::{
 };
 use crate::{
     attempt::{Attempt, Rejection, Timed},
+    bounds::Shared,
     disk_watch::DiskWatch,
     failpoint::{self, Failpoint},
     forward::Forwarder,
-    limits::{PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX},
+    limits::{
+        LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX,
+    },
     raft::{Consensus, log_store::LogStore},
     stamp::Stamper,
     storage::state_db::StateDb,
@@ -83,6 +86,10 @@ struct Core {
     turns: Turns,
     /// Batches of which something was executed, ever.
     executed: AtomicU64,
+    /// Commands that found the queue full, ever.
+    queue_refused: AtomicU64,
+    /// Commands that were refused since too much waited for the log's disk, ever.
+    log_refused: AtomicU64,
 }
 
 impl Proposer {
@@ -107,6 +114,8 @@ impl Proposer {
             rates: Rates::new(state),
             turns: Turns::default(),
             executed: AtomicU64::new(0),
+            queue_refused: AtomicU64::new(0),
+            log_refused: AtomicU64::new(0),
         });
         let proposing = batches(Arc::clone(&core), queued);
         (Self { queue, core }, proposing)
@@ -182,6 +191,7 @@ impl Proposer {
         }) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
+                self.core.queue_refused.fetch_add(1, Ordering::Relaxed);
                 return Attempt::Rejected(Rejection::Overloaded);
             }
             Err(mpsc::error::TrySendError::Closed(_)) => {
@@ -207,6 +217,28 @@ impl Proposer {
     /// Executes commands that another node forwarded, if this node leads. It never forwards them again.
     pub async fn execute_here(&self, commands: Vec<Timed>) -> Vec<Attempt> {
         self.core.execute(commands).await
+    }
+
+    /// Commands of this node that wait to be proposed or forwarded.
+    #[must_use]
+    pub fn queued(&self) -> Shared {
+        Shared {
+            used: PROPOSE_QUEUE_MAX.saturating_sub(self.queue.capacity()),
+            limit: PROPOSE_QUEUE_MAX,
+            refused: self.core.queue_refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes of entries that wait for the log's disk. Only a leader refuses commands for it.
+    #[must_use]
+    pub fn log_queued(&self) -> Shared {
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let queued = &self.core.log.stats().queued_bytes;
+        Shared {
+            used: bytes(queued.load(Ordering::Relaxed)),
+            limit: bytes(LOG_QUEUED_BYTES_MAX),
+            refused: self.core.log_refused.load(Ordering::Relaxed),
+        }
     }
 
     /// The id of the node that leads, as far as known; 0 if it is not.
@@ -307,6 +339,7 @@ impl Core {
                 // Its turn came too late: a leader that is cut off is no leader, and has not too much to do.
                 attempts.push(Some(Attempt::Rejected(Rejection::NotLeading)));
             } else if log_full {
+                self.log_refused.fetch_add(1, Ordering::Relaxed);
                 attempts.push(Some(Attempt::Rejected(Rejection::Overloaded)));
             } else if disk_full && !frees_space(&command) {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));

@@ -15,7 +15,10 @@ use std::{
 use crate::{
     leader_contact::{Declined, Lacking, LeaderContact},
     limits::LAG_READY_MAX,
-    membership::{bootstrap::IF_MAJORITY_LOST, records::is_overrated},
+    membership::{
+        bootstrap::{IF_MAJORITY_LOST, MAJORITY_SILENT},
+        records::is_overrated,
+    },
     quantity::count,
     raft::{
         Consensus,
@@ -145,10 +148,9 @@ impl Readiness {
             .majority_silent_for
             .is_some_and(|silent| silent > MAJORITY_SILENCE_MAX)
         {
-            return Err(self.with_refusals(
-                overview,
-                format!("a majority of the nodes does not answer this leader; {IF_MAJORITY_LOST}"),
-            ));
+            return Err(
+                self.with_refusals(overview, format!("{MAJORITY_SILENT}; {IF_MAJORITY_LOST}"))
+            );
         }
         if let Some(lacking) = self.contact.lacking() {
             return Err(lacks(lacking));

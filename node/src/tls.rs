@@ -14,8 +14,10 @@ pub mod authority;
 pub mod certificate;
 mod files;
 mod port;
+mod usage;
 mod verify;
 pub mod watch;
+pub mod words;
 
 pub use self::{
     files::{NamedFile, TlsError},

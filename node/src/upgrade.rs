@@ -1,5 +1,8 @@
 //! Raises the replicated feature level once every member supports a higher one: the last step of a
-//! rolling upgrade, which no operator has to take by hand.
+//! rolling upgrade, which no operator has to take by hand. An operator may hold the level: see
+//! [`hold`].
+
+pub(crate) mod hold;
 
 use std::time::Duration;
 
@@ -10,7 +13,9 @@ use helve_proto::command::v1::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    propose::{ProposeError, Proposer},
+    attempt::{Attempt, Timed},
+    membership::records,
+    propose::Proposer,
     raft::Consensus,
     read_index::own_command,
 };
@@ -25,14 +30,7 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
 pub async fn run(consensus: Consensus, proposer: Proposer) {
     let mut probed_in = 0;
     while let Ok(leading) = consensus.wait_leading(|l| l.here).await {
-        // This node's own record may still be that of a newer version.
-        let level = consensus.members().common_level().min(level::supported());
-        if level > consensus.applied().feature_level() {
-            let raised = raise(&proposer, level).await;
-            if let Err(error) = raised {
-                tracing::warn!(%error, feature_level = level, "the feature level is not raised yet");
-            }
-        }
+        raise_if_allowed(&consensus, &proposer).await;
         let probe = Operation::Probe(Probe {});
         if probed_in != leading.term && consensus.applied().feature_level() >= level::needed(&probe)
         {
@@ -43,10 +41,46 @@ pub async fn run(consensus: Consensus, proposer: Proposer) {
     }
 }
 
-async fn raise(proposer: &Proposer, level: u32) -> Result<(), ProposeError> {
+/// Raises the level to the one that every member is recorded with, if that is higher.
+async fn raise_if_allowed(consensus: &Consensus, proposer: &Proposer) {
+    let hold = consensus.level_hold();
+    // No record changes between the look and the entry: a member that is recorded as holding the level is not passed over.
+    let _order = hold.order().lock().await;
+    let now = consensus.applied().feature_level();
+    // This node's own record may still be that of a newer version, or of the time before its hold.
+    let own = hold.offered(level::supported(), now);
+    let level = consensus.members().common_level().min(own);
+    if level <= now {
+        return;
+    }
+    let others = records::offered_by_others(consensus).await;
+    // A member may have been added meanwhile.
+    let all = consensus.members().common_level();
+    if all < level || others.is_some_and(|others| others < level) {
+        return;
+    }
+    if let Err(why) = raise(proposer, level).await {
+        tracing::warn!(
+            why,
+            feature_level = level,
+            "the feature level is not raised yet"
+        );
+    }
+}
+
+/// Raises the level through this node's own log. The command is not forwarded: the next leader decides by itself.
+async fn raise(proposer: &Proposer, level: u32) -> Result<(), String> {
     let operation = Operation::RaiseFeatureLevel(RaiseFeatureLevel { level });
-    let deadline = Instant::now() + ATTEMPT_LIMIT;
-    let outcome = proposer.propose(&own_command(operation), deadline).await?;
+    let timed = Timed {
+        command: Box::new(own_command(operation)),
+        deadline: Instant::now() + ATTEMPT_LIMIT,
+    };
+    let outcome = match proposer.execute_here(vec![timed]).await.pop() {
+        Some(Attempt::Outcome(outcome)) => outcome,
+        Some(Attempt::Rejected(rejection)) => return Err(format!("{rejection:?}")),
+        Some(Attempt::Unknown(why)) => return Err(why),
+        None => return Err("the node is stopping".to_owned()),
+    };
     if let Some(Kind::RaiseFeatureLevel(raised)) = outcome.outcome {
         tracing::info!(
             feature_level = raised.level,

@@ -5,6 +5,7 @@
 //! names, and that changes only once every member holds the new key. So no node ever meets a value that it cannot open, and after a
 //! change nothing more comes under the old key. What is sealed otherwise then is resealed by the leader, bit by bit.
 
+mod disk;
 mod files;
 mod members;
 mod open;
@@ -33,7 +34,9 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
+use self::disk::Disk;
 pub use self::{
+    disk::{DiskKeys, NewDiskKey},
     files::{KeyFiles, Migration, watch_files},
     members::Members,
     open::{Asked, OpenError, See, Values},
@@ -73,6 +76,8 @@ struct Known {
 pub struct Vault {
     files: KeyFiles,
     ring: ArcSwap<Keyring>,
+    /// What this node's disk is authenticated with.
+    disk: Mutex<Option<Disk>>,
     known: ArcSwap<Known>,
     /// The index of the row that is known; tells those who wait for a newer one.
     index: watch::Sender<u64>,
@@ -89,6 +94,7 @@ impl Vault {
         Arc::new(Self {
             files,
             ring: ArcSwap::from_pointee(ring),
+            disk: Mutex::default(),
             known: ArcSwap::default(),
             index: watch::Sender::new(0),
             waits_for: Mutex::new("the cluster has no leader yet".to_owned()),
@@ -171,13 +177,25 @@ impl Vault {
         }
     }
 
+    /// The keys that this node holds now.
+    #[must_use]
+    pub fn keyring(&self) -> Keyring {
+        Keyring::clone(&self.ring.load())
+    }
+
     /// Whether a node with these rows may start: a cluster that holds plaintext is not sealed by accident.
     ///
     /// # Errors
     /// The flag at fault, and what to do.
     pub fn check_start(&self, row: Option<SealingRow>, rows: Holding) -> Result<(), Refusal> {
         let never_sealed = row.is_none();
+        let is_sealed = row.as_ref().is_some_and(|row| row.complete_index > 0);
         self.learn(row)?;
+        if is_sealed && self.files.may_migrate() {
+            tracing::warn!(
+                "--data-key-migrate is not needed any more: take it out, or a disk whose `disk-key` was removed may be taken as it is"
+            );
+        }
         if never_sealed
             && rows == Holding::Values
             && !self.ring.load().is_empty()
@@ -310,7 +328,7 @@ pub async fn follow(vault: Arc<Vault>, consensus: Consensus, state: Arc<StateDb>
 }
 
 /// Sealing was ended, and nothing is sealed any more: no key is needed.
-fn is_over(row: &SealingRow) -> bool {
+pub(crate) fn is_over(row: &SealingRow) -> bool {
     row.key_id.is_empty() && row.done
 }
 

@@ -8,13 +8,14 @@ use helve_machine::{
     sealing::{Tally, sealing, tally},
 };
 use helve_proto::v1::BackupManifest;
-use helve_seal::KeyId;
+use helve_seal::{KeyId, Keyring};
 use prost::Message as _;
 
-use super::FORMAT;
+use super::{FORMAT, proof};
 use crate::{
     digest,
     limits::GROUP_ID,
+    stamp::EntropyError,
     storage::{checkpoint::SnapshotDir, error::StorageError, state_view::StateView},
 };
 
@@ -22,12 +23,14 @@ use crate::{
 const TALLY_ROWS: u64 = 1_024;
 
 /// The node that makes a backup.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Maker {
     /// Its id.
     pub(crate) node_id: u64,
     /// Its uuid.
     pub(crate) node_uuid: String,
+    /// Its data keys, for the proof.
+    pub(crate) keys: Keyring,
 }
 
 /// Why there is no manifest.
@@ -39,6 +42,9 @@ pub(crate) enum DescribeError {
     /// A row cannot be understood.
     #[error("a row cannot be understood: {0}")]
     Fault(#[from] Fault),
+    /// The operating system gave no entropy.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
 }
 
 /// Reads all rows of a snapshot, and describes it; `None` if `goes_on` did not agree, which is told
@@ -58,7 +64,7 @@ pub(crate) fn describe(
         let Some(data_key_ids) = data_key_ids(view, || goes_on(digest.rows))? else {
             return Ok(None);
         };
-        Ok(Some(BackupManifest {
+        let mut manifest = BackupManifest {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             feature_level: helve_machine::feature_level(view, GROUP_ID)?,
@@ -71,7 +77,12 @@ pub(crate) fn describe(
             digest: digest.digest.to_vec().into(),
             data_key_ids,
             snapshot: snapshot.manifest().encode_to_vec().into(),
-        }))
+            ..BackupManifest::default()
+        };
+        if let Some(key) = maker.keys.newest() {
+            proof::add(&mut manifest, key)?;
+        }
+        Ok(Some(manifest))
     })?
 }
 

@@ -111,10 +111,10 @@ impl BackupDir {
         &self.path
     }
 
-    /// All backups, by their ids.
+    /// All backups, by their ids: one at least.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// If there is none, as where the first one was cut off, or the directory cannot be read.
     pub fn list(&self) -> Result<Vec<Listed>, BackupError> {
         let directory = self.path.join(BACKUPS_NAME);
         let mut listed = Vec::new();
@@ -126,6 +126,9 @@ impl BackupDir {
                 let backup = self.read(&id);
                 listed.push(Listed { id, backup });
             }
+        }
+        if listed.is_empty() {
+            return Err(BackupError::Nothing(self.path.clone()));
         }
         listed.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(listed)

@@ -53,6 +53,27 @@ pub enum BackupError {
         /// Its format.
         found: u32,
     },
+    /// Keys are missing.
+    #[error(
+        "backup {id} takes data key {missing} to restore it, which is not given: name the files of its keys with --data-key-file or --data-keys"
+    )]
+    KeyMissing {
+        /// The backup.
+        id: String,
+        /// The keys' ids.
+        missing: String,
+    },
+    /// A node without data keys made it, or somebody took its proof off.
+    #[error(
+        "backup {0} has no proof, so that anybody may have made it: use one that a node with data keys made. If the cluster had none when it \
+         was made, restore it without data keys, and start the node with --data-key-migrate"
+    )]
+    Unproven(String),
+    /// It is not as a node with one of the keys made it.
+    #[error(
+        "backup {0} was changed after a node made it: use another backup (--backup ID), or a copy of this directory"
+    )]
+    Forged(String),
     /// A manifest that says what none does.
     #[error("the manifest of the backup cannot be used: {0}")]
     Manifest(String),

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 use bytes::Bytes;
 use helve_machine::cluster_row;
 use helve_proto::{peer::v1::LogId, v1::BackupChunk};
+use helve_seal::Secret;
 use tempfile::TempDir;
 
 use super::{directory::BackupDir, *};
@@ -23,6 +24,7 @@ struct Node {
     state: StateDb,
     snapshots: Snapshots,
     index: u64,
+    keys: Keyring,
 }
 
 impl Node {
@@ -35,6 +37,7 @@ impl Node {
             state,
             snapshots,
             index: 0,
+            keys: Keyring::default(),
         };
         let (key, row) = cluster_row(GROUP_ID, "0123456789");
         node.write(key, row);
@@ -57,6 +60,7 @@ impl Node {
         let maker = Maker {
             node_id: 1,
             node_uuid: "node-0001".to_owned(),
+            keys: self.keys.clone(),
         };
         let manifest = describe(&snapshot, &maker, |_| true).unwrap().unwrap();
         (snapshot, manifest)
@@ -250,6 +254,15 @@ fn manifest_of_a_newer_version_or_with_names_that_lead_elsewhere_is_refused() {
         error.contains("use version 9.9.9 or a newer one"),
         "{error}"
     );
+    for version in ["1.0\u{1b}[2J", &"1".repeat(65)] {
+        let odd = BackupManifest {
+            version: version.to_owned(),
+            format: FORMAT + 1,
+            ..manifest.clone()
+        };
+        let error = Backup::read(odd).unwrap_err();
+        assert!(matches!(error, BackupError::Manifest(_)), "{error}");
+    }
     for uuid in ["../../etc", "", "a"] {
         let elsewhere = BackupManifest {
             node_uuid: uuid.to_owned(),
@@ -267,6 +280,40 @@ fn manifest_of_a_newer_version_or_with_names_that_lead_elsewhere_is_refused() {
 }
 
 #[test]
+fn backup_of_a_node_with_data_keys_is_taken_with_them_alone_and_as_it_was_made() {
+    let secret = |byte: u8| Secret::new([byte; 32]).unwrap();
+    let ring = |secrets: &[Secret]| Keyring::new(secrets, "backups of tests").unwrap();
+    let (keys, none) = (ring(&[secret(1)]), Keyring::default());
+    let mut node = Node::new();
+    let plain = Backup::read(node.snapshot("1").1).unwrap();
+    assert!(plain.check_proof(&none).is_ok());
+    let unproven = plain.check_proof(&keys);
+    assert!(
+        matches!(unproven, Err(BackupError::Unproven(_))),
+        "{unproven:?}"
+    );
+    node.keys = keys.clone();
+    let (_, manifest) = node.snapshot("2");
+    let backup = Backup::read(manifest.clone()).unwrap();
+    let id = keys.ids()[0].to_string();
+    assert_eq!(backup.data_key_ids(), [id]);
+    assert!(backup.check_proof(&keys).is_ok());
+    for others in [none, ring(&[secret(2)])] {
+        let missing = backup.check_proof(&others);
+        assert!(
+            matches!(missing, Err(BackupError::KeyMissing { .. })),
+            "{missing:?}"
+        );
+    }
+    let forged = BackupManifest {
+        digest: vec![0; 32].into(),
+        ..manifest
+    };
+    let forged = Backup::read(forged).unwrap().check_proof(&keys);
+    assert!(matches!(forged, Err(BackupError::Forged(_))), "{forged:?}");
+}
+
+#[test]
 fn directory_is_for_backups_alone_and_for_one_writer_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("to");
@@ -275,6 +322,9 @@ fn directory_is_for_backups_alone_and_for_one_writer_at_a_time() {
         Err(BackupError::Nothing(_))
     ));
     let writer = BackupDir::create(&path).unwrap();
+    // As where the first backup was cut off.
+    let listed = BackupDir::open(&path).unwrap().list();
+    assert!(matches!(listed, Err(BackupError::Nothing(_))), "{listed:?}");
     assert!(matches!(
         BackupDir::create(&path),
         Err(BackupError::InUse(_))

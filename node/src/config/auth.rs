@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use super::{Exposure, Refusal};
+use super::exposure::Exposure;
+use crate::refusal::Refusal;
 
 const FLAG: &str = "--operator-token-file";
 const PREFIX: &str = "hlv_";

@@ -11,6 +11,7 @@ fn settings() -> Settings {
         listen: "127.0.0.1:7400".into(),
         peer_listen: "127.0.0.1:7401".into(),
         http_listen: "127.0.0.1:7402".into(),
+        console: false,
         peers: [
             "1=127.0.0.1:7401",
             "2=127.0.0.1:7411",
@@ -41,6 +42,7 @@ fn said(flags: &[(&str, &str)]) -> Settings {
             "--listen" => settings.listen = value.into(),
             "--peer-listen" => settings.peer_listen = value.into(),
             "--http-listen" => settings.http_listen = value.into(),
+            "--console" => settings.console = true,
             "--advertise" => settings.advertise = Some(value.into()),
             "--peers" => {
                 let entries = value.split(',').filter(|entry| !entry.is_empty());
@@ -179,4 +181,28 @@ fn free_ports_do_not_collide() {
         ("--http-listen", "127.0.0.1:0"),
     ];
     assert!(Config::check(&said(&any)).is_ok());
+}
+
+#[test]
+fn console_is_refused_where_tokens_could_be_read_on_the_way() {
+    let beyond = ("--http-listen", "10.0.0.7:7402");
+    let console = ("--console", "");
+    refused(&[
+        (
+            &[beyond, console, ("--insecure", "")],
+            "--console",
+            "without TLS",
+        ),
+        (
+            &[beyond, console, ("--insecure", ""), ("--auth", "tokens")],
+            "--console",
+            "without TLS",
+        ),
+    ]);
+    assert!(
+        Config::check(&said(&[console]))
+            .expect("it is on loopback")
+            .console
+    );
+    assert!(!Config::check(&settings()).expect("a right start").console);
 }

@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{Exposure, Refusal};
+use super::exposure::Exposure;
+use crate::refusal::Refusal;
 use crate::tls::{NamedFile, PortFiles, PortTls, Trust, watch::Certificates};
 
 /// The flags that name certificates and keys.

@@ -122,7 +122,9 @@ async fn a_full_port_takes_no_place_of_another() {
 async fn silent_handshakes_hold_up_no_honest_one() {
     let directory = tempfile::tempdir().unwrap();
     let (tls, dial) = peer_tls(directory.path());
-    let (address, mut port) = port(Some(tls), bounds(1, 4, PATIENCE)).await;
+    let bounds = bounds(1, 4, PATIENCE);
+    let port_use = bounds.port_use.clone();
+    let (address, mut port) = port(Some(tls), bounds).await;
     let mut silent = Vec::new();
     for _ in 0..16 {
         silent.push(TcpStream::connect(address).await.unwrap());
@@ -134,6 +136,7 @@ async fn silent_handshakes_hold_up_no_honest_one() {
     assert!(connected.is_ok(), "{connected:?}");
     let info = let_in.unwrap().unwrap().connect_info();
     assert_eq!(info.certificate.unwrap().common_name, "a");
+    assert!(port_use.handshakes.get() > 0, "silent ones are under way");
     // The oldest had to go.
     closed(silent.remove(0)).await;
 }

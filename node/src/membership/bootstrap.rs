@@ -30,6 +30,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub const IF_MAJORITY_LOST: &str = "if the disks of a majority are lost for good, stop a node whose data is left, and make a new cluster \
      of it with `helve recover --data-dir DIR`";
 
+/// What a leader says, as the beginning of its warning, that hears no majority.
+pub const MAJORITY_SILENT: &str = "a majority of the nodes does not answer this leader";
+
 /// How a pristine node begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beginning {

@@ -119,17 +119,21 @@ pub async fn join(
     }
 }
 
-/// Tells the leader that this node is not as the membership has it.
+/// Tells the leader that this node is not as the membership has it, but so.
 ///
 /// # Errors
 /// Why it is not recorded now.
-pub async fn update_record(identity: &Identity, leader_peer_address: &str) -> Result<(), String> {
+pub async fn update_record(
+    identity: &Identity,
+    own: NodeRecord,
+    leader_peer_address: &str,
+) -> Result<(), String> {
     let silent = || "the leader does not answer".to_owned();
     let leader = hello(identity, leader_peer_address).await;
     let leader = leader.ok_or_else(silent)?;
     let request = UpdateRecordRequest {
         header: Some(identity.header(leader.node_id, &leader.uuid)),
-        node: Some(identity.record().clone()),
+        node: Some(own),
     };
     let mut client = identity.dialler().client(leader_peer_address);
     let reply = timeout(HELLO_LIMIT * 5, client.update_record(request)).await;

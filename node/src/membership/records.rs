@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use helve_proto::peer::v1::NodeRecord;
 
-use super::hello::hello;
-use crate::raft::{Consensus, Group as _, MembershipEdit};
+use super::hello::{hello, hello_all};
+use crate::raft::{Consensus, Group as _, MemberSet, MembershipEdit};
 
 /// A node whose version does not support the cluster's feature level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -68,14 +68,47 @@ pub fn member_addresses(consensus: &Consensus) -> BTreeMap<u64, String> {
 /// The membership knows this node as it is now: its seat, addresses and feature level. True as well if it is no member.
 #[must_use]
 pub fn is_recorded(consensus: &Consensus) -> bool {
-    let own = consensus.identity().record();
-    let members = consensus.members();
-    members
-        .by_uuid(&own.uuid)
-        .is_none_or(|known| known.1 == own)
+    is_recorded_in(&consensus.members(), &own(consensus))
 }
 
-/// The membership has this node as a newer version than it is. Until that is corrected, the cluster's level may rise above it.
+/// The same of the members that are known to be committed: no leader takes it back.
+#[must_use]
+pub fn is_committed(consensus: &Consensus) -> bool {
+    is_recorded(consensus) && is_recorded_in(&consensus.committed_members(), &own(consensus))
+}
+
+fn is_recorded_in(members: &MemberSet, own: &NodeRecord) -> bool {
+    let known = members.by_uuid(&own.uuid);
+    known.is_none_or(|(_, known)| known == own)
+}
+
+/// What the membership is to record of this node. While the node holds the cluster at its level, that is the level that it supports as
+/// far as the others know: so no leader raises it, of whatever version.
+#[must_use]
+pub fn own(consensus: &Consensus) -> NodeRecord {
+    let own = consensus.identity().record().clone();
+    let now = consensus.applied().feature_level();
+    NodeRecord {
+        feature_level: consensus.level_hold().offered(own.feature_level, now),
+        ..own
+    }
+}
+
+/// The lowest level that the other members which answer want to be recorded with; `None` if none answers. A record may still be that of
+/// the moment before a hold.
+pub async fn offered_by_others(consensus: &Consensus) -> Option<u32> {
+    let replies = hello_all(consensus.identity(), &member_addresses(consensus)).await;
+    let members = consensus.members();
+    let is_member = |uuid: &str| members.by_uuid(uuid).is_some();
+    let offered = replies
+        .values()
+        .filter(|reply| is_member(&reply.uuid))
+        .map(|reply| reply.feature_level);
+    offered.min()
+}
+
+/// The membership has this node as a newer version than it is, whatever level it holds the cluster at. Until that is corrected, the
+/// cluster's level may rise above it.
 #[must_use]
 pub fn is_overrated(consensus: &Consensus) -> bool {
     let own = consensus.identity().record();
@@ -114,6 +147,8 @@ pub async fn record_member(
 }
 
 async fn set_record(consensus: &Consensus, id: u64, node: NodeRecord) -> Result<(), RecordError> {
+    // A raise that was decided on the record before is in the log before the new one.
+    let _order = consensus.level_hold().order().lock().await;
     let members = consensus.members();
     let known = members.member(id).filter(|known| known.uuid == node.uuid);
     if *known.ok_or(RecordError::NoMember(id))? == node {
@@ -131,6 +166,7 @@ async fn set_record(consensus: &Consensus, id: u64, node: NodeRecord) -> Result<
         feature_level = node.feature_level,
         "recording a member again"
     );
+    let before = members.end();
     // A member that was removed meanwhile must not come back by this.
     let edit = MembershipEdit::SetRecord {
         id,
@@ -138,5 +174,10 @@ async fn set_record(consensus: &Consensus, id: u64, node: NodeRecord) -> Result<
         known: members,
     };
     let recorded = consensus.edit(edit).await;
-    recorded.map_err(|why| RecordError::NotCommitted(why.to_string()))
+    recorded.map_err(|why| RecordError::NotCommitted(why.to_string()))?;
+    // What consensus says of the members comes later than its reply.
+    let shown = consensus.wait(|| (consensus.members().end() > before).then_some(()));
+    shown
+        .await
+        .map_err(|stopped| RecordError::NotCommitted(stopped.to_string()))
 }

@@ -75,22 +75,26 @@ struct Port {
 pub struct Ports {
     held: Family<Port, Gauge>,
     limit: Family<Port, Gauge>,
+    handshakes: Family<Port, Gauge>,
     refused: Family<Port, Counter>,
     /// The port for clients.
     pub client: PortUse,
     /// The port for nodes.
     pub peer: PortUse,
+    /// Requests of pages in browsers, and by other names than this node's, that the port for clients refused.
+    pub names_refused: Counter,
 }
 
 impl Default for Ports {
     fn default() -> Self {
         let (held, limit) = (Family::default(), Family::default());
-        let refused = Family::default();
+        let (handshakes, refused) = (Family::default(), Family::default());
         let of = |port| {
             let port = Port { port };
             PortUse {
                 held: held.get_or_create_owned(&port),
                 limit: limit.get_or_create_owned(&port),
+                handshakes: handshakes.get_or_create_owned(&port),
                 refused: refused.get_or_create_owned(&port),
             }
         };
@@ -98,9 +102,11 @@ impl Default for Ports {
         Self {
             held,
             limit,
+            handshakes,
             refused,
             client,
             peer,
+            names_refused: Counter::default(),
         }
     }
 }
@@ -118,9 +124,19 @@ impl Ports {
             self.limit.clone(),
         );
         registry.register(
+            "handshakes",
+            "TLS handshakes under way at a port",
+            self.handshakes.clone(),
+        );
+        registry.register(
             "connections_refused",
             "Connections that a port refused, or closed for others while they said nothing",
             self.refused.clone(),
+        );
+        registry.register(
+            "page_requests_refused",
+            "Requests of pages in browsers, or by names that are not this node's, that the client port refused",
+            self.names_refused.clone(),
         );
     }
 }

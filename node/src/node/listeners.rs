@@ -23,7 +23,7 @@ use crate::{
     },
     metrics::Ports,
     service::{
-        self, Services,
+        self, NodeNames, Services,
         http::{self, HttpPort},
         peer::PeerServer,
     },
@@ -36,6 +36,9 @@ pub(super) struct Listeners {
     pub(super) peer: TcpListener,
     pub(super) http: TcpListener,
     pub(super) ports: Ports,
+    names: NodeNames,
+    /// The names of the console, if there is one.
+    console: Option<NodeNames>,
 }
 
 fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -52,11 +55,16 @@ fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartErr
 impl Listeners {
     pub(super) fn bind(config: &Config) -> Result<Self, StartError> {
         exposure::say(&config.exposed);
+        let ports = Ports::default();
         Ok(Self {
             client: bind("--listen", config.listen)?,
             peer: bind("--peer-listen", config.peer_listen)?,
             http: bind("--http-listen", config.http_listen)?,
-            ports: Ports::default(),
+            names: NodeNames::of(config, ports.names_refused.clone()),
+            console: config
+                .console
+                .then(|| NodeNames::of_console(config, ports.names_refused.clone())),
+            ports,
         })
     }
 
@@ -104,6 +112,8 @@ pub(super) struct ClientPorts<'a> {
     http: &'a TcpListener,
     pub(super) tls: Option<Arc<PortTls>>,
     pub(super) port_use: &'a PortUse,
+    pub(super) names: &'a NodeNames,
+    console: Option<&'a NodeNames>,
 }
 
 /// What comes in at them.
@@ -120,6 +130,8 @@ impl<'a> ClientPorts<'a> {
             http: &listeners.http,
             tls,
             port_use: &listeners.ports.client,
+            names: &listeners.names,
+            console: listeners.console.as_ref(),
         }
     }
 
@@ -157,9 +169,11 @@ pub(super) fn serve_clients(
     let mut served = Background::on(runtime);
     let direct_routes = service::direct_routes(services);
     let stopped = stop.clone().cancelled_owned();
-    let serving = service::serve(callers, direct_routes, services.unread(), stopped);
+    let routes = (direct_routes, ports.names.clone());
+    let serving = service::serve(callers, routes, services.unread(), stopped);
     served.serve("client port", serving);
     let (stopped, services) = (stop.clone().cancelled_owned(), Arc::clone(services));
-    served.serve("HTTP port", http::serve(http, services, stopped));
+    let serving = http::serve(http, services, ports.console.cloned(), stopped);
+    served.serve("HTTP port", serving);
     Ok(served)
 }

@@ -1,4 +1,5 @@
-//! Keeps the membership's record of this node true: it may have come back with another version, or at other addresses.
+//! Keeps the membership's record of this node true: it may have come back with another version, or at other
+//! addresses, or hold the cluster at its feature level.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,7 +21,10 @@ pub(super) async fn keep(consensus: Consensus, peers: BTreeMap<u64, String>) {
     let mut said = String::new();
     loop {
         if records::is_recorded(&consensus) {
-            sleep(LOOK_PAUSE).await;
+            tokio::select! {
+                () = sleep(LOOK_PAUSE) => {}
+                () = consensus.level_hold().changed() => {}
+            }
             continue;
         }
         if let Err(why) = attempt(&consensus, &peers).await
@@ -37,7 +41,7 @@ async fn attempt(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Result
     let identity = consensus.identity();
     let leading = consensus.leading();
     if leading.here {
-        let own = identity.record().clone();
+        let own = records::own(consensus);
         let recorded = records::record_member(consensus, identity.node_id(), own).await;
         return recorded.map_err(|error| error.to_string());
     }
@@ -48,5 +52,6 @@ async fn attempt(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Result
             leader = hello::find_leader(identity, addresses).await;
         }
     }
-    hello::update_record(identity, &leader.ok_or("no leader is known")?).await
+    let leader = leader.ok_or("no leader is known")?;
+    hello::update_record(identity, records::own(consensus), &leader).await
 }

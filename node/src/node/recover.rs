@@ -21,6 +21,7 @@ use crate::{
         log_store::{LogStore, PurgeGate},
         refound::{self, Holding},
     },
+    refusal::Refusal,
     stamp::{self, EntropyError},
     storage::{
         checkpoint::Snapshots,
@@ -30,10 +31,11 @@ use crate::{
         state_db::StateDb,
     },
     tls::PortTls,
+    vault::{self, KeyFiles, Vault},
 };
 
 pub use self::others::Newer;
-pub use crate::membership::bootstrap::IF_MAJORITY_LOST;
+pub use crate::membership::bootstrap::{IF_MAJORITY_LOST, MAJORITY_SILENT};
 
 /// How long hashing all rows may take.
 const DIGEST_LIMIT: Duration = Duration::from_secs(3600);
@@ -46,6 +48,8 @@ pub struct Request {
     pub peers: BTreeMap<u64, String>,
     /// How to connect to peers over TLS; `None`: in plain text.
     pub tls: Option<Arc<PortTls>>,
+    /// The node's data keys, if it has any.
+    pub data_keys: KeyFiles,
     /// Do it. Otherwise only the [`Report`] is made, and nothing is changed.
     pub confirmed: bool,
 }
@@ -102,6 +106,9 @@ pub enum RecoverError {
     /// What it holds cannot be used.
     #[error("--data-dir: {0}")]
     Storage(#[from] StorageError),
+    /// The data keys do not fit it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The log cannot be applied.
     #[error("--data-dir: the log cannot be applied: {0}")]
     Unforeseen(#[from] Unforeseen),
@@ -150,6 +157,8 @@ struct Stopped {
     log: LogStore,
     state: Arc<StateDb>,
     holding: Holding,
+    /// Its cluster seals, and no disk key tells whether its rows and log were changed.
+    is_unguarded: bool,
 }
 
 /// Looks at what a stopped node holds and, if that is confirmed, makes it a new cluster of that node alone.
@@ -180,9 +189,21 @@ impl Stopped {
         if known.removed {
             return Err(RecoverError::Removed(path.clone()));
         }
+        let keys = &request.data_keys;
+        let key = Vault::new(keys.clone(), keys.read()?)
+            .disk_keys()
+            .open_stopped(path)?;
         let gate = PurgeGate::default();
-        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
-        let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+        let log_path = data_dir.log_path();
+        let has_disk_key = key.is_some();
+        let log = LogStore::open_under(
+            &log_path,
+            GROUP_ID,
+            LOG_TAIL_BYTES,
+            gate.clone(),
+            key.clone(),
+        )?;
+        let state = StateDb::open_under(path, StateOptions::default(), key)?;
         let needed = state.read(|view| helve_machine::feature_level(view, GROUP_ID));
         let needed = needed.map_err(Unforeseen::from)?;
         if needed > level::supported() {
@@ -194,6 +215,8 @@ impl Stopped {
         if known.cluster_id.is_empty() {
             return Err(nothing());
         }
+        let (sealing, _) = state.read(|view| vault::read_rows(view))?;
+        let seals = sealing.is_some_and(|row| !vault::is_over(&row));
         Ok(Self {
             data_dir,
             known,
@@ -201,6 +224,7 @@ impl Stopped {
             log,
             state: Arc::new(state),
             holding,
+            is_unguarded: seals && !has_disk_key,
         })
     }
 
@@ -261,6 +285,13 @@ impl Stopped {
             let id = self.others().find(|(_, node, _)| node.uuid == told.uuid);
             let node = id.map_or_else(|| told.uuid.clone(), |(id, _, _)| id.to_string());
             may_be_lost.extend(others::beyond(self.holding.last, held, &node));
+        }
+        if self.is_unguarded {
+            may_be_lost.push(
+                "certainty that nothing but Helve wrote this disk: its cluster seals, and its file `disk-key` was removed, or an earlier \
+                 version wrote it last"
+                    .to_owned(),
+            );
         }
         if !self.known.put_back.is_empty() {
             may_be_lost.push(format!(

@@ -13,7 +13,7 @@ use std::{
 use data_encoding::HEXLOWER;
 use helve_machine::level;
 use helve_proto::peer::v1::{NodeRecord, SnapshotChunk};
-use helve_seal::{KeyId, Keyring};
+use helve_seal::Keyring;
 use serde::Serialize;
 
 use super::recover::{Founding, RecoverError};
@@ -23,6 +23,7 @@ use crate::{
     failpoint::{self, Failpoint},
     limits::{GROUP_ID, LOG_TAIL_BYTES, SNAPSHOT_CHUNK_BYTES},
     raft::log_store::{LogStore, PurgeGate},
+    refusal::Refusal,
     stamp::{self, EntropyError},
     storage::{
         checkpoint::Snapshots,
@@ -31,6 +32,7 @@ use crate::{
         options::StateOptions,
         state_db::StateDb,
     },
+    vault::{KeyFiles, Vault},
 };
 
 /// What to restore, and to where.
@@ -44,7 +46,7 @@ pub struct Request<'a> {
     /// The new node's seat.
     pub seat: u64,
     /// The keys that the new node will have.
-    pub keys: &'a Keyring,
+    pub data_keys: KeyFiles,
 }
 
 /// What was restored.
@@ -92,16 +94,12 @@ pub enum RestoreError {
         /// The newest that this version supports.
         supported: u32,
     },
-    /// Keys are missing.
-    #[error(
-        "backup {id} holds what is sealed under data key {missing}, which is not given: name the files of its keys with --data-key-file or --data-keys"
-    )]
-    KeyMissing {
-        /// The backup.
-        id: String,
-        /// The keys' ids.
-        missing: String,
-    },
+    /// The data keys cannot be read, or not be used.
+    #[error(transparent)]
+    Keys(#[from] Refusal),
+    /// The key of the new node's disk cannot be made or kept.
+    #[error(transparent)]
+    DiskKey(Refusal),
     /// The data directory cannot be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -141,7 +139,8 @@ pub async fn restore(
 ) -> Result<Report, RestoreError> {
     let from = BackupDir::open(request.from)?;
     let backup = from.find(request.backup)?;
-    check(&backup, request.keys)?;
+    let keys = request.data_keys.read()?;
+    check(&backup, &keys)?;
     if let Some(damaged) = from.verify(&[&backup], &mut read).into_iter().next() {
         return Err(damaged.into());
     }
@@ -149,13 +148,23 @@ pub async fn restore(
     let node = (manifest.node_id, request.seat);
     let data_dir = DataDir::begin_restore(request.data_dir, node, &stamp::mint_uuid()?)?;
     failpoint::pass(Failpoint::RestoreBegun);
-    let state = StateDb::open(data_dir.path(), StateOptions::default())?;
+    let vault = Vault::new(request.data_keys.clone(), keys);
+    let made = vault.disk_keys().make().map_err(RestoreError::DiskKey)?;
+    let key = made.map(|made| vault.disk_keys().keep(data_dir.path(), made));
+    let key = key.transpose().map_err(RestoreError::DiskKey)?;
+    let state = StateDb::open_under(data_dir.path(), StateOptions::default(), key.clone())?;
     lay_out(&from, &backup, (&data_dir, &state), &mut read)?;
     failpoint::pass(Failpoint::RestoreLaidOut);
     compare(&backup, &state)?;
     let (node_id, record) = member(&backup, request.seat);
     let gate = PurgeGate::default();
-    let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
+    let log = LogStore::open_under(
+        &data_dir.log_path(),
+        GROUP_ID,
+        LOG_TAIL_BYTES,
+        gate.clone(),
+        key,
+    )?;
     let founding = Founding {
         data_dir,
         gate,
@@ -189,16 +198,7 @@ fn check(backup: &Backup, keys: &Keyring) -> Result<(), RestoreError> {
             supported,
         });
     }
-    let is_held = |id: &str| KeyId::parse(id).is_some_and(|id| keys.find(id).is_some());
-    let missing = manifest.data_key_ids.iter().filter(|id| !is_held(id));
-    let missing: Vec<_> = missing.map(String::as_str).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(RestoreError::KeyMissing {
-        id: backup.id(),
-        missing: missing.join(", "),
-    })
+    Ok(backup.check_proof(keys)?)
 }
 
 /// Makes the rows of a backup those of an empty state.
@@ -226,7 +226,9 @@ fn lay_out(
             read(bytes as u64);
         }
     }
-    Ok(state.install(&writer.finish()?)?)
+    state.install(&writer.finish()?)?;
+    // Only the digest vouches for the rows, and it scans them.
+    Ok(state.rewrite_rights()?)
 }
 
 /// Refuses rows that are not those which the node read when it made the backup.

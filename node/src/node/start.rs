@@ -3,87 +3,73 @@
 #[cfg(test)]
 pub(super) mod alone;
 mod beside;
+mod disk;
+mod place;
 mod rows;
 mod storage;
 
-use std::{
-    io,
-    sync::{Arc, PoisonError},
-};
+use std::{io, sync::Arc};
 
 use helve_machine::level;
 use helve_proto::peer::v1::NodeRecord;
-use tokio::{runtime::Handle, sync::watch};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use self::storage::Storage;
 use super::{
     Addresses, Node, Tasks,
     background::Background,
-    listeners::{ClientPorts, Listeners, serve_clients, serve_peers},
+    close,
+    listeners::{ClientPorts, Listeners, serve_clients},
     refusal::StartError,
     reload::Reload,
-    waiting::WaitingRoom,
 };
 use crate::{
     audit::Audit,
     change_feed::ChangeFeed,
     cluster_status::ClusterStatus,
-    config::{Bootstrap, Config},
+    config::Config,
     digest::Digester,
     disk_watch::DiskWatch,
     forward::Forwarder,
-    membership::{
-        MemberChanges,
-        bootstrap::{self, Beginning, NotBegun},
-        forced::Force,
-        strangers,
-    },
+    membership::{MemberChanges, bootstrap::Beginning},
     metrics::{Metrics, Observed},
     peer_channel::Dialler,
     peer_links::PeerLinks,
     propose::Proposer,
-    raft::{
-        Consensus, Stopped,
-        identity::{Identity, REMOVED},
-        state_machine::StateMachine,
-    },
+    raft::{Consensus, Stopped, identity::Identity, state_machine::StateMachine},
     read_index::Reader,
     readiness::Readiness,
     runtime::OwnRuntime,
-    service::{
-        AccessCheck, ClusterParts, Services,
-        peer::{PeerServer, Running},
-    },
+    service::{AccessCheck, ClusterParts, Services, peer::Running},
     stamp::Stamper,
     vault::{Members, Switch},
 };
 
-pub(super) async fn start(config: Config) -> Result<Node, StartError> {
+pub(super) async fn start(
+    config: Config,
+    stop: &CancellationToken,
+) -> Result<Option<Node>, StartError> {
     let (storage, audit) = open(&config).await?;
+    if stop.is_cancelled() {
+        close(audit, storage.log.clone(), Arc::clone(&storage.state)).await;
+        return Ok(None);
+    }
     let listeners = Listeners::bind(&config)?;
     let addresses = listeners.addresses()?;
     let raft_runtime = OwnRuntime::start("helve-raft", config.tuning.raft_threads)?;
     let service_runtime = OwnRuntime::start("helve-service", config.tuning.service_threads)?;
     let identity = Arc::new(identify(&config, &storage, &addresses));
     let ports = ClientPorts::of(&listeners, config.tls.client.clone());
-    let waiting = || WaitingRoom::open(&ports, &identity, &config.tuning.bounds, &service_runtime);
-    if !identity.may_take_part() {
-        let why = identity.put_back().unwrap_or_else(|| REMOVED.to_owned());
-        tracing::error!("{why}");
-        return Err(waiting()?.broken().await.into());
-    }
-    let peers_stop = CancellationToken::new();
-    let (running, running_now) = watch::channel(None);
-    let peer_server = PeerServer::new(Arc::clone(&identity), running_now);
-    let peer_tls = (config.tls.peer.clone(), listeners.ports.peer.clone());
-    let peer = listeners.peer.try_clone()?;
-    let serving = serve_peers(peer, peer_tls, peer_server, peers_stop.clone());
-    let mut peer_port = Background::on(raft_runtime.handle());
-    peer_port.serve("peer port", serving);
-    let beginning = tokio::select! {
-        beginning = begin(&config, &storage, &identity, waiting) => beginning?,
-        broken = peer_port.broken() => return Err(broken.into()),
+    let runtimes = (&raft_runtime, &service_runtime);
+    let taking = place::take(&config, &storage, &identity, (&listeners, &ports), runtimes);
+    let place = tokio::select! {
+        place = taking => Some(place?),
+        () = stop.cancelled() => None,
+    };
+    let Some(place) = place else {
+        close(audit, storage.log.clone(), Arc::clone(&storage.state)).await;
+        return Ok(None);
     };
     let feed = ChangeFeed::new(config.tuning.watch_window_bytes);
     let parts = Parts {
@@ -95,20 +81,21 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         observed: Observed::at(listeners.ports.clone()),
         feed,
     };
-    let consensus = parts.consensus(raft_runtime.handle(), beginning).await?;
+    let taking_up = parts.consensus(raft_runtime.handle(), place.beginning);
+    let consensus = taking_up.await?;
     let runtime = service_runtime.handle();
     let mut background = Background::on(runtime);
     let core = parts.core(&consensus, &mut background);
-    running.send_replace(Some(core.running.clone()));
+    place.running.send_replace(Some(core.running.clone()));
     let (misplaced, keyless) = parts.background(&core, &mut background);
     let clients_stop = CancellationToken::new();
     let client_ports = serve_clients(&ports, &core.services, &clients_stop, runtime)?;
     let tasks = Tasks {
         background,
         client_ports,
-        peer_port,
+        peer_port: place.port,
     };
-    Ok(Node {
+    Ok(Some(Node {
         addresses,
         reload: parts.reload(),
         data_dir: parts.storage.path,
@@ -121,12 +108,12 @@ pub(super) async fn start(config: Config) -> Result<Node, StartError> {
         log: parts.storage.log,
         state: parts.storage.state,
         clients_stop,
-        peers_stop,
+        peers_stop: place.port_stop,
         tasks: tasks.into(),
-        _running: running,
+        _running: place.running,
         _service_runtime: service_runtime,
         _raft_runtime: raft_runtime,
-    })
+    }))
 }
 
 /// What is on disk. The audit log is opened before anybody is served: what is done can be recorded, or is not done.
@@ -168,59 +155,6 @@ fn identify(config: &Config, storage: &Storage, addresses: &Addresses) -> Identi
         identity.set_removed();
     }
     identity
-}
-
-/// How this node begins; `None` if it has been a member before.
-async fn begin(
-    config: &Config,
-    storage: &Storage,
-    identity: &Identity,
-    waiting: impl FnOnce() -> io::Result<WaitingRoom>,
-) -> Result<Option<Beginning>, StartError> {
-    let misplaced = |misplaced| StartError::misplaced(&config.data_dir, misplaced);
-    let met = strangers::meet(identity, &config.peers).await;
-    met.map_err(misplaced)?;
-    if identity.node_id() != 0 {
-        return Ok(None);
-    }
-    // A vote or an entry under the seat's own id: it stopped before it was told the cluster's name.
-    if !storage.log.is_pristine() {
-        identity.set_node_id(config.seat);
-        return Ok(None);
-    }
-    let force = match config.bootstrap {
-        Bootstrap::WhenAllPristine => Force::No,
-        Bootstrap::Forced => Force::Asked,
-        Bootstrap::EverythingIsLost => Force::EverythingIsLost,
-    };
-    let mut room = waiting()?;
-    let beginning = tokio::select! {
-        beginning = bootstrap::begin(identity, &config.peers, force) => beginning,
-        broken = room.broken() => return Err(broken.into()),
-    };
-    room.close().await;
-    let beginning = beginning.map_err(|why| match why {
-        NotBegun::Misplaced(why) => misplaced(why),
-        NotBegun::NotForced(why) => why.into(),
-    })?;
-    if let Beginning::Joined {
-        node_id,
-        cluster_id,
-    } = &beginning
-    {
-        // Written before anything is voted or stored under the id, which no other node has.
-        let mut data_dir = storage
-            .data_dir
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        data_dir.assign(*node_id, "")?;
-        identity.set_node_id(*node_id);
-        identity.set_past();
-        identity.set_cluster_id(cluster_id.clone());
-    } else {
-        identity.set_node_id(config.seat);
-    }
-    Ok(Some(beginning))
 }
 
 /// What the running parts are made of.
@@ -272,8 +206,10 @@ impl Parts {
         let stamper = Arc::clone(&self.stamper);
         let observed = self.observed.clone();
         let settings = self.config.tuning.consensus.clone();
+        let hold = Arc::clone(&self.storage.hold);
         let starting = runtime.spawn(async move {
-            let starting = Consensus::start(identity, stamper, observed, &settings, log, state);
+            let starting =
+                Consensus::start(identity, stamper, observed, &settings, log, state, hold);
             let consensus = starting.await?;
             if let Some(Beginning::Initialise(members)) = beginning {
                 consensus.initialize(members).await?;
@@ -369,6 +305,7 @@ impl Parts {
             vault,
             snapshots: Arc::clone(&self.storage.snapshots),
             audit: self.audit.clone(),
+            services: Arc::clone(&services),
         };
         Core {
             cluster,

@@ -43,7 +43,7 @@ impl WaitingRoom {
         let routes = service::to_strangers(routes(&waiting), bounds.clone());
         let stopped = stop.clone().cancelled_owned();
         let unread = UnreadAnswers::default();
-        let serving = service::serve(callers, routes, unread, stopped);
+        let serving = service::serve(callers, (routes, ports.names.clone()), unread, stopped);
         served.serve("client port", serving);
         let stopped = stop.clone().cancelled_owned();
         served.serve("HTTP port", http::serve_waiting(http, waiting, stopped));

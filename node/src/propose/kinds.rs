@@ -5,7 +5,7 @@ use helve_proto::{
     command::v1::{
         Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
     },
-    v1::ReplyHeader,
+    v1::{ClaimRequest, ReplyHeader, claim_request::Action},
 };
 
 use crate::raft::state_machine::Progress;
@@ -27,6 +27,10 @@ pub(super) fn frees_space(command: &Command) -> bool {
                 | Operation::RaiseFeatureLevel(_)
                 | Operation::RevokeToken(_)
                 | Operation::SetTenant(_)
+                | Operation::Claim(ClaimRequest {
+                    action: Some(Action::Abandon(_)),
+                    ..
+                })
         )
     )
 }
@@ -67,6 +71,12 @@ mod tests {
                 ..Command::default()
             })
         };
+        let claim = |action| {
+            Operation::Claim(ClaimRequest {
+                action: Some(action),
+                ..ClaimRequest::default()
+            })
+        };
         for written in [
             Operation::Mint(Default::default()),
             Operation::Put(Default::default()),
@@ -74,6 +84,8 @@ mod tests {
             Operation::Store(Default::default()),
             Operation::BatchStore(Default::default()),
             Operation::Transact(Default::default()),
+            claim(Action::Begin(Default::default())),
+            claim(Action::Finish(Default::default())),
         ] {
             assert!(counts(written.clone()), "{written:?}");
         }
@@ -82,6 +94,7 @@ mod tests {
             Operation::DeleteKey(Default::default()),
             Operation::Take(Default::default()),
             Operation::Tick(Default::default()),
+            claim(Action::Abandon(Default::default())),
         ] {
             assert!(!counts(freed.clone()), "{freed:?}");
         }

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     limits::{LOG_PAGE_BYTES_MAX, LOG_QUEUED_BYTES_MAX},
     storage::{
+        disk_key::DiskKey,
         error::StorageError,
         log_db::LogDb,
         log_op::{Done, LogOp, LogStats},
@@ -129,7 +130,8 @@ struct Memory {
 }
 
 impl LogStore {
-    /// Opens the log in a directory, or creates it. Its newest entries up to `tail_bytes` stay in memory.
+    /// Opens the log in a directory, or creates it. Its newest entries up to `tail_bytes` stay in memory. Entries are authenticated with
+    /// nothing.
     ///
     /// # Errors
     /// If the log is damaged, or lost what was durable, or the disk fails: see [`StorageError`].
@@ -139,7 +141,21 @@ impl LogStore {
         tail_bytes: usize,
         gate: PurgeGate,
     ) -> Result<Self, StorageError> {
-        let (log, mut recovered) = LogDb::open(path, group_id, tail_bytes)?;
+        Self::open_under(path, group_id, tail_bytes, gate, None)
+    }
+
+    /// As [`open`](Self::open), with entries that must fit this key.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and if an entry does not fit.
+    pub fn open_under(
+        path: &Path,
+        group_id: u32,
+        tail_bytes: usize,
+        gate: PurgeGate,
+        key: Option<Arc<DiskKey>>,
+    ) -> Result<Self, StorageError> {
+        let (log, mut recovered) = LogDb::open_under(path, group_id, tail_bytes, key)?;
         let writer = LogWriter::start(Arc::clone(&log), &recovered)?;
         let end = recovered.last.map_or(0, |last| last.index + 1);
         let mut tail = LogTail::new(end - recovered.tail.len() as u64, tail_bytes);
@@ -199,6 +215,21 @@ impl LogStore {
     #[must_use]
     pub fn purged(&self) -> Option<LogId> {
         self.memory().purged
+    }
+
+    /// Checks that the log goes on where the rows end, which hold entries up to `applied`. What is purged between would never be applied.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`] if entries between are gone.
+    pub fn check_reaches(&self, applied: u64) -> Result<(), StorageError> {
+        match self.purged() {
+            Some(purged) if purged.index > applied => {
+                let what = format!("the log up to entry {}", purged.index);
+                let detail = format!("it is gone, and the rows hold entries up to {applied} only");
+                Err(StorageError::damaged(what, detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits until an entry of the log, and so all before it, is durable on this node.

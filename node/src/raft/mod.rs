@@ -57,7 +57,7 @@ pub use self::{
     member_set::MemberSet,
     stopped::Stopped,
 };
-use crate::{metrics::Observed, stamp::Stamper};
+use crate::{metrics::Observed, stamp::Stamper, storage::level_hold::LevelHold};
 
 /// What became of one proposed command.
 #[derive(Debug, Clone)]
@@ -134,6 +134,7 @@ pub struct Consensus {
     applied: AppliedLog,
     compaction: Compaction,
     requests: PeerRequests,
+    hold: Arc<LevelHold>,
 }
 
 impl Consensus {
@@ -148,6 +149,7 @@ impl Consensus {
         settings: &Settings,
         log: LogStore,
         state: StateMachine,
+        hold: Arc<LevelHold>,
     ) -> Result<Self, Stopped> {
         let applied = AppliedLog::of(&state);
         let book = Arc::<AddressBook>::default();
@@ -173,6 +175,7 @@ impl Consensus {
             identity,
             book,
             applied,
+            hold,
         })
     }
 
@@ -192,6 +195,12 @@ impl Consensus {
     #[must_use]
     pub fn compaction(&self) -> &Compaction {
         &self.compaction
+    }
+
+    /// Whether this node holds the cluster at its feature level.
+    #[must_use]
+    pub fn level_hold(&self) -> &Arc<LevelHold> {
+        &self.hold
     }
 
     /// Takes what peers ask.

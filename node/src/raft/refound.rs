@@ -35,9 +35,10 @@ pub struct Holding {
 /// Looks at what a node holds; `None` if that is nothing. Blocks.
 ///
 /// # Errors
-/// If the log or the rows cannot be read.
+/// If the log or the rows cannot be read, or entries between them are gone.
 pub fn survey(log: &LogStore, state: &StateDb) -> Result<Option<Holding>, StorageError> {
     let applied = state.applied()?;
+    log.check_reaches(applied.map_or(0, |id| id.index))?;
     let mut membership = state
         .membership()?
         .and_then(|stored| stored.membership)

@@ -79,6 +79,16 @@ impl Account {
         bytes_max.min(self.budgets.attainable(&self.owner, What::AnswerBytes))
     }
 
+    /// Takes room for answers without values, as soon as there is some: no more than the owner can ever have.
+    pub(crate) async fn wait_for_replies(
+        self: Arc<Self>,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<Charge, Full> {
+        let bytes = bytes.min(self.budgets.attainable(&self.owner, What::ReplyBytes));
+        self.wait(What::ReplyBytes, bytes, deadline).await
+    }
+
     /// Keeps a charge for messages until [`Account::take_request`].
     pub(crate) fn keep_request(&self, charge: Charge) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,9 +7,10 @@ use helve_machine::limits::TOKEN_HASH_BYTES;
 use helve_proto::{
     Reason,
     v1::{
-        BatchRetrieveReply, BatchStoreReply, CountReply, DeleteKeyReply, DeleteReply, ExistsReply,
-        GetReply, HandleStatus, MintReply, OpenSessionReply, PutReply, RenewReply, RetrieveReply,
-        StoreReply, TakeReply, TransactReply, WriteStatus, transact_reply::Result as Transacted,
+        BatchRetrieveReply, BatchStoreReply, ClaimReply, ClaimStatus, CountReply, DeleteKeyReply,
+        DeleteReply, ExistsReply, GetReply, HandleStatus, MintReply, OpenSessionReply, PutReply,
+        RenewReply, RetrieveReply, StoreReply, TakeReply, TransactReply, WriteStatus,
+        transact_reply::Result as Transacted,
     },
 };
 
@@ -80,6 +81,7 @@ of_one! {
     GetReply, found by HandleStatus;
     TakeReply, found by HandleStatus;
     RenewReply, found by HandleStatus;
+    ClaimReply, found by ClaimStatus;
     StoreReply, found by WriteStatus;
 }
 

@@ -144,6 +144,7 @@ impl Sending {
         let maker = Maker {
             node_id: identity.node_id(),
             node_uuid: identity.record().uuid.clone(),
+            keys: self.services.vault.keyring(),
         };
         let rows = Arc::new(AtomicU64::new(0));
         let (counted, stop) = (Arc::clone(&rows), CancellationToken::new());

@@ -6,9 +6,10 @@ use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
     AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
     ListTenantsRequest, RemoveMemberRequest, ReplaceMemberRequest, SetDataKeyReply,
-    SetDataKeyRequest, StateDigestReply, StateDigestRequest, StatusReply, StatusRequest,
-    TakeSnapshotReply, TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
-    cluster_service_server::ClusterService,
+    SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest, StateDigestReply,
+    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
+    TenantInfo, TransferLeaderReply, TransferLeaderRequest, cluster_service_server::ClusterService,
+    set_upgrade_hold_request::Target,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
@@ -28,6 +29,7 @@ use crate::{
     membership::{MembershipError, transfer::transfer_leader},
     metrics::CallTimer,
     read_index::{Place, ReadError, ReadView},
+    upgrade::hold,
 };
 
 /// How long a snapshot may take.
@@ -132,6 +134,23 @@ impl ClusterService for Cluster {
         let request = request.into_inner();
         let set = async { self.0.data_keys.set(request, deadline?).await };
         counted((timer, entry), set.await)
+    }
+
+    async fn set_upgrade_hold(
+        &self,
+        request: Request<SetUpgradeHoldRequest>,
+    ) -> Result<Response<SetUpgradeHoldReply>, Status> {
+        let asked = *request.get_ref();
+        let subject = || {
+            let what = match asked.target {
+                Some(Target::Hold(_)) => "hold the feature level",
+                Some(Target::Release(_)) => "release the feature level",
+                None => "neither hold nor release",
+            };
+            Some(what.to_owned())
+        };
+        let set = hold::set(&self.0.cluster.consensus, asked);
+        self.operate("SetUpgradeHold", &request, subject, set).await
     }
 
     type AddMemberStream = ProgressStream;

@@ -22,7 +22,7 @@ use crate::{
     excerpt::Excerpt,
     limits,
     read_index::{Place, ReadView, Reader},
-    vault::{Switch, Target, Vault},
+    vault::{Switch, SwitchError, Target, Vault},
 };
 
 /// Rows that are counted in one view.
@@ -81,6 +81,7 @@ impl DataKeys {
             walked_rows,
             resealed,
             index: row.index,
+            former: row.former_key_ids.iter().map(|id| text(id)).collect(),
         })
     }
 
@@ -113,6 +114,23 @@ impl DataKeys {
         Ok(tallies)
     }
 
+    /// Refuses a newest key that has sealed before the key that seals now.
+    async fn check_newest(&self, deadline: Instant) -> Result<(), Failure> {
+        let row = self.vault.row().unwrap_or_default();
+        let newest = self.vault.key_ids().last().copied();
+        if !newest.is_some_and(|newest| is_change(newest, &row)) {
+            return Ok(());
+        }
+        let tallies = self.tallies(deadline).await?;
+        match goes_back(newest, &row, &tallies) {
+            None => Ok(()),
+            Some(newest) => {
+                let now = text(&row.key_id);
+                Err(SwitchError::GoesBack { newest, now }.into())
+            }
+        }
+    }
+
     /// Has the cluster seal values as asked for.
     pub(super) async fn set(
         &self,
@@ -121,7 +139,10 @@ impl DataKeys {
     ) -> Result<SetDataKeyReply, Failure> {
         let malformed = |message: String| Failure::Malformed(message);
         let target = match request.target {
-            Some(Asked::Newest(_)) => Target::Newest,
+            Some(Asked::Newest(_)) => {
+                self.check_newest(deadline).await?;
+                Target::Newest
+            }
             Some(Asked::Plain(_)) => Target::Plain,
             Some(Asked::KeyId(id)) => Target::Key(KeyId::parse(&id).ok_or_else(|| {
                 malformed(format!(
@@ -142,6 +163,26 @@ impl DataKeys {
             under_way: is_under_way(&row),
         })
     }
+}
+
+/// The newest key, if it has sealed values before the key that seals now: as the row notes, or as what is still sealed under it shows.
+fn goes_back(newest: Option<KeyId>, row: &SealingRow, tallies: &Tallies) -> Option<KeyId> {
+    let newest = newest.filter(|newest| is_change(*newest, row))?;
+    let of_newest = |tally: &Tally| {
+        tally
+            .get(&newest.bytes()[..])
+            .is_some_and(|count| *count > 0)
+    };
+    let is_former = |id: &Bytes| id[..] == newest.bytes()[..];
+    let has_sealed = row.former_key_ids.iter().any(is_former)
+        || of_newest(&tallies.records)
+        || of_newest(&tallies.kept);
+    has_sealed.then_some(newest)
+}
+
+/// Whether values are sealed under another key than this one, and none is being sealed again.
+fn is_change(newest: KeyId, row: &SealingRow) -> bool {
+    !row.key_id.is_empty() && *newest.bytes() != row.key_id[..] && !is_under_way(row)
 }
 
 fn add(sum: &mut Tally, stretch: Tally) {
@@ -171,4 +212,39 @@ fn counts(tallies: Tallies) -> Vec<DataKeyCount> {
         ..count
     });
     named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_key_that_has_sealed_before_is_found_out() {
+        let (old, new) = (KeyId::parse(&"a1".repeat(8)), KeyId::parse(&"b2".repeat(8)));
+        let bytes = |id: Option<KeyId>| Bytes::copy_from_slice(id.unwrap().bytes());
+        let row = SealingRow {
+            key_id: bytes(new),
+            index: 7,
+            done: true,
+            ..SealingRow::default()
+        };
+        let mut tallies = Tallies::default();
+        tallies.records.insert(bytes(new), 9);
+        assert_eq!(
+            goes_back(old, &row, &tallies),
+            None,
+            "it has sealed nothing"
+        );
+        tallies.kept.insert(bytes(old), 3);
+        assert_eq!(goes_back(old, &row, &tallies), old);
+        let noted = SealingRow {
+            former_key_ids: vec![bytes(old)],
+            ..row.clone()
+        };
+        assert_eq!(goes_back(old, &noted, &Tallies::default()), old);
+        assert_eq!(goes_back(new, &row, &tallies), None, "it seals now");
+        assert_eq!(goes_back(None, &row, &tallies), None);
+        let under_way = SealingRow { done: false, ..row };
+        assert_eq!(goes_back(old, &under_way, &tallies), None);
+    }
 }

@@ -4,6 +4,7 @@
 //! tonic's router makes a boxed copy of all layers below it for each call, wraps the call's body once more and boxes one more future,
 //! which together cost about as much as the call itself. The router carries the rest.
 
+mod head;
 mod port;
 
 use std::{
@@ -52,6 +53,7 @@ use super::{
     handles::Handles,
     health::Health,
     json::JsonCall,
+    pace::Pace,
     state::State,
     transact::Transact,
     watch::Watches,
@@ -152,7 +154,14 @@ fn take_in(
         Kind::Call => &[What::Streams],
         Kind::Stream(_) => &[What::Streams, What::Exchanges],
     };
-    let account = Account::open(budgets.clone(), owner, places)?;
+    let account = Account::open(budgets.clone(), owner, places);
+    if let Some(pace) = request.extensions().get::<Pace>() {
+        match &account {
+            Ok(_) => pace.found_room(),
+            Err(_) => pace.found_no_room(),
+        }
+    }
+    let account = account?;
     let time = if caller.is_known() {
         bounds.message_time
     } else {
@@ -308,6 +317,9 @@ impl Service<Request<Arriving>> for DirectRoutes {
     }
 
     fn call(&mut self, request: Request<Arriving>) -> Answering {
+        if let Some(refusal) = head::refused(self.access_check.budgets(), &request) {
+            return Answering::with(refusal);
+        }
         let shown = Credential::shown(request.headers(), request.extensions().get());
         let credential = match self.access_check.look(request.uri().path(), shown) {
             Look::Seen(who) => return self.let_in(request, who),
@@ -357,6 +369,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<Arriving>) -> Answering {
+        if let Some(refusal) = head::refused(&self.budgets, &request) {
+            return Answering::with(refusal);
+        }
         match take_in(&self.budgets, &Caller::nobody(), &mut request) {
             Ok(account) => Answering {
                 answer: {

@@ -4,7 +4,7 @@
 //! of calls under way it begins no more of them, and reads no further batch until those of the last one have begun, so that HTTP/2's
 //! flow control slows the caller down. A stream that nothing comes over for long, with nothing under way, ends.
 
-use std::{collections::VecDeque, future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::VecDeque, fmt, future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, StreamExt,
@@ -18,7 +18,7 @@ use helve_proto::v1::{
 use prost::Message;
 use tokio::{
     sync::mpsc,
-    time::{Instant, Sleep, sleep_until, timeout},
+    time::{Instant, Sleep, sleep_until, timeout_at},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
@@ -27,6 +27,7 @@ use tonic::{Code, Status, Streaming};
 use super::{
     Services,
     access_check::may_call,
+    account::Account,
     admit::{Origin, deadline_after},
     audited,
     budget::Charge,
@@ -40,6 +41,41 @@ type Answered = (ExchangeAnswer, Option<Charge>);
 
 /// A batch of answers, and what they take until they have left.
 type Replied = (ExchangeReply, Vec<Charge>);
+
+/// Answers that go out together.
+#[derive(Default)]
+struct Batch {
+    answers: Vec<ExchangeAnswer>,
+    /// What those with values take.
+    charges: Vec<Charge>,
+    bytes: usize,
+    /// Of these, the bytes of answers that nothing is charged for yet.
+    replies_bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, (answer, charge): Answered) {
+        let bytes = answer.encoded_len();
+        self.bytes += bytes;
+        match charge {
+            Some(charge) => self.charges.push(charge),
+            None => self.replies_bytes += bytes,
+        }
+        self.answers.push(answer);
+    }
+
+    fn has_room(&self) -> bool {
+        self.answers.len() < limits::EXCHANGE_BATCH_ANSWERS_MAX
+            && self.bytes < limits::EXCHANGE_BATCH_BYTES_MAX
+            && self.replies_bytes < limits::EXCHANGE_BATCH_REPLIES_BYTES_MAX
+    }
+}
+
+/// Where the answers of a stream go.
+struct Out {
+    replies: mpsc::Sender<Replied>,
+    account: Arc<Account>,
+}
 
 /// Why a stream ends: `Ok` when the caller ended it.
 type End = Result<(), Status>;
@@ -77,8 +113,12 @@ pub(crate) fn start(
     from: Origin,
     calls: Streaming<ExchangeRequest>,
 ) -> BoxStream<'static, Result<ExchangeReply, Status>> {
-    let (out, replies) = mpsc::channel(1);
+    let (sender, replies) = mpsc::channel(1);
     let account = Arc::clone(&from.account);
+    let out = Out {
+        replies: sender,
+        account: Arc::clone(&account),
+    };
     let end = stream::once(AbortOnDropHandle::new(tokio::spawn(serve(
         services, from, calls, out,
     ))));
@@ -107,7 +147,7 @@ async fn serve(
     services: Arc<Services>,
     from: Origin,
     mut calls: Streaming<ExchangeRequest>,
-    out: mpsc::Sender<Replied>,
+    out: Out,
 ) -> End {
     let _open = services.metrics.exchange();
     let mut pending = Calls::default();
@@ -119,7 +159,7 @@ async fn serve(
             // Answers first: what is finished should not wait behind what only begins.
             biased;
             Some(first) = pending.next() => {
-                send(&out, gather(first, &mut pending)).await?;
+                out.send(gather(first, &mut pending)).await?;
                 idle.ends();
             }
             batch = calls.message(), if has_room => {
@@ -218,42 +258,53 @@ fn take(
 }
 
 /// Gathers this answer and all others that are ready now, up to the size of a batch.
-fn gather((first, charge): Answered, pending: &mut Calls) -> Replied {
-    let mut bytes = first.encoded_len();
-    let mut answers = vec![first];
-    let mut charges: Vec<Charge> = charge.into_iter().collect();
-    while answers.len() < limits::EXCHANGE_BATCH_ANSWERS_MAX
-        && bytes < limits::EXCHANGE_BATCH_BYTES_MAX
-    {
-        let Some(Some((next, charge))) = pending.next().now_or_never() else {
+fn gather(first: Answered, pending: &mut Calls) -> Batch {
+    let mut batch = Batch::default();
+    batch.add(first);
+    while batch.has_room() {
+        let Some(Some(next)) = pending.next().now_or_never() else {
             break;
         };
-        bytes += next.encoded_len();
-        answers.push(next);
-        charges.extend(charge);
+        batch.add(next);
     }
-    (ExchangeReply { answers }, charges)
+    batch
 }
 
-/// Sends a batch of answers, and gives up on a caller that does not read.
-async fn send(out: &mpsc::Sender<Replied>, reply: Replied) -> End {
-    // That the stream is closed shows when the next batch is read.
-    timeout(limits::EXCHANGE_STALL_MAX, out.send(reply))
-        .await
-        .map_or_else(
-            |_| {
-                let detail = "answers were left unread for too long".to_owned();
-                let late = Lateness::InTime;
-                Err(Failure::Ambiguous { detail, late }.into())
-            },
-            |_| Ok(()),
-        )
+impl Out {
+    /// Sends a batch of answers once there is room for those without values, and gives up on a caller that does not read.
+    async fn send(&self, batch: Batch) -> End {
+        let unread = |why: &dyn fmt::Display| -> End {
+            let detail = format!("answers were left unread for too long{why}");
+            let late = Lateness::InTime;
+            Err(Failure::Ambiguous { detail, late }.into())
+        };
+        let until = Instant::now() + limits::EXCHANGE_STALL_MAX;
+        let mut charges = batch.charges;
+        if batch.replies_bytes > 0 {
+            let account = Arc::clone(&self.account);
+            match account.wait_for_replies(batch.replies_bytes, until).await {
+                Ok(charge) => charges.push(charge),
+                Err(full) => {
+                    let bound = full.bound();
+                    return unread(&format_args!(": {full} (bound {bound})"));
+                }
+            }
+        }
+        let reply = ExchangeReply {
+            answers: batch.answers,
+        };
+        // That the stream is closed shows when the next batch is read.
+        match timeout_at(until, self.replies.send((reply, charges))).await {
+            Ok(_) => Ok(()),
+            Err(_) => unread(&""),
+        }
+    }
 }
 
 /// Answers all that is under way. Each call has a deadline, so this ends.
-async fn drain(pending: &mut Calls, out: &mpsc::Sender<Replied>) -> End {
+async fn drain(pending: &mut Calls, out: &Out) -> End {
     while let Some(first) = pending.next().await {
-        send(out, gather(first, pending)).await?;
+        out.send(gather(first, pending)).await?;
     }
     Ok(())
 }
@@ -298,7 +349,7 @@ fn answer(
         };
     }
     carried_out!(
-        Mint Put Get Take Renew Delete Count
+        Mint Put Get Take Renew Delete Claim Count
         Store Retrieve DeleteKey Exists BatchStore BatchRetrieve
         Transact OpenSession
     )
@@ -313,6 +364,7 @@ pub(super) fn path(call: &Call) -> &'static str {
         Call::Take(_) => "/helve.v1.HandleService/Take",
         Call::Renew(_) => "/helve.v1.HandleService/Renew",
         Call::Delete(_) => "/helve.v1.HandleService/Delete",
+        Call::Claim(_) => "/helve.v1.HandleService/Claim",
         Call::Count(_) => "/helve.v1.HandleService/Count",
         Call::Store(_) => "/helve.v1.StateService/Store",
         Call::Retrieve(_) => "/helve.v1.StateService/Retrieve",

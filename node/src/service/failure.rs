@@ -15,6 +15,7 @@ use crate::{
     raft::Stopped,
     read_index::ReadError,
     stamp::EntropyError,
+    upgrade::hold::HoldError,
     vault::{OpenError, SealError, SwitchError},
 };
 
@@ -210,6 +211,18 @@ impl From<SealError> for Failure {
 impl From<SwitchError> for Failure {
     fn from(error: SwitchError) -> Self {
         Self::Switch(error)
+    }
+}
+
+impl From<HoldError> for Failure {
+    fn from(error: HoldError) -> Self {
+        match error {
+            HoldError::Stopped(stopped) => stopped.into(),
+            HoldError::NoTarget => Self::Malformed(error.to_string()),
+            HoldError::Change(_) | HoldError::Raised { .. } | HoldError::Broken(_) => {
+                Self::NotNow(error.to_string())
+            }
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use helve_machine::{
     query::{self, Page, Read, Scope},
 };
 use helve_proto::v1::{
-    CountReply, CountRequest, DeleteReply, DeleteRequest, GetReply, GetRequest, ListReply,
-    ListRequest, MintReply, MintRequest, PutReply, PutRequest, RenewReply, RenewRequest, TakeReply,
-    TakeRequest, handle_service_server::HandleService,
+    ClaimReply, ClaimRequest, CountReply, CountRequest, DeleteReply, DeleteRequest, GetReply,
+    GetRequest, ListReply, ListRequest, MintReply, MintRequest, PutReply, PutRequest, RenewReply,
+    RenewRequest, TakeReply, TakeRequest, handle_service_server::HandleService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
@@ -51,6 +51,10 @@ impl HandleService for Handles {
         self.0.unary(request).await
     }
 
+    async fn claim(&self, request: Request<ClaimRequest>) -> Result<Response<ClaimReply>, Status> {
+        self.0.unary(request).await
+    }
+
     async fn count(&self, request: Request<CountRequest>) -> Result<Response<CountReply>, Status> {
         self.0.unary(request).await
     }
@@ -71,6 +75,7 @@ mutations! {
     Take: TakeRequest -> TakeReply, answering |_| limits::ANSWER_RECORD_BYTES_MAX;
     Renew: RenewRequest -> RenewReply;
     Delete: DeleteRequest -> DeleteReply;
+    Claim: ClaimRequest -> ClaimReply, answering |_| limits::ANSWER_RECORD_BYTES_MAX;
 }
 
 queries! {

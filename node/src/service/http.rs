@@ -1,4 +1,4 @@
-//! HTTP for probes and scrapes: `/livez`, `/readyz`, `/metrics`.
+//! HTTP for probes and scrapes: `/livez`, `/readyz`, `/metrics`; and for operators, the console.
 
 use std::{
     future::Future,
@@ -30,14 +30,18 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{Services, waiting::Waiting};
+use super::{
+    NodeNames, Services,
+    console::{self, Places},
+    waiting::Waiting,
+};
 use crate::{
     bounds::{Load, Shared},
     keyed_places::KeyedPlaces,
     limits::{
         ADDRESS_SCRAPES_MAX, HTTP_ANSWER_BYTES_MAX, HTTP_ANSWER_PROGRESS_BYTES,
-        HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEADER_TIME_MAX, HTTP_REQUEST_BYTES_MAX,
-        METRICS_PAUSE_FACTOR, SCRAPES_MAX,
+        HTTP_BODY_BYTES_MAX, HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEADER_TIME_MAX,
+        HTTP_REQUEST_BYTES_MAX, METRICS_PAUSE_FACTOR, SCRAPES_MAX,
     },
     tls::PortTls,
 };
@@ -70,8 +74,8 @@ pub struct HttpPort {
     pub tls: Option<Arc<PortTls>>,
 }
 
-/// The pages of the HTTP port, whose bounds are this full.
-fn router(services: Arc<Services>, traffic: Traffic) -> Router {
+/// The pages of the HTTP port, whose bounds are this full, and the console's.
+fn router(services: Arc<Services>, traffic: Traffic, console: Places) -> Router {
     Router::new()
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(readyz))
@@ -83,6 +87,7 @@ fn router(services: Arc<Services>, traffic: Traffic) -> Router {
             scrapers: KeyedPlaces::new(ADDRESS_SCRAPES_MAX),
             refused: AtomicU64::new(0),
             traffic,
+            console,
         }))
 }
 
@@ -96,6 +101,8 @@ struct Pages {
     /// Scrapes that were refused.
     refused: AtomicU64,
     traffic: Traffic,
+    /// Calls of the console.
+    console: Places,
 }
 
 impl Pages {
@@ -112,6 +119,7 @@ impl Pages {
             ("http-body-bytes", self.bodies()),
             ("http-page-bytes", self.unread()),
             ("scrapes", scrapes),
+            ("console-calls", self.console.fullness()),
         ]);
         load
     }
@@ -153,17 +161,20 @@ struct MetricsPage {
     next: Instant,
 }
 
-/// Serves the HTTP port until `stop` ends.
+/// Serves the HTTP port until `stop` ends, and the console on it if there are names by which it may be called.
 ///
 /// # Errors
 /// If the listener fails.
 pub async fn serve(
     port: HttpPort,
     services: Arc<Services>,
+    console: Option<NodeNames>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let traffic = Traffic::default();
-    let pages = router(services, traffic.clone());
+    let places = Places::default();
+    let console = console.map(|names| console::router(&services, names, places.clone()));
+    let pages = router(services, traffic.clone(), places).merge(console.unwrap_or_default());
     serve_pages(port, pages, traffic, stop).await
 }
 
@@ -195,6 +206,7 @@ async fn serve_pages(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let bounds = Bounds {
+        head_bytes: HTTP_HEAD_BYTES_MAX,
         head_time: HTTP_HEADER_TIME_MAX,
         // Pages are read by everybody, so a connection without a request is not worth keeping for long.
         idle_time: HTTP_HEADER_TIME_MAX,

@@ -5,7 +5,10 @@
 
 mod call;
 mod codec;
+mod exact;
 mod intake;
+mod lines;
+mod names;
 mod refusal;
 mod reply;
 mod schema;
@@ -14,13 +17,14 @@ mod shape;
 use std::{sync::Arc, time::Duration};
 
 use axum::http::{
-    HeaderMap, HeaderValue, Method, Request, Response,
+    HeaderMap, HeaderValue, Method, Request, Response, Version,
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TE},
 };
 use tokio::time::Instant;
 use tonic::{Code, Status, body::Body};
 
-pub(super) use self::call::JsonCall;
+pub use self::names::NodeNames;
+pub(super) use self::{call::JsonCall, reply::refused};
 use self::{
     codec::{Codec, JSON, PROTO},
     refusal::Refusal,
@@ -34,22 +38,44 @@ const VERSION: &str = "connect-protocol-version";
 const TIMEOUT: &str = "connect-timeout-ms";
 
 /// Whether this is a request of gRPC. Over HTTP/2 that is what a request without a content type is taken for: gRPC refuses it.
+///
+/// Pages in browsers can send any content type to their own origin, but HTTP/2 only over TLS, with a certificate for the page's name.
+/// Elsewhere they can send no content type at all, or one of a few that are none of gRPC, unless this node allowed more.
 fn is_grpc(request: &Request<Arriving>) -> bool {
-    match request.headers().get(CONTENT_TYPE) {
-        Some(content_type) => content_type.as_bytes().starts_with(GRPC.as_bytes()),
-        None => {
-            request.version() == axum::http::Version::HTTP_2 && request.method() == Method::POST
+    let headers = request.headers();
+    request.version() == Version::HTTP_2
+        && match headers.get(CONTENT_TYPE) {
+            Some(content_type) => content_type.as_bytes().starts_with(GRPC.as_bytes()),
+            None => request.method() == Method::POST && !names::is_of_page(headers),
         }
-    }
 }
 
 /// Gives a request that is none of gRPC the headers of one, and remembers how to answer it. `None`: it is one of gRPC, or was answered
 /// with the refusal.
-pub(super) fn adopt(request: &mut Request<Arriving>) -> Result<Option<JsonCall>, Response<Body>> {
+pub(super) fn adopt(
+    request: &mut Request<Arriving>,
+    names: &NodeNames,
+) -> Result<Option<JsonCall>, Response<Body>> {
     if is_grpc(request) {
         return Ok(None);
     }
-    let call = recognize(request).map_err(Refusal::into_response)?;
+    names
+        .check(request)
+        .map_err(|failure| refused(&failure.into()))?;
+    let rpc = Rpc::of(request.uri().path()).map_err(Refusal::into_response)?;
+    begin(request, rpc).map(Some)
+}
+
+/// Gives a request of the console, whose path names a call, the headers of gRPC. Here a call may be a stream, too.
+pub(super) fn adopt_for_console(
+    request: &mut Request<Arriving>,
+) -> Result<JsonCall, Response<Body>> {
+    let rpc = Rpc::named(request.uri().path()).map_err(Refusal::into_response)?;
+    begin(request, rpc)
+}
+
+fn begin(request: &mut Request<Arriving>, rpc: Rpc) -> Result<JsonCall, Response<Body>> {
+    let call = recognize(request, rpc).map_err(Refusal::into_response)?;
     let headers = request.headers_mut();
     for name in [CONTENT_LENGTH, CONTENT_ENCODING, ACCEPT_ENCODING, EXPECT] {
         headers.remove(name);
@@ -57,11 +83,10 @@ pub(super) fn adopt(request: &mut Request<Arriving>) -> Result<Option<JsonCall>,
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
     headers.insert(TE, HeaderValue::from_static("trailers"));
     request.extensions_mut().insert(call.clone());
-    Ok(Some(call))
+    Ok(call)
 }
 
-fn recognize(request: &mut Request<Arriving>) -> Result<JsonCall, Refusal> {
-    let rpc = Rpc::of(request.uri().path())?;
+fn recognize(request: &mut Request<Arriving>, rpc: Rpc) -> Result<JsonCall, Refusal> {
     if request.method() != Method::POST {
         return Err(Refusal::Method);
     }
@@ -141,13 +166,19 @@ impl JsonCall {
     pub(super) async fn answer(self, response: Response<Body>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let account = parts.extensions.get::<Arc<Account>>();
+        if self.rpc.is_stream() && Status::from_header_map(&parts.headers).is_none() {
+            let lines = lines::response(self.rpc, body, account.cloned());
+            let (head, body) = lines.into_parts();
+            parts.headers = head.headers;
+            return Response::from_parts(parts, body);
+        }
         let answered = match Status::from_header_map(&parts.headers) {
             Some(status) if status.code() != Code::Ok => Err(status),
             _ => reply::read(&self, body, account).await,
         };
         let answer = match answered {
             Ok(message) => reply::response(self.codec, message),
-            Err(status) => reply::refused(&status),
+            Err(status) => refused(&status),
         };
         let (head, body) = answer.into_parts();
         parts.status = head.status;

@@ -22,6 +22,7 @@ mod budget;
 mod call;
 mod caller;
 mod cluster;
+mod console;
 mod credential;
 mod data_keys;
 mod decoded_size;
@@ -37,9 +38,11 @@ pub mod http;
 mod json;
 mod leaving;
 mod list;
+mod long_reads;
 mod members;
 mod mutation;
 mod node_ids;
+mod pace;
 mod parts;
 pub mod peer;
 mod query;
@@ -55,16 +58,17 @@ mod transact;
 pub mod waiting;
 mod watch;
 
-use std::{future::Future, num::NonZero, sync::Arc, thread::available_parallelism};
+use std::{future::Future, sync::Arc};
 
 use helve_machine::Violation;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 pub use self::{
     access_check::AccessCheck,
     direct_routes::{direct_routes, serve, to_strangers},
+    json::NodeNames,
     leaving::UnreadAnswers,
 };
 use self::{
@@ -75,6 +79,7 @@ use self::{
     caller::Caller,
     data_keys::DataKeys,
     failure::Failure,
+    long_reads::LongReads,
     status::Problem,
     target::{Target, Targets},
 };
@@ -122,15 +127,8 @@ pub struct Services {
     access_check: Arc<AccessCheck>,
     feed: ChangeFeed,
     unread: UnreadAnswers,
-    /// Turns of reads of many rows: one fewer than there are processors, so that such reads leave one to all other calls.
-    long_reads: Semaphore,
+    long_reads: LongReads,
     stopping: CancellationToken,
-}
-
-/// How many reads of many rows may run at once.
-fn long_reads() -> usize {
-    let processors = available_parallelism().map_or(1, NonZero::get);
-    processors.saturating_sub(1).max(1)
 }
 
 impl Services {
@@ -162,7 +160,7 @@ impl Services {
             access_check: Arc::new(access_check),
             feed,
             unread: UnreadAnswers::default(),
-            long_reads: Semaphore::new(long_reads()),
+            long_reads: LongReads::default(),
             stopping,
         })
     }
@@ -185,6 +183,9 @@ impl Services {
             ("health-watches", self.gate.fullness()),
             ("watch-window-bytes", self.feed.shared()),
             ("backups", self.backups.fullness()),
+            ("long-reads", self.long_reads.fullness()),
+            ("queued-commands", self.proposer.queued()),
+            ("log-queued-bytes", self.proposer.log_queued()),
         ];
         load
     }

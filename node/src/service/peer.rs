@@ -9,10 +9,10 @@ use helve_proto::{
     Reason,
     peer::v1::{
         AppendReply, AppendRequest, DataKeysReply, DataKeysRequest, ForwardBatch, ForwardReply,
-        HelloReply, HelloRequest, JoinReply, JoinRequest, PeerHeader, ReadIndexReply,
-        ReadIndexRequest, SnapshotPart, SnapshotReply, TransferReply, TransferRequest,
-        UpdateRecordReply, UpdateRecordRequest, VoteReply, VoteRequest, join_reply,
-        peer_service_server::PeerService,
+        HelloReply, HelloRequest, JoinReply, JoinRequest, PeerHeader, PeerStatusReply,
+        PeerStatusRequest, ReadIndexReply, ReadIndexRequest, SnapshotPart, SnapshotReply,
+        TransferReply, TransferRequest, UpdateRecordReply, UpdateRecordRequest, VoteReply,
+        VoteRequest, join_reply, peer_service_server::PeerService,
     },
 };
 use tokio::sync::{mpsc, watch};
@@ -23,10 +23,10 @@ use self::meant::{Replies, Sender, check, misdirected, until_ended, while_meant}
 use crate::{
     audit::Audit,
     limits::FORWARD_BATCHES_MAX,
-    membership::{MemberChanges, MembershipError, standing::Standing},
+    membership::{MemberChanges, MembershipError, records, standing::Standing},
     propose::Proposer,
     raft::{Consensus, identity::Identity, receive::ReceiveError},
-    service::{audited, forwarded, seats, snapshot_intake, status},
+    service::{Services, audited, forwarded, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::{checkpoint::Snapshots, data_dir::Write},
     vault::Vault,
@@ -49,6 +49,8 @@ pub struct Running {
     pub snapshots: Arc<Snapshots>,
     /// Where forwarded administrative commands are recorded.
     pub audit: Audit,
+    /// What the node says of itself.
+    pub services: Arc<Services>,
 }
 
 /// Serves the peer port.
@@ -170,6 +172,7 @@ impl PeerService for PeerServer {
             reply.leader_peer_address = leader.unwrap_or_default();
             reply.knows_you = consensus.members().by_uuid(&asker.uuid).is_some();
             reply.cluster_feature_level = consensus.applied().feature_level();
+            reply.feature_level = records::own(&consensus).feature_level;
             reply.removed_you = self.has_removed(&consensus, &asker);
         }
         Ok(Response::new(reply))
@@ -332,6 +335,15 @@ impl PeerService for PeerServer {
         Ok(Response::new(DataKeysReply {
             key_ids: ids.iter().map(|id| id.bytes().to_vec().into()).collect(),
         }))
+    }
+
+    async fn status(
+        &self,
+        request: Request<PeerStatusRequest>,
+    ) -> Result<Response<PeerStatusReply>, Status> {
+        let running = self.checked(request.into_inner().header.as_ref(), Sender::Member)?;
+        let status = Some(running.services.status());
+        Ok(Response::new(PeerStatusReply { status }))
     }
 
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {

@@ -7,10 +7,6 @@ use helve_machine::{
     query::{Read, Scope},
 };
 use prost::Message as _;
-use tokio::{
-    sync::SemaphorePermit,
-    time::{Instant, timeout_at},
-};
 
 use super::{
     Headed, Services, account::Account, admit::Admitted, budget::Charge, caller::Caller,
@@ -94,13 +90,6 @@ macro_rules! queries {
 pub(crate) use queries;
 
 impl Services {
-    /// Waits for the turn of a read of many rows.
-    async fn long_read(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Failure> {
-        let turn = timeout_at(deadline, self.long_reads.acquire()).await;
-        let turn = turn.map_err(|_| Failure::Overloaded)?;
-        turn.map_err(|_| Failure::Stopping("it is shutting down".into()))
-    }
-
     /// Has a query answered from a linearizable view.
     pub(crate) async fn query<Q: Query>(
         &self,
@@ -121,7 +110,7 @@ impl Services {
             };
             // No caller keeps its turn while it waits for room of its own.
             let turn = match Q::PLACE {
-                Place::Disk => Some(self.long_read(admitted.deadline).await?),
+                Place::Disk => Some(self.long_reads.turn_by(admitted.deadline).await?),
                 Place::Memory => None,
             };
             let answer = self.reader.read(

@@ -16,6 +16,7 @@ use tonic::{body::Body, codegen::Service, transport::server::Connected};
 use super::{
     account::Account,
     leaving::{Leaving, UnreadAnswers},
+    pace::{Pace, Paced},
 };
 use crate::{connections::Connection, limits};
 
@@ -73,8 +74,11 @@ async fn serve_one<S>(
     S::Future: Send,
 {
     let info = connection.connect_info();
+    let pace = Pace::default();
+    let connection = Paced::new(connection, pace.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(info.clone());
+        request.extensions_mut().insert(pace.clone());
         let answer = services.clone().call(request.map(Body::new));
         answer.map_ok(|mut response| {
             let account = response.extensions_mut().remove::<Arc<Account>>();
@@ -105,7 +109,7 @@ fn http(unread: UnreadAnswers) -> Builder<Streams> {
         .max_concurrent_streams(limits::CONNECTION_STREAMS_MAX)
         .max_pending_accept_reset_streams(limits::CONNECTION_RESETS_PENDING_MAX)
         .max_local_error_reset_streams(limits::CONNECTION_RESETS_FORCED_MAX)
-        .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
+        .max_header_list_size(limits::HEADER_LIST_READ_BYTES_MAX)
         .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
         .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(limits::STREAM_SEND_BYTES_MAX)

@@ -71,6 +71,7 @@ fn refused(error: &StorageError) -> Status {
         | StorageError::NewerFormat { .. } => Status::invalid_argument(error.to_string()),
         StorageError::Engine { .. }
         | StorageError::Io { .. }
+        | StorageError::Changed(_)
         | StorageError::BelowSynced { .. }
         | StorageError::Diverged { .. }
         | StorageError::NotCached

@@ -1,6 +1,7 @@
 //! The one map from failures to gRPC: a code, a reason, metadata, and a message that says what to do. Unary calls and Exchange
 //! answer from the same [`Problem`].
 
+mod members;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,6 @@ use tonic_types::{ErrorDetails, StatusExt};
 use super::failure::{Failure, Lateness};
 use crate::{
     excerpt, limits,
-    membership::MembershipError,
     propose::ProposeError,
     vault::{OpenError, SwitchError},
 };
@@ -133,7 +133,7 @@ impl From<Failure> for Problem {
             },
             Failure::Open(error) => open_problem(&error),
             Failure::Switch(error) => switch_problem(&error),
-            Failure::Membership(error) => Self::new(members_reason(&error), error.to_string()),
+            Failure::Membership(error) => Self::new(members::reason(&error), error.to_string()),
             Failure::ChangeGoesOn(change) => Self {
                 code: Code::DeadlineExceeded,
                 ..Self::new(
@@ -183,6 +183,8 @@ fn switch_problem(error: &SwitchError) -> Problem {
         }
         SwitchError::NoKey(_)
         | SwitchError::NotEverywhere(_)
+        | SwitchError::Differ(_)
+        | SwitchError::GoesBack { .. }
         | SwitchError::Busy
         | SwitchError::Raced
         | SwitchError::SecretLost(_)
@@ -262,6 +264,7 @@ fn code(reason: Reason) -> Code {
         | Reason::BadLifetime
         | Reason::BadRequest => Code::InvalidArgument,
         Reason::Conflict
+        | Reason::Claimed
         | Reason::StaleCall
         | Reason::TooEarly
         | Reason::SessionExpired
@@ -288,31 +291,6 @@ fn code(reason: Reason) -> Code {
         Reason::Denied => Code::PermissionDenied,
         // `Reason` may grow; a test fails for one that has no line here.
         _ => Code::Unknown,
-    }
-}
-
-/// Why the members, or the leader, were not changed.
-fn members_reason(error: &MembershipError) -> Reason {
-    match error {
-        MembershipError::NotLeading => Reason::NotLeading,
-        MembershipError::Busy(_) => Reason::ChangeUnderWay,
-        MembershipError::NoMember(_) => Reason::NoMember,
-        MembershipError::SeatTaken(_)
-        | MembershipError::UnknownSeat { .. }
-        | MembershipError::OtherAddress { .. }
-        | MembershipError::StaysLearner(_)
-        | MembershipError::SeatHeld { .. }
-        | MembershipError::AddressHeld { .. }
-        | MembershipError::TooManySeats => Reason::SeatTaken,
-        MembershipError::LastVoter(_) | MembershipError::QuorumAtRisk { .. } => {
-            Reason::QuorumAtRisk
-        }
-        MembershipError::NoSuccessor
-        | MembershipError::LearnerSilent(_)
-        | MembershipError::Abandoned
-        | MembershipError::NotThere(_) => Reason::NodeSilent,
-        MembershipError::NotCommitted(_) => Reason::Ambiguous,
-        MembershipError::Stopped(_) => Reason::Stopping,
     }
 }
 
@@ -379,6 +357,10 @@ fn refused_problem(refused: &Refused) -> Problem {
         Refusal::FeatureLevel => Problem::new(
             Reason::FormatNewer,
             "the operation needs a feature level that the cluster does not have yet, and nothing was written: upgrade every node, then retry",
+        ),
+        Refusal::Claimed => Problem::new(
+            Reason::Claimed,
+            "the record is a claim, which only Claim and Delete change, or Claim names a handle that is none; nothing was written: use another id or store",
         ),
         Refusal::NoTenant => Problem::new(
             Reason::NoTenant,

@@ -1,10 +1,10 @@
 //! What a call names: which records it would read or change, or what it manages.
 
 use helve_proto::v1::{
-    BatchRetrieveRequest, BatchStoreRequest, CountRequest, DeleteKeyRequest, DeleteRequest,
-    ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest, OpenSessionRequest,
-    PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest, TransactRequest,
-    WatchRequest, operation::Operation, watch_request::Target as Watched,
+    BatchRetrieveRequest, BatchStoreRequest, ClaimRequest, CountRequest, DeleteKeyRequest,
+    DeleteRequest, ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest,
+    OpenSessionRequest, PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest,
+    TransactRequest, WatchRequest, operation::Operation, watch_request::Target as Watched,
 };
 
 /// One record, or a range of them.
@@ -83,7 +83,7 @@ macro_rules! one {
     )*};
 }
 
-one!(handle: PutRequest, GetRequest, TakeRequest, RenewRequest, DeleteRequest);
+one!(handle: PutRequest, GetRequest, TakeRequest, RenewRequest, DeleteRequest, ClaimRequest);
 one!(key: StoreRequest, RetrieveRequest, DeleteKeyRequest, ExistsRequest);
 
 fn handle<'a>(store: &'a str, owner: &'a str, id: &'a str) -> Target<'a> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use helve_proto::v1::{
     AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
     NodeStatus, RemoveMemberRequest, ReplaceMemberRequest, Role, SetDataKeyReply,
-    SetDataKeyRequest, StateDigestReply, StateDigestRequest, StatusReply, StatusRequest,
-    TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
+    SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest, StateDigestReply,
+    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
+    TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::{ClusterService, ClusterServiceServer},
 };
 use tonic::{Request, Response, Status, async_trait, service::Routes};
@@ -141,6 +142,13 @@ impl ClusterService for Waiting {
         &self,
         _: Request<SetDataKeyRequest>,
     ) -> Result<Response<SetDataKeyReply>, Status> {
+        Err(self.refusal())
+    }
+
+    async fn set_upgrade_hold(
+        &self,
+        _: Request<SetUpgradeHoldRequest>,
+    ) -> Result<Response<SetUpgradeHoldReply>, Status> {
         Err(self.refusal())
     }
 

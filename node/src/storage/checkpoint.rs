@@ -8,7 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -23,7 +23,10 @@ pub(super) use self::{
     manifest::write_manifest,
     snapshot_dir::{FORMAT, MANIFEST_NAME},
 };
-use super::{error::StorageError, snapshot_writer::SnapshotWriter, state_db::StateDb, state_meta};
+use super::{
+    authentic::SnapshotMarks, disk_key::DiskKey, error::StorageError, options::StateOptions,
+    snapshot_writer::SnapshotWriter, state_db::StateDb, state_meta,
+};
 use crate::failpoint::{self, Failpoint};
 
 const PREFIX: &str = "snap-";
@@ -36,6 +39,7 @@ pub struct Snapshots {
     current: Mutex<Option<SnapshotDir>>,
     building: Mutex<()>,
     received: AtomicU64,
+    marks: Option<SnapshotMarks>,
 }
 
 impl Snapshots {
@@ -44,6 +48,22 @@ impl Snapshots {
     /// # Errors
     /// If the directory cannot be read or written.
     pub fn open(root: &Path) -> Result<Self, StorageError> {
+        Self::opened(root, None)
+    }
+
+    /// As [`open`](Self::open), with a newest snapshot that must fit this key.
+    ///
+    /// # Errors
+    /// [`StorageError::Changed`] if it does not; or if the directory cannot be read or written.
+    pub fn open_under(
+        root: &Path,
+        options: StateOptions,
+        key: Option<Arc<DiskKey>>,
+    ) -> Result<Self, StorageError> {
+        Self::opened(root, key.map(|key| SnapshotMarks { key, options }))
+    }
+
+    fn opened(root: &Path, marks: Option<SnapshotMarks>) -> Result<Self, StorageError> {
         fs::create_dir_all(root).map_err(StorageError::io("create", root))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(root).map_err(StorageError::io("read", root))? {
@@ -56,13 +76,21 @@ impl Snapshots {
         // Names are padded, so that the newest comes last.
         found.sort();
         let mut current = None;
+        let mut is_newest = true;
         for path in found.into_iter().rev() {
             if current.is_none() && is_named(&path, PREFIX) {
-                match SnapshotDir::open(&path) {
+                // Of an older one a crash may have removed a part: also its mark.
+                let is_newest = std::mem::take(&mut is_newest);
+                let opened = SnapshotDir::open(&path).and_then(|snapshot| match &marks {
+                    Some(marks) => marks.check(&snapshot).map(|()| snapshot),
+                    None => Ok(snapshot),
+                });
+                match opened {
                     Ok(snapshot) => {
                         current = Some(snapshot);
                         continue;
                     }
+                    Err(changed @ StorageError::Changed(_)) if is_newest => return Err(changed),
                     // It is a copy of the state, and can be made again.
                     Err(error) => tracing::error!(%error, "removing a snapshot that is not whole"),
                 }
@@ -74,6 +102,7 @@ impl Snapshots {
             current: Mutex::new(current),
             building: Mutex::new(()),
             received: AtomicU64::new(0),
+            marks,
         })
     }
 
@@ -137,6 +166,11 @@ impl Snapshots {
     /// # Errors
     /// If the disk fails.
     pub fn publish(&self, snapshot: &SnapshotDir) -> Result<SnapshotDir, StorageError> {
+        // Others look at what is current while this reads rows.
+        if let Some(marks) = &self.marks {
+            marks.write(snapshot)?;
+            failpoint::pass(Failpoint::SnapshotMarked);
+        }
         let mut current = lock(&self.current);
         let last =
             |snapshot: &SnapshotDir| snapshot.manifest().last_log_id.map(|log_id| log_id.index);

@@ -46,6 +46,14 @@ pub enum StorageError {
         /// What is wrong with it.
         detail: String,
     },
+    /// What does not fit the disk key, although only what does was ever written.
+    #[error(
+        "{0} of this node does not fit its disk key: somebody changed the disk while the node was stopped, or put it together from \
+         several copies, or a version without disk keys wrote it; while a majority of the cluster is whole without this node, replace \
+         it: stop it, keep its directory for those who look into this, and start it with an empty --data-dir; if no majority is left, \
+         restore a whole copy of a data directory from before"
+    )]
+    Changed(String),
     /// The log or the vote lost something that was acknowledged as durable.
     #[error(
         "the log was synced up to {synced} and now ends at {found}: this node must not vote or vouch again; while a majority of the cluster is whole \
@@ -115,6 +123,16 @@ impl StorageError {
 }
 
 impl StorageError {
+    /// Whether the disk or the operating system failed, and not what is stored.
+    #[must_use]
+    pub fn is_of_disk(&self) -> bool {
+        match self {
+            Self::Io { .. } => true,
+            Self::Engine { source, .. } => source.kind() == rocksdb::ErrorKind::IOError,
+            _ => false,
+        }
+    }
+
     pub(crate) fn unreadable(what: impl Into<String>, error: &dyn std::error::Error) -> Self {
         Self::not_understood(what, chain(error))
     }
@@ -153,10 +171,12 @@ mod tests {
             found: "entry 7".to_owned(),
         };
         let unreadable = StorageError::not_understood("entry 3", "it carries nothing");
+        let changed = StorageError::Changed("log entry 3".to_owned());
         let diverged = StorageError::Diverged { end: 3, kept: 5 };
         for error in [
             StorageError::damaged("entry 3", "missing"),
             below,
+            changed,
             unreadable,
             diverged,
         ] {

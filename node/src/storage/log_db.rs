@@ -1,5 +1,6 @@
 //! The log database, `raft/`: entries, vote and what is known about them. Opened and read here; written by the
-//! [`log_writer`](super::log_writer) alone.
+//! [`log_writer`](super::log_writer) while the node runs. With a disk key each entry has a tag behind it: one that was changed, moved
+//! or added by somebody else is refused.
 //!
 //! Every key starts with the group, so that many groups can share a node later.
 
@@ -13,9 +14,10 @@ use std::{
 
 use helve_proto::peer::v1::{LogEntry, LogId, Vote};
 use prost::Message;
-use rocksdb::{BoundColumnFamily, DB, ReadOptions};
+use rocksdb::{BoundColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
 
 use super::{
+    disk_key::DiskKey,
     error::StorageError,
     options::{self, LOG, META},
     synced_mark::{Mark, SyncedMark},
@@ -27,12 +29,16 @@ pub const ENTRY_FORMAT: u32 = 1;
 const VOTE: &str = "vote";
 const COMMITTED: &str = "committed";
 const PURGED: &str = "purged";
+/// Bytes of entries that are taken under a key at once.
+const ADOPT_BYTES: usize = 4 << 20;
 
 /// The log database of one node.
 pub struct LogDb {
     pub(super) db: DB,
     path: PathBuf,
     group_id: u32,
+    /// What entries are authenticated with; `None`: nothing.
+    key: Option<Arc<DiskKey>>,
 }
 
 /// What a log held when it was opened.
@@ -52,7 +58,7 @@ pub struct Recovered {
 
 impl LogDb {
     /// Opens the log in `path`, or creates it. Reads it whole: an entry that is missing, damaged or out of order refuses, as does a log
-    /// or vote that lost what was synced. The newest entries up to `tail_bytes` are handed back.
+    /// or vote that lost what was synced. The newest entries up to `tail_bytes` are handed back. Entries are authenticated with nothing.
     ///
     /// # Errors
     /// See [`StorageError`]; nothing is ever skipped or repaired.
@@ -60,6 +66,19 @@ impl LogDb {
         path: &Path,
         group_id: u32,
         tail_bytes: usize,
+    ) -> Result<(Arc<Self>, Recovered), StorageError> {
+        Self::open_under(path, group_id, tail_bytes, None)
+    }
+
+    /// As [`open`](Self::open), with entries that must fit this key.
+    ///
+    /// # Errors
+    /// See [`StorageError`].
+    pub fn open_under(
+        path: &Path,
+        group_id: u32,
+        tail_bytes: usize,
+        key: Option<Arc<DiskKey>>,
     ) -> Result<(Arc<Self>, Recovered), StorageError> {
         fs::create_dir_all(path).map_err(StorageError::io("create", path))?;
         let mark_path = mark_path(path);
@@ -74,6 +93,7 @@ impl LogDb {
             db,
             path: path.to_owned(),
             group_id,
+            key,
         };
         let recovered = log.recover(tail_bytes)?;
         check_against_mark(&recovered, mark.mark())?;
@@ -101,6 +121,49 @@ impl LogDb {
             true
         })?;
         Ok(entries)
+    }
+
+    /// Has every entry fit a key as it is, durably. For a log that is not written to, and is opened under the key next.
+    ///
+    /// # Errors
+    /// If an entry is missing or damaged, or the engine fails.
+    pub fn adopt(&self, key: &DiskKey) -> Result<(), StorageError> {
+        let mut next = 0;
+        loop {
+            let entries = self.read(next..u64::MAX, ADOPT_BYTES)?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let mut batch = WriteBatch::default();
+            for (entry, _) in &entries {
+                let index = entry.log_id.map_or(next, |log_id| log_id.index);
+                let mut value = entry.encode_to_vec();
+                key.add_entry_tag(self.group_id, &mut value);
+                batch.put_cf(&self.family(LOG), self.entry_key(index), value);
+                next = index + 1;
+            }
+            let mut options = WriteOptions::default();
+            options.set_sync(true);
+            let written = self.db.write_opt(batch, &options);
+            written.map_err(StorageError::engine("write the log"))?;
+        }
+    }
+
+    /// Adds the tag to an entry that is to be written.
+    pub(super) fn add_tag(&self, encoded: &mut Vec<u8>) {
+        if let Some(key) = &self.key {
+            key.add_entry_tag(self.group_id, encoded);
+        }
+    }
+
+    /// The entry as it was encoded, if its tag fits.
+    fn checked<'a>(&self, index: u64, stored: &'a [u8]) -> Result<&'a [u8], StorageError> {
+        match &self.key {
+            Some(key) => key
+                .checked_entry(self.group_id, stored)
+                .ok_or_else(|| StorageError::Changed(entry_name(index))),
+            None => Ok(stored),
+        }
     }
 
     fn recover(&self, tail_bytes: usize) -> Result<Recovered, StorageError> {
@@ -170,7 +233,8 @@ impl LogDb {
                 ));
             }
             expected = Some(index + 1);
-            if !visit(decode_entry(index, value)?, value.len()) {
+            let entry = decode_entry(index, self.checked(index, value)?)?;
+            if !visit(entry, value.len()) {
                 return Ok(());
             }
             rows.next();

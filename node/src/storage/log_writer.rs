@@ -211,11 +211,13 @@ impl Writer {
                 let family = self.log.family(LOG);
                 for entry in entries {
                     let index = entry.log_id.map_or(self.end, |log_id| log_id.index);
-                    let value = entry.encode_to_vec();
+                    let mut value = entry.encode_to_vec();
+                    // As they were counted when they were sent: without tags.
+                    group.bytes += value.len();
+                    self.log.add_tag(&mut value);
                     group
                         .batch
                         .put_cf(&family, self.log.entry_key(index), &value);
-                    group.bytes += value.len();
                     group.entries += 1;
                     self.end = index + 1;
                 }

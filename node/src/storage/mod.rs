@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/LOCK             held while the node runs, names its process          data_dir
 //! DIR/node.json        who this node is                                    data_dir
+//! DIR/disk-key         with a data key: what log, rows and snapshots fit    disk_key, authentic
 //! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
 //! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_meta, state_view, recent_rows, read_ahead,
@@ -13,14 +14,17 @@
 //! Nothing here knows consensus, gRPC or a runtime: bytes and the contract's messages go in and
 //! out, calls block, and a task that may not wait for a disk calls from another thread.
 
+mod authentic;
 pub mod checkpoint;
 pub mod data_dir;
+pub mod disk_key;
 pub mod disk_space;
 pub mod disk_waits;
 pub(crate) mod durable_file;
 pub mod error;
 mod gaps;
 mod generations;
+pub mod level_hold;
 pub mod log_db;
 pub mod log_op;
 pub mod log_tail;

@@ -18,15 +18,17 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use helve_machine::{
-    is_never_replaced,
+    authority_ranges, is_never_replaced,
     planted::{self, Plant},
 };
 use helve_proto::peer::v1::{LogId, StoredMembership};
 use prost::Message;
-use rocksdb::{DB, WriteBatch};
+use rocksdb::{BottommostLevelCompaction, CompactOptions, DB, WriteBatch};
 
 use super::{
+    authentic::Marker,
     checkpoint::SnapshotDir,
+    disk_key::DiskKey,
     disk_waits::DiskWaits,
     durable_file,
     error::StorageError,
@@ -34,11 +36,15 @@ use super::{
     options::{self, META, ROWS, StateOptions},
     recent_rows::{RecentRows, WriterView},
     state_meta::{
-        APPLIED_KEY, MEMBERSHIP_KEY, check_format, family, flush, read_applied, read_membership,
+        APPLIED_KEY, MARK_KEY, MEMBERSHIP_KEY, check_format, family, flush, read_applied,
+        read_membership,
     },
     state_view::{Reach, StateView},
 };
-use crate::failpoint::{self, Failpoint};
+use crate::{
+    failpoint::{self, Failpoint},
+    limits::GROUP_ID,
+};
 
 /// At most, of a row in a batch: what it is, its column family, and two lengths.
 const ROW_HEAD_BYTES: usize = 16;
@@ -47,6 +53,8 @@ const ROW_HEAD_BYTES: usize = 16;
 pub struct StateDb {
     root: PathBuf,
     options: StateOptions,
+    /// What the rows that give rights are authenticated with; `None`: nothing.
+    key: Option<Arc<DiskKey>>,
     current: ArcSwap<Generation>,
     installing: Mutex<()>,
     writer_waits: DiskWaits,
@@ -59,6 +67,7 @@ pub(super) struct Generation {
     remains: Remains,
     pub(super) number: u64,
     recent: Mutex<RecentRows>,
+    marker: Option<Marker>,
 }
 
 /// Removes the directory of a generation that was replaced, once no read uses it any more.
@@ -68,11 +77,24 @@ struct Remains {
 }
 
 impl StateDb {
-    /// Opens the state under `root`, or creates an empty one. What an interrupted take-over left is removed.
+    /// Opens the state under `root`, or creates an empty one. What an interrupted take-over left is removed. Rows are authenticated
+    /// with nothing.
     ///
     /// # Errors
     /// See [`StorageError`].
     pub fn open(root: &Path, options: StateOptions) -> Result<Self, StorageError> {
+        Self::open_under(root, options, None)
+    }
+
+    /// As [`open`](Self::open), with rows that must fit this key.
+    ///
+    /// # Errors
+    /// See [`StorageError`].
+    pub fn open_under(
+        root: &Path,
+        options: StateOptions,
+        key: Option<Arc<DiskKey>>,
+    ) -> Result<Self, StorageError> {
         let number = match read_pointer(root)? {
             Some(number) => number,
             None if generations(root)?.is_empty() => {
@@ -98,15 +120,42 @@ impl StateDb {
                 fs::remove_dir_all(&path).map_err(StorageError::io("remove", &path))?;
             }
         }
-        let generation = Generation::open(generation_path(root, number), number, &options)?;
+        let mut generation = Generation::open(generation_path(root, number), number, &options)?;
+        if let Some(key) = &key {
+            generation.marker = Some(Marker::checked(&generation.db, key)?);
+        }
         durable_file::sync_dir(root).map_err(StorageError::io("sync", root))?;
         Ok(Self {
             root: root.to_owned(),
             options,
+            key,
             current: ArcSwap::from_pointee(generation),
             installing: Mutex::new(()),
             writer_waits: DiskWaits::default(),
         })
+    }
+
+    /// Has the rows fit a key as they are, durably. To be opened under it next.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn adopt(&self, key: &Arc<DiskKey>) -> Result<(), StorageError> {
+        Marker::taking(&self.current.load_full().db, key).map(drop)
+    }
+
+    /// Replaces the files that hold rows which give rights, as a scan sees them. In files that somebody else made, a lookup could find
+    /// a row that a scan, and so a digest, passes over.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn rewrite_rights(&self) -> Result<(), StorageError> {
+        let db = &self.current.load_full().db;
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+        for (from, to) in authority_ranges(GROUP_ID) {
+            db.compact_range_cf_opt(&family(db, ROWS), Some(from), Some(to), &options);
+        }
+        flush(db)
     }
 
     /// Reads in a view: nothing that is applied meanwhile is seen. The state stays on disk as long as `read` runs, so bound that.
@@ -147,6 +196,11 @@ impl StateDb {
         let db = &generation.db;
         let (rows_family, meta_family) = (family(db, ROWS), family(db, META));
         let rows: Vec<_> = rows.into_iter().collect();
+        let members = membership.map(Message::encode_to_vec);
+        let marker = generation.marker.as_ref();
+        let marked = marker
+            .map(|marker| marker.after(db, &rows, applied, members.as_deref()))
+            .transpose()?;
         let unwritten = rows.as_slice();
         #[cfg(feature = "planted")]
         let unwritten = super::two_writes::write_half(db, unwritten)?;
@@ -164,11 +218,17 @@ impl StateDb {
             }
         }
         batch.put_cf(&meta_family, APPLIED_KEY, applied.encode_to_vec());
-        if let Some(membership) = membership {
-            batch.put_cf(&meta_family, MEMBERSHIP_KEY, membership.encode_to_vec());
+        if let Some(members) = members {
+            batch.put_cf(&meta_family, MEMBERSHIP_KEY, members);
+        }
+        if let Some((_, mark)) = &marked {
+            batch.put_cf(&meta_family, MARK_KEY, mark);
         }
         db.write_opt(batch, &options::unlogged())
             .map_err(StorageError::engine("write the state"))?;
+        if let (Some(marker), Some((marked, _))) = (marker, marked) {
+            marker.note(marked);
+        }
         generation.recent().note(rows);
         Ok(())
     }
@@ -215,7 +275,7 @@ impl StateDb {
         snapshot.copy_to(&path)?;
         failpoint::pass(Failpoint::InstallCopied);
         // An error removes the new directory.
-        let generation = Generation::open(path, number, &self.options)?;
+        let mut generation = Generation::open(path, number, &self.options)?;
         generation.remains.replaced.store(true, Ordering::Release);
         let manifest = snapshot.manifest();
         let applied = read_applied(&generation.db)?;
@@ -223,6 +283,10 @@ impl StateDb {
         if applied != manifest.last_log_id || membership != manifest.membership {
             let refused = "its state is not as of the entry that its manifest names".to_owned();
             return Err(StorageError::Snapshot(refused));
+        }
+        if let Some(key) = &self.key {
+            // The sender checked the rows under its own key, and the channel of peers brought them whole.
+            generation.marker = Some(Marker::taking(&generation.db, key)?);
         }
         // Once the pointer may have been written, only the next start can tell which of the two counts.
         generation.remains.replaced.store(false, Ordering::Release);
@@ -274,6 +338,7 @@ impl Generation {
             },
             number,
             recent: Mutex::default(),
+            marker: None,
         })
     }
 

@@ -16,6 +16,8 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const FORMAT_KEY: &[u8] = b"format";
 pub(super) const APPLIED_KEY: &[u8] = b"applied";
 pub(super) const MEMBERSHIP_KEY: &[u8] = b"membership";
+/// See [`authentic`](super::authentic).
+pub(super) const MARK_KEY: &[u8] = b"mark";
 
 /// Makes all rows that were written durable.
 pub(super) fn flush(db: &DB) -> Result<(), StorageError> {

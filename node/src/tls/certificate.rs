@@ -8,6 +8,8 @@ use yasna::{
     tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME},
 };
 
+use super::words;
+
 /// The URI among a certificate's names that makes it a node's. `helve cert node` puts it in; another PKI must do so, too.
 pub const NODE_URI: &str = "helve:node";
 
@@ -35,10 +37,12 @@ impl Certificate {
     /// # Errors
     /// If it is none, or of a kind that no CA should sign.
     pub fn parse(der: &CertificateDer<'_>) -> Result<Self, String> {
-        let named = EndEntityCert::try_from(der).map_err(|error| error.to_string())?;
+        let named = EndEntityCert::try_from(der);
+        let named = named.map_err(|error| words::of_check(&error).to_owned())?;
         let names = named.valid_dns_names().chain(named.valid_uri_names());
         let names = names.map(str::to_owned).collect();
-        let signed = yasna::parse_der(der, Signed::read).map_err(|error| error.to_string())?;
+        let signed = yasna::parse_der(der, Signed::read);
+        let signed = signed.map_err(|_| "it is malformed".to_owned())?;
         Ok(Self {
             common_name: signed.common_name,
             names,

@@ -11,7 +11,7 @@ use rustls::{
 };
 use zeroize::Zeroizing;
 
-use super::certificate::Certificate;
+use super::{certificate::Certificate, usage::Usage, words};
 use crate::{limits::PEM_BYTES_MAX, stamp};
 
 /// What `helve cert` is good for, in a remedy.
@@ -130,7 +130,7 @@ pub(super) struct KeyPair {
 impl KeyPair {
     /// Reads and checks both.
     pub(super) fn read(
-        certificate: &NamedFile,
+        (certificate, usage): (&NamedFile, Usage),
         key: &NamedFile,
         provider: &CryptoProvider,
     ) -> Result<Self, TlsError> {
@@ -144,13 +144,15 @@ impl KeyPair {
             let remedy = "set this machine's clock right, or wait";
             return Err(certificate.refuse("it is not valid yet", remedy));
         }
+        let fit = usage.check(&chain[0]);
+        fit.map_err(|unfit| certificate.refuse(unfit.problem, unfit.remedy))?;
         let pair = CertifiedKey::from_der(chain, key.private_key()?, provider);
         let pair = pair.map_err(|error| match error {
             RustlsError::InconsistentKeys(_) => key.refuse(
                 format!("it is not the key of {}", certificate.path.display()),
                 "name the certificate and the key that were made together",
             ),
-            error => key.refuse(error, REISSUE),
+            error => key.refuse(said(&error), REISSUE),
         })?;
         Ok(Self {
             key: Arc::new(pair),
@@ -159,12 +161,21 @@ impl KeyPair {
     }
 }
 
+/// What TLS says of a file, in plain words.
+fn said(error: &RustlsError) -> String {
+    match error {
+        RustlsError::InvalidCertificate(why) => words::of_refusal(why).to_owned(),
+        RustlsError::General(why) => why.clone(),
+        _ => "TLS does not support it".to_owned(),
+    }
+}
+
 /// The CAs in a file.
 pub(super) fn roots(ca: &NamedFile) -> Result<Arc<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in ca.certificates()? {
         let added = roots.add(certificate);
-        added.map_err(|error| ca.refuse(error, "name the certificate of a CA in PEM"))?;
+        added.map_err(|error| ca.refuse(said(&error), "name the certificate of a CA in PEM"))?;
     }
     Ok(Arc::new(roots))
 }

@@ -19,6 +19,7 @@ use rustls::{
 use super::{
     certificate::Certificate,
     files::{KeyPair, NamedFile, TlsError, roots},
+    usage::Usage,
     verify::NodesOnly,
 };
 
@@ -176,7 +177,11 @@ impl PortFiles {
 impl Loaded {
     fn read(files: &PortFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let pair = KeyPair::read(&files.certificate, &files.key, &provider)?;
+        let usage = match &files.trust {
+            Trust::Nodes(_) => Usage::Node,
+            Trust::Anyone | Trust::Clients(_) => Usage::Server,
+        };
+        let pair = KeyPair::read((&files.certificate, usage), &files.key, &provider)?;
         let made = |error: &dyn std::fmt::Display| TlsError {
             flag: files.certificate.flag,
             problem: error.to_string(),
@@ -283,7 +288,7 @@ pub fn calling(
     let mut config = match identity {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
-            let pair = KeyPair::read(certificate, key, &provider)?;
+            let pair = KeyPair::read((certificate, Usage::Client), key, &provider)?;
             let resolver = SingleCertAndKey::from(Arc::clone(&pair.key));
             builder.with_client_cert_resolver(Arc::new(resolver))
         }

@@ -1,5 +1,7 @@
 //! Keys from files, and their reload while the node runs.
 
+mod names;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -46,6 +48,10 @@ impl KeyFiles {
         }
     }
 
+    pub(super) fn may_migrate(&self) -> bool {
+        self.migration == Migration::Allowed
+    }
+
     fn is_none(&self) -> bool {
         self.files.is_empty() && self.directory.is_none()
     }
@@ -53,9 +59,13 @@ impl KeyFiles {
     /// Reads all keys.
     ///
     /// # Errors
-    /// The flag at fault: a file that cannot be read, is open to other users, holds no key, or the same as another.
+    /// The flag at fault: a file that cannot be read, is open to other users, holds no key, or the same as another; or a directory whose
+    /// last file by name is not the one with the highest number.
     pub fn read(&self) -> Result<Keyring, Refusal> {
-        let remedy = "give a file of 32 random bytes that only this node's user may read: `helve data-key new FILE` makes one";
+        // A new key opens nothing that is sealed already, as in a node that starts again, in a survivor and in a backup.
+        let remedy = "give a file of 32 random bytes that only this node's user may read: for data that is sealed already the file of the \
+                      key that it is sealed under, and only for a cluster that is not sealed yet a new one, which `helve data-key new FILE` \
+                      makes";
         let mut secrets = Vec::new();
         let mut read = |flag: &'static str, path: &Path| {
             let refused = |problem: String| Refusal::new(flag, problem, remedy);
@@ -73,6 +83,7 @@ impl KeyFiles {
             if paths.is_empty() {
                 return Err(refused(format!("{} holds no file", directory.display())));
             }
+            names::check(&paths)?;
             for path in paths {
                 read("--data-keys", &path)?;
             }
@@ -113,15 +124,10 @@ pub async fn watch_files(vault: Arc<Vault>) {
     let mut said = String::new();
     loop {
         tokio::time::sleep(LOOK_PAUSE).await;
-        let files = vault.files.clone();
-        let Ok(read) = tokio::task::spawn_blocking(move || files.read()).await else {
-            return;
-        };
-        let trouble = match read {
-            Ok(ring) => vault.take_in(ring).err(),
-            Err(refusal) => Some(refusal.to_string()),
-        };
-        let trouble = trouble.unwrap_or_default();
+        let read_again = Arc::clone(&vault);
+        let read = tokio::task::spawn_blocking(move || read_again.read_again());
+        let Ok(read) = read.await else { return };
+        let trouble = read.err().unwrap_or_default();
         if trouble != said && !trouble.is_empty() {
             tracing::warn!(%trouble, "the key files are not taken: the keys that were read before stay");
         }
@@ -146,7 +152,7 @@ impl Vault {
         Ok(self.ring.load().ids())
     }
 
-    /// Takes keys in, unless one would go that is needed.
+    /// Takes keys in, unless one would go that is needed. Blocks.
     fn take_in(&self, ring: Keyring) -> Result<(), String> {
         let before = self.ring.load();
         if ring.ids() == before.ids() {
@@ -159,6 +165,7 @@ impl Vault {
                 "key {needed} seals, and its file is gone: put it back"
             ));
         }
+        self.disk_keys().seal(&ring)?;
         tracing::info!(keys = ?ring.ids(), before = ?before.ids(), "the key files have changed");
         self.ring.store(Arc::new(ring));
         Ok(())
@@ -204,6 +211,36 @@ mod tests {
     }
 
     #[test]
+    fn directory_with_a_higher_number_before_its_last_name_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        key(directory.path(), "9.key", 19);
+        let files = in_directory(directory.path());
+        let vault = Vault::new(files.clone(), files.read().unwrap());
+        let tenth = key(directory.path(), "10.key", 20);
+        let refusal = files.read().unwrap_err();
+        assert_eq!(refusal.flag, "--data-keys");
+        for named in ["10.key", "9.key"] {
+            assert!(refusal.problem.contains(named), "{refusal}");
+        }
+        assert!(refusal.remedy.contains("as 09.key"), "{refusal}");
+        // A node that runs keeps the keys that it has, and says the same.
+        let trouble = vault.read_again().unwrap_err();
+        assert!(trouble.contains("as 09.key"), "{trouble}");
+        assert_eq!(vault.key_ids().len(), 1);
+        fs::rename(
+            directory.path().join("9.key"),
+            directory.path().join("09.key"),
+        )
+        .unwrap();
+        let ids = vault.read_again().unwrap();
+        let newest = KeyFiles {
+            files: vec![tenth],
+            ..KeyFiles::none()
+        };
+        assert_eq!(ids[1..], newest.read().unwrap().ids());
+    }
+
+    #[test]
     fn a_file_that_others_may_read_and_a_directory_without_keys_are_refused_by_their_flag() {
         let directory = tempfile::tempdir().unwrap();
         let refusal = in_directory(directory.path()).read().unwrap_err();
@@ -217,6 +254,7 @@ mod tests {
         let refusal = files.read().unwrap_err();
         assert_eq!(refusal.flag, "--data-key-file");
         assert!(refusal.problem.contains("chmod 600"), "{refusal}");
+        assert!(refusal.remedy.contains("sealed already"), "{refusal}");
     }
 
     /// A node with two keys of a directory, and what a cluster says that seals under the first.

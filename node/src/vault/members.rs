@@ -53,6 +53,25 @@ impl Members {
         Ok(())
     }
 
+    /// Whether this key is the newest one of every member. Where files have another order, the newest key may be a retired one.
+    ///
+    /// # Errors
+    /// Whose newest key is another one, and what to do, in words.
+    pub async fn agree_on_newest(&self, key: KeyId) -> Result<(), String> {
+        for member in self.consensus.overview().members {
+            let held = self.held_by(member.id).await;
+            let newest = held.and_then(|held| held.last().copied());
+            if newest != Some(key) {
+                let other = newest.map_or_else(|| "unknown".to_owned(), |other| other.to_string());
+                return Err(format!(
+                    "the nodes' newest keys differ: {key} here, {other} on node {}; one of them may be retired: name the key, or give the files the same order on every node",
+                    member.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
     async fn held_by(&self, id: u64) -> Option<Vec<KeyId>> {
         if id == self.consensus.identity().node_id() {
             return Some(self.vault.key_ids());

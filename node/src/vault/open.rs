@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use helve_proto::v1::{
-    BatchRetrieveReply, BatchStoreReply, CountReply, CreateTokenReply, DeleteKeyReply, DeleteReply,
-    ExistsReply, GetReply, KeyRecord, ListKeysReply, ListReply, ListTenantsReply, ListTokensReply,
-    MintReply, OpenSessionReply, PutReply, RecordInfo, RenewReply, RetrieveReply, RevokeTokenReply,
-    SetTenantReply, StoreReply, TakeReply, TransactReply, transact_reply,
+    BatchRetrieveReply, BatchStoreReply, ClaimReply, ClaimStatus, CountReply, CreateTokenReply,
+    DeleteKeyReply, DeleteReply, ExistsReply, GetReply, KeyRecord, ListKeysReply, ListReply,
+    ListTenantsReply, ListTokensReply, MintReply, OpenSessionReply, PutReply, RecordInfo,
+    RenewReply, RetrieveReply, RevokeTokenReply, SetTenantReply, StoreReply, TakeReply,
+    TransactReply, transact_reply,
 };
 use helve_seal::{KeyId, Place};
 
@@ -103,6 +104,17 @@ fn record(record: &mut KeyRecord, at: usize, see: &mut See<'_>) -> Result<(), Op
         .info
         .as_mut()
         .map_or(Ok(()), |info| see(at, info, value))
+}
+
+impl Values for ClaimReply {
+    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
+        // A reply of another status describes the record, and hands nothing out.
+        let has_value = matches!(self.status(), ClaimStatus::InFlight | ClaimStatus::Done);
+        let value = has_value.then_some(&mut self.value);
+        self.info
+            .as_mut()
+            .map_or(Ok(()), |info| see(0, info, value))
+    }
 }
 
 impl Values for RetrieveReply {

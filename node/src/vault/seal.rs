@@ -4,7 +4,7 @@ use bytes::Bytes;
 use helve_machine::{handle_id, level, limits::FINGERPRINT_BYTES};
 use helve_proto::{
     command::v1::{Command, command::Operation},
-    v1::{TransactRequest, operation::Operation as Part},
+    v1::{TransactRequest, claim_request::Action, operation::Operation as Part},
 };
 use helve_seal::{DataKey, KeyId, Place, primitives};
 use sha2::{Digest, Sha256};
@@ -92,6 +92,15 @@ impl Into<'_> {
                 .iter_mut()
                 .try_for_each(|item| self.key([&r.owner, &item.key], &mut item.value)),
             Operation::Transact(r) => self.parts(r, minted),
+            Operation::Claim(r) => match &mut r.action {
+                Some(Action::Begin(begin)) => {
+                    self.handle([&r.store, &r.owner, &r.id], &mut begin.note)
+                }
+                Some(Action::Finish(finish)) => {
+                    self.handle([&r.store, &r.owner, &r.id], &mut finish.result)
+                }
+                Some(Action::Abandon(_)) | None => Ok(()),
+            },
             Operation::Take(_)
             | Operation::Renew(_)
             | Operation::Delete(_)

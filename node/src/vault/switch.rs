@@ -46,6 +46,19 @@ pub enum SwitchError {
     /// Some member lacks the key.
     #[error("{0}")]
     NotEverywhere(String),
+    /// Members take other keys for the newest.
+    #[error("{0}")]
+    Differ(String),
+    /// The newest key has sealed before the one that seals now.
+    #[error(
+        "key {newest} is the newest of this node, and has sealed values before key {now}: the order of its files is wrong; correct it, or name the key to go back to it"
+    )]
+    GoesBack {
+        /// The newest key.
+        newest: KeyId,
+        /// The key that seals now.
+        now: String,
+    },
     /// The change before is not finished.
     #[error(
         "values are still being sealed anew after the last change: wait until `helve data-key status` says that it is done"
@@ -121,6 +134,11 @@ impl Switch {
             Some(key) => {
                 let everywhere = self.members.all_hold(key.id()).await;
                 everywhere.map_err(SwitchError::NotEverywhere)?;
+                // The first key that seals is a choice among keys that have sealed nothing.
+                if target == Target::Newest && before.index != 0 {
+                    let alike = self.members.agree_on_newest(key.id()).await;
+                    alike.map_err(SwitchError::Differ)?;
+                }
                 let secret = self.secret(&before)?;
                 SetSealing {
                     key_id: Bytes::copy_from_slice(key.id().bytes()),

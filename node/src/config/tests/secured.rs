@@ -33,12 +33,24 @@ fn house(directory: &Path) -> impl Fn(&str) -> String {
     put("ca", &ca);
     put("node", &authority.node("node", &[], life).unwrap());
     put("client", &authority.client("client", life).unwrap());
+    put("plain", &of_no_node());
     put("old", &authority.node("old", &[], past).unwrap());
     let key = directory.join("open.key");
     fs::copy(directory.join("node.key"), &key).unwrap();
     fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap();
     let directory = directory.to_owned();
     move |name| directory.join(name).display().to_string()
+}
+
+/// A certificate for every use that signs itself, without the name by which nodes are known.
+fn of_no_node() -> Issued {
+    let names = vec!["localhost".to_owned()];
+    let params = rcgen::CertificateParams::new(names).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    Issued {
+        certificate_pem: params.self_signed(&key).unwrap().pem(),
+        key_pem: key.serialize_pem().into(),
+    }
 }
 
 #[test]
@@ -48,6 +60,7 @@ fn half_given_or_unfit_certificates_are_refused() {
     let (cert, key, ca) = (at("node.crt"), at("node.key"), at("ca.crt"));
     let (old, old_key, open, none) = (at("old.crt"), at("old.key"), at("open.key"), at("none"));
     let (client, client_key) = (at("client.crt"), at("client.key"));
+    let (plain, plain_key) = (at("plain.crt"), at("plain.key"));
     let (cert, key, ca) = (cert.as_str(), key.as_str(), ca.as_str());
     let peer_ca = (PEER_CA, ca);
     refused(&[
@@ -73,6 +86,16 @@ fn half_given_or_unfit_certificates_are_refused() {
         ),
         (
             &[(PEER_CERT, &client), (PEER_KEY, &client_key), peer_ca],
+            PEER_CERT,
+            "lacks serverAuth",
+        ),
+        (
+            &[(CERT, &client), (KEY, &client_key)],
+            CERT,
+            "lacks serverAuth",
+        ),
+        (
+            &[(PEER_CERT, &plain), (PEER_KEY, &plain_key), peer_ca],
             PEER_CERT,
             "no node's certificate",
         ),

@@ -109,6 +109,7 @@ fn config(directory: &Path, log: &Path) -> Config {
         listen: NOWHERE,
         peer_listen: NOWHERE,
         http_listen: NOWHERE,
+        console: false,
         peers: BTreeMap::from([(1, NOWHERE.to_string())]),
         advertise: None,
         tls: Tls::default(),

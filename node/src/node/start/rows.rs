@@ -1,6 +1,6 @@
 //! Rows over which a node must not start.
 
-use helve_machine::{Fault, View, level};
+use helve_machine::{Batch, Fault, View, level};
 
 use crate::{
     config::Config,
@@ -12,7 +12,7 @@ use crate::{
         log_store::LogStore,
         unapplied::Unapplied,
     },
-    storage::{error::StorageError, state_db::StateDb},
+    storage::{error::StorageError, state_db::StateDb, state_view::StateView},
     vault::{self, Vault},
 };
 
@@ -24,14 +24,23 @@ pub(super) fn check(
     log: &LogStore,
     state: &StateDb,
 ) -> Result<(), StartError> {
-    let checked = foresee(log, state, |rows| {
+    look(config, log, state, |rows| {
         check_level(rows, config)?;
         guard::check(&config.auth, rows)?;
         let (sealing, holding) = vault::read_rows(rows)?;
         Ok(vault.check_start(sealing, holding)?)
-    });
-    match checked {
-        Ok(checked) => checked,
+    })
+}
+
+/// Looks at the rows as the log will make them.
+pub(super) fn look<R>(
+    config: &Config,
+    log: &LogStore,
+    state: &StateDb,
+    look: impl FnOnce(&Batch<&StateView<'_>>) -> Result<R, StartError>,
+) -> Result<R, StartError> {
+    match foresee(log, state, look) {
+        Ok(looked) => looked,
         Err(Unforeseen::Unapplied(Unapplied {
             fault: Fault::FeatureLevel { needed, .. },
             ..

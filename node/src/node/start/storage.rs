@@ -6,10 +6,12 @@ use std::{
 };
 
 use helve_machine::planted::{self, Plant};
+use helve_proto::peer::v1::LogId;
 
-use super::rows;
+use super::{disk, rows};
 use crate::{
     config::Config,
+    failpoint::{self, Failpoint},
     limits::{GROUP_ID, LOG_TAIL_BYTES},
     node::refusal::StartError,
     raft::{
@@ -21,6 +23,7 @@ use crate::{
     storage::{
         checkpoint::Snapshots,
         data_dir::{DataDir, NodeIdentity},
+        level_hold::LevelHold,
         state_db::StateDb,
     },
     vault::Vault,
@@ -42,6 +45,7 @@ pub(super) struct Storage {
     pub(super) state: Arc<StateDb>,
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) vault: Arc<Vault>,
+    pub(super) hold: Arc<LevelHold>,
 }
 
 impl Storage {
@@ -52,13 +56,33 @@ impl Storage {
             stamp::mint_uuid()?
         };
         let data_dir = DataDir::open(&config.data_dir, config.seat, &uuid)?;
-        let gate = PurgeGate::default();
-        let log = LogStore::open(&data_dir.log_path(), GROUP_ID, LOG_TAIL_BYTES, gate.clone())?;
-        let known = data_dir.identity().clone();
-        let state = StateDb::open(data_dir.path(), config.tuning.rows)?;
         let vault = Vault::new(config.data_keys.clone(), config.keyring.clone());
+        let key = disk::key(config, &vault, &data_dir)?;
+        let gate = PurgeGate::default();
+        let log_path = data_dir.log_path();
+        let log = LogStore::open_under(
+            &log_path,
+            GROUP_ID,
+            LOG_TAIL_BYTES,
+            gate.clone(),
+            key.clone(),
+        )?;
+        let known = data_dir.identity().clone();
+        let options = config.tuning.rows;
+        let state = StateDb::open_under(data_dir.path(), options, key.clone())?;
         rows::check(config, &vault, &log, &state)?;
+        match &key {
+            Some(_) => vault.disk_keys().reseal()?,
+            None => disk::forget(&data_dir)?,
+        }
+        let snapshots = Snapshots::open_under(&data_dir.snapshots_path(), options, key)?;
         let applied = state.applied()?;
+        let snapshot = snapshots.current();
+        let snapshot = snapshot.and_then(|snapshot| snapshot.manifest().last_log_id);
+        let index = |id: Option<LogId>| id.map_or(0, |id| id.index);
+        // Those of an installed snapshot may not be in use yet.
+        log.check_reaches(index(applied).max(index(snapshot)))?;
+        failpoint::pass(Failpoint::StorageOpened);
         let has_rows = applied.is_some();
         let mut began = log.position();
         // An installed snapshot may be durable before the log knows.
@@ -68,6 +92,7 @@ impl Storage {
         }
         let has_past = known.node_id != 0 || has_rows || !log.is_pristine();
         Ok(Self {
+            hold: Arc::new(LevelHold::open(data_dir.path())?),
             path: data_dir.path().to_owned(),
             known,
             has_past,
@@ -77,7 +102,7 @@ impl Storage {
             gate,
             vault,
             state: Arc::new(state),
-            snapshots: Arc::new(Snapshots::open(&data_dir.snapshots_path())?),
+            snapshots: Arc::new(snapshots),
             data_dir: Arc::new(Mutex::new(data_dir)),
         })
     }

@@ -237,6 +237,9 @@ fn a_purged_log_reopens_where_it_begins() {
 
         let mut log = open(&directory, 0);
         assert_eq!(log.purged(), Some(log_id(1, 4)));
+        log.check_reaches(4).unwrap();
+        let gap = log.check_reaches(3).unwrap_err().to_string();
+        assert!(gap.contains("the log up to entry 4 is damaged"), "{gap}");
         let entries = log.try_get_log_entries(..).await.unwrap();
         assert_eq!(entries.first().unwrap().log_id.index, 5);
         // As after a snapshot from the leader: beyond the end.

@@ -166,6 +166,7 @@ fn values_written(outcome: &Outcome) -> usize {
     };
     match &outcome.outcome {
         Some(Kind::Take(reply)) => reply.value.len(),
+        Some(Kind::Claim(reply)) => reply.value.len(),
         Some(Kind::Renew(reply)) => of(&reply.info),
         Some(Kind::Transact(reply)) => match &reply.result {
             Some(Transacted::Committed(done)) => done
@@ -194,6 +195,7 @@ pub(super) fn is_callers_alone(commands: &[Numbered]) -> bool {
                     | Operation::Take(_)
                     | Operation::Renew(_)
                     | Operation::Delete(_)
+                    | Operation::Claim(_)
                     | Operation::Store(_)
                     | Operation::DeleteKey(_)
                     | Operation::BatchStore(_)

@@ -18,6 +18,7 @@ impl fmt::Display for Full {
         let what = match self.what {
             What::RequestBytes => "bytes of requests",
             What::AnswerBytes => "bytes of answers that were not read yet",
+            What::ReplyBytes => "bytes of Exchange's answers without values that were not read yet",
             What::Calls => "calls under way",
             What::Streams => "open streams",
             What::Exchanges => "open streams of Exchange or reflection",

@@ -17,13 +17,21 @@ use tonic::{body::Body, codegen::Service};
 use crate::{
     connections::Connection,
     limits,
-    service::{arriving::Arriving, json, leaving::UnreadAnswers, serving, too_large},
+    service::{
+        arriving::Arriving,
+        json::{self, NodeNames},
+        leaving::UnreadAnswers,
+        serving, too_large,
+    },
 };
 
 /// What all requests of the port have in common, whatever serves them: their messages come in within bounds, the transport's refusal of
 /// a message is explained, and calls in JSON are answered in JSON.
 #[derive(Clone)]
-struct Watched<S>(S);
+struct Watched<S> {
+    inner: S,
+    names: NodeNames,
+}
 
 impl<S> Service<Request<Body>> for Watched<S>
 where
@@ -39,17 +47,17 @@ where
     >;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         shorten_encoding(request.headers_mut());
         let mut request = request.map(Arriving::new);
-        let call = match json::adopt(&mut request) {
+        let call = match json::adopt(&mut request, &self.names) {
             Ok(call) => call,
             Err(refusal) => return Either::Right(ready(Ok(refusal)).boxed()),
         };
-        let answer = self.0.call(request);
+        let answer = self.inner.call(request);
         let answer = answer.map_ok(too_large::explain as fn(Response<Body>) -> Response<Body>);
         match call {
             None => Either::Left(answer),
@@ -74,13 +82,13 @@ fn shorten_encoding(headers: &mut HeaderMap) {
 }
 
 /// Serves those who are let in at the client port until `stop` ends, then waits for calls under way. Call [`Services::drain`] first, or
-/// streams hold it up. Answers that callers leave unread are bounded, and counted in `unread`.
+/// streams hold it up. Answers that callers leave unread are bounded, and counted in `unread`. Callers in JSON call the node by `names`.
 ///
 /// # Errors
 /// None: what breaks is a connection's end, not the port's.
 pub async fn serve<S>(
     callers: impl Stream<Item = io::Result<Connection>>,
-    services: S,
+    (services, names): (S, NodeNames),
     unread: UnreadAnswers,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()>
@@ -91,6 +99,10 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    serving::serve(callers, Watched(services), unread, stop).await;
+    let watched = Watched {
+        inner: services,
+        names,
+    };
+    serving::serve(callers, watched, unread, stop).await;
     Ok(())
 }

@@ -2,16 +2,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use helve_proto::v1::{GetRequest, TakeRequest, TokenGrant, TokenRole};
+use helve_proto::v1::{ErrorReply, GetRequest, TakeRequest, TokenGrant, TokenRole};
 use proptest::prelude::*;
 use tokio::time::sleep;
 
 use super::*;
 use crate::{
+    bounds::{Bounds, OwnerKind, What},
     config::TokenHash,
     node::Alone,
     properties::{bytes_like, check},
-    service::{account::Account, caller::Caller, credential::Credential, rules},
+    service::{budget::Budgets, caller::Caller, credential::Credential, rules},
 };
 
 #[test]
@@ -92,16 +93,39 @@ fn answered(batches: usize) -> Calls {
     }
 }
 
+/// Where answers of a caller at this address go, in these budgets, and what comes of them.
+fn out(budgets: &Budgets, last: u8) -> (Out, mpsc::Receiver<Replied>) {
+    let owner = budgets.stranger(Some([127, 0, 0, last].into()));
+    let account = Account::open(budgets.clone(), owner, &[]).unwrap();
+    let (sender, replies) = mpsc::channel(1);
+    let out = Out {
+        replies: sender,
+        account,
+    };
+    (out, replies)
+}
+
+/// Budgets in which an address has room for this many bytes of answers without values.
+fn with_room(bytes: usize) -> Budgets {
+    let mut bounds = Bounds::default();
+    for (owner, times) in [("strangers", 4), ("stranger", 1)] {
+        let setting = format!("{owner}-reply-bytes={}", times * bytes);
+        bounds.set(setting.parse().unwrap());
+    }
+    Budgets::new(bounds)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_whose_answers_nobody_reads_and_goes_on_if_they_are_read_late() {
-    let (out, _unread) = mpsc::channel(1);
+    let budgets = Budgets::new(Bounds::default());
+    let (unread, _replies) = out(&budgets, 1);
     let began = Instant::now();
-    let ended = drain(&mut answered(2), &out).await;
+    let ended = drain(&mut answered(2), &unread).await;
     let ended = ended.expect_err("the answers were not read");
     assert!(ended.message().contains("left unread"), "{ended}");
     let waited = began.elapsed().as_secs();
     assert_eq!(waited, limits::EXCHANGE_STALL_MAX.as_secs());
-    let (out, mut replies) = mpsc::channel(1);
+    let (read, mut replies) = out(&budgets, 2);
     let reading = async {
         for _ in 0..4 {
             sleep(limits::EXCHANGE_STALL_MAX / 2).await;
@@ -109,8 +133,75 @@ async fn a_stream_ends_whose_answers_nobody_reads_and_goes_on_if_they_are_read_l
         }
     };
     let mut calls = answered(4);
-    let (ended, ()) = tokio::join!(drain(&mut calls, &out), reading);
+    let (ended, ()) = tokio::join!(drain(&mut calls, &read), reading);
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// As many answers that are refusals of this many bytes.
+fn refused(answers: usize, bytes: usize) -> Calls {
+    let answer = || {
+        let error = ErrorReply {
+            message: "x".repeat(bytes),
+            ..ErrorReply::default()
+        };
+        let answer = ExchangeAnswer {
+            answer: Some(Answer::Error(error)),
+            ..ExchangeAnswer::default()
+        };
+        future::ready((answer, None)).boxed()
+    };
+    let waiting = std::iter::repeat_with(answer).take(answers).collect();
+    Calls {
+        waiting,
+        ..Calls::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_without_values_are_charged_until_they_have_left() {
+    const ANSWERS: usize = 100;
+    let room = ANSWERS * 1_100;
+    let budgets = with_room(room);
+    let used = || budgets.used(OwnerKind::Stranger, What::ReplyBytes);
+    let (first, mut replies) = out(&budgets, 1);
+    let mut calls = refused(ANSWERS, 1_000);
+    let batch_max = limits::EXCHANGE_BATCH_REPLIES_BYTES_MAX + 1_100;
+    let reading = async {
+        let (mut answers, mut held) = (0, Vec::new());
+        while answers < ANSWERS {
+            let (reply, charges) = replies.recv().await.unwrap();
+            assert!(reply.encoded_len() <= batch_max, "{}", reply.encoded_len());
+            answers += reply.answers.len();
+            held.push(charges);
+        }
+        held
+    };
+    let (ended, held) = tokio::join!(drain(&mut calls, &first), reading);
+    assert!(ended.is_ok(), "{ended:?}");
+    assert!(used() >= ANSWERS * 1_000, "{} bytes", used());
+    // No stream of the same caller has room, and another caller has.
+    let (second, _unread) = out(&budgets, 1);
+    let ended = second.send(gather_one(&mut refused(25, 1_000)).await).await;
+    let ended = ended.expect_err("there is no room");
+    let names_bound = ended.message().contains("stranger-reply-bytes");
+    assert!(names_bound, "{ended}");
+    let (other, mut read) = out(&budgets, 2);
+    other
+        .send(gather_one(&mut refused(1, 1_000)).await)
+        .await
+        .unwrap();
+    drop(read.recv().await.unwrap());
+    drop(held);
+    assert_eq!(used(), 0);
+    second
+        .send(gather_one(&mut refused(1, 1_000)).await)
+        .await
+        .unwrap();
+}
+
+async fn gather_one(calls: &mut Calls) -> Batch {
+    let first = calls.next().await.unwrap();
+    gather(first, calls)
 }
 
 #[tokio::test]

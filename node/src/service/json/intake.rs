@@ -1,7 +1,6 @@
 //! Reads the message of a request, and frames it as gRPC does. Bytes are charged before they are kept, and values before they are made.
 
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::{fmt, future::poll_fn, pin::Pin};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use helve_machine::Violation;
@@ -15,6 +14,7 @@ use tonic::body::Body;
 use super::{
     call::JsonCall,
     codec::Codec,
+    exact,
     schema::Rpc,
     shape::{self, Excess},
 };
@@ -120,14 +120,16 @@ pub(super) fn of_json(rpc: &Rpc, text: &[u8]) -> Result<DynamicMessage, Failure>
     // Most calls of no fields are made without a body.
     let text = if text.is_empty() { b"{}" } else { text };
     let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let malformed = |why: &dyn fmt::Display| {
+        let message = rpc.request();
+        let name = message.full_name();
+        Failure::Malformed(format!("the body is no JSON of a {name}: {why}"))
+    };
+    exact::check_names(text).map_err(|why| malformed(&why))?;
     let message = DynamicMessage::deserialize(rpc.request(), &mut deserializer);
     let message = message.and_then(|message| deserializer.end().map(|()| message));
-    let mut message = message.map_err(|error| {
-        Failure::Malformed(format!(
-            "the body is no JSON of a {}: {error}",
-            rpc.request().full_name()
-        ))
-    })?;
+    let mut message = message.map_err(|error| malformed(&error))?;
+    exact::check_numbers(text)?;
     if let Some(size) = rpc.page_field() {
         let page = Value::U64(LIST_PAGE_ROWS_MAX as u64);
         let asked = message.get_field(&size).as_u64().unwrap_or_default();

@@ -77,7 +77,7 @@ pub(super) async fn read(
 }
 
 /// The next message of a frame, once all of it has come.
-fn unframed(bytes: &mut BytesMut) -> Option<Bytes> {
+pub(super) fn unframed(bytes: &mut BytesMut) -> Option<Bytes> {
     let prefix = bytes.get(1..PREFIX_BYTES)?;
     let length = u32::from_be_bytes(prefix.try_into().ok()?);
     let length = usize::try_from(length).ok()?;
@@ -88,7 +88,7 @@ fn unframed(bytes: &mut BytesMut) -> Option<Bytes> {
     Some(bytes.split_to(length).freeze())
 }
 
-fn ending(trailers: &HeaderMap) -> Result<(), Status> {
+pub(super) fn ending(trailers: &HeaderMap) -> Result<(), Status> {
     match Status::from_header_map(trailers) {
         Some(status) if status.code() == Code::Ok => Ok(()),
         Some(status) => Err(status),
@@ -102,7 +102,7 @@ fn unread(call: &JsonCall) -> Status {
 }
 
 /// One message of several parts. Where a list continues is what its last part says.
-fn merged(rpc: &Rpc, codec: Codec, parts: Vec<Bytes>) -> Result<Vec<u8>, Status> {
+pub(super) fn merged(rpc: &Rpc, codec: Codec, parts: Vec<Bytes>) -> Result<Vec<u8>, Status> {
     let broken = |error: &dyn std::fmt::Display| {
         Status::internal(format!(
             "this node made a reply that it cannot read: {error}"
@@ -136,18 +136,28 @@ pub(super) fn response(codec: Codec, message: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// The answer that is an error. Errors are JSON whatever the call's codec is.
-pub(super) fn refused(status: &Status) -> Response<Body> {
-    let (http, code) = code(status.code());
-    let info = status.get_details_error_info();
-    let retry = status.get_details_retry_info();
-    let retry = retry.and_then(|retry| retry.retry_delay);
+/// An error of the Connect protocol, from one of gRPC.
+pub(super) fn error(status: &Status) -> Json {
+    let (_, code) = code(status.code());
     let mut error = json!({ "code": code, "message": status.message() });
-    let details = details(status, info.as_ref(), retry);
+    let info = status.get_details_error_info();
+    let details = details(status, info.as_ref(), retry_delay(status));
     if !details.is_empty() {
         error["details"] = Json::Array(details);
     }
-    let mut response = Response::new(Body::new(axum::body::Body::from(error.to_string())));
+    error
+}
+
+fn retry_delay(status: &Status) -> Option<std::time::Duration> {
+    status.get_details_retry_info()?.retry_delay
+}
+
+/// The answer that is an error. Errors are JSON whatever the call's codec is.
+pub(in crate::service) fn refused(status: &Status) -> Response<Body> {
+    let (http, _) = code(status.code());
+    let retry = retry_delay(status);
+    let text = error(status).to_string();
+    let mut response = Response::new(Body::new(axum::body::Body::from(text)));
     *response.status_mut() = http;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));

@@ -26,7 +26,22 @@ pub(super) struct Rpc(MethodDescriptor);
 
 impl Rpc {
     /// The call that a path names, as `/helve.v1.HandleService/Get`.
+    ///
+    /// # Errors
+    /// If none has it, or it is a stream that is no list.
     pub(super) fn of(path: &str) -> Result<Self, Refusal> {
+        let rpc = Self::named(path)?;
+        match rpc.is_stream() {
+            true => Err(Refusal::Stream),
+            false => Ok(rpc),
+        }
+    }
+
+    /// The call or stream that a path names.
+    ///
+    /// # Errors
+    /// If none has it.
+    pub(super) fn named(path: &str) -> Result<Self, Refusal> {
         let (service, call) = path
             .strip_prefix('/')
             .and_then(|path| path.split_once('/'))
@@ -37,12 +52,13 @@ impl Rpc {
             .ok_or(Refusal::NoSuchCall)?;
         let mut methods = service.methods();
         let method = methods.find(|method| method.name() == call);
-        let rpc = Self(method.ok_or(Refusal::NoSuchCall)?);
-        let is_stream = rpc.0.is_client_streaming() || rpc.0.is_server_streaming();
-        match is_stream && rpc.page_field().is_none() {
-            true => Err(Refusal::Stream),
-            false => Ok(rpc),
-        }
+        Ok(Self(method.ok_or(Refusal::NoSuchCall)?))
+    }
+
+    /// Whether one message does not answer it. A list is no stream: it is one page.
+    pub(super) fn is_stream(&self) -> bool {
+        let is_stream = self.0.is_client_streaming() || self.0.is_server_streaming();
+        is_stream && self.page_field().is_none()
     }
 
     pub(super) fn request(&self) -> MessageDescriptor {

@@ -1,6 +1,5 @@
 //! Which requests over HTTP are calls, and what their messages are.
 
-use axum::http::Version;
 use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
 use prost_reflect::DynamicMessage;
@@ -11,7 +10,7 @@ use crate::properties::check;
 const GET: &str = "/helve.v1.HandleService/Get";
 
 fn request(path: &str, headers: &[(&str, &str)]) -> Request<Arriving> {
-    let mut request = Request::post(path);
+    let mut request = Request::post(path).header("host", "node");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -20,7 +19,7 @@ fn request(path: &str, headers: &[(&str, &str)]) -> Request<Arriving> {
 
 /// The HTTP status of a request that is no call; 0 for one that is.
 fn status(request: &mut Request<Arriving>) -> u16 {
-    match adopt(request) {
+    match adopt(request, &NodeNames::any()) {
         Ok(_) => 0,
         Err(refusal) => refusal.status().as_u16(),
     }
@@ -30,12 +29,51 @@ fn status(request: &mut Request<Arriving>) -> u16 {
 fn calls_of_grpc_are_left_alone() {
     for content_type in ["application/grpc", "application/grpc+proto"] {
         let mut request = request(GET, &[("content-type", content_type)]);
-        assert!(adopt(&mut request).unwrap().is_none());
+        *request.version_mut() = Version::HTTP_2;
+        assert!(adopt(&mut request, &NodeNames::any()).unwrap().is_none());
         assert_eq!(request.headers()[CONTENT_TYPE], content_type);
     }
     let mut bare = request(GET, &[]);
     *bare.version_mut() = Version::HTTP_2;
-    assert!(adopt(&mut bare).unwrap().is_none());
+    assert!(adopt(&mut bare, &NodeNames::any()).unwrap().is_none());
+    // A proxy that speaks gRPC-Web with pages may leave the header there.
+    let headers = [
+        ("content-type", "application/grpc"),
+        ("origin", "https://shop.example"),
+    ];
+    let mut proxied = request(GET, &headers);
+    *proxied.version_mut() = Version::HTTP_2;
+    let call = adopt(&mut proxied, &NodeNames::any());
+    assert!(call.unwrap().is_none());
+}
+
+#[test]
+fn pages_in_browsers_are_refused_whatever_they_send() {
+    let origin = ("origin", "https://evil.example");
+    let types = [
+        "application/json",
+        "application/proto",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+    ];
+    for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+        for content_type in types {
+            let mut request = request(GET, &[("content-type", content_type), origin]);
+            *request.version_mut() = version;
+            assert_eq!(status(&mut request), 403, "{version:?} {content_type}");
+        }
+        let mut without_type = request(GET, &[origin]);
+        *without_type.version_mut() = version;
+        assert_eq!(status(&mut without_type), 403, "{version:?}");
+        let mut preflight = request(GET, &[origin]);
+        *preflight.method_mut() = Method::OPTIONS;
+        *preflight.version_mut() = version;
+        assert_eq!(status(&mut preflight), 403, "{version:?}");
+    }
+    // Without TLS, browsers speak HTTP/1.1 only, in which there is no gRPC.
+    let grpc = ("content-type", "application/grpc");
+    assert_eq!(status(&mut request(GET, &[grpc, origin])), 403);
+    assert_eq!(status(&mut request(GET, &[grpc])), 415);
 }
 
 #[test]
@@ -53,7 +91,7 @@ fn calls_in_json_become_calls_of_grpc() {
             ("connect-timeout-ms", "1500"),
         ];
         let mut request = request(GET, &headers);
-        let call = adopt(&mut request).unwrap().unwrap();
+        let call = adopt(&mut request, &NodeNames::any()).unwrap().unwrap();
         let is_proto = content_type == PROTO;
         assert_eq!(call.codec == Codec::Proto, is_proto, "{content_type}");
         assert_eq!(request.headers()[CONTENT_TYPE], GRPC);

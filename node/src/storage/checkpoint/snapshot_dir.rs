@@ -86,8 +86,7 @@ impl SnapshotDir {
     }
 
     /// Where its files are.
-    #[cfg(test)]
-    pub(super) fn path(&self) -> PathBuf {
+    pub(in crate::storage) fn path(&self) -> PathBuf {
         lock(&self.0.path).clone()
     }
 

@@ -1,5 +1,7 @@
 //! Tests of `log_db`.
 
+mod keyed;
+
 use std::{
     fs::OpenOptions,
     io::{Seek, SeekFrom, Write},

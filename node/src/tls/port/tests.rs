@@ -119,6 +119,58 @@ fn files_that_are_no_good_are_refused_by_the_flag_that_named_them() {
 }
 
 #[test]
+fn certificates_that_the_other_end_would_refuse_are_refused() {
+    let house = House::new();
+    house.client("client");
+    house.server("server");
+    let (_, ca) = Authority::make("itself", Life::of(YEAR)).unwrap();
+    house.put("itself", &ca);
+    let clients = |name| PortFiles {
+        trust: Trust::Anyone,
+        ..house.port(name)
+    };
+    for (files, said) in [
+        (clients("client"), "lacks serverAuth"),
+        (house.port("client"), "lacks serverAuth"),
+        (house.port("server"), "lacks clientAuth"),
+        (clients("itself"), "CA:FALSE"),
+        (house.port("itself"), "CA:FALSE"),
+    ] {
+        let (flag, message) = problem(files);
+        assert_eq!(flag, "--peer-tls-cert");
+        assert!(message.contains(said), "`{message}` does not say `{said}`");
+    }
+    assert!(PortTls::read(clients("server")).is_ok());
+    let file = |flag, name: &str| NamedFile {
+        flag,
+        path: house.path(name),
+    };
+    let shown = |name: &str| {
+        let certificate = file("--tls-client-cert", &format!("{name}.crt"));
+        let key = file("--tls-client-key", &format!("{name}.key"));
+        calling(None, Some((&certificate, &key))).map_err(|error| error.to_string())
+    };
+    assert!(shown("client").is_ok());
+    let refused = shown("server").unwrap_err();
+    assert!(refused.starts_with("--tls-client-cert: "), "{refused}");
+    assert!(refused.contains("lacks clientAuth"), "{refused}");
+}
+
+#[test]
+fn file_that_is_no_certificate_is_refused_in_plain_words() {
+    let house = House::new();
+    house.node("a");
+    fs::write(
+        house.path("a.crt"),
+        "-----BEGIN CERTIFICATE-----\nMAMCAQA=\n-----END CERTIFICATE-----\n",
+    )
+    .unwrap();
+    let (flag, message) = problem(house.port("a"));
+    assert_eq!(flag, "--peer-tls-cert");
+    assert!(message.contains("it is malformed"), "{message}");
+}
+
+#[test]
 fn new_files_are_taken_up_and_broken_ones_leave_the_old_in_use() {
     let house = House::new();
     house.node("a");
@@ -166,7 +218,16 @@ async fn a_peer_is_let_in_by_a_nodes_certificate_of_the_same_ca_alone() {
     assert!(other_ca.contains("invalid peer certificate"), "{other_ca}");
     // Of the same CA, but a client's: it knows the node, which does not take it for one.
     house.client("caller");
-    let caller = dial(&house, "caller");
+    let file = |flag, name: &str| NamedFile {
+        flag,
+        path: house.path(name),
+    };
+    let (ca, certificate) = (
+        file("--tls-ca", "ca.crt"),
+        file("--tls-client-cert", "caller.crt"),
+    );
+    let key = file("--tls-client-key", "caller.key");
+    let caller = calling(Some(&ca), Some((&certificate, &key))).unwrap();
     let refused = comes_in(&port, caller, "localhost").await.unwrap_err();
     assert!(refused.contains("NoNode"), "{refused}");
 }
@@ -176,7 +237,11 @@ async fn a_node_connects_to_no_server_of_its_ca_that_is_no_node() {
     let house = House::new();
     house.node("a");
     house.server("shop");
-    let shop = PortTls::read(house.port("shop")).unwrap();
+    let shop = PortTls::read(PortFiles {
+        trust: Trust::Anyone,
+        ..house.port("shop")
+    });
+    let shop = shop.unwrap();
     let dial = PortTls::read(house.port("a")).unwrap().dial().unwrap();
     let refused = comes_in(&shop, dial, "localhost").await.unwrap_err();
     assert!(refused.contains("NoNode"), "{refused}");

@@ -1,0 +1,26 @@
+//! What the console may take up.
+
+use std::time::Duration;
+
+/// Calls of the console under way, watches included; more are refused as OVERLOADED. The HTTP port has
+/// [four times as many](super::HTTP_CONNECTIONS_MAX) connections.
+pub const CONSOLE_CALLS_MAX: usize = 64;
+
+/// Of these, calls from one address.
+pub const ADDRESS_CONSOLE_CALLS_MAX: usize = 32;
+
+/// Calls of the console whose credential is being looked up; more are refused as OVERLOADED. Without a quorum the look-up of an unknown
+/// token lasts as long as its [deadline](super::DEADLINE_DEFAULT): such calls must leave places to callers that are known.
+pub const CONSOLE_LOOKUPS_MAX: usize = 16;
+
+/// Of these, calls from one address.
+pub const ADDRESS_CONSOLE_LOOKUPS_MAX: usize = 8;
+
+/// Stores in one page of the console's.
+pub const CONSOLE_STORES_MAX: usize = 200;
+
+/// The longest that the console waits for what another member says of itself.
+pub const CONSOLE_PEER_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long all callers share what the members said, so that members are not asked more often, however many pages are open.
+pub const CONSOLE_NODES_PAUSE: Duration = Duration::from_secs(1);
