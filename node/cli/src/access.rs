@@ -15,6 +15,8 @@ use helve_proto::{
 };
 use tonic::{Code, Response, Status};
 
+use super::status;
+
 /// Asks one endpoint after the other, until one answers.
 async fn ask<R>(
     cluster: &ClusterArgs,
@@ -34,6 +36,7 @@ async fn change<R>(
         Option<CallIdentity>,
     ) -> Result<Response<R>, Status>,
 ) -> Result<R, Ending> {
+    status::check_one_cluster(cluster).await?;
     ask_with(cluster, ending_of_change, call).await
 }
 

@@ -1,10 +1,11 @@
 //! `helve backup`: a copy of all rows, in a directory that keeps several.
 
+mod failed;
 mod list;
 mod take;
 mod verify;
 
-use std::{io, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use helve_command::{
@@ -12,9 +13,10 @@ use helve_command::{
     ending::{Ending, Outcome},
     output::{OutputArgs, bytes, count, time},
 };
-use helve_node::backup::{Backup, BackupError, Received};
+use helve_node::backup::{Backup, Received};
 use serde::Serialize;
 
+pub(super) use self::failed::unread;
 use self::take::Taken;
 
 /// Back up all rows of the cluster to a directory, while it serves
@@ -77,7 +79,7 @@ struct Shown {
     version: String,
     /// The feature level that a version must support to restore it.
     feature_level: u32,
-    /// The keys that it takes to read its values.
+    /// The data keys that it takes to restore it.
     data_key_ids: Vec<String>,
 }
 
@@ -96,7 +98,7 @@ impl Shown {
             node_id: manifest.node_id,
             version: manifest.version.clone(),
             feature_level: manifest.feature_level,
-            data_key_ids: manifest.data_key_ids.clone(),
+            data_key_ids: backup.data_key_ids(),
         }
     }
 }
@@ -166,25 +168,4 @@ fn text(report: &Report) -> String {
         page.push_str(&format!("\nneeds data key {keys}: keep it elsewhere"));
     }
     page
-}
-
-/// How a command ends over a backup that cannot be made or used.
-fn ending(error: BackupError) -> Ending {
-    let is_of_command = match &error {
-        BackupError::Stream(_) | BackupError::KeptDamaged(_) => false,
-        // Another directory, or another right to it, mends these alone.
-        BackupError::Io { source, .. } => matches!(
-            source.kind(),
-            io::ErrorKind::NotFound
-                | io::ErrorKind::NotADirectory
-                | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::ReadOnlyFilesystem
-        ),
-        _ => true,
-    };
-    if is_of_command {
-        Ending::Refused(error.into())
-    } else {
-        Ending::Fatal(error.into())
-    }
 }

@@ -1,6 +1,7 @@
 //! `helve data-key`: keys that values are sealed under at rest.
 
 mod args;
+mod newest;
 
 use std::{path::Path, time::Duration};
 
@@ -8,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use helve_client::{NodeConnection, v1::Unit};
 use helve_command::{
     cluster::{ClusterArgs, ending, ending_of_change, request},
-    ending::{Cause, Caused, Ending, Outcome},
+    ending::{Ending, Outcome},
     output::{OutputArgs, count},
 };
 use helve_node::{stamp, vault::PURPOSE};
@@ -23,7 +24,10 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::args::{Command, DataKeyArgs, DataKeyFileArgs};
 use self::args::{NewArgs, RotateArgs, StatusArgs};
-use super::whole_file::{self, Readers, Replace};
+use super::{
+    status,
+    whole_file::{self, Readers, Replace},
+};
 
 /// How often progress is looked at.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
@@ -97,38 +101,22 @@ async fn status(args: &StatusArgs) -> Outcome {
 async fn rotate(args: &RotateArgs) -> Outcome {
     let target = match &args.to {
         Some(key_id) => Target::KeyId(key_id.clone()),
-        None => {
-            let (_, now) = first(&args.cluster).await?;
-            let is_newest = now.held.last() == Some(&now.key_id);
-            if is_newest && !now.under_way {
-                return Err(nothing_new(&now.key_id));
-            }
-            Target::Newest(Unit {})
-        }
+        None => newest::choose(&args.cluster).await?,
     };
     change(&args.cluster, &args.output, target).await
 }
 
-/// Values are sealed under the newest key already: nothing was rotated.
-fn nothing_new(key_id: &str) -> Ending {
-    let message = format!(
-        "no newer key: values are sealed under key {key_id}, and the node that answered holds no newer one; make one with `helve \
-         data-key new FILE`, give it to every node, and run this again"
-    );
-    Ending::Absent(Caused::new(Cause::NothingNew, message).into())
-}
-
 /// Asks for the change, and follows it to its end.
 async fn change(cluster: &ClusterArgs, output: &OutputArgs, target: Target) -> Outcome {
+    status::check_one_cluster(cluster).await?;
     let (mut client, before) = first(cluster).await?;
     let message = SetDataKeyRequest {
         target: Some(target),
         if_index: Some(before.index),
     };
     let set = client.set_data_key(request(message, cluster.timeout)).await;
-    let set = set
-        .map_err(|status| ending_of_change(&status))?
-        .into_inner();
+    let set = set.map_err(|status| ending_of_change(&status))?;
+    let set = set.into_inner();
     let (mut seen, mut moved) = (None, Instant::now());
     let mut answered = Instant::now();
     loop {
@@ -266,17 +254,19 @@ fn text(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use helve_proto::v1::DataKeyCount;
+
     use super::*;
 
     #[test]
     fn values_are_counted_in_millions() {
         let reply = DataKeyStatusReply {
-            counts: vec![helve_proto::v1::DataKeyCount {
-                key_id: "k".to_owned(),
+            counts: vec![DataKeyCount {
+                key_id: "k".into(),
                 records: 12_345_678,
                 kept: 12_345_678,
             }],
-            ..DataKeyStatusReply::default()
+            ..Default::default()
         };
         assert_eq!(progress(&reply.counts, "k"), "12.35M of 12.35M values");
         let page = text(&report(reply));

@@ -145,6 +145,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         listen: address(0),
         peer_listen: address(1),
         http_listen: address(2),
+        console: false,
         peers: vec![format!("1={}", address(1))],
         advertise: None,
         disk_reserve_bytes: limits::DISK_RESERVE_DEFAULT_BYTES,

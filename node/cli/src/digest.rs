@@ -10,7 +10,7 @@ use futures::future::join_all;
 use helve_command::{
     cluster::{ClusterArgs, request},
     ending::{Cause, Ending, Outcome},
-    output::{OutputArgs, count, table},
+    output::{OutputArgs, count, harmless, table},
 };
 use helve_proto::{
     Reason,
@@ -41,8 +41,8 @@ const DIGEST_SHOWN: usize = 16;
   helve digest
   helve digest --endpoints 127.0.0.1:7400 --timeout 60s --output json
 
-Exit status: 0 all nodes hold the same rows, 1 a node holds other rows, 3 a node does not answer, 6 the nodes were never seen at
-the same entry; others as `helve --help` lists them.")]
+Exit status: 0 all nodes hold the same rows, 1 a node holds other rows, 2 the endpoints are of several clusters, 3 a node does not
+answer, 6 the nodes were never seen at the same entry; others as `helve --help` lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -246,7 +246,8 @@ fn next(verdict: &Verdict, nodes: &[Node]) -> Vec<String> {
 
 /// The report for people.
 fn text(report: &Report) -> String {
-    let mut table = table(&["ID", "APPLIED", "ROWS", "DIGEST", "ADDRESS"]);
+    let columns = ["ID", "APPLIED", "ROWS", "DIGEST", "ADDRESS"];
+    let mut table = table(&columns).leaving_out(&["ROWS", "APPLIED"]);
     for node in &report.nodes {
         let said = |field: fn(&View) -> String| node.view.as_ref().map_or("-".into(), field);
         let digest = said(|view| view.digest.chars().take(DIGEST_SHOWN).collect());
@@ -260,11 +261,11 @@ fn text(report: &Report) -> String {
     }
     let mut page = table.trim_fmt();
     for node in report.nodes.iter().filter(|node| !node.warning.is_empty()) {
-        page.push_str(&format!("\n{}", node.warning));
+        page.push_str(&format!("\n{}", harmless(&node.warning)));
     }
     for next in &report.next {
         page.push_str("\nnext: ");
-        page.push_str(next);
+        page.push_str(&harmless(next));
     }
     page
 }

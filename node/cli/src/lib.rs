@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod backup;
 mod cert;
+mod claim;
 mod completions;
 mod data_key;
 mod dev;
@@ -35,6 +36,7 @@ mod state;
 mod status;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 mod value;
 mod watch;
 mod whole_file;
@@ -113,6 +115,8 @@ enum Command {
     #[command(subcommand)]
     Handle(handle::Command),
     #[command(subcommand)]
+    Claim(claim::Command),
+    #[command(subcommand)]
     State(state::Command),
     Watch(watch::Args),
     #[command(subcommand)]
@@ -136,6 +140,8 @@ enum Command {
     Tenant(access::tenant::Command),
     Snapshot(snapshot::Args),
     Digest(digest::Args),
+    #[command(subcommand)]
+    Upgrade(upgrade::Command),
     Healthcheck(healthcheck::Args),
     Init(init::Args),
     #[command(subcommand)]
@@ -302,6 +308,7 @@ impl Command {
             Self::Serve(args) => serve::run(&args).await,
             Self::Status(args) => status::run(&args).await,
             Self::Handle(command) => handle::run(&command).await,
+            Self::Claim(command) => claim::run(&command).await,
             Self::State(command) => state::run(&command).await,
             Self::Watch(args) => watch::run(&args).await,
             Self::Member(command) => member::run(&command).await,
@@ -317,6 +324,7 @@ impl Command {
             Self::Tenant(command) => access::tenant::run(&command).await,
             Self::Snapshot(args) => snapshot::run(&args).await,
             Self::Digest(args) => digest::run(&args).await,
+            Self::Upgrade(command) => upgrade::run(&command).await,
             Self::Healthcheck(args) => healthcheck::run(&args).await,
             Self::Init(args) => init::run(&args),
             Self::Cert(command) => cert::run(&command),

@@ -45,12 +45,11 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let mut signals = Signals::listen(&logging).map_err(|error| Ending::Fatal(error.into()))?;
     let access = args.callers.access.access().map_err(Ending::Refused)?;
     let addresses = listen_addresses(args).await.map_err(Ending::Refused)?;
-    let guard = args
-        .token
-        .guard(READING_TOOLS)
-        .await
-        .map_err(Ending::Refused)?
-        .map(Arc::new);
+    let reading_keys = args.token.guard(READING_TOOLS);
+    let Some(guard) = signals.unless_stopped(reading_keys).await else {
+        return Ok(());
+    };
+    let guard = guard.map_err(Ending::Refused)?.map(Arc::new);
     token::read_again_on_hangup(guard.as_ref(), &mut signals);
     if args.stdio && guard.is_some() {
         let message = "--token-key-file with --stdio: requests carry no token there; name the client's owner with --owner";
@@ -68,9 +67,13 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         (None, Some(name)) => Callers::One(Owner::named(name)),
         (None, None) => Callers::One(Owner::shared()),
     };
+    let opening = codec(args, gate, &client);
+    let Some(codec) = signals.unless_stopped(opening).await else {
+        return Ok(());
+    };
     let settings = Settings {
         gate,
-        codec: codec(args, gate, &client).await?,
+        codec: codec?,
         callers: callers.clone(),
         default_ttl: args.lifetimes.default_ttl,
         idle_ttl: args.lifetimes.idle_ttl,

@@ -63,6 +63,9 @@ impl Args {
     pub(crate) fn plant(&self) {
         if let Planted(Some(plant)) = self.planted {
             planted::choose(plant);
+            if plant == Plant::NoCors {
+                helve_mcp::planted::choose_no_cors();
+            }
         }
         if self.feature_level > NEWEST {
             planted::learn_next_level();

@@ -103,7 +103,7 @@ pub(crate) fn records_text(list: &Records, name: &str) -> String {
     let with_values = list.records.iter().any(|record| record.value.is_some());
     let mut columns = vec![name, "OWNER", "REVISION", "EXPIRES", "SIZE"];
     columns.extend(with_values.then_some("VALUE"));
-    let mut table = table(&columns);
+    let mut table = table(&columns).leaving_out(&["SIZE"]);
     for record in &list.records {
         let mut row = vec![
             record.name.clone(),

@@ -4,14 +4,16 @@ use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use helve_command::{
     ending::{Ending, Outcome},
-    output::{OutputArgs, count},
+    output::{OutputArgs, count, harmless},
 };
 use helve_node::{
     config::{Refusal, Tls, parse_peers},
-    node::recover::{Report, Request, recover},
+    node::recover::{RecoverError, Report, Request, recover},
+    storage::data_dir::DataDirError,
+    vault::Migration,
 };
 
-use crate::serve::tls::PeerTlsArgs;
+use crate::{data_key::DataKeyFileArgs, serve::tls::PeerTlsArgs};
 
 /// Make a new cluster of one node that survived a lost majority
 ///
@@ -28,7 +30,8 @@ use crate::serve::tls::PeerTlsArgs;
   helve serve --id 1 --data-dir /var/lib/helve --peers 1=node1:7401,2=node2:7401,3=node3:7401
   helve member add --seat 2 --peer node2:7401
 
-Exit status: 0 done, or reported what would be done, 2 refused: the node runs, a majority answers, or the directory holds no rows.")]
+Exit status: 0 done, or reported what would be done, 2 refused: the node runs, a majority answers, or the directory holds no rows, 4 the
+data directory cannot be written, or its disk fails.")]
 pub(crate) struct Args {
     /// Data directory of the node that survived
     #[arg(long, env = "HELVE_DATA_DIR", value_name = "DIR")]
@@ -51,6 +54,9 @@ pub(crate) struct Args {
     tls: PeerTlsArgs,
 
     #[command(flatten)]
+    data_keys: DataKeyFileArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -70,12 +76,30 @@ pub(super) async fn run(args: &Args) -> Outcome {
         data_dir: args.data_dir.clone(),
         peers,
         tls: tls.peer,
+        data_keys: args.data_keys.files(Migration::Refused),
         confirmed: args.from_survivor,
     };
     let report = recover(request).await;
-    let report = report.map_err(|error| Ending::Refused(error.into()))?;
+    let report = report.map_err(ending)?;
     args.output.print(&report, text)?;
     Ok(())
+}
+
+/// How a command ends over a cluster that cannot be made of one node's data. The machine is at fault if it fails, and the command if
+/// it names what cannot be used.
+pub(crate) fn ending(error: RecoverError) -> Ending {
+    let is_of_machine = match &error {
+        RecoverError::DataDir(DataDirError::Io { .. } | DataDirError::ReadOnly(_))
+        | RecoverError::Entropy(_)
+        | RecoverError::Digest(_) => true,
+        RecoverError::Storage(storage) => storage.is_of_disk(),
+        _ => false,
+    };
+    if is_of_machine {
+        Ending::Fatal(error.into())
+    } else {
+        Ending::Refused(error.into())
+    }
 }
 
 fn text(report: &Report) -> String {
@@ -93,7 +117,7 @@ fn text(report: &Report) -> String {
          known to be committed up to entry {committed_index}, last entry {last_index} of term {last_term}\n"
     );
     let mut line = |text: String| {
-        let _written = writeln!(page, "{text}");
+        let _written = writeln!(page, "{}", harmless(&text));
     };
     if report.resumed {
         line(
@@ -123,4 +147,31 @@ fn text(report: &Report) -> String {
         line("nothing was changed: add --from-survivor to make the new cluster".to_owned());
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn disk_is_told_from_a_directory_that_cannot_be_used() {
+        let failing = DataDirError::Io {
+            path: "data".into(),
+            source: io::Error::from(io::ErrorKind::StorageFull),
+        };
+        for error in [failing, DataDirError::ReadOnly("data".into())] {
+            let ending = ending(error.into());
+            assert!(matches!(ending, Ending::Fatal(_)), "{ending:?}");
+        }
+        for error in [
+            RecoverError::Nothing("data".into()),
+            DataDirError::NoNode("data".into()).into(),
+            RecoverError::Removed("data".into()),
+        ] {
+            let ending = ending(error);
+            assert!(matches!(ending, Ending::Refused(_)), "{ending:?}");
+        }
+    }
 }

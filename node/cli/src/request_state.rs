@@ -121,7 +121,7 @@ fn read() -> anyhow::Result<String> {
 /// A sealed state, or what `seal` printed.
 fn presented(said: &str) -> String {
     let said = said.trim_ascii();
-    let printed: Option<Value> = serde_json::from_str(said).ok();
+    let printed: Option<Value> = exact::parse(said.as_bytes()).ok();
     let sealed = printed
         .as_ref()
         .and_then(|printed| printed.get("request_state"));

@@ -7,11 +7,15 @@ use helve_command::{
     output::{OutputArgs, count, time},
 };
 use helve_node::{
-    node::restore::{Report, Request, RestoreError, restore},
+    node::{
+        recover::RecoverError,
+        restore::{Report, Request, RestoreError, restore},
+    },
+    storage::data_dir::DataDirError,
     vault::Migration,
 };
 
-use crate::{data_key::DataKeyFileArgs, progress::Progress};
+use crate::{backup, data_key::DataKeyFileArgs, progress::Progress, recover};
 
 /// Make a new cluster of a backup
 ///
@@ -27,7 +31,7 @@ use crate::{data_key::DataKeyFileArgs, progress::Progress};
   helve member add --seat 2 --peer node2:7401
 
 Exit status: 0 done, 2 refused: the backup is damaged, too new, or needs a data key that is not given, or the data directory is not
-empty, 4 the data directory cannot be written.")]
+empty, 4 the data directory cannot be written, or a disk fails.")]
 pub(crate) struct Args {
     /// Directory of backups
     #[arg(value_name = "FROM")]
@@ -57,14 +61,12 @@ pub(crate) struct Args {
 /// # Errors
 /// See [`Ending`].
 pub(super) async fn run(args: &Args) -> Outcome {
-    let keys = args.data_keys.files(Migration::Refused).read();
-    let keys = keys.map_err(|refusal| Ending::Refused(refusal.into()))?;
     let request = Request {
         from: &args.from,
         backup: args.backup.as_deref(),
         data_dir: &args.data_dir,
         seat: args.id,
-        keys: &keys,
+        data_keys: args.data_keys.files(Migration::Refused),
     };
     let mut progress = Progress::new("checked and copied");
     let mut read = 0;
@@ -74,11 +76,23 @@ pub(super) async fn run(args: &Args) -> Outcome {
     });
     let report = report.await;
     drop(progress);
-    let report = report.map_err(|error| match error {
-        RestoreError::Storage(_) | RestoreError::Entropy(_) => Ending::Fatal(error.into()),
-        _ => Ending::Refused(error.into()),
-    })?;
+    let report = report.map_err(ending)?;
     args.output.print(&report, text)
+}
+
+/// A disk that fails, as one that is full does, a directory that this user may not write, or an operating system that gives no entropy:
+/// these are no faults of the command, and the help lists them under another status.
+fn ending(error: RestoreError) -> Ending {
+    match error {
+        RestoreError::Storage(_)
+        | RestoreError::Entropy(_)
+        | RestoreError::DiskKey(_)
+        | RestoreError::DataDir(DataDirError::Io { .. } | DataDirError::ReadOnly(_))
+        | RestoreError::Founding(RecoverError::Storage(_)) => Ending::Fatal(error.into()),
+        RestoreError::Founding(founding) => recover::ending(founding),
+        RestoreError::Backup(backup) => backup::unread(backup),
+        _ => Ending::Refused(error.into()),
+    }
 }
 
 fn text(report: &Report) -> String {
@@ -104,4 +118,43 @@ fn text(report: &Report) -> String {
         count(*rows),
         data_dir.display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use helve_node::{backup::BackupError, config::Refusal};
+
+    use super::*;
+
+    #[test]
+    fn full_disk_is_no_fault_of_the_command() {
+        let full = || DataDirError::Io {
+            path: "data".into(),
+            source: io::Error::from(io::ErrorKind::StorageFull),
+        };
+        let refusal = Refusal::new("--data-dir", "no space is left", "look at the disk");
+        for error in [
+            RestoreError::from(full()),
+            RestoreError::DiskKey(refusal.clone()),
+            RestoreError::Founding(full().into()),
+            RestoreError::from(DataDirError::ReadOnly("data".into())),
+            RestoreError::Founding(DataDirError::ReadOnly("data".into()).into()),
+        ] {
+            let ending = ending(error);
+            assert!(matches!(ending, Ending::Fatal(_)), "{ending:?}");
+        }
+        let taken = DataDirError::NotEmpty("data".into());
+        let absent = DataDirError::Missing("data".into());
+        for error in [
+            RestoreError::from(taken),
+            RestoreError::from(absent),
+            RestoreError::from(BackupError::Nothing("backups".into())),
+            RestoreError::Keys(refusal),
+        ] {
+            let ending = ending(error);
+            assert!(matches!(ending, Ending::Refused(_)), "{ending:?}");
+        }
+    }
 }

@@ -1,12 +1,11 @@
 //! `helve serve`: one node of a cluster.
 
+mod running;
 pub(crate) mod tls;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::path::PathBuf;
 
-use anyhow::anyhow;
 use helve_command::{
-    duration::display_ms,
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     signals::Signals,
@@ -14,17 +13,12 @@ use helve_command::{
 use helve_node::{
     bounds::{Bounds, Setting},
     config::{AuthSetting, Bootstrap, Config, ConsensusSettings, Exposure, Settings, Tuning},
-    node::{Ended, Node},
-    stamp,
     storage::options::StateOptions,
 };
-use tokio::time::timeout;
 
+pub(super) use self::running::run_node;
 use self::tls::TlsArgs;
-use super::{audit::AuditArgs, data_key::DataKeyArgs, memory, size};
-
-/// How long a node that cannot go on may take to stop what still works.
-const BROKEN_STOP_LIMIT: Duration = Duration::from_secs(10);
+use super::{audit::AuditArgs, data_key::DataKeyArgs, size};
 
 /// Run one node of a cluster
 ///
@@ -77,7 +71,7 @@ pub(crate) struct Args {
     )]
     peer_listen: String,
 
-    /// Address of the HTTP port: /livez, /readyz and /metrics
+    /// Address of the HTTP port: /livez, /readyz and /metrics, and with --console, /console/
     #[arg(
         long,
         default_value = "127.0.0.1:7402",
@@ -85,6 +79,11 @@ pub(crate) struct Args {
         value_name = "HOST:PORT"
     )]
     http_listen: String,
+
+    /// Serve the console on the HTTP port, under /console/: pages for operators, and their calls as
+    /// JSON. Beyond this machine it needs TLS and tokens
+    #[arg(long, env = "HELVE_CONSOLE")]
+    console: bool,
 
     /// Peer address of every seat, this node's own included, as SEAT=HOST:PORT,...; the same on
     /// every node
@@ -253,6 +252,7 @@ impl Args {
             listen: self.listen.clone(),
             peer_listen: self.peer_listen.clone(),
             http_listen: self.http_listen.clone(),
+            console: self.console,
             peers: self.peers.clone(),
             advertise: self.advertise.clone(),
             disk_reserve_bytes: self.disk_reserve,
@@ -304,78 +304,4 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let config =
         Config::check(&args.settings()).map_err(|refusal| Ending::Refused(refusal.into()))?;
     run_node(config, signals, |_| Ok(())).await
-}
-
-/// Has SIGHUP read again what the node has from files.
-fn read_again_on_hangup(node: &Node, signals: &mut Signals) {
-    let reload = node.reload();
-    for port in reload.ports() {
-        let port = Arc::clone(port);
-        signals.on_hangup(port.flag(), move || {
-            port.read_again()?;
-            let left_ms = port
-                .certificate()
-                .not_after_ms
-                .saturating_sub(stamp::wall_ms());
-            Ok(format!("expires in {}", display_ms(left_ms)))
-        });
-    }
-    if reload.has_data_keys() {
-        let reload = reload.clone();
-        signals.on_hangup("data keys", move || {
-            let held = reload.data_keys().map_err(|why| anyhow!(why))?;
-            let held: Vec<String> = held.iter().map(ToString::to_string).collect();
-            Ok(format!("held: {}", held.join(", ")))
-        });
-    }
-    if reload.has_audit_file() {
-        let reload = reload.clone();
-        signals.on_hangup("--audit-log", move || {
-            reload.audit_file()?;
-            Ok("a new file if it was moved".to_owned())
-        });
-    }
-}
-
-/// Runs a node until SIGTERM, SIGINT or its own end. `started` is called once it takes part in its cluster.
-///
-/// # Errors
-/// That the start was refused, or what ended the node if not a signal.
-pub(super) async fn run_node(
-    config: Config,
-    mut stop: Signals,
-    started: impl FnOnce(&Node) -> Outcome,
-) -> Outcome {
-    memory::take_small_pages();
-    let node = tokio::select! {
-        node = Node::start(config) => node.map_err(|error| Ending::Refused(error.into()))?,
-        // It waits for its peers, and has nothing yet that would have to be handed over.
-        _ = stop.recv() => return Ok(()),
-    };
-    let addresses = node.addresses();
-    tracing::info!(clients = %addresses.client, peers = %addresses.peer, http = %addresses.http, "serving");
-    read_again_on_hangup(&node, &mut stop);
-    started(&node)?;
-    let ended = tokio::select! {
-        ended = node.wait() => Some(ended),
-        signal = stop.recv() => {
-            tracing::info!(signal, "stopping");
-            None
-        }
-    };
-    // Also a node that cannot go on: a thread that still works in the storage engine while the process ends crashes it, and hides why.
-    let limit = ended.as_ref().map_or(Duration::MAX, |_| BROKEN_STOP_LIMIT);
-    tokio::select! {
-        stopped = timeout(limit, node.shutdown()) => if stopped.is_err() {
-            tracing::warn!("not everything stopped in time");
-        },
-        // Who asks twice wants it now; a node that is killed loses nothing.
-        again = stop.recv() => tracing::warn!(signal = again, "stopping at once"),
-    }
-    match ended {
-        None => Ok(()),
-        Some(Ended::Stopped(why)) => Err(Ending::Fatal(anyhow!("{why}"))),
-        Some(Ended::Broken(broken)) => Err(Ending::Fatal(broken.into())),
-        Some(Ended::Refused(error)) => Err(Ending::Refused(error.into())),
-    }
 }

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use helve_command::{
     cluster::{ClusterArgs, ending, reason, request, transport},
     ending::{Cause, Caused, Ending, Outcome, said},
-    output::OutputArgs,
+    output::{OutputArgs, harmless},
 };
 use helve_proto::v1::{TakeSnapshotRequest, cluster_service_client::ClusterServiceClient};
 use serde::Serialize;
@@ -112,7 +112,10 @@ fn shown<'a>(endpoint: &'a str, taken: &Result<u64, Ending>) -> Snapshot<'a> {
 fn text(all: &Snapshots<'_>) -> String {
     let line = |snapshot: &Snapshot<'_>| match snapshot.index {
         Some(index) => format!("{}: snapshot up to entry {index}", snapshot.endpoint),
-        None => format!("{}: none: {}", snapshot.endpoint, snapshot.error),
+        None => {
+            let error = harmless(&snapshot.error);
+            format!("{}: none: {error}", snapshot.endpoint)
+        }
     };
     all.snapshots
         .iter()

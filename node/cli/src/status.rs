@@ -1,25 +1,33 @@
 //! `helve status`: what every node is doing, and what to type when something is wrong.
 
-mod advice;
-mod answer;
-mod lags;
+pub(crate) mod members;
 mod page;
-mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use anyhow::anyhow;
 use futures::future::join_all;
 use helve_command::{
     cluster::{ClusterArgs, request},
     ending::{Cause, Caused, Ending, Outcome},
     output::OutputArgs,
 };
+use helve_node::cluster_report::{self, Remedy, Report, Silence};
 use helve_proto::v1::{StatusReply, StatusRequest, cluster_service_client::ClusterServiceClient};
+use tokio::time::timeout;
 
-use self::{answer::Answer, report::Report};
 use super::diagnosis::{self, Finding};
+
+/// How long endpoints may take to say of which cluster they are, before something is changed through one of them.
+const CHECK_LIMIT: Duration = Duration::from_secs(2);
+
+/// What one node said to `helve status`, or why it did not.
+type Answer = cluster_report::Answer<Finding>;
 
 /// Show the state of every node, a line each, and the next command to type when something is wrong
 ///
@@ -38,8 +46,9 @@ entries that it has not applied; SIZE is bytes on disk. While versions differ, L
 are sealed at rest, SEALED says so, as the node has applied it (yes, no, or partly while a change is carried out), and KEY is the
 beginning of the newest data key that it holds. Below the table are the nodes' warnings, and why a node does not answer.
 
-Exit status: 0 a leader is known and a majority answers; 1 with --exit-code, not every node is ready; 2 no endpoint can be asked with
-these flags, such as without a token or a CA; 3 no majority answers; others as `helve --help` lists them.")]
+Exit status: 0 a leader is known, and a majority answers and takes part; 1 with --exit-code, not every node is ready; 2 no endpoint
+can be asked with these flags, such as without a token or a CA, or with --exit-code, they are of several clusters; 3 no majority
+answers; others as `helve --help` lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -59,6 +68,11 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let answers = answers(&args.cluster).await;
     let report = Report::new(&answers);
     args.output.print(&report, page::text)?;
+    if let Some(problem) = &report.mixed
+        && args.exit_code
+    {
+        return Err(Ending::Refused(anyhow!(problem.clone())));
+    }
     if report.cause.is_none() {
         let unready = report.unready();
         if unready.is_empty() || !args.exit_code {
@@ -76,7 +90,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 /// Where every member serves clients, by id.
 ///
 /// # Errors
-/// If no endpoint answers.
+/// If no endpoint answers, or they are of several clusters.
 pub(crate) async fn member_addresses(
     cluster: &ClusterArgs,
 ) -> Result<BTreeMap<u64, String>, Ending> {
@@ -84,6 +98,7 @@ pub(crate) async fn member_addresses(
     if let Some(ending) = unanswered(&answers) {
         return Err(ending);
     }
+    of_one_cluster(&answers)?;
     let members = Report::new(&answers).nodes.into_iter();
     let members = members.filter(|node| node.id != 0);
     let addresses: BTreeMap<_, _> = members.map(|node| (node.id, node.client_address)).collect();
@@ -97,12 +112,13 @@ pub(crate) async fn member_addresses(
 /// Where the leader serves clients.
 ///
 /// # Errors
-/// If no endpoint knows a leader.
+/// If no endpoint knows a leader, or they are of several clusters.
 pub(crate) async fn leader_address(cluster: &ClusterArgs) -> Result<String, Ending> {
     let answers = answers(cluster).await;
     if let Some(ending) = unanswered(&answers) {
         return Err(ending);
     }
+    of_one_cluster(&answers)?;
     let report = Report::new(&answers);
     let leader = report
         .nodes
@@ -117,6 +133,36 @@ pub(crate) async fn leader_address(cluster: &ClusterArgs) -> Result<String, Endi
     })
 }
 
+/// Refuses to change anything through endpoints of several clusters: the change would be of whichever answers. An endpoint that does not
+/// answer soon counts for none.
+///
+/// # Errors
+/// That they are, and which is of which.
+pub(crate) async fn check_one_cluster(cluster: &ClusterArgs) -> Outcome {
+    if cluster.endpoints.len() < 2 {
+        return Ok(());
+    }
+    let hasty = ClusterArgs {
+        timeout: cluster.timeout.min(CHECK_LIMIT),
+        ..cluster.clone()
+    };
+    let asked = cluster.endpoints.iter().map(async |endpoint| {
+        // Why one is silent is for the change itself to find out.
+        let reply = timeout(CHECK_LIMIT, ask(&hasty, endpoint)).await.ok()?;
+        Some(Answer {
+            endpoint: endpoint.clone(),
+            reply,
+        })
+    });
+    let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+    of_one_cluster(&answers)
+}
+
+/// Refuses endpoints of several clusters: a node's id is one of its cluster alone.
+fn of_one_cluster(answers: &[Answer]) -> Outcome {
+    cluster_report::mixed(answers).map_or(Ok(()), |problem| Err(Ending::Refused(anyhow!(problem))))
+}
+
 /// Why no node answers at all; `None` if one does.
 fn unanswered(answers: &[Answer]) -> Option<Ending> {
     let findings = answers.iter().map(|answer| answer.reply.as_ref().map(drop));
@@ -127,12 +173,13 @@ fn unanswered(answers: &[Answer]) -> Option<Ending> {
 /// What every node says that answers, of the endpoints and of the members that they name.
 ///
 /// # Errors
-/// If none does.
+/// If none does, or they are of several clusters.
 pub(crate) async fn replies(cluster: &ClusterArgs) -> Result<Vec<StatusReply>, Ending> {
     let answers = answers(cluster).await;
     if let Some(ending) = unanswered(&answers) {
         return Err(ending);
     }
+    of_one_cluster(&answers)?;
     let replies = answers.into_iter().filter_map(|answer| answer.reply.ok());
     Ok(replies.collect())
 }
@@ -176,4 +223,26 @@ async fn ask(cluster: &ClusterArgs, endpoint: &str) -> Result<StatusReply, Findi
         ClusterServiceClient::new(channel).status(asked).await
     })
     .await
+}
+
+impl Silence for Finding {
+    fn cause(&self) -> String {
+        self.cause.word()
+    }
+
+    fn problem(&self) -> String {
+        self.problem.clone()
+    }
+
+    fn remedy(&self) -> Remedy {
+        if self.is_of_node() {
+            Remedy::Node
+        } else {
+            Remedy::Command(self.next.clone())
+        }
+    }
+
+    fn may_pass(&self) -> bool {
+        self.cause.may_pass()
+    }
 }

@@ -1,20 +1,28 @@
 //! `helve watch`: changes of records as they happen.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
-use helve_client::{Change, ChangeKind, Owner, Watch};
+use helve_client::{Change, ChangeKind, Error, ErrorKind, Owner, Watch};
 use helve_command::{
     cluster::{ClusterArgs, client, failed},
     ending::{Ending, Outcome},
-    output::OutputArgs,
+    output::{OutputArgs, harmless},
+    signals::Signals,
 };
 use serde::Serialize;
+use tokio::time::sleep;
 
 use super::record::Record;
+
+/// Between two tries, while no node tells changes.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Print changes of records as they happen, until it is stopped
 ///
 /// Each change is a line, in the order of the log. It names no value: `helve handle get` or `helve state retrieve` shows the newest one. A
-/// renewal is no change. The command goes on at another node when its node fails.
+/// renewal is no change. The command goes on at another node when its node fails. While no node answers within --timeout, it says so
+/// and waits.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve watch store cart
@@ -22,7 +30,7 @@ use super::record::Record;
   helve watch keys app/ --output json
   helve watch owner alice --after 4711
 
-Exit status: 0 stopped, or --changes were printed; 6 no node has all changes after --after any more: list, and watch after the
+Exit status: 0 stopped by SIGINT or SIGTERM, or --changes were printed; 6 no node has all changes after --after any more: list, and watch after the
 list's revision; others as `helve --help` lists them.")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -194,11 +202,33 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         Some(revision) => watch.after(revision),
         None => watch,
     };
+    let mut stop = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
     let client = client(&common.cluster)?;
-    let mut watched = client.watch(watch).await.map_err(failed)?;
+    let mut watched = tokio::select! {
+        watched = client.watch(watch) => watched.map_err(failed)?,
+        _ = stop.recv() => return Ok(()),
+    };
     let mut left = common.changes;
-    while let Some(changed) = watched.next().await {
-        for change in changed.map_err(failed)?.changes {
+    let mut outage = Outage::default();
+    loop {
+        let changed = tokio::select! {
+            changed = watched.next() => changed,
+            _ = stop.recv() => return Ok(()),
+        };
+        let changed = match changed {
+            None => return Ok(()),
+            Some(Ok(changed)) => changed,
+            Some(Err(error)) if may_pass(&error) => {
+                outage.say(&error);
+                tokio::select! {
+                    () = sleep(PAUSE) => continue,
+                    _ = stop.recv() => return Ok(()),
+                }
+            }
+            Some(Err(error)) => return Err(failed(error)),
+        };
+        outage = Outage::default();
+        for change in changed.changes {
             let printed = common.output.announce(&line(change), text);
             printed.map_err(|error| Ending::Fatal(error.into()))?;
             left = left.map(|left| left - 1);
@@ -207,7 +237,30 @@ pub(crate) async fn run(args: &Args) -> Outcome {
             }
         }
     }
-    Ok(())
+}
+
+/// Whether the watch goes on from where it is: no node had time for it, or none with a leader answered.
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Overloaded)
+}
+
+/// A time without any part of a watch. It is reported once, however long it lasts.
+#[derive(Debug, Default)]
+struct Outage {
+    is_said: bool,
+}
+
+impl Outage {
+    fn say(&mut self, error: &Error) {
+        if !self.is_said {
+            let why = error.to_string();
+            eprintln!(
+                "helve: no node tells changes now, and the watch goes on once one does: {}",
+                harmless(&why)
+            );
+            self.is_said = true;
+        }
+    }
 }
 
 fn line(change: Change) -> Line {
@@ -234,14 +287,55 @@ fn line(change: Change) -> Line {
     }
 }
 
+/// A change for people. Callers chose the names in it.
 fn text(line: &Line) -> String {
-    let store = line.store.as_deref().unwrap_or("");
+    let store = harmless(line.store.as_deref().unwrap_or(""));
     let owner = match line.owner.as_str() {
         "" => String::new(),
-        owner => format!(" of {owner}"),
+        owner => format!(" of {}", harmless(owner)),
     };
     format!(
         "{:>8}  {:<8} {:<6} {store:<12} {}{owner}",
-        line.revision, line.change, line.kind, line.name
+        line.revision,
+        line.change,
+        line.kind,
+        harmless(&line.name)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watch_outlives_an_outage_and_no_refusal() {
+        for (kind, passes) in [
+            (ErrorKind::Unavailable, true),
+            (ErrorKind::Overloaded, true),
+            (ErrorKind::Lapsed, false),
+            (ErrorKind::Denied, false),
+            (ErrorKind::Invalid, false),
+        ] {
+            let label = format!("{kind:?}");
+            assert_eq!(may_pass(&Error::new(kind, "why")), passes, "{label}");
+        }
+    }
+
+    #[test]
+    fn names_of_callers_forge_no_line_and_steer_no_terminal() {
+        let page = text(&Line {
+            change: "put",
+            kind: "handle",
+            store: Some("cart\r".to_owned()),
+            name: "a\n      12  deleted  handle cart b".to_owned(),
+            owner: "alice\u{1b}]0;owned\u{7}\u{202e}".to_owned(),
+            revision: 11,
+            ordinal: 0,
+            record: None,
+        });
+        let steers = |sign: char| sign.is_control() || sign == '\u{202e}';
+        assert!(!page.contains(steers), "{page:?}");
+        assert!(page.contains(r"a\n      12  deleted"), "{page:?}");
+        assert!(page.contains(r"of alice\u{1b}]0;owned"), "{page:?}");
+    }
 }

@@ -41,7 +41,7 @@ pub struct LogArgs {
     #[arg(
         long,
         help_heading = "Logs",
-        default_value = "info,openraft=error,rmcp=warn",
+        default_value = "info,openraft=error,rmcp=error",
         env = "HELVE_LOG",
         value_name = "DIRECTIVES|@FILE"
     )]

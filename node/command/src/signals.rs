@@ -94,6 +94,18 @@ impl Signals {
         }
     }
 
+    /// Waits for a step of a start, unless a signal asks to stop first: then the step is dropped, and `None` returned. For steps that
+    /// wait for others, such as an issuer of tokens or a cluster.
+    pub async fn unless_stopped<T>(&mut self, step: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = step => Some(done),
+            signal = self.recv() => {
+                tracing::info!(signal, "stopping before the start has ended");
+                None
+            }
+        }
+    }
+
     /// Begins to read everything again, on a thread of its own: files may lie on a network.
     fn read_again(&self, logging: Logging) {
         let (mut parts, reading) = (self.parts.clone(), Arc::clone(&self.reading));

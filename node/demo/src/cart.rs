@@ -84,7 +84,10 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     }
     args.legacy.check().map_err(Ending::Refused)?;
     let access = args.access.access().map_err(Ending::Refused)?;
-    let guard = args.token.guard(READING_TOOLS).await;
+    let reading_keys = args.token.guard(READING_TOOLS);
+    let Some(guard) = signals.unless_stopped(reading_keys).await else {
+        return Ok(());
+    };
     let guard = guard.map_err(Ending::Refused)?.map(Arc::new);
     token::read_again_on_hangup(guard.as_ref(), &mut signals);
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;

@@ -30,9 +30,9 @@ use helve_command::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs, LogFormat},
     output::OutputArgs,
+    signals::Signals,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     flows::{Flows, Gates},
@@ -103,6 +103,9 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         log: args.log.clone(),
     };
     logging::start(&log).map_err(Ending::Refused)?;
+    // Before there is anything to clear away.
+    let signals = Signals::to_stop();
+    let mut signals = signals.map_err(|error| Ending::Fatal(error.into()))?;
     let dir = tempfile::Builder::new()
         .prefix("helve-demo-")
         // It holds secrets, and logs of who called what.
@@ -111,14 +114,12 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let dir = dir.map_err(|error| Ending::Fatal(error.into()))?;
     let mut stage = None;
     let verdict = tokio::select! {
-        interrupted = interrupted() => Err(interrupted.map_or_else(Ending::Fatal, |()| {
-            Ending::Fatal(anyhow!("interrupted, so there is no verdict"))
-        })),
+        _ = signals.recv() => Err(Ending::Fatal(anyhow!("interrupted, so there is no verdict"))),
         shown = show(args, dir.path(), &mut stage) => shown,
     };
     if let (Some(stage), true, Ok(()) | Err(Ending::Absent(_))) = (&stage, args.keep, &verdict) {
         invite(stage, dir.path());
-        interrupted().await.map_err(Ending::Fatal)?;
+        signals.recv().await;
     }
     if let Some(stage) = stage {
         stage.stop().await.map_err(Ending::Fatal)?;
@@ -135,16 +136,6 @@ async fn show(args: &Args, dir: &Path, stage: &mut Option<Stage>) -> Outcome {
         .map_err(Ending::Fatal)?;
     args.output.print(&report, Report::page)?;
     report.verdict()
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-async fn interrupted() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
 
 async fn demonstrate(

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use helve_command::{
-    ending::{Ending, Outcome, said},
-    output::{OutputArgs, bytes, count, table},
+    ending::{Outcome, said},
+    output::{OutputArgs, bytes, count, harmless, table},
 };
 use helve_node::backup::directory::BackupDir;
 use serde::Serialize;
 
-use super::Shown;
+use super::{Shown, failed::unread};
 
 /// Show the backups in a directory
 #[derive(Debug, Clone, clap::Args)]
@@ -17,7 +17,7 @@ use super::Shown;
   helve backup list /backup/helve
   helve backup list /backup/helve --output json
 
-Exit status: 0 shown, 2 the directory holds no backups, or cannot be read.")]
+Exit status: 0 shown, 2 the directory holds no backups, or cannot be read, 4 its disk fails.")]
 pub(super) struct Args {
     /// Directory of backups
     #[arg(value_name = "TO")]
@@ -41,13 +41,12 @@ struct Unusable {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let refused = |error: helve_node::backup::BackupError| Ending::Refused(error.into());
-    let directory = BackupDir::open(&args.to).map_err(refused)?;
+    let directory = BackupDir::open(&args.to).map_err(unread)?;
     let mut report = Report {
         backups: Vec::new(),
         unusable: Vec::new(),
     };
-    for listed in directory.list().map_err(refused)? {
+    for listed in directory.list().map_err(unread)? {
         match listed.backup {
             Ok(backup) => report.backups.push(Shown::of(&backup)),
             Err(error) => report.unusable.push(Unusable {
@@ -63,7 +62,8 @@ pub(super) fn run(args: &Args) -> Outcome {
 }
 
 fn text(report: &Report) -> String {
-    let mut shown = table(&["ID", "TIME", "REVISION", "ROWS", "SIZE", "LEVEL", "VERSION"]);
+    let columns = ["ID", "TIME", "REVISION", "ROWS", "SIZE", "LEVEL", "VERSION"];
+    let mut shown = table(&columns).leaving_out(&["VERSION", "LEVEL", "ROWS"]);
     for backup in &report.backups {
         shown.add_row([
             backup.id.clone(),
@@ -77,7 +77,9 @@ fn text(report: &Report) -> String {
     }
     let mut page = shown.trim_fmt();
     for unusable in &report.unusable {
-        page.push_str(&format!("\n{}: {}", unusable.id, unusable.error));
+        let line = format!("{}: {}", unusable.id, unusable.error);
+        page.push('\n');
+        page.push_str(&harmless(&line));
     }
     page
 }

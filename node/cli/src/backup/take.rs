@@ -19,7 +19,7 @@ use helve_proto::v1::{
 use tokio::time::timeout;
 use tonic::{Code, Request, Status, Streaming};
 
-use super::ending;
+use super::failed::ending;
 use crate::{
     diagnosis::{self, Finding},
     progress::Progress,

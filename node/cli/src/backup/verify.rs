@@ -5,23 +5,29 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use helve_command::{
     ending::{Ending, Outcome, said},
-    output::{OutputArgs, bytes},
+    output::{OutputArgs, bytes, harmless},
 };
-use helve_node::backup::{Backup, BackupError, directory::BackupDir};
+use helve_node::{
+    backup::{Backup, BackupError, directory::BackupDir},
+    vault::Migration,
+};
 use serde::Serialize;
 
-use crate::progress::Progress;
+use super::failed::unread;
+use crate::{data_key::DataKeyFileArgs, progress::Progress};
 
 /// Check that the files of backups are as they were written
 ///
-/// Reads every file, and compares its checksum. `helve restore` compares the digest of the rows,
-/// too.
+/// Reads every file, and compares its checksum. With data keys, it also checks that a node which
+/// held one of them made each backup. `helve restore` compares the digest of the rows, too.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve backup verify /backup/helve
+  helve backup verify /backup/helve --data-keys /etc/helve/keys
   helve backup verify /backup/helve --backup 8c2f11d0-120934 --output json
 
-Exit status: 0 all are whole, 1 some are not (the output names each file), 2 the directory holds no backups, or cannot be read.")]
+Exit status: 0 all are whole, 1 some are not (the output names each file or backup), 2 the directory holds no backups, or cannot be
+read, 4 its disk fails.")]
 pub(super) struct Args {
     /// Directory of backups
     #[arg(value_name = "TO")]
@@ -30,6 +36,9 @@ pub(super) struct Args {
     /// Id of the backup to check; by default all of them
     #[arg(long, env = "HELVE_BACKUP", value_name = "ID")]
     backup: Option<String>,
+
+    #[command(flatten)]
+    data_keys: DataKeyFileArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -44,19 +53,24 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let refused = |error: BackupError| Ending::Refused(error.into());
-    let directory = BackupDir::open(&args.to).map_err(refused)?;
+    let directory = BackupDir::open(&args.to).map_err(unread)?;
     let mut problems = Vec::new();
     let mut backups: Vec<Backup> = Vec::new();
     if let Some(id) = args.backup.as_deref() {
         match directory.find(Some(id)) {
-            Err(error @ BackupError::NoSuch { .. }) => return Err(refused(error)),
+            Err(error @ BackupError::NoSuch { .. }) => return Err(unread(error)),
             found => take(found, &mut backups, &mut problems),
         }
     } else {
-        for listed in directory.list().map_err(refused)? {
+        for listed in directory.list().map_err(unread)? {
             take(listed.backup, &mut backups, &mut problems);
         }
+    }
+    if args.data_keys.is_any() {
+        let keys = args.data_keys.files(Migration::Refused).read();
+        let keys = keys.map_err(|refusal| Ending::Refused(refusal.into()))?;
+        let unproven = backups.iter().filter_map(|it| it.check_proof(&keys).err());
+        problems.extend(unproven.map(|error| said(&error)));
     }
     let backups: Vec<_> = backups.iter().collect();
     let mut progress = Progress::new("bytes checked");
@@ -76,7 +90,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     match report.problems.len() {
         0 => Ok(()),
         count => Err(Ending::Absent(anyhow!(
-            "{count} files of backups in {} are damaged, or cannot be read by this version",
+            "{count} files or backups in {} cannot be used",
             args.to.display()
         ))),
     }
@@ -98,7 +112,7 @@ fn text(report: &Report) -> String {
     );
     for problem in &report.problems {
         page.push('\n');
-        page.push_str(problem);
+        page.push_str(&harmless(problem));
     }
     page
 }

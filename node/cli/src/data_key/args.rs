@@ -60,15 +60,15 @@ pub(crate) struct StatusArgs {
 
 Remove the old file once `helve data-key status` counts nothing under its key, and no backup needs it.
 
-Exit status: 0 every value is sealed under the key, 1 no newer key exists, 5 accepted, and not seen to end, 6 not possible
-now; others as `helve --help` lists them.")]
+Exit status: 0 every value is sealed under the key, 1 no newer key exists, 2 the nodes' newest keys differ, or the newest one has
+sealed before or may have: pass --to, 5 accepted, and not seen to end, 6 not possible now; others as `helve --help` lists them.")]
 pub(crate) struct RotateArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
-    /// Id of the key; by default the newest one of the node that answers
+    /// Id of the key; by default the newest one, if that is the same on every node that answers and never sealed before
     #[arg(long, env = "HELVE_DATA_KEY_TO", value_name = "KEY")]
     pub(super) to: Option<String>,
 }
@@ -103,7 +103,8 @@ pub(crate) struct DataKeyFileArgs {
     )]
     data_key_file: Vec<PathBuf>,
 
-    /// Directory whose files are such keys: the last one by name is the newest
+    /// Directory whose files are such keys: the last one by name is the newest. Numbers in names need leading zeros, since 9.key
+    /// comes after 10.key
     #[arg(
         long,
         help_heading = "Sealing at rest",
@@ -126,6 +127,11 @@ pub(crate) struct DataKeyArgs {
 }
 
 impl DataKeyFileArgs {
+    /// Whether any are named.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.data_key_file.is_empty() || self.data_keys.is_some()
+    }
+
     /// The files.
     pub(crate) fn files(&self, migration: Migration) -> KeyFiles {
         KeyFiles {

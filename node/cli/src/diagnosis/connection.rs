@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use helve_command::{duration::display_ms, ending::Cause};
-use helve_node::stamp;
+use helve_node::{stamp, tls::words};
 use rustls::{AlertDescription, CertificateError, ClientConfig, Error, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -149,11 +149,11 @@ impl Goal<'_> {
         match tls_error(&error) {
             Some(Error::InvalidCertificate(why)) => Err(self.refused(why, name, ca)),
             Some(Error::AlertReceived(alert)) => Err(self.alert(*alert)),
-            Some(Error::PeerIncompatible(why)) => Err(Finding::new(
+            Some(Error::PeerIncompatible(_)) => Err(Finding::new(
                 self.endpoint,
                 Cause::TlsNotExpected,
                 format!(
-                    "{} uses no TLS version that this command supports ({why:?})",
+                    "{} uses no version of TLS, or no algorithm, that this command supports",
                     self.endpoint
                 ),
                 "correct --endpoints",
@@ -190,28 +190,24 @@ impl Goal<'_> {
             A::CertificateRequired | A::NoCertificate => {
                 Finding::client_certificate_missing(self.endpoint)
             }
-            A::UnknownCA
-            | A::BadCertificate
-            | A::CertificateExpired
-            | A::CertificateRevoked
-            | A::CertificateUnknown
-            | A::UnsupportedCertificate
-            | A::DecryptError
-            | A::AccessDenied => {
-                let why = format!("{alert:?}");
-                Finding::client_certificate_refused(self.endpoint, &why)
-            }
             // Of TLS 1.2, and of servers that say no more: it is what they say where a certificate is missing.
             A::HandshakeFailure => Finding::client_certificate_missing(self.endpoint),
             A::NoApplicationProtocol => {
                 Finding::not_helve(self.endpoint, "a TLS server without HTTP/2")
             }
-            other => Finding::new(
-                self.endpoint,
-                Cause::NotHelve,
-                format!("{} breaks TLS off ({other:?})", self.endpoint),
-                "correct --endpoints or --tls-server-name",
-            ),
+            other => match words::of_alert(other) {
+                Some(why) => Finding::client_certificate_refused(self.endpoint, why),
+                None => Finding::new(
+                    self.endpoint,
+                    Cause::NotHelve,
+                    format!(
+                        "{} breaks TLS off (alert {})",
+                        self.endpoint,
+                        u8::from(other)
+                    ),
+                    "correct --endpoints or --tls-server-name",
+                ),
+            },
         }
     }
 
@@ -255,8 +251,11 @@ impl Goal<'_> {
             ),
             other => found(
                 Cause::CertificateRefused,
-                format!("the certificate of {endpoint} is not valid ({other})"),
-                reissue.to_owned(),
+                format!(
+                    "the certificate of {endpoint} cannot be used: {}",
+                    words::of_server(other)
+                ),
+                "issue one for servers (`helve cert node --replace`), which a running node reads by itself".to_owned(),
             ),
         }
     }

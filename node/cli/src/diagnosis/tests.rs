@@ -388,4 +388,6 @@ async fn client_certificate_of_another_ca_is_refused_and_said_so() {
         "{}",
         finding.line()
     );
+    let said = finding.line();
+    assert!(said.contains("it does not trust the CA"), "{said}");
 }

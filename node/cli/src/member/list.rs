@@ -5,7 +5,7 @@ use std::time::Duration;
 use helve_command::{
     cluster::ClusterArgs,
     ending::{Cause, Caused, Ending},
-    output::{count, table},
+    output::{count, harmless, table},
 };
 use helve_proto::v1::StatusReply;
 use serde::Serialize;
@@ -128,7 +128,7 @@ pub(super) fn text(members: &Members) -> String {
         "PEER ADDRESS",
         "CLIENT ADDRESS",
     ];
-    let mut table = table(&columns);
+    let mut table = table(&columns).leaving_out(&["PEER ADDRESS", "LAG"]);
     for member in &members.members {
         let role = match (member.leader, member.voter) {
             (true, _) => "leader",
@@ -147,7 +147,7 @@ pub(super) fn text(members: &Members) -> String {
     let mut page = table.trim_fmt();
     if !members.change.is_empty() {
         page.push_str("\nunder way: ");
-        page.push_str(&members.change);
+        page.push_str(&harmless(&members.change));
     } else if members.joint {
         page.push_str("\nunder way: a change that the leader finishes");
     }

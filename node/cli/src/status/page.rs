@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use helve_command::{
     duration::display_ms,
-    output::{bytes, count, table},
+    output::{bytes, count, harmless, table},
 };
-use helve_node::stamp::SKEW_MAX;
-
-use super::report::{Health, Node, Report, Said, Sealed};
+use helve_node::{
+    cluster_report::{Health, Node, Report, Said, Sealed},
+    stamp::SKEW_MAX,
+};
 
 /// As much of a key's id as is shown.
 const KEY_CHARS: usize = 8;
@@ -36,7 +37,9 @@ const LEVEL: Column = Column("LEVEL", |node| known(node.feature_level.into()));
 
 /// Where a node has keys, or values are sealed.
 const SEALING: [Column; 2] = [
-    Column("SEALED", |node| said(node, |said| said.sealed.text())),
+    Column("SEALED", |node| {
+        said(node, |said| said.sealed.text().to_owned())
+    }),
     Column("KEY", |node| said(node, |said| key(&said.held_key_id))),
 ];
 
@@ -45,26 +48,31 @@ const LAST: [Column; 2] = [
     Column("ADDRESS", |node| node.client_address.clone()),
 ];
 
+/// Columns that a narrow terminal does without, the first one first. What they say is in JSON, too.
+const OPTIONAL: [&str; 6] = ["SIZE", "LOG", "TERM", "KEY", "LEVEL", "SEALED"];
+
 /// The page.
 pub(super) fn text(report: &Report) -> String {
     let columns = columns(report);
     let names: Vec<&str> = columns.iter().map(|Column(name, _)| *name).collect();
-    let mut table = table(&names);
+    let mut table = table(&names).leaving_out(&OPTIONAL);
     for node in &report.nodes {
         table.add_row(columns.iter().map(|Column(_, show)| show(node)));
     }
     let mut page = table.trim_fmt();
     if report.feature_level != 0 {
-        page.push_str(&format!("\nfeature level {}", report.feature_level));
+        let is_held = report.nodes.iter().any(|node| node.held_level != 0);
+        let held = if is_held { ", held" } else { "" };
+        page.push_str(&format!("\nfeature level {}{held}", report.feature_level));
     }
     if let Some(time) = time(report) {
         page.push_str(&format!("\n{time}"));
     }
     for node in report.nodes.iter().filter(|node| !node.warning.is_empty()) {
-        page.push_str(&format!("\n{}", warning(node)));
+        page.push_str(&format!("\n{}", harmless(&warning(node))));
     }
     for next in &report.next {
-        page.push_str(&format!("\nnext: {next}"));
+        page.push_str(&format!("\nnext: {}", harmless(next)));
     }
     page
 }

@@ -4,6 +4,10 @@ use helve_proto::v1::{Member, NodeStatus, Role};
 
 use super::*;
 
+mod levels;
+mod quorum;
+mod wiped;
+
 fn member(id: u64, lag: Option<u64>) -> Member {
     Member {
         id,
@@ -95,7 +99,7 @@ fn an_unreachable_node_gets_a_line_and_the_command_that_starts_it() {
     let report = Report::new(&answers);
     assert!(report.quorum);
     assert_eq!(report.nodes.len(), 3);
-    assert_eq!(report.nodes[2].health, report::Health::Unreachable);
+    assert_eq!(report.nodes[2].health, cluster_report::Health::Unreachable);
     assert!(
         report.next[0].contains("helve serve --id 3"),
         "{:?}",
@@ -245,25 +249,6 @@ fn whether_values_are_sealed_and_which_key_a_node_holds_is_shown() {
         let cells: Vec<_> = line.split_whitespace().collect();
         assert!(cells.join(" ").contains(&shown), "{text}");
     }
-}
-
-#[test]
-fn while_versions_differ_the_old_nodes_are_named() {
-    let mut answers = [
-        answer(1, Role::Leader, 1),
-        answer(2, Role::Follower, 1),
-        answer(3, Role::Follower, 1),
-    ];
-    for upgraded in [0, 2] {
-        let reply = answers[upgraded].reply.as_mut().unwrap();
-        reply.node.as_mut().unwrap().feature_level = 2;
-    }
-    let report = Report::new(&answers);
-    assert_eq!(report.feature_level, 1);
-    let [advice] = report.next.as_slice() else {
-        panic!("{:?}", report.next)
-    };
-    assert!(advice.contains("feature level 2 on node 2"), "{advice}");
 }
 
 #[test]

@@ -128,8 +128,8 @@ async fn change_that_was_taken_and_not_answered_ends_in_doubt() {
         assert_eq!(run(change, &[&dead]).await, ExitCode::from(3), "{change}");
     }
     let rotate = "data-key rotate --to 00000000000000a1";
-    // The first call asks, the second one changes, and the third one looks how it goes.
-    for (answers, status) in [(0, 3), (1, 5), (2, 5), (3, 0)] {
+    // The first call asks for the cluster, the second one for the keys, the third one changes, and the fourth one looks how it goes.
+    for (answers, status) in [(0, 3), (1, 3), (2, 5), (3, 5), (4, 0)] {
         let node = Node::<false>::start(answers).await;
         let ended = run(rotate, &[&node, &dead]).await;
         assert_eq!(ended, ExitCode::from(status), "after {answers} answers");

@@ -37,10 +37,12 @@ fn unusable_tls_flag_is_blamed_whatever_the_command() {
         path.display().to_string()
     };
     let authority = Authority::make("ca", Life::of(Duration::from_secs(3_600)));
-    let (_, issued) = authority.unwrap();
+    let (authority, issued) = authority.unwrap();
+    let client = authority.client("client", Life::of(Duration::from_secs(3_600)));
+    let client = file("client.crt", &client.unwrap().certificate_pem);
     let ca = file("ca.crt", &issued.certificate_pem);
     let (empty, text) = (file("empty", ""), file("text", "<html></html>"));
-    let table: [(&[&str], Cause, &str); 6] = [
+    let table: [(&[&str], Cause, &str); 7] = [
         (&["--tls-ca", &empty], Cause::TlsFile, "--tls-ca: "),
         (&["--tls-ca", &text], Cause::TlsFile, "--tls-ca: "),
         (
@@ -61,6 +63,18 @@ fn unusable_tls_flag_is_blamed_whatever_the_command() {
                 &ca,
                 "--tls-client-cert",
                 &ca,
+                "--tls-client-key",
+                &text,
+            ],
+            Cause::TlsFile,
+            "--tls-client-cert: ",
+        ),
+        (
+            &[
+                "--tls-ca",
+                &ca,
+                "--tls-client-cert",
+                &client,
                 "--tls-client-key",
                 &text,
             ],

@@ -31,8 +31,10 @@ pub struct TokenArgs {
     )]
     token_key_file: Vec<PathBuf>,
 
-    /// File with a shared secret for HS256 that checks bearer tokens: a line of at least 32 bytes,
-    /// such as `openssl rand -base64 32` writes; other users must not be able to read it
+    /// File with a shared secret for HS256 that checks bearer tokens: one line of 32 to 255 digits
+    /// of base64, base64url or hexadecimal, such as `openssl rand -base64 32` writes, or 32, 48 or 64
+    /// random bytes; other users must not be able to read it. A secret with other characters must be
+    /// an `oct` entry of a JWK set in --token-key-file
     #[arg(
         long,
         value_delimiter = ',',

@@ -1,16 +1,28 @@
 //! Tables for people.
 //!
 //! A cell may hold what callers chose, such as a key. So no cell breaks a row or steers the terminal, and a table is no wider than
-//! the terminal that shows it.
+//! the terminal that shows it. An address or an id that is broken over two lines cannot be copied: cells are wrapped at blanks, and
+//! columns that matter less are left out first.
+
+mod layout;
 
 use std::{borrow::Cow, fmt, io};
 
-use comfy_table::{ContentArrangement, presets};
+use comfy_table::{ColumnConstraint, Width as ColumnWidth, presets};
 use terminal_size::{Width, terminal_size_of};
+
+use self::layout::{Measure, PADDING};
 
 /// A table without lines.
 #[derive(Debug)]
-pub struct Table(comfy_table::Table);
+pub struct Table {
+    columns: Vec<String>,
+    /// Numbers of the columns that may be left out, the least important first.
+    optional: Vec<usize>,
+    rows: Vec<Vec<String>>,
+    /// Of the terminal; `None` if there is none.
+    width: Option<u16>,
+}
 
 /// A table with these columns, fitted to the terminal if standard output is one. Elsewhere each row is one line.
 #[must_use]
@@ -20,19 +32,23 @@ pub fn table(columns: &[&str]) -> Table {
 }
 
 fn of_width(columns: &[&str], width: Option<u16>) -> Table {
-    let mut table = comfy_table::Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_header(columns.to_vec());
-    if let Some(width) = width {
-        table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
+    Table {
+        columns: columns.iter().map(|&name| name.to_owned()).collect(),
+        optional: Vec::new(),
+        rows: Vec::new(),
+        width,
     }
-    Table(table)
 }
 
 impl Table {
+    /// Names the columns that are left out where the terminal is too narrow for all, the least important first.
+    #[must_use]
+    pub fn leaving_out(mut self, names: &[&str]) -> Self {
+        let number = |name: &&str| self.columns.iter().position(|column| column == name);
+        self.optional = names.iter().filter_map(number).collect();
+        self
+    }
+
     /// Adds a row of these cells.
     pub fn add_row<I>(&mut self, cells: I)
     where
@@ -43,13 +59,58 @@ impl Table {
         let cells: Vec<String> = cells
             .map(|cell| harmless(cell.as_ref()).into_owned())
             .collect();
-        self.0.add_row(cells);
+        self.rows.push(cells);
     }
 
-    /// The table, without blanks at the ends of lines.
+    /// The table, without blanks at the ends of lines. Below it, the columns that were left out.
     #[must_use]
     pub fn trim_fmt(&self) -> String {
-        self.0.trim_fmt()
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let Some(width) = self.width else {
+            return self.drawn(&all, |cell| vec![cell]).trim_fmt();
+        };
+        let cells = self.drawn(&all, |cell| vec![cell]);
+        let words = self.drawn(&all, |cell| cell.split(' ').collect());
+        let measured = words.column_max_content_widths().into_iter();
+        let measured = measured.zip(cells.column_max_content_widths());
+        let measures: Vec<_> = measured
+            .map(|(word, cell)| Measure { word, cell })
+            .collect();
+        let layout = layout::fit(&measures, &self.optional, width);
+        let shown: Vec<usize> = layout.iter().map(|(number, _)| *number).collect();
+        let mut table = self.drawn(&shown, |cell| vec![cell]);
+        table.set_constraints(layout.iter().map(|(_, width)| {
+            ColumnConstraint::Absolute(ColumnWidth::Fixed(width.saturating_add(PADDING)))
+        }));
+        let mut page = table.trim_fmt();
+        let is_left_out = |number: &usize| !shown.contains(number);
+        let left_out = all.iter().filter(|number| is_left_out(number));
+        let left_out: Vec<&str> = left_out.map(|number| &*self.columns[*number]).collect();
+        if !left_out.is_empty() {
+            page.push_str("\nleft out, for a terminal of this width: ");
+            page.push_str(&left_out.join(", "));
+        }
+        page
+    }
+
+    /// The columns with these numbers; each cell in the lines that `lines` makes of it.
+    fn drawn<'a>(
+        &'a self,
+        shown: &[usize],
+        lines: impl Fn(&'a str) -> Vec<&'a str>,
+    ) -> comfy_table::Table {
+        let drawn = |row: &'a [String]| -> Vec<String> {
+            let cells = shown.iter().filter_map(|number| row.get(*number));
+            cells.map(|cell| lines(cell.as_str()).join("\n")).collect()
+        };
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_header(drawn(&self.columns));
+        for row in &self.rows {
+            table.add_row(drawn(row));
+        }
+        table
     }
 }
 
@@ -121,5 +182,67 @@ mod tests {
         assert!(columns <= 80 && lines > 2, "{columns} columns");
         // A program that reads lines gets one for each row.
         assert_eq!(widest(None).1, 2);
+    }
+
+    /// A row as `helve status` prints it, with more than a terminal of 80 columns has room for.
+    fn status(width: Option<u16>) -> String {
+        let columns = [
+            "ID", "SEAT", "ROLE", "TERM", "LOG", "APPLIED", "LAG", "SIZE", "SEALED", "KEY",
+            "HEALTH", "ADDRESS",
+        ];
+        let mut table = of_width(&columns, width).leaving_out(&["SIZE", "LOG", "TERM"]);
+        table.add_row([
+            "1",
+            "1",
+            "follower",
+            "12",
+            "123.5M",
+            "123.5M",
+            "0",
+            "999.9 GiB",
+            "partly",
+            "00000000",
+            "not ready",
+            "helve-0.helve:7400",
+        ]);
+        table.trim_fmt()
+    }
+
+    #[test]
+    fn address_and_id_are_whole_at_any_width_of_a_terminal() {
+        for width in [80, 100] {
+            let page = status(Some(width));
+            for line in page.lines() {
+                assert!(
+                    line.chars().count() <= usize::from(width),
+                    "{width}: {page}"
+                );
+            }
+            for whole in [
+                "helve-0.helve:7400",
+                "follower",
+                "00000000",
+                "123.5M",
+                "partly",
+            ] {
+                assert!(page.contains(whole), "{width}, {whole}: {page}");
+            }
+        }
+        let narrow = status(Some(80));
+        assert!(
+            narrow.contains("left out, for a terminal of this width: TERM, LOG, SIZE"),
+            "{narrow}"
+        );
+        assert!(narrow.contains("SEALED"), "{narrow}");
+    }
+
+    #[test]
+    fn table_of_no_terminal_has_every_column_and_a_line_a_row() {
+        let page = status(None);
+        assert_eq!(page.lines().count(), 2, "{page}");
+        assert!(
+            page.contains("999.9 GiB") && page.contains("not ready"),
+            "{page}"
+        );
     }
 }
