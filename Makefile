@@ -25,10 +25,12 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help environment tools build-tools backend-tools bench-tools compose-tools deploy-tools mcp-tools python-tools typescript-tools build demo test check deny unit backends tests \
-    chaos-short attack-short attack compose-test deploy-test mcp-test python-test typescript-test chaos planted failovers soak fuzz fuzz-coverage fuzz-tools fix bench bench-quick bench-growth \
+    chaos-short attack-short attack compose-test deploy-test release-test upgrade-test mcp-test python-test typescript-test chaos planted failovers soak fuzz fuzz-coverage fuzz-tools fix bench bench-quick bench-growth \
     bench-instructions
 
 TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
+# Builds `helve-under-test`, with the features that all tests have: others compile half of the crates once more.
+UNDER_TEST = $(TESTS) --test it --no-run
 CHAOS = $(TESTS) --test chaos --
 ATTACK = $(TESTS) --test attack --
 BENCHES = env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC $(CARGO) bench --locked --workspace --features helve-tests/rivals
@@ -118,8 +120,18 @@ compose-test: compose-tools ## deploy/compose.yaml: up, broken, rolled and taken
 	@$(STEP) "compose" $(TESTS) --test compose --
 
 deploy-test: build-tools deploy-tools ## deploy/: manifests, alerts, dashboard and JSON, on a cluster that is broken (ARGS="--only rules")
-	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
+	@$(STEP) "build" $(UNDER_TEST)
 	@$(STEP) "deploy" tests/deploy/run --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" $(ARGS)
+
+release-test: build-tools deploy-tools ## What makes a release: notes, SBOM, sums, workflows, and the package, installed and removed
+	@$(STEP) "build" $(UNDER_TEST)
+	@$(STEP) "release" tests/deploy/run --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" --only release --only package
+
+upgrade-test: build-tools ## From the release before to this tree, held, back and finished, under load (ARGS="--workers 8 --output json")
+	@$(STEP) "build" $(UNDER_TEST)
+	@$(STEP) "build the release before" .ci/release/build-before
+	@$(STEP) "upgrade" env PYTHONDONTWRITEBYTECODE=1 python3 tests/upgrade/main.py \
+	    --helve "$(CARGO_TARGET_DIR)/debug/helve-under-test" --before "$$(.ci/release/build-before)" $(ARGS)
 
 MCP_PYTHON = $(HOME)/.cache/helve/mcp-2.3.0/bin/python
 CART_PYTHON = $(HOME)/.cache/helve/python/plugs/bin/python
@@ -133,12 +145,17 @@ mcp-test: build-tools mcp-tools python-tools ## The official Python SDK against 
 	    --agent "$(CARGO_TARGET_DIR)/debug/examples/oauth_client" --python "$(CART_PYTHON)" $(ARGS)
 
 python-test: build-tools python-tools ## The Python client: types, lints, wheel, and its tests on three nodes (ARGS="-k tries")
-	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
+	@$(STEP) "build" $(UNDER_TEST)
 	@$(STEP) "Python client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/python/tools/gate $(ARGS)
 
-typescript-test: build-tools typescript-tools ## The TypeScript client: types, and its tests under Node on three nodes (ARGS="--test-name-pattern tries")
-	@$(STEP) "build" $(CARGO) build --locked --workspace --features helve-tests/planted --bin helve-under-test
+# Deno as `.ci/tools typescript` installs it.
+DENO = $(HOME)/.cache/helve/$(shell sed -n 's/^deno==\([0-9.]*\).*/deno-\1/p' .ci/deno.requirements)/bin/deno
+
+typescript-test: build-tools typescript-tools ## The TypeScript client: types, and its tests under Node and Deno on three nodes (ARGS="--test-name-pattern tries")
+	@$(STEP) "build" $(UNDER_TEST)
 	@$(STEP) "TypeScript client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/typescript/tools/gate $(ARGS)
+	@$(STEP) "TypeScript client under Deno" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" DENO="$(DENO)" \
+	    client/typescript/tools/gate-deno $(patsubst --test-name-pattern,--filter,$(ARGS))
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short

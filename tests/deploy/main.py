@@ -1,4 +1,5 @@
-"""What is in `deploy/`: manifests against the schemas of Kubernetes, alerts and dashboard against a real cluster; and its JSON.
+"""What is in `deploy/` and makes a release: manifests against the schemas of Kubernetes, alerts and dashboard against a real
+cluster, the package installed; and its JSON.
 
 Run by `make deploy-test`. Exits with 0 only if every check held. What this machine cannot do is left out and named;
 HELVE_REQUIRE_FAULTS=1 makes that a failure.
@@ -21,14 +22,16 @@ import dashboard
 import described
 import kubelet
 import manifests
+import package
 import pods
+import releasing
 import unit
 import variables
 from checks import Report
 from processes import running
 from secured import Prometheus, Secured
 
-SECTIONS = ["manifests", "unit", "pages", "rules", "cluster", "pods"]
+SECTIONS = ["manifests", "unit", "release", "package", "pages", "rules", "cluster", "pods"]
 # Minutes of generated calls: by name alone.
 HTTP = "http"
 
@@ -72,6 +75,35 @@ def check_manifests(checks: Checks, helve: Path, directory: Path) -> None:
     checks.check("manifests", manifests.release_names_its_objects, "carts")
     checks.check("manifests", manifests.shipped_rules_are_the_same)
     checks.check("manifests", variables.variables_are_known, helve)
+
+
+def check_release(checks: Checks, directory: Path) -> None:
+    directory = directory / "release"
+    directory.mkdir()
+    checks.check("release", releasing.notes_are_of_the_version_alone, directory)
+    checks.check("release", releasing.sbom_names_every_crate, directory)
+    checks.check("release", releasing.sums_are_signed, directory)
+    checks.check("release", releasing.incomplete_release_is_not_published, directory)
+    checks.check("release", releasing.package_of_a_pre_release_has_a_name_that_github_keeps)
+    checks.check("release", releasing.workflows_fit_their_schema, directory)
+    checks.check("release", releasing.workflows_name_what_exists)
+    checks.check("release", releasing.scripts_pass_shellcheck, directory)
+
+
+def check_package(checks: Checks, helve: Path, directory: Path) -> None:
+    checks.check("package", package.versions_sort_as_releases_do)
+    packages = package.Packages(helve, directory)
+    checks.check("package", package.wrong_binaries_are_refused, packages, helve)
+    checks.check("package", package.package_says_what_it_needs, packages)
+    root = package.Root(packages.directory)
+    try:
+        checks.check("package", package.new_node_is_not_started, packages, root)
+        checks.check("package", package.shipped_settings_start_no_node, root)
+        checks.check("package", package.upgrade_keeps_all_and_restarts_nothing, packages, root)
+        checks.check("package", package.removal_stops_the_node_and_keeps_its_data, root)
+        checks.check("package", package.purge_keeps_data_and_keys, packages, root)
+    finally:
+        root.close()
 
 
 def check_pages(checks: Checks, helve: Path) -> None:
@@ -134,12 +166,15 @@ def left_out(sections: list[str]) -> dict[str, str]:
     programs = {"prometheus": ("prometheus", "promtool"), "systemd": ("systemd-analyze",)}
     lacks = {}
     for section in sections:
-        package = packages.get(section)
-        absent = [program for program in programs.get(package, ()) if shutil.which(program) is None]
+        needed = packages.get(section)
+        absent = [program for program in programs.get(needed, ()) if shutil.which(program) is None]
         if absent:
-            lacks[section] = f"no {' and '.join(absent)}: install the package {package}"
-    engine = kubelet.missing() if "pods" in sections else None
-    return lacks | ({"pods": engine} if engine else {})
+            lacks[section] = f"no {' and '.join(absent)}: install the package {needed}"
+    for section, missing in (("pods", kubelet.missing), ("release", releasing.missing), ("package", package.missing)):
+        why = missing() if section in sections else None
+        if why:
+            lacks[section] = why
+    return lacks
 
 
 def main() -> int:
@@ -157,6 +192,10 @@ def main() -> int:
     if "unit" in sections:
         checks.check("unit", unit.unit_is_known_to_systemd, asked.helve.resolve(), directory)
         checks.check("unit", unit.unit_is_hardened, directory)
+    if "release" in sections:
+        check_release(checks, directory)
+    if "package" in sections:
+        check_package(checks, asked.helve, directory)
     if "pages" in sections:
         check_pages(checks, asked.helve)
     if "rules" in sections:
