@@ -105,6 +105,11 @@ const ALL: &[Attack] = &[
         run: |target, time| Box::pin(budgets::answers(target, time)),
     },
     Attack {
+        name: "unread-refusals",
+        row: "5",
+        run: |target, time| Box::pin(budgets::refusals(target, time)),
+    },
+    Attack {
         name: "unread-watches",
         row: "5",
         run: |target, time| Box::pin(budgets::watches(target, time)),

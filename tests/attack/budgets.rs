@@ -11,7 +11,7 @@ use helve_client::{Bearer, NodeConnection};
 use helve_tests::{
     address::Listeners,
     attack::{
-        answers::{store_all, unread},
+        answers::{store_all, unread, unread_refusals},
         messages::{long_owner, raw, tiny_elements, unfinished},
         streams::Silent,
         watches,
@@ -164,6 +164,27 @@ pub(crate) async fn answers(target: Target, time: Duration) -> Result<String> {
         "{} streams unread, {refused} refused, values {stored}",
         held.len()
     ))
+}
+
+/// Calls that are refused at once, many in one message, of whose small answers nothing is read.
+pub(crate) async fn refusals(target: Target, time: Duration) -> Result<String> {
+    const CALLS: usize = 1_000;
+    let begun = Instant::now();
+    let mut held = Vec::new();
+    let mut refused = 0;
+    while begun.elapsed() < time {
+        for node in &target.nodes {
+            match unread_refusals(node.client, &target.reader, CALLS).await {
+                Ok(answers) => held.push(answers),
+                Err(_) => refused += 1,
+            }
+        }
+        // The newest are enough to fill the places.
+        held.drain(..held.len().saturating_sub(512 * target.nodes.len()));
+        tokio::task::yield_now().await;
+    }
+    let streams = held.len();
+    Ok(format!("{streams} streams unread, {refused} refused"))
 }
 
 /// Watches of all keys that are not read, while many keys with long names change.

@@ -57,6 +57,11 @@ impl Guarded {
         self.cluster.caller(seat)
     }
 
+    /// The file of the operator's token.
+    pub(super) fn operator_file(&self) -> String {
+        self.directory.path().join("operator").display().to_string()
+    }
+
     pub(super) fn caller(&self, seat: u64, token: &Token) -> Caller {
         self.cluster.caller(seat).bearing(&token.bearer)
     }

@@ -17,7 +17,7 @@ use helve_proto::{
 };
 use helve_tests::{
     attack::{
-        answers::{all, store_all, unread},
+        answers::{all, store_all, unread, unread_refusals},
         memory::{forget_peak, peak_bytes, resident_bytes},
         messages::{long_owner, raw, tiny_elements, unfinished},
         streams::Silent,
@@ -221,6 +221,38 @@ async fn unread_answers_stay_within_the_room_of_their_principal() -> Result<()> 
     store_all(&honest, keys, 1 << 20).await?;
     honest.batch_retrieve(all(keys)).await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn unread_refusals_stay_within_the_room_of_their_principal() -> Result<()> {
+    const ROOM: usize = 128 << 10;
+    let setup = nodes(1).with("HELVE_BOUNDS", &format!("principal-reply-bytes={ROOM}"));
+    let attacked = Attacked::by(setup, reader()).await?;
+    let address = attacked.guarded.cluster.listeners(1).client;
+    let http = attacked.guarded.cluster.listeners(1).http;
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        held.push(unread_refusals(address, &attacked.hostile.bearer, 1_000).await?);
+    }
+    // Streams that wait take what others give up, so nothing need be refused.
+    until("the streams to fill their room", async || {
+        let page = match get(http, "/metrics").await {
+            Ok((200, page)) => page,
+            other => return Look::NotYet(format!("{other:?}")),
+        };
+        let metric = "helve_budget_used{owner=\"principal\",what=\"reply-bytes\"} ";
+        let line = page.lines().find_map(|line| line.strip_prefix(metric));
+        match line.map(str::parse::<usize>) {
+            Some(Ok(used)) if used > ROOM => {
+                Look::Done(Err(anyhow::anyhow!("{used} bytes are taken of {ROOM}")))
+            }
+            Some(Ok(used)) if used > ROOM / 2 => Look::Done(Ok(())),
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    })
+    .await??;
+    // The node has room for others meanwhile.
+    attacked.bears_it("unread refusals", 160 * MIB).await
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Backups: made under load, restored as a new cluster, refused where they are damaged, cut short
 //! or of another version.
 
+mod claimed;
 #[cfg(feature = "planted")]
 pub(super) mod cut_short;
 mod damage;
 mod disk;
+mod rights;
 
 use std::{path::Path, process::Output};
 
@@ -286,6 +288,23 @@ async fn backup_of_sealed_values_holds_none_plain_and_needs_their_key() -> Resul
     };
     let reply = cluster.caller(1).get(get).await?;
     promise!(&reply.value[..] == MARK, "{reply:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn backup_that_somebody_else_made_is_not_restored_with_data_keys() -> Result<()> {
+    let mut others = nodes(1).start().await?;
+    let directory = tempfile::tempdir()?;
+    let (to, data) = (directory.path().join("to"), directory.path().join("data"));
+    let backup = report(&back_up(&others, 1, &to).await?)?;
+    promise!(backup["data_key_ids"] == serde_json::json!([]), "{backup}");
+    let keys = Keys::new()?;
+    let held = keys.0.path().to_owned();
+    let with_keys = ["--data-keys", text(&held)?];
+    let said = refusal(&restore(&to, &data, &with_keys).await?, 2)?;
+    promise!(said.contains("has no proof") && !data.exists(), "{said}");
+    lose_all(&mut others)?;
+    report(&restore(&to, &data, &[]).await?)?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{binary, probes::get};
 
-const CHROMIUM: &str = "chromium";
+pub(crate) const CHROMIUM: &str = "chromium";
 
 /// What the page does. It reports what it could read to the server that it comes from.
 const PAGE: &str = r#"<!doctype html><title>Tools</title><script>
@@ -65,7 +65,8 @@ impl Drop for Browser {
     }
 }
 
-fn is_missing() -> Option<String> {
+/// Why there is no browser; `None` if there is one.
+pub(crate) fn is_missing() -> Option<String> {
     let found = Command::new(CHROMIUM)
         .arg("--version")
         .stdout(Stdio::null())
@@ -120,8 +121,8 @@ async fn served(stream: TcpStream, server: SocketAddr) -> Result<Option<Value>> 
         .transpose()
 }
 
-/// An MCP server that lets in pages of this origin.
-fn server(listen: SocketAddr, origin: &str, log: std::path::PathBuf) -> Result<Process> {
+/// An MCP server that lets in pages of this origin, with a bug if one is named.
+fn server(listen: SocketAddr, origin: &str, bug: &str, log: std::path::PathBuf) -> Result<Process> {
     let listen = listen.to_string();
     let arguments = [
         "mcp",
@@ -136,24 +137,24 @@ fn server(listen: SocketAddr, origin: &str, log: std::path::PathBuf) -> Result<P
     let start = Start {
         binary: binary(),
         arguments: arguments.iter().map(Into::into).collect(),
-        environment: Vec::new(),
+        environment: vec![("HELVE_PLANTED".to_owned(), bug.to_owned())],
     };
     let mut process = Process::new(start, log);
     process.start()?;
     Ok(process)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn page_in_chromium_lists_and_calls_tools_of_another_origin() -> Result<()> {
+/// What the page reports of a server with this bug; `None` if there is no browser.
+async fn page_of_server(bug: &str) -> Result<Option<Value>> {
     if left_out("a page in a browser", is_missing()).is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let directory = tempfile::tempdir()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = format!("http://127.0.0.1:{}", listener.local_addr()?.port());
     // A free port of the machine's own address, which the page calls by another name.
     let free = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
-    let mut process = server(free, &origin, directory.path().join("mcp.log"))?;
+    let mut process = server(free, &origin, bug, directory.path().join("mcp.log"))?;
     until("the server to be ready", async || {
         Look::of(get(free, "/readyz").await.map(drop))
     })
@@ -182,11 +183,31 @@ async fn page_in_chromium_lists_and_calls_tools_of_another_origin() -> Result<()
     let report = tokio::time::timeout(limit, reported(&listener, free)).await;
     let report = report.context("the page reports nothing")??;
     process.assert_running()?;
+    Ok(Some(report))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn page_in_chromium_lists_and_calls_tools_of_another_origin() -> Result<()> {
+    let Some(report) = page_of_server("").await? else {
+        return Ok(());
+    };
     ensure!(report["error"] == Value::Null, "{report}");
     assert_eq!(report["stored"], json!("created"), "{report}");
     assert_eq!(report["value"], json!(7), "{report}");
     assert_eq!(report["lost"], json!(404), "{report}");
     let tools = report["tools"].as_array().context("tools")?;
     assert!(tools.contains(&json!("store")), "{report}");
+    Ok(())
+}
+
+/// What shows that the test above fails without the layer for browsers.
+#[cfg(feature = "planted")]
+#[tokio::test(flavor = "multi_thread")]
+async fn page_cannot_call_a_server_without_cors() -> Result<()> {
+    let Some(report) = page_of_server("no-cors").await? else {
+        return Ok(());
+    };
+    let error = report["error"].as_str().context("the page could call")?;
+    assert!(error.contains("Failed to fetch"), "{report}");
     Ok(())
 }

@@ -185,6 +185,7 @@ fn try_one(sample: &Sample, row: &Row, place: &str) -> Result<Option<String>> {
     if sample.prints_json {
         arguments.extend(["--output", "json"].map(str::to_owned));
     }
+    arguments.extend(sample.trailing.iter().cloned());
     let output = run(arguments)?;
     let fault = fault(sample, row, &output);
     Ok(fault.map(|fault| format!("{} at {}: {fault}", sample.name, row.cause)))

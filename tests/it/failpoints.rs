@@ -19,7 +19,7 @@ use helve_tests::{
 use rustix::process::Signal;
 
 use super::{
-    backup, nodes, recover,
+    backup, early_stops, nodes, recover, sealed,
     snapshot::{node_status, purge_beyond, votes},
 };
 
@@ -285,8 +285,10 @@ fn every_failpoint_is_in_one_of_these_tests() {
         .collect();
     let elsewhere = [
         &PLANTED[..],
+        &early_stops::STEPS,
         &recover::cut_short::STEPS,
         &backup::cut_short::STEPS,
+        &sealed::cut_short::STEPS,
     ]
     .concat();
     for point in Failpoint::ALL {

@@ -50,6 +50,37 @@ async fn says(what: &str, words: &[&str], text: impl Fn() -> String) -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn watch_that_a_signal_stops_ends_well() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let endpoint = cluster.endpoints()[0].clone();
+    for signal in [Signal::INT, Signal::TERM] {
+        let printed = tempfile::NamedTempFile::new()?;
+        let mut watch = Command::new(binary())
+            .args(["watch", "keys", "--endpoints", &endpoint])
+            .stdout(printed.reopen()?)
+            .spawn()?;
+        // What is written before it watches is not printed.
+        until("the command watches", async || {
+            let store = ["state", "store", "a", "1"];
+            let stored = Command::new(binary())
+                .args(store)
+                .args(["--endpoints", &endpoint])
+                .output();
+            let page = fs::read_to_string(printed.path()).unwrap_or_default();
+            match stored {
+                Ok(_) if !page.is_empty() => Look::Done(()),
+                stored => Look::NotYet(format!("{stored:?}")),
+            }
+        })
+        .await?;
+        send(watch.id(), signal)?;
+        let status = tokio::task::spawn_blocking(move || watch.wait()).await??;
+        assert_eq!(status.code(), Some(0), "{signal:?}: {status}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hangup_makes_a_node_read_its_files_again() -> Result<()> {
     let files = tempfile::tempdir()?;
     let (directives, key) = (files.path().join("log"), files.path().join("data.key"));
@@ -192,12 +223,12 @@ async fn hangup_ends_no_server_and_sets_its_log_level() -> Result<()> {
 /// Secrets of token keys, and HS256 over [`CLAIMS`] under each.
 const SECRETS: [(&str, &str); 2] = [
     (
-        "the first secret of a test, and no secret",
-        "kXWhItXMmsyO7056r8yaXYHyMZ7FVLOrGLWV_N-yaMI",
+        "GzE299WlZWZ/LYmI6K7B6vCf/y8F4Z0PhYaOQiybgF8=",
+        "IQ7_Lvur45q-AqdQ71xo08E3v2eCqYZGNBophWwaUdE",
     ),
     (
-        "the second secret of a test, and no secret",
-        "Z4YQdcnfDdJG_JPGBInZbu0Im7usYU6riyUnfK5vtkY",
+        "CZLBX449RryK+eN2FKKLkxBZaSYUOp5gWs0Mw3Tzo3k=",
+        "kENYHdYGWdBYO1IHrnDtfBL9IL1gDkzzjim-YCqvfoY",
     ),
 ];
 /// Header and claims: `{"alg":"HS256"}`, and `{"sub":"ann","aud":"test","exp":4102444800}`, which is the year 2100.

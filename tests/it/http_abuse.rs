@@ -20,9 +20,9 @@ use tokio::{
 use super::mcp_process::{Caller, ask, ready, server};
 
 /// What tokens are signed with.
-const SECRET: &str = "a secret that the run's servers and its issuer share";
+const SECRET: &str = "+Ieo1JR59WKhhkZ1EMU8eNNUE/Y2jbrSdqfyvahnBXE=";
 /// Alice's, until the year 2100.
-const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbGljZSIsImF1ZCI6Imh0dHA6Ly9oZWx2ZS50ZXN0L21jcCIsImlzcyI6Imh0dHA6Ly9pc3N1ZXIudGVzdCIsImV4cCI6NDEwMjQ0NDgwMH0.-GiiX03xcxKF5xLTa_rYLO4jnN-Fv8hHilf6rYpR7Ok";
+const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbGljZSIsImF1ZCI6Imh0dHA6Ly9oZWx2ZS50ZXN0L21jcCIsImlzcyI6Imh0dHA6Ly9pc3N1ZXIudGVzdCIsImV4cCI6NDEwMjQ0NDgwMH0.FzJdG-FXzb1wEQNAwMGt-tOQZ8LOjtyVpdBAXKn0-FY";
 const ALICE: Caller<'static> = Caller { token: Some(TOKEN) };
 const NOBODY: Caller<'static> = Caller { token: None };
 

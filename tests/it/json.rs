@@ -23,7 +23,7 @@ use super::{access::Guarded, nodes, probes::get};
 /// Writes a request head over HTTP/1.1, with these lines, and a body of this many bytes.
 fn head(call: &str, more: &str, bytes: usize) -> String {
     format!(
-        "POST /helve.v1.{call} HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\n\
+        "POST /helve.v1.{call} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {bytes}\r\nConnection: close\r\n{more}\r\n"
     )
 }
@@ -39,7 +39,8 @@ async fn answer(mut stream: TcpStream) -> Result<(u16, String, Value)> {
     Ok((status, head.to_ascii_lowercase(), body))
 }
 
-async fn post(
+/// Makes a call with these lines in its head.
+pub(crate) async fn post(
     address: SocketAddr,
     call: &str,
     more: &str,
@@ -53,7 +54,7 @@ async fn post(
 }
 
 /// A call that is answered with a reply.
-async fn done(cluster: &Cluster, seat: u64, call: &str, body: Value) -> Result<Value> {
+pub(crate) async fn done(cluster: &Cluster, seat: u64, call: &str, body: Value) -> Result<Value> {
     let address = cluster.listeners(seat).client;
     let (status, _, reply) = post(address, call, "", &body.to_string()).await?;
     ensure!(status == 200, "{status}: {reply}");
@@ -142,6 +143,73 @@ async fn json_callers_are_known_by_their_tokens() -> Result<()> {
     guarded.cluster.stop().await
 }
 
+/// The status, the reason and the body of an answer to a call that stores a key, whose head has these lines instead of a host.
+async fn stored(address: SocketAddr, lines: &str) -> Result<(u16, String, Value)> {
+    let body = r#"{"key": "k", "value": "MQ=="}"#;
+    let head = head("StateService/Store", "", body.len());
+    let head = head.replace("Host: localhost\r\n", lines);
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    let (status, _, body) = answer(stream).await?;
+    Ok((status, reason(&body).to_owned(), body))
+}
+
+#[tokio::test]
+async fn pages_and_foreign_names_are_refused_and_counted() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let address = cluster.listeners(1).client;
+    let own = format!("Host: {address}\r\n");
+    let table = [
+        ("Host: evil.example:18400\r\n".to_owned(), 403, "DENIED"),
+        (
+            "Host: evil.example\r\nOrigin: http://evil.example\r\n".to_owned(),
+            403,
+            "DENIED",
+        ),
+        (
+            format!("{own}Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n"),
+            403,
+            "DENIED",
+        ),
+        (format!("{own}Origin: null\r\n"), 403, "DENIED"),
+        (
+            format!("{own}Sec-Fetch-Site: same-origin\r\n"),
+            403,
+            "DENIED",
+        ),
+        (String::new(), 400, "BAD_REQUEST"),
+        (format!("{own}{own}"), 400, "BAD_REQUEST"),
+    ];
+    for (lines, expected, why) in &table {
+        let (status, reason, body) = stored(address, lines).await?;
+        assert_eq!((status, &*reason), (*expected, *why), "{lines}: {body}");
+    }
+    let exists = json!({ "key": "k" });
+    let read = done(&cluster, 1, "StateService/Retrieve", exists).await?;
+    assert_eq!(read["record"], Value::Null, "{read}");
+    let (_, page) = get(cluster.listeners(1).http, "/metrics").await?;
+    let counted = format!("helve_page_requests_refused_total {}", table.len());
+    ensure!(page.lines().any(|line| line == counted), "{page}");
+    for lines in [&*own, "Host: localhost:7400\r\n"] {
+        let (status, _, body) = stored(address, lines).await?;
+        assert_eq!(status, 200, "{lines}: {body}");
+    }
+    cluster.stop().await
+}
+
+#[tokio::test]
+async fn names_are_free_where_callers_need_tokens() -> Result<()> {
+    let guarded = Guarded::of(nodes(1)).await?;
+    let address = guarded.cluster.listeners(1).client;
+    let (status, _, body) = stored(address, "Host: helve.shop.svc:7400\r\n").await?;
+    assert_eq!(status, 401, "{body}");
+    let page = "Host: helve.shop.svc:7400\r\nOrigin: https://shop.example\r\n";
+    let (status, reason, body) = stored(address, page).await?;
+    assert_eq!((status, &*reason), (403, "DENIED"), "{body}");
+    guarded.cluster.stop().await
+}
+
 #[tokio::test]
 async fn json_that_is_no_call_is_refused_with_the_remedy() -> Result<()> {
     let cluster = nodes(1).start().await?;
@@ -155,6 +223,11 @@ async fn json_that_is_no_call_is_refused_with_the_remedy() -> Result<()> {
         (r#"{"key": ["k"]}"#, "BAD_REQUEST", "key"),
         (r#"{"keys": ["k"]} {}"#, "BAD_REQUEST", "trailing"),
         (r#"{"keys": ["\ud800"]}"#, "BAD_REQUEST", "hex escape"),
+        (
+            r#"{"keys": ["k"], "keys": []}"#,
+            "BAD_REQUEST",
+            "`keys` comes twice",
+        ),
         (&values, too_large, "values: send fewer"),
         (&long_name, "BAD_REQUEST", "name is longer"),
     ] {
@@ -164,6 +237,26 @@ async fn json_that_is_no_call_is_refused_with_the_remedy() -> Result<()> {
         assert!(reasons.contains(reason(&refused)), "{refused}");
         assert!(message.contains(says) && message.len() < 1_200, "{message}");
     }
+    for part in [
+        r#""ifRevision": 4e-400"#,
+        r#""ifRevision": 18446744073709551616"#,
+        r#""ifRevision": 9007199254740993.0"#,
+        r#""lifetime": {"afterMs": 0.99999999999999999999}"#,
+        r#""lifetime": {"afterMs": 1000, "afterMs": 2000}"#,
+        r#""identity": {"session": {"sessionId": "AAAA", "session_id": "AAAA", "seq": 1}}"#,
+        r#""lifetime": {"never": {}}, "lifetime": {"afterMs": 1000}"#,
+    ] {
+        let body = format!(r#"{{"key": "k", "value": "MQ==", {part}}}"#);
+        let (status, _, refused) = post(address, "StateService/Store", "", &body).await?;
+        assert_eq!(
+            (status, reason(&refused)),
+            (400, "BAD_REQUEST"),
+            "{part}: {refused}"
+        );
+    }
+    let exact = r#"{"key": "k", "value": "MQ==", "lifetime": {"afterMs": 1e6}}"#;
+    let (status, _, stored) = post(address, "StateService/Store", "", exact).await?;
+    assert_eq!(status, 200, "{stored}");
     // The length alone is enough.
     let mut stream = TcpStream::connect(address).await?;
     let head = head("StateService/Store", "", JSON_BYTES_MAX + 1);

@@ -5,7 +5,7 @@ pub(super) mod cut_short;
 mod forced;
 mod survivors;
 
-use std::process::Output;
+use std::{fs, process::Output};
 
 use anyhow::{Result, ensure};
 use helve_tests::{
@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{binary, nodes};
-use crate::{membership, probes::get};
+use crate::{membership, probes::get, snapshot::purge_beyond};
 
 const MINTS: usize = 20;
 
@@ -205,4 +205,20 @@ async fn a_survivor_takes_up_what_its_rows_had_not_yet_applied() -> Result<()> {
     cluster.start(1)?;
     cluster.ready(1).await?;
     ledger.check(&cluster).await
+}
+
+#[tokio::test]
+async fn rows_that_the_log_does_not_reach_are_not_recovered() -> Result<()> {
+    let setup = nodes(1).with("HELVE_SNAPSHOT_ENTRIES", "50");
+    let mut cluster = setup.with("HELVE_LOG_KEEP_ENTRIES", "10").start().await?;
+    let ledger = Ledger::new("carts");
+    purge_beyond(&cluster, &ledger, 1).await?;
+    cluster.kill(1)?;
+    fs::remove_dir_all(cluster.data_directory(1).join("state-1"))?;
+    let said = refusal(&recover(&cluster, 1, &["--from-survivor"]).await?);
+    promise!(
+        said.contains("the rows hold entries up to 0 only"),
+        "{said}"
+    );
+    Ok(())
 }

@@ -1,8 +1,13 @@
 //! Values sealed at rest: what the disks hold, what a node without its key does, and rotation while callers go on.
 
 mod changed;
+mod claimed;
 mod counted;
+#[cfg(feature = "planted")]
+pub(super) mod cut_short;
+mod disk_key;
 mod edited;
+mod forged;
 mod keys;
 mod unsealed;
 
@@ -40,7 +45,7 @@ pub(crate) const MARK: &[u8] = b"the-plaintext-that-nobody-may-find-on-a-disk";
 const REFUSED: i32 = 2;
 
 async fn key_status(caller: &Caller) -> Result<DataKeyStatusReply, Status> {
-    let mut client = ClusterServiceClient::new(caller.channel());
+    let mut client = ClusterServiceClient::new(caller.line());
     let reply = client
         .data_key_status(with_deadline(DataKeyStatusRequest {}))
         .await;
@@ -48,7 +53,7 @@ async fn key_status(caller: &Caller) -> Result<DataKeyStatusReply, Status> {
 }
 
 async fn set_key(caller: &Caller, target: Target) -> Result<SetDataKeyReply, Status> {
-    let mut client = ClusterServiceClient::new(caller.channel());
+    let mut client = ClusterServiceClient::new(caller.line());
     let request = SetDataKeyRequest {
         target: Some(target),
         if_index: None,
@@ -318,6 +323,10 @@ async fn a_node_without_the_key_of_its_cluster_refuses_to_start_and_names_the_fl
             said.contains("--data-key-file") && said.contains("are sealed"),
             "{said}"
         );
+        // What it stored under the wrong key fits no other.
+        if wiped {
+            cluster.wipe(3)?;
+        }
         let node = cluster.node_mut(3);
         node.set("HELVE_DATA_KEYS", &keys.0.path().display().to_string());
         cluster.start(3)?;

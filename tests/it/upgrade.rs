@@ -1,5 +1,7 @@
 //! Nodes of two versions in one cluster: the one under test, and the same with one feature level more.
 
+mod held;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;

@@ -21,7 +21,7 @@ from mcp_types import CallToolResult
 MODERN = "2026-07-28"
 AUDIENCE = "http://helve.test/mcp"
 ISSUER = "http://issuer.test"
-SECRET = "a secret that the run's servers and its issuer share"
+SECRET = "+Ieo1JR59WKhhkZ1EMU8eNNUE/Y2jbrSdqfyvahnBXE="
 # How long a call is made again while replicas and nodes die.
 PATIENCE_S = 60.0
 PAUSE_S = 0.05

@@ -7,11 +7,11 @@ use helve_proto::{
     ERROR_DOMAIN, Reason,
     v1::{
         BatchRetrieveReply, BatchRetrieveRequest, BatchStoreReply, BatchStoreRequest, CallIdentity,
-        CountReply, CountRequest, CreateTokenReply, CreateTokenRequest, DeleteKeyReply,
-        DeleteKeyRequest, DeleteReply, DeleteRequest, GetReply, GetRequest, Lifetime, ListReply,
-        ListRequest, ListTenantsReply, ListTenantsRequest, ListTokensReply, ListTokensRequest,
-        MintReply, MintRequest, OpenSessionReply, OpenSessionRequest, PutReply, PutRequest,
-        RenewReply, RenewRequest, RetrieveReply, RetrieveRequest, RevokeTokenReply,
+        ClaimReply, ClaimRequest, CountReply, CountRequest, CreateTokenReply, CreateTokenRequest,
+        DeleteKeyReply, DeleteKeyRequest, DeleteReply, DeleteRequest, GetReply, GetRequest,
+        Lifetime, ListReply, ListRequest, ListTenantsReply, ListTenantsRequest, ListTokensReply,
+        ListTokensRequest, MintReply, MintRequest, OpenSessionReply, OpenSessionRequest, PutReply,
+        PutRequest, RenewReply, RenewRequest, RetrieveReply, RetrieveRequest, RevokeTokenReply,
         RevokeTokenRequest, SetTenantReply, SetTenantRequest, StateDigestReply, StateDigestRequest,
         StatusReply, StatusRequest, StoreReply, StoreRequest, TakeReply, TakeRequest,
         TakeSnapshotReply, TakeSnapshotRequest, TransactReply, TransactRequest,
@@ -72,6 +72,8 @@ calls! {
     renew: HandleServiceClient.renew(RenewRequest) -> RenewReply;
     /// Deletes a handle.
     delete: HandleServiceClient.delete(DeleteRequest) -> DeleteReply;
+    /// Begins, finishes or abandons a claim.
+    claim: HandleServiceClient.claim(ClaimRequest) -> ClaimReply;
     /// Counts live handles.
     count: HandleServiceClient.count(CountRequest) -> CountReply;
     /// Stores a value under a key.

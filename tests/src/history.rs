@@ -118,6 +118,7 @@ impl Event {
                     | Call::Take(_)
                     | Call::Renew(_)
                     | Call::Delete(_)
+                    | Call::Claim(_)
                     | Call::Store(_)
                     | Call::DeleteKey(_)
                     | Call::BatchStore(_)

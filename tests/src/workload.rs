@@ -7,6 +7,7 @@ mod acknowledged;
 mod append;
 mod batch;
 mod cart;
+mod claim;
 mod expiry_storm;
 mod hot_handle;
 mod lifecycle;
@@ -56,10 +57,11 @@ pub trait Workload: Send + Sync {
 /// A workload that was not run yet.
 type New = fn() -> Box<dyn Workload>;
 
-const ALL: [(&str, New); 10] = [
+const ALL: [(&str, New); 11] = [
     (append::NAME, || Box::<append::Append>::default()),
     (batch::NAME, || Box::<batch::Batch>::default()),
     (cart::NAME, || Box::<cart::Cart>::default()),
+    (claim::NAME, || Box::<claim::Claim>::default()),
     (expiry_storm::NAME, || {
         Box::<expiry_storm::ExpiryStorm>::default()
     }),

@@ -49,6 +49,7 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.HandleService/Take"
         | "/helve.v1.HandleService/Renew"
         | "/helve.v1.HandleService/Delete"
+        | "/helve.v1.HandleService/Claim"
         | "/helve.v1.StateService/Store"
         | "/helve.v1.StateService/Delete"
         | "/helve.v1.StateService/BatchStore"
@@ -67,6 +68,7 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.ClusterService/Backup"
         | "/helve.v1.ClusterService/DataKeyStatus"
         | "/helve.v1.ClusterService/SetDataKey"
+        | "/helve.v1.ClusterService/SetUpgradeHold"
         | "/helve.v1.ClusterService/AddMember"
         | "/helve.v1.ClusterService/RemoveMember"
         | "/helve.v1.ClusterService/ReplaceMember" => For::Operators,

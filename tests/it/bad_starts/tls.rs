@@ -111,10 +111,12 @@ async fn certificates_and_keys_that_cannot_be_used_are_refused_at_either_port() 
         let peer = files.given(PEER, [certificate, key, "ca.crt"])?;
         peer.assert_refused(said).await?;
     }
-    for name in ["client", "itself"] {
+    for (name, said) in [("client", "lacks serverAuth"), ("itself", "CA:FALSE")] {
         let (certificate, key) = (format!("{name}.crt"), format!("{name}.key"));
+        let client = files.given(CLIENT, [&certificate, &key])?;
+        client.assert_refused(said).await?;
         let peer = files.given(PEER, [&certificate, &key, "ca.crt"])?;
-        peer.assert_refused("URI:helve:node").await?;
+        peer.assert_refused(said).await?;
     }
     let no_ca = files.given(PEER, ["node.crt", "node.key", "node.key"])?;
     no_ca.assert_refused(PEER[2]).await

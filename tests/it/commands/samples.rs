@@ -14,6 +14,8 @@ pub(super) struct Sample {
     pub(super) name: String,
     /// The name in words, and the arguments that it cannot do without.
     pub(super) arguments: Vec<String>,
+    /// What must come behind all flags.
+    pub(super) trailing: Vec<String>,
     /// Whether it has `--endpoints`.
     pub(super) calls_a_cluster: bool,
     /// Whether it has `--output`.
@@ -28,6 +30,8 @@ fn values(directory: &Path) -> Result<BTreeMap<&'static str, String>> {
     }
     let at = |path: &Path| path.display().to_string();
     Ok(BTreeMap::from([
+        ("command", "true".to_owned()),
+        ("fence", "7".to_owned()),
         ("file", at(&directory.join("new"))),
         // A handle's id, a member's, a key's and a token's in one.
         ("id", "2074372292106741".to_owned()),
@@ -94,6 +98,7 @@ fn sample(
     let name = path.join(" ");
     let calls_a_cluster = has("endpoints");
     let mut arguments: Vec<String> = path.iter().map(ToString::to_string).collect();
+    let mut trailing = Vec::new();
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
         // `token create` wants a name or a certificate.
@@ -104,7 +109,11 @@ fn sample(
             let value = values.get(id).with_context(|| {
                 format!("`helve {name}` wants {id}: give it a value in samples.rs")
             })?;
-            arguments.extend(given(arg, value)?);
+            if arg.is_last_set() {
+                trailing = vec!["--".to_owned(), value.clone()];
+            } else {
+                arguments.extend(given(arg, value)?);
+            }
         }
     }
     if name == "mcp" {
@@ -114,6 +123,7 @@ fn sample(
     Ok(Sample {
         name,
         arguments,
+        trailing,
         calls_a_cluster,
         prints_json: has("output"),
     })

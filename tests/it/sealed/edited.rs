@@ -184,7 +184,7 @@ async fn a_sealed_value_that_was_moved_or_changed_on_disk_is_damaged_and_never_a
 }
 
 /// The key that the cluster seals under, once every value is sealed under it.
-async fn sealed_under(caller: &Caller) -> Result<String> {
+pub(super) async fn sealed_under(caller: &Caller) -> Result<String> {
     until("every value to be sealed", async || {
         match key_status(caller).await {
             Ok(status) if !status.key_id.is_empty() && !status.under_way => {

@@ -2,6 +2,7 @@
 
 mod fuzzed;
 mod list;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -9,7 +10,8 @@ use std::collections::BTreeSet;
 
 use self::{
     fuzzed::{TARGETS, UNFUZZED},
-    list::{DECODERS, ELSEWHERE, STATE_CODEC, Shown},
+    list::{DECODERS, ELSEWHERE, STATE_CODEC},
+    shown::Shown,
 };
 use super::{
     Finding,

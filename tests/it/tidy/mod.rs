@@ -8,6 +8,7 @@ mod circles;
 mod decoders;
 mod imports;
 mod layout;
+mod levels;
 mod links;
 mod methods;
 mod prose;
@@ -152,6 +153,19 @@ fn what_the_pages_link_to_and_name_is_there() {
         findings.extend(links::check_names(page, &text, &paths, &tests));
     }
     assert_clean(&findings);
+}
+
+#[test]
+fn pages_name_the_newest_feature_level() {
+    let newest = levels::newest(&tree::read(levels::LIMITS));
+    let newest = newest.unwrap_or_else(|finding| panic!("{finding}"));
+    let tables = levels::TABLES.iter();
+    let tables =
+        tables.filter_map(|(path, row)| levels::check_table(path, &tree::read(path), row, newest));
+    let named = levels::NAMED.iter();
+    let named = named
+        .filter_map(|(path, words)| levels::check_named(path, &tree::read(path), words, newest));
+    assert_clean(&tables.chain(named).collect::<Vec<_>>());
 }
 
 #[test]

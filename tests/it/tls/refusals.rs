@@ -123,7 +123,7 @@ async fn the_peer_port_answers_nodes_of_its_own_ca_and_nobody_else() -> Result<(
 async fn a_certificate_that_signed_itself_is_refused_at_both_ports_and_by_clients() -> Result<()> {
     let cluster = nodes(1).on(Equipment::Certificates).start().await?;
     let own = cluster.certificates()?;
-    let (_, itself) = Authority::make("itself", Life::of(LIFE))?;
+    let (stranger, itself) = Authority::make("itself", Life::of(LIFE))?;
     let shown = own.trusted();
     let shown = shown.identity(&itself.certificate_pem, itself.key_pem.as_bytes());
     let ports = cluster.listeners(1);
@@ -138,8 +138,11 @@ async fn a_certificate_that_signed_itself_is_refused_at_both_ports_and_by_client
         client.keys(KeyOptions::shared()).retrieve("a").await
     };
     assert_eq!(retrieve().await?, None);
-    fs::write(own.path("node.key"), &*itself.key_pem)?;
-    fs::write(own.path("node.crt"), &itself.certificate_pem)?;
+    // A node takes up no certificate of a CA: what that has signed is as little known.
+    let host = ports.client.ip().to_string();
+    let foreign = stranger.node("node", &[host], Life::of(LIFE))?;
+    fs::write(own.path("node.key"), &*foreign.key_pem)?;
+    fs::write(own.path("node.crt"), &foreign.certificate_pem)?;
     let refused = until("the node to show it", async || match retrieve().await {
         Ok(value) => Look::NotYet(format!("{value:?}")),
         Err(error) => Look::Done(error),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use helve_client::{Bearer, NodeConnection};
 use helve_proto::v1::{
-    BatchRetrieveRequest, ExchangeCall, ExchangeReply, ExchangeRequest, StoreRequest,
+    BatchRetrieveRequest, ExchangeCall, ExchangeReply, ExchangeRequest, GetRequest, StoreRequest,
     call_service_client::CallServiceClient, exchange_call::Call,
 };
 use tonic::{Streaming, transport::Endpoint};
@@ -60,19 +60,45 @@ pub async fn unread(
     calls: usize,
     keys: usize,
 ) -> Result<Unread> {
+    let call = Call::BatchRetrieve(all(keys));
+    unread_calls(address, bearer, (1, calls), call).await
+}
+
+/// Makes calls over one stream that are refused at once, this many in each of some small messages, and
+/// reads nothing of why: together the answers are more than its window takes.
+///
+/// # Errors
+///
+/// If the stream does not open.
+pub async fn unread_refusals(address: SocketAddr, bearer: &Bearer, calls: usize) -> Result<Unread> {
+    // Names have no capital letters.
+    let call = Call::Get(GetRequest {
+        store: "CARTS".to_owned(),
+        id: "1".to_owned(),
+        ..GetRequest::default()
+    });
+    unread_calls(address, bearer, (10, calls), call).await
+}
+
+async fn unread_calls(
+    address: SocketAddr,
+    bearer: &Bearer,
+    (messages, calls): (usize, usize),
+    call: Call,
+) -> Result<Unread> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES);
     let line = NodeConnection::new(address.to_string(), endpoint.connect().await?, bearer);
-    let calls = (0..calls).map(|call| ExchangeCall {
-        correlation_id: call as u64,
+    let calls = (0..calls).map(|correlation_id| ExchangeCall {
+        correlation_id: correlation_id as u64,
         timeout_ms: 60_000,
-        call: Some(Call::BatchRetrieve(all(keys))),
+        call: Some(call.clone()),
     });
     let batch = ExchangeRequest {
         calls: calls.collect(),
     };
-    let batches = futures::stream::iter([batch]).chain(futures::stream::pending());
+    let batches = futures::stream::iter(vec![batch; messages]).chain(futures::stream::pending());
     let answers = CallServiceClient::new(line).exchange(batches).await?;
     Ok(Unread {
         answers: answers.into_inner(),

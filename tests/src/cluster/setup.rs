@@ -24,6 +24,7 @@ use crate::{
         network::Network,
     },
     process::{Process, Start},
+    wait::{Look, until},
 };
 
 /// Clusters that run at a time in one test binary: more would only starve each other.
@@ -132,6 +133,7 @@ impl Setup {
             cluster.start(seat)?;
         }
         cluster.all_ready().await?;
+        level_raised(&cluster).await?;
         Ok(cluster)
     }
 
@@ -251,4 +253,23 @@ impl Setup {
             environment,
         }
     }
+}
+
+/// Waits until every running node has applied the level that all members support: a new cluster is ready below it.
+async fn level_raised(cluster: &Cluster) -> Result<()> {
+    for seat in cluster.running() {
+        until("the feature level to be raised", async || {
+            let reply = match cluster.status(seat).await {
+                Ok(reply) => reply,
+                Err(error) => return Look::NotYet(error.to_string()),
+            };
+            let supported = reply.members.iter().map(|member| member.feature_level);
+            match supported.min() {
+                Some(common) if reply.feature_level >= common => Look::Done(()),
+                _ => Look::NotYet(format!("{reply:?}")),
+            }
+        })
+        .await?;
+    }
+    Ok(())
 }

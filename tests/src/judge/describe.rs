@@ -51,6 +51,10 @@ fn request(request: &Request) -> String {
         Call::Retrieve(get) => format!("retrieve {}", Name::key(&get.owner, &get.key)),
         Call::Exists(get) => format!("is there {}", Name::key(&get.owner, &get.key)),
         Call::BatchRetrieve(get) => format!("retrieve keys {:?} of {:?}", get.keys, get.owner),
+        Call::Claim(call) => {
+            let name = Name::handle(&call.store, &call.owner, &call.id);
+            format!("claim {name}: {:?}", call.action)
+        }
         Call::OpenSession(_) => "open a replay session".to_owned(),
         call => parts(call)
             .iter()
@@ -103,6 +107,9 @@ fn outcome(event: &Event) -> String {
         }
         (_, Reply::Answer(Answer::Count(reply))) => format!("{} live", reply.live),
         (_, Reply::Answer(Answer::Exists(reply))) => format!("{}", reply.exists),
+        (_, Reply::Answer(Answer::Claim(reply))) => {
+            format!("{:?} (fence {})", reply.status(), reply.fence)
+        }
         (Request::Call(call), Reply::Answer(answer)) => match told::heard(call, answer) {
             Some(heard) => heard
                 .iter()

@@ -99,7 +99,7 @@ pub(super) fn group(events: &[Event]) -> (Vec<Vec<usize>>, Vec<Finding>) {
         }
         let first = groups[group][0];
         let is_same =
-            matches!(&events[first].request, Request::Call(first) if parts(first) == parts(call));
+            matches!(&events[first].request, Request::Call(first) if asks_the_same(first, call));
         if is_same {
             groups[group].push(event.number);
         } else if event.effect() == Effect::Told {
@@ -114,6 +114,13 @@ pub(super) fn group(events: &[Event]) -> (Vec<Vec<usize>>, Vec<Finding>) {
         }
     }
     (groups, findings)
+}
+
+fn asks_the_same(first: &Call, retry: &Call) -> bool {
+    match (first, retry) {
+        (Call::Claim(first), Call::Claim(retry)) => first == retry,
+        _ => parts(first) == parts(retry),
+    }
 }
 
 /// The mutation of a group.
@@ -258,6 +265,7 @@ fn bare(reply: &Reply) -> Reply {
             Answer::Take(reply) => reply.header.as_mut(),
             Answer::Renew(reply) => reply.header.as_mut(),
             Answer::Delete(reply) => reply.header.as_mut(),
+            Answer::Claim(reply) => reply.header.as_mut(),
             Answer::Store(reply) => reply.header.as_mut(),
             Answer::DeleteKey(reply) => reply.header.as_mut(),
             Answer::BatchStore(reply) => reply.header.as_mut(),
@@ -278,6 +286,7 @@ fn identity(call: &Call) -> Option<&CallIdentity> {
         Call::Take(call) => call.identity.as_ref(),
         Call::Renew(call) => call.identity.as_ref(),
         Call::Delete(call) => call.identity.as_ref(),
+        Call::Claim(call) => call.identity.as_ref(),
         Call::Store(call) => call.identity.as_ref(),
         Call::DeleteKey(call) => call.identity.as_ref(),
         Call::BatchStore(call) => call.identity.as_ref(),

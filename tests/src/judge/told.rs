@@ -71,6 +71,7 @@ fn of_answer(answer: &Answer) -> Option<&ReplyHeader> {
         Answer::Take(reply) => reply.header.as_ref(),
         Answer::Renew(reply) => reply.header.as_ref(),
         Answer::Delete(reply) => reply.header.as_ref(),
+        Answer::Claim(reply) => reply.header.as_ref(),
         Answer::Count(reply) => reply.header.as_ref(),
         Answer::Store(reply) => reply.header.as_ref(),
         Answer::Retrieve(reply) => reply.header.as_ref(),
@@ -197,6 +198,7 @@ pub(super) fn heard<'a>(call: &Call, answer: &'a Answer) -> Option<Vec<Option<He
             HandleStatus::Live => done(Some(true), None),
             status => Heard::NotLive(status),
         }),
+        (Call::Claim(_), Answer::Claim(_)) => Some(Vec::new()),
         (Call::Store(_), Answer::Store(reply)) => {
             single(done(existed(reply.status()), reply.info.as_ref()))
         }

@@ -28,6 +28,8 @@ const KEYS: u64 = 8;
 const FOLLOWERS: u64 = 2;
 /// One turn in this many follows.
 const FOLLOWS: u64 = 3;
+/// One of this many such turns begins with another watch, which goes on behind what was told.
+const RESUMES: u64 = 3;
 /// How long such a turn reads what its watch has to tell.
 const FOLLOW: Duration = Duration::from_millis(100);
 
@@ -51,6 +53,9 @@ impl Workload for Watched {
             let client = worker.client();
             // Another caller may follow it just now.
             if let Ok(mut follower) = self.followers[number].try_lock() {
+                if worker.below(RESUMES) == 0 {
+                    follower.changes = None;
+                }
                 let until = Instant::now() + FOLLOW;
                 let followed = follower.follow(&client, until).await?;
                 worker.met(followed)?;
@@ -119,6 +124,10 @@ impl Workload for Watched {
 struct Follower {
     changes: Option<Changes>,
     revision: u64,
+    /// A watch may go on behind `revision`. Otherwise a list is needed first.
+    resumable: bool,
+    /// What the watch that is open goes on behind.
+    began: u64,
     /// Revision and number of the newest change that was told.
     place: (u64, u32),
     /// Key and revision of each put that was told.
@@ -148,7 +157,10 @@ impl Follower {
                     self.revision = changed.revision;
                 }
                 // The next turn opens another one, behind a list.
-                Some(Err(error)) if error.kind() == ErrorKind::Lapsed => return Ok(Err(error)),
+                Some(Err(error)) if error.kind() == ErrorKind::Lapsed => {
+                    self.resumable = false;
+                    return Ok(Err(error));
+                }
                 Some(Err(error)) => {
                     self.changes = Some(changes);
                     return Ok(Err(error));
@@ -162,13 +174,23 @@ impl Follower {
         Ok(Ok(()))
     }
 
-    /// As a caller who knows nothing yet, or whom no node can tell what follows.
+    /// Goes on behind what was told; or as a caller who knows nothing yet, or whom no node can tell what follows.
     async fn open(&mut self, client: &Client) -> Result<Changes, Error> {
+        if self.resumable {
+            let watch = Watch::keys(Owner::shared(), PREFIX).after(self.revision);
+            match client.watch(watch).await {
+                Err(error) if error.kind() == ErrorKind::Lapsed => self.resumable = false,
+                resumed => {
+                    self.began = self.revision;
+                    return resumed;
+                }
+            }
+        }
         let listed = keys(client).list_infos(PREFIX).await?;
         let watch = Watch::keys(Owner::shared(), PREFIX).after(listed.revision);
         let changes = client.watch(watch).await?;
         self.gaps.push((self.revision, listed.revision));
-        self.revision = listed.revision;
+        (self.revision, self.began, self.resumable) = (listed.revision, listed.revision, true);
         let alive = listed.items.into_iter();
         self.alive = alive.map(|info| (info.name, info.revision)).collect();
         Ok(changes)
@@ -176,6 +198,10 @@ impl Follower {
 
     fn note(&mut self, change: Change) -> Result<()> {
         let (name, place) = (change.info.name, (change.info.revision, change.ordinal));
+        // A watch goes on behind a whole revision, and a part of the next one may have been told.
+        if self.began < place.0 && place.0 == self.place.0 && place <= self.place {
+            return Ok(());
+        }
         promise!(
             self.place < place,
             "a watch told the change {place:?} of {name} behind {:?}: twice, or out of order",

@@ -105,6 +105,14 @@ pub(super) const UNFUZZED: &[(&str, &str)] = &[
         "libraries read the JSON, and `client_message` reaches what decodes the message",
     ),
     (
+        "node/src/service/json/exact.rs",
+        "a library reads the JSON, and each number is digits",
+    ),
+    (
+        "node/src/service/json/names.rs",
+        "libraries read the name and the address",
+    ),
+    (
         "node/src/service/data_keys.rs",
         "it reads hexadecimal digits of one length",
     ),

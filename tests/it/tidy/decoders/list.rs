@@ -1,19 +1,6 @@
 //! The decoders, and what shows that each survives any input.
 
-/// What shows that a decoder survives any input of a client.
-pub(super) enum Shown {
-    /// A property test, and its file.
-    By(&'static str, &'static str),
-    /// Nothing that a client sends gets here, and why.
-    NoClient(&'static str),
-}
-
-/// A function that decodes.
-pub(super) struct Decoder {
-    pub(super) file: &'static str,
-    pub(super) function: &'static str,
-    pub(super) shown: Shown,
-}
+use super::shown::{Decoder, by, no_client};
 
 pub(super) const STATE_CODEC: &str = "client/request-state/src/state_codec/tests.rs";
 const TOKENS: &str = "client/mcp/tests/bearer_bytes.rs";
@@ -21,6 +8,10 @@ const MADE_UP_TOKEN: &str = "no_token_that_a_client_makes_up_speaks_for_anybody"
 const SET_URL: &str = "client/mcp/src/bearer/jwks_url.rs";
 const SETS: &str = "client/mcp/src/bearer/jwks_url/tests.rs";
 const MADE_UP_SET: &str = "no_set_that_an_issuer_makes_up_gives_a_secret_or_panics";
+const COMPAT: &str = "client/request-state/src/state_codec/compat.rs";
+const HARDENED: &str = "client/request-state/src/state_codec/hardened.rs";
+const VERIFIER: &str = "client/mcp/src/bearer/verifier.rs";
+const BROWSER: &str = "client/mcp/src/browser.rs";
 const ALLOWED: &str = "client/mcp/src/allowed.rs";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
@@ -30,7 +21,10 @@ const MESSAGE: &str = "client/mcp/src/wire/message.rs";
 const TEXT_TESTS: &str = "client/mcp/src/wire/message/tests.rs";
 const MADE_UP_MESSAGE: &str = "a_message_that_a_client_makes_up_is_read_or_refused_in_few_words";
 const JSON: &str = "node/src/service/json.rs";
+const JSON_EXACT: &str = "node/src/service/json/exact.rs";
 const JSON_INTAKE: &str = "node/src/service/json/intake.rs";
+const JSON_NAMES: &str = "node/src/service/json/names.rs";
+const MADE_UP_HOST: &str = "no_host_that_a_client_makes_up_passes_for_another";
 const JSON_REPLY: &str = "node/src/service/json/reply.rs";
 const JSON_SCHEMA: &str = "node/src/service/json/schema.rs";
 const MADE_UP_TIMEOUT: &str = "a_timeout_that_a_client_makes_up_is_a_number_or_refused";
@@ -51,27 +45,6 @@ const VERDICT: &str = "client/src/cluster/verdict.rs";
 const VERDICT_TESTS: &str = "client/src/cluster/verdict/tests.rs";
 pub(super) const MADE_UP: &str = "nothing_that_a_client_makes_up_is_opened_and_nothing_panics";
 
-const fn by(
-    file: &'static str,
-    function: &'static str,
-    tests: &'static str,
-    test: &'static str,
-) -> Decoder {
-    Decoder {
-        file,
-        function,
-        shown: Shown::By(tests, test),
-    }
-}
-
-const fn no_client(file: &'static str, function: &'static str, why: &'static str) -> Decoder {
-    Decoder {
-        file,
-        function,
-        shown: Shown::NoClient(why),
-    }
-}
-
 pub(super) const DECODERS: &[Decoder] = &[
     by(
         "node/src/service/data_keys.rs",
@@ -79,20 +52,10 @@ pub(super) const DECODERS: &[Decoder] = &[
         "client/seal/src/sealed.rs",
         "no_text_that_a_client_makes_up_is_an_id_unless_it_is_spelled_as_one",
     ),
+    by(COMPAT, "payload", STATE_CODEC, MADE_UP),
+    by(HARDENED, "of", STATE_CODEC, MADE_UP),
     by(
-        "client/request-state/src/state_codec/compat.rs",
-        "payload",
-        STATE_CODEC,
-        MADE_UP,
-    ),
-    by(
-        "client/request-state/src/state_codec/hardened.rs",
-        "of",
-        STATE_CODEC,
-        MADE_UP,
-    ),
-    by(
-        "client/request-state/src/state_codec/hardened.rs",
+        HARDENED,
         "open",
         STATE_CODEC,
         "a_changed_bit_of_what_the_base64_holds_is_refused",
@@ -116,17 +79,19 @@ pub(super) const DECODERS: &[Decoder] = &[
         "nothing_that_a_client_makes_up_reaches_a_handler",
     ),
     by(
-        "client/mcp/src/browser.rs",
+        BROWSER,
         "of",
-        "client/mcp/src/browser.rs",
+        BROWSER,
         "no_origin_that_a_client_makes_up_is_allowed",
     ),
     by(
-        "client/mcp/src/bearer/verifier.rs",
-        "admit",
-        TOKENS,
-        MADE_UP_TOKEN,
+        BROWSER,
+        "is_host",
+        BROWSER,
+        "no_origin_that_a_client_makes_up_is_allowed",
     ),
+    by(VERIFIER, "admit", TOKENS, MADE_UP_TOKEN),
+    by(VERIFIER, "check_claims", TOKENS, MADE_UP_TOKEN),
     by("client/mcp/src/bearer/jwks.rs", "parse", SETS, MADE_UP_SET),
     by("client/mcp/src/bearer/key.rs", "of_jwk", SETS, MADE_UP_SET),
     by(SET_URL, "exchange", SETS, MADE_UP_SET),
@@ -150,7 +115,10 @@ pub(super) const DECODERS: &[Decoder] = &[
         MADE_UP_MESSAGE,
     ),
     by(JSON, "timeout", JSON_TESTS, MADE_UP_TIMEOUT),
+    by(JSON_EXACT, "check_numbers", JSON_TESTS, MADE_UP_BODY),
+    by(JSON_EXACT, "is_integer", JSON_TESTS, MADE_UP_BODY),
     by(JSON_INTAKE, "of_json", JSON_TESTS, MADE_UP_BODY),
+    by(JSON_NAMES, "knows", JSON_NAMES, MADE_UP_HOST),
     no_client(JSON_REPLY, "details", "the node's own errors"),
     no_client(JSON_SCHEMA, "pool", "the node's own descriptors"),
     by(

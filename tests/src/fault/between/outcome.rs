@@ -101,5 +101,5 @@ macro_rules! mutations {
 }
 
 mutations!(
-    Mint, Put, Take, Renew, Delete, Store, DeleteKey, BatchStore, Transact
+    Mint, Put, Take, Renew, Delete, Claim, Store, DeleteKey, BatchStore, Transact
 );
