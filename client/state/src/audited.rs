@@ -226,6 +226,8 @@ mod tests {
 
     #[tokio::test]
     async fn every_call_leaves_an_event_and_none_shows_a_value() {
+        // With one subscriber alone, another test's thread could turn the events off for all (tracing-core 0.1.36, `callsite.rs`, `JustOne`).
+        let _another = tracing::Dispatch::new(Trail::default());
         let trail = Trail::default();
         let lines = Arc::clone(&trail.0);
         let _guard = tracing::subscriber::set_default(trail);

@@ -2,15 +2,18 @@
 
 use std::{
     fmt::Debug,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use tracing::{
-    Event, Id, Level, Metadata, Subscriber,
+    Dispatch, Event, Id, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Record},
     subscriber::{DefaultGuard, set_default},
 };
+
+/// Keeps two subscribers alive: with one alone, a line's first use on a thread without any turns it off for all threads (tracing-core 0.1.36, `callsite.rs`, `JustOne`).
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Lines::default()));
 
 /// The lines of one thread, field by field, from the level INFO on.
 #[derive(Default, Clone)]
@@ -19,6 +22,7 @@ pub(crate) struct Lines(Arc<Mutex<Vec<String>>>);
 impl Lines {
     /// Collects lines until the guard is dropped.
     pub(crate) fn collect() -> (Self, DefaultGuard) {
+        LazyLock::force(&ANOTHER);
         let lines = Self::default();
         (lines.clone(), set_default(lines))
     }
