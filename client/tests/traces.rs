@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use helve_client::{HandleOptions, HandleStore, Handles, Reason, Ttl};
+use helve_client::{HandleOptions, HandleStore, Handles, Reason, Ttl, Watch};
 use scripted::{Node, Over, Step};
 use tracing::{
     Event, Id, Metadata, Subscriber,
@@ -69,4 +69,24 @@ async fn each_call_and_each_try_is_a_span() {
         format!("try address={address:?} number=2"),
     ];
     assert_eq!(said, expected);
+}
+
+#[tokio::test]
+async fn stream_of_a_watch_is_opened_within_a_span() {
+    let node = Node::start([]).await;
+    let address = &node.address;
+    let builder = Over::Unary.builder([address.clone()]);
+    let client = builder.build().expect("it has an address");
+    let spans = Spans::default();
+    {
+        let _collecting = set_default(spans.clone());
+        let watch = client.watch(Watch::store("s")).await;
+        watch.expect_err("the node has no watches");
+    }
+    let said = spans.0.lock().expect("nothing panics with it").clone();
+    let expected = [
+        r#"call rpc="Watch""#.to_owned(),
+        format!("try address={address:?} number=1"),
+    ];
+    assert_eq!(said.iter().take(2).cloned().collect::<Vec<_>>(), expected);
 }

@@ -10,7 +10,7 @@ use helve_machine::level;
 use helve_proto::command::v1::{
     Probe, RaiseFeatureLevel, command::Operation, outcome::Outcome as Kind,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     attempt::{Attempt, Timed},
@@ -26,6 +26,12 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// How long one attempt may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a call waits for a raise that is due: as long as the leader's attempt may take.
+const AWAITED_MAX: Duration = ATTEMPT_LIMIT;
+
+/// Before a call is made again that a leader refused which had not applied the raise yet.
+const BEHIND_PAUSE: Duration = Duration::from_millis(20);
+
 /// Runs until consensus stops.
 pub async fn run(consensus: Consensus, proposer: Proposer) {
     let mut probed_in = 0;
@@ -39,6 +45,35 @@ pub async fn run(consensus: Consensus, proposer: Proposer) {
         }
         sleep(LOOK_PAUSE).await;
     }
+}
+
+/// Until when a call waits for a raise: see [`await_raise`]. Half of its time is left, so that a refusal comes before its deadline.
+pub(crate) fn awaited_until(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    let left = deadline.saturating_duration_since(now);
+    now + AWAITED_MAX.min(left / 2)
+}
+
+/// Waits for a raise to this level, if one is due: every member is recorded with a version that supports it, and this node does not
+/// hold the level. The leader raises it within a moment then, as right after the founding of a cluster, which begins at the first
+/// level. True: a call that was refused for its level may be made again. False: none is due, or it did not come until `until`.
+pub(crate) async fn await_raise(consensus: &Consensus, wanted: u32, until: Instant) -> bool {
+    let now = consensus.applied().feature_level();
+    if now >= wanted {
+        // The leader refused it, and is a moment behind this node.
+        sleep(BEHIND_PAUSE).await;
+        return Instant::now() < until;
+    }
+    let offered = consensus.level_hold().offered(level::supported(), now);
+    // Of a cluster that is being founded, this node may know no member yet.
+    let common = Some(consensus.members().common_level()).filter(|level| *level != 0);
+    if common.unwrap_or(offered).min(offered) < wanted {
+        return false;
+    }
+    let mut rows = consensus.applied().rows();
+    let raised = rows.wait_for(|progress| progress.feature_level >= wanted);
+    let raised = timeout_at(until, raised).await;
+    matches!(raised, Ok(Ok(_)))
 }
 
 /// Raises the level to the one that every member is recorded with, if that is higher.

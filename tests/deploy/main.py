@@ -73,6 +73,7 @@ def check_manifests(checks: Checks, helve: Path, directory: Path) -> None:
     checks.check("manifests", manifests.wrong_fields_are_found, production)
     checks.check("manifests", manifests.certificate_names_the_peers, production)
     checks.check("manifests", manifests.release_names_its_objects, "carts")
+    checks.check("manifests", manifests.console_is_off_unless_it_is_asked_for)
     checks.check("manifests", manifests.shipped_rules_are_the_same)
     checks.check("manifests", variables.variables_are_known, helve)
 

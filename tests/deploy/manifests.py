@@ -203,6 +203,16 @@ def certificate_names_the_peers(objects: list[Object]) -> str:
     return f"{len(names)} names"
 
 
+def console_is_off_unless_it_is_asked_for() -> str:
+    def said(values: Object) -> list[str]:
+        env = pod_of(rendered(values))["spec"]["containers"][0]["env"]
+        return [each["value"] for each in env if each["name"] == "HELVE_CONSOLE"]
+
+    equal(said({}), [], "HELVE_CONSOLE of the chart as it is")
+    equal(said({"console": True}), ["true"], "HELVE_CONSOLE with console: true")
+    return "HELVE_CONSOLE"
+
+
 def shipped_rules_are_the_same() -> str:
     """The PrometheusRule and the chart hold the rules of deploy/prometheus/alerts.yaml."""
     rules = yaml.safe_load((TOP / "deploy/prometheus/alerts.yaml").read_text())

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use data_encoding::BASE64;
+use futures::future::try_join_all;
 use helve_proto::{
     Reason,
     v1::{
@@ -60,6 +61,34 @@ pub(crate) async fn known(caller: &Caller) -> Result<()> {
         }
     })
     .await
+}
+
+/// Claims on a node until it says more than that it waits for its cluster.
+async fn first_claim(caller: Caller, seat: u64) -> Result<()> {
+    let id = format!("first-{seat}");
+    let claimed = until("the node to answer a claim", async || {
+        match caller.claim(claim(&id, begin(b""))).await {
+            Err(refused) if reason(&refused) == Some(Reason::FormatNewer) => {
+                Look::Done(Err(refused))
+            }
+            claimed => Look::of(claimed.map(Ok)),
+        }
+    });
+    claimed.await?.with_context(|| format!("node {seat}"))?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_calls_of_a_new_cluster_wait_for_its_level() -> Result<()> {
+    // Entries take so long that calls come between the election of the leader and the raise.
+    let setup = nodes(3).with("HELVE_FAILPOINT", "log-before-ack=delay:200");
+    let mut cluster = setup.prepare().await?;
+    for seat in cluster.seats() {
+        cluster.start(seat)?;
+    }
+    let seats = cluster.seats().into_iter();
+    try_join_all(seats.map(|seat| first_claim(cluster.caller(seat), seat))).await?;
+    Ok(())
 }
 
 async fn on_each(cluster: &Cluster, request: &ClaimRequest) -> Result<Vec<ClaimReply>> {

@@ -1,6 +1,7 @@
 //! Every command, pointed at every wrong place: each says in one line what is wrong and what to do, to people and to programs.
 
 mod addresses;
+mod clusters;
 mod places;
 mod samples;
 

@@ -195,6 +195,7 @@ fn servers_refuse_hosts_and_origins_that_never_match() -> Result<()> {
         ("--allowed-host", "shop.example/mcp", "its name"),
         ("--allowed-host", "shop.example,,other.example", "no host"),
         ("--allowed-host", "shop.example:0", "1 to 65535"),
+        ("--allowed-host", "shop.example:443", "admits any port"),
         ("--allowed-origin", "app.example", "https://app.example"),
         ("--allowed-origin", "https://app.example/", "write that"),
         ("--allowed-origin", "*", "each origin"),

@@ -71,8 +71,9 @@ impl Access {
 /// names that were pointed at this machine (DNS rebinding), and those differ in the name.
 ///
 /// # Errors
-/// If the value is empty, has a scheme, a path, a user name, a wildcard or port 0, or is another
-/// spelling than the one that clients send.
+/// If the value is empty, has a scheme, a path, a user name, a wildcard, port 0, or a default port
+/// (80 or 443), which clients leave out; or if it is another spelling than the one that clients
+/// send.
 pub fn host(value: &str) -> Result<String, NameError> {
     let text = value.trim();
     let refused = |problem: &str| Err(NameError::new(value, problem));
@@ -116,6 +117,14 @@ pub fn host(value: &str) -> Result<String, NameError> {
     };
     if !is_port(port) {
         return refused("has no port from 1 to 65535 behind its colon");
+    }
+    // The check cannot tell a header without a port from one with any other port. So to take the
+    // value for a name without a port would admit more than it says.
+    if matches!(port, "80" | "443") {
+        return refused(&format!(
+            "has the default port of http or https, which clients leave out of the Host header: \
+             write {sent}, which admits any port"
+        ));
     }
     Ok(format!("{sent}:{port}"))
 }

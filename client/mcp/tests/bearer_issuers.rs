@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     properties::check,
-    tokens::{AUDIENCE, Claims, Signer},
+    tokens::{AUDIENCE, Claims, Signer, p256_jwk},
 };
 
 const A: &str = "https://a.example";
@@ -180,6 +180,25 @@ fn each_principal_has_an_owner_of_its_own() {
         }
         Ok(())
     });
+}
+
+#[tokio::test]
+async fn an_issuers_sources_together_have_no_more_keys_than_are_tried() {
+    let signer = Signer::es256_with(
+        json!({"keys": vec![p256_jwk(Some("same")); 5]})
+            .to_string()
+            .as_bytes(),
+    );
+    let mut one = trusted(Some(A), &signer, Owners::Plain);
+    let open = |one: Trusted| Verifier::open(vec![one], AUDIENCE);
+    assert!(open(one.clone()).await.is_ok());
+    one.keys.push(KeySource::File(signer.file().to_owned()));
+    let refused = open(one).await.unwrap_err();
+    assert!(matches!(refused, TrustError::Alike(_)), "{refused}");
+    assert!(
+        refused.to_string().contains("10 keys for ES256"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -98,7 +98,7 @@ def test_what_cannot_be_used_is_refused_before_any_connection(secured, tmp_path)
         Tls(secrets / "ca.crt", certificate=secrets / "node-1.crt")
     for token in ("", "two words", "a\nb"):
         with pytest.raises(InvalidError):
-            Client("a:1", token=token)
+            Client("127.0.0.1:1", token=token)
     for path, text, mode in (
         ("empty", "", 0o600),
         ("open", "hlv_x", 0o644),
@@ -108,7 +108,7 @@ def test_what_cannot_be_used_is_refused_before_any_connection(secured, tmp_path)
         file.write_text(text)
         file.chmod(mode)
         with pytest.raises(InvalidError):
-            Client("a:1", token_file=file)
+            Client("127.0.0.1:1", token_file=file)
     key = tmp_path / "open.key"
     key.write_text("-----BEGIN PRIVATE KEY-----")
     key.chmod(0o644)
@@ -116,4 +116,4 @@ def test_what_cannot_be_used_is_refused_before_any_connection(secured, tmp_path)
         Tls(secrets / "ca.crt", certificate=secrets / "node-1.crt", key=key)
     key.chmod(0o640)
     Tls(secrets / "ca.crt", certificate=secrets / "node-1.crt", key=key)
-    assert "hlv_secret" not in repr(Client("a:1", token="hlv_secret"))
+    assert "hlv_secret" not in repr(Client("127.0.0.1:1", token="hlv_secret"))

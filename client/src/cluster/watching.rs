@@ -12,6 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tonic::{Request, Status, Streaming};
+use tracing::Instrument as _;
 
 use crate::{
     cluster::{
@@ -93,7 +94,9 @@ impl Watching {
                     .map_err(|status| or_elsewhere(Verdict::of(address, &status)))
             })
         };
-        let (node, (first, stream)) = tries.run(attempt).await?;
+        // Of each stream's begin: a span that lasted as long as the watch would be exported days late.
+        let span = tracing::debug_span!("call", rpc = "Watch");
+        let (node, (first, stream)) = tries.run(attempt).instrument(span).await?;
         self.stream = Some((node, stream));
         self.first = Some(first);
         Ok(())

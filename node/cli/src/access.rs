@@ -6,7 +6,7 @@ pub(super) mod token;
 use anyhow::anyhow;
 use helve_client::NodeConnection;
 use helve_command::{
-    cluster::{ClusterArgs, ending, ending_of_change, identity, reason},
+    cluster::{ClusterArgs, check_one_cluster, ending, ending_of_change, identity, reason},
     ending::{Cause, Caused, Ending},
 };
 use helve_proto::{
@@ -14,8 +14,6 @@ use helve_proto::{
     v1::{CallIdentity, access_service_client::AccessServiceClient},
 };
 use tonic::{Code, Response, Status};
-
-use super::status;
 
 /// Asks one endpoint after the other, until one answers.
 async fn ask<R>(
@@ -36,7 +34,7 @@ async fn change<R>(
         Option<CallIdentity>,
     ) -> Result<Response<R>, Status>,
 ) -> Result<R, Ending> {
-    status::check_one_cluster(cluster).await?;
+    check_one_cluster(cluster).await?;
     ask_with(cluster, ending_of_change, call).await
 }
 

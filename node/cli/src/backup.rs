@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use helve_command::{
-    cluster::ClusterArgs,
+    cluster::{ClusterArgs, check_one_cluster},
     ending::{Ending, Outcome},
     output::{OutputArgs, bytes, count, time},
 };
@@ -129,6 +129,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
     }
     let to = args.to.as_deref();
     let to = to.ok_or_else(|| Ending::Refused(anyhow!("name a directory for the backup")))?;
+    check_one_cluster(&args.cluster).await?;
     let Taken { received, endpoint } = take::take(&args.cluster, to).await?;
     let Received {
         backup,

@@ -15,7 +15,7 @@ use helve_client::{
     },
 };
 use helve_command::{
-    cluster::{client, failed, identity},
+    cluster::{failed, identity, writing_client},
     ending::{Ending, Outcome},
 };
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(command: &Command) -> Outcome {
 async fn begin(args: &BeginArgs) -> Outcome {
     let digest = args.lease.digest([args.key.as_bytes()]);
     let digest = digest.map_err(Ending::Refused)?;
-    let claim = Claim::new(&args.common, &args.key)?;
+    let claim = Claim::new(&args.common, &args.key).await?;
     let (status, reply) = claim.begin(&args.lease, digest).await?;
     let answer = Answer::new(status, &args.key, reply);
     match status {
@@ -58,7 +58,7 @@ async fn begin(args: &BeginArgs) -> Outcome {
 }
 
 async fn finish(args: &FinishArgs) -> Outcome {
-    let claim = Claim::new(&args.common, &args.key)?;
+    let claim = Claim::new(&args.common, &args.key).await?;
     let finish = ClaimFinish {
         fence: args.fence,
         result: args.value.read().map_err(Ending::Refused)?,
@@ -79,7 +79,7 @@ async fn finish(args: &FinishArgs) -> Outcome {
 }
 
 async fn abandon(args: &AbandonArgs) -> Outcome {
-    let claim = Claim::new(&args.common, &args.key)?;
+    let claim = Claim::new(&args.common, &args.key).await?;
     let abandon = ClaimAbandon {
         fence: args.fence,
         never_happened: args.never_happened,
@@ -99,9 +99,9 @@ async fn abandon(args: &AbandonArgs) -> Outcome {
 }
 
 impl<'a> Claim<'a> {
-    fn new(common: &'a Common, key: &'a str) -> Result<Self, Ending> {
+    async fn new(common: &'a Common, key: &'a str) -> Result<Self, Ending> {
         Ok(Self {
-            client: client(&common.cluster)?,
+            client: writing_client(&common.cluster).await?,
             common,
             key,
         })

@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, anyhow};
 use helve_client::{NodeConnection, v1::Unit};
 use helve_command::{
-    cluster::{ClusterArgs, ending, ending_of_change, request},
+    cluster::{ClusterArgs, check_one_cluster, ending, ending_of_change, request},
     ending::{Ending, Outcome},
     output::{OutputArgs, count},
 };
@@ -24,10 +24,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::args::{Command, DataKeyArgs, DataKeyFileArgs};
 use self::args::{NewArgs, RotateArgs, StatusArgs};
-use super::{
-    status,
-    whole_file::{self, Readers, Replace},
-};
+use super::whole_file::{self, Readers, Replace};
 
 /// How often progress is looked at.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
@@ -108,7 +105,7 @@ async fn rotate(args: &RotateArgs) -> Outcome {
 
 /// Asks for the change, and follows it to its end.
 async fn change(cluster: &ClusterArgs, output: &OutputArgs, target: Target) -> Outcome {
-    status::check_one_cluster(cluster).await?;
+    check_one_cluster(cluster).await?;
     let (mut client, before) = first(cluster).await?;
     let message = SetDataKeyRequest {
         target: Some(target),

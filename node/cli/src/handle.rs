@@ -9,7 +9,7 @@ use helve_client::v1::{
     RenewRequest, ReplyHeader, TakeRequest, WriteStatus,
 };
 use helve_command::{
-    cluster::{client, failed, identity},
+    cluster::{client, failed, identity, writing_client},
     ending::{Ending, Outcome},
     output::OutputArgs,
 };
@@ -52,7 +52,7 @@ pub(crate) async fn run(command: &Command) -> Outcome {
 }
 
 async fn mint(args: &MintArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let request = MintRequest {
         identity: identity()?,
         store: args.common.store.clone(),
@@ -76,7 +76,7 @@ async fn mint(args: &MintArgs) -> Outcome {
 }
 
 async fn put(args: &PutArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let request = PutRequest {
         identity: identity()?,
         store: args.common.store.clone(),
@@ -126,7 +126,7 @@ async fn get(args: &NameArgs) -> Outcome {
 }
 
 async fn take(args: &RevisionArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let request = TakeRequest {
         identity: identity()?,
         store: args.common.store.clone(),
@@ -147,7 +147,7 @@ async fn take(args: &RevisionArgs) -> Outcome {
 }
 
 async fn renew(args: &RenewArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let request = RenewRequest {
         identity: identity()?,
         store: args.common.store.clone(),
@@ -164,7 +164,7 @@ async fn renew(args: &RenewArgs) -> Outcome {
 }
 
 async fn delete(args: &RevisionArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let request = DeleteRequest {
         identity: identity()?,
         store: args.common.store.clone(),

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use helve_command::{
-    cluster::{ClusterArgs, client, failed},
+    cluster::{ClusterArgs, failed, writing_client},
     ending::{Ending, Outcome},
     output::{OutputArgs, table, time},
 };
@@ -166,15 +166,15 @@ pub(crate) async fn run(command: &Command) -> Outcome {
     match command {
         Command::New(args) => new(args),
         Command::List(args) => {
-            let keys = ring(args)?.list().await.map_err(failed)?;
+            let keys = ring(args).await?.list().await.map_err(failed)?;
             print(args, &keys)
         }
         Command::Add(AddArgs { args }) => {
-            let key = ring(args)?.add().await.map_err(failed)?;
+            let key = ring(args).await?.add().await.map_err(failed)?;
             print(args, &[key])
         }
         Command::Activate(ActivateArgs { id, force, args }) => {
-            let ring = ring(args)?;
+            let ring = ring(args).await?;
             let patience = if *force {
                 Patience::Force
             } else {
@@ -184,7 +184,7 @@ pub(crate) async fn run(command: &Command) -> Outcome {
             print(args, &keys.map_err(failed)?)
         }
         Command::Remove(RemoveArgs { id, force, args }) => {
-            let ring = ring(args)?;
+            let ring = ring(args).await?;
             let patience = if *force {
                 Patience::Force
             } else {
@@ -215,9 +215,11 @@ fn key_id(text: &str) -> Result<KeyId, Ending> {
     })
 }
 
-fn ring(args: &Args) -> Result<KeyRing, Ending> {
+/// The ring. A list of its keys is looked at to change it, so it is of one cluster, too.
+async fn ring(args: &Args) -> Result<KeyRing, Ending> {
     let operator = operator_key(&args.key_file).map_err(Ending::Refused)?;
-    KeyRing::new(&client(&args.cluster)?, &args.ring, &operator)
+    let client = writing_client(&args.cluster).await?;
+    KeyRing::new(&client, &args.ring, &operator)
         .map_err(|error| Ending::Refused(anyhow!("--ring: {error}")))
 }
 

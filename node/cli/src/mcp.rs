@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     }
     let asked = args.asked(transport(args, &addresses), guard.as_deref());
     let gate = settle(args, &asked).map_err(Ending::Refused)?;
-    let client = client(args, &mut signals)?;
+    let client = client(args, &mut signals).await?;
     let callers = match (&guard, args.callers.owner.as_deref()) {
         (Some(_), _) => Callers::Authenticated,
         (None, Some("")) => {
@@ -150,9 +150,9 @@ fn settle(args: &Args, asked: &Asked) -> anyhow::Result<Gate> {
     }
 }
 
-fn client(args: &Args, signals: &mut Signals) -> Result<Client, Ending> {
+async fn client(args: &Args, signals: &mut Signals) -> Result<Client, Ending> {
     if !args.memory {
-        return cluster::serving_client(&args.cluster, signals);
+        return cluster::serving_client(&args.cluster, signals).await;
     }
     MemoryBuilder::new()
         .deadline(args.cluster.timeout)

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use helve_client::exact;
 use helve_command::{
-    cluster::{client, failed},
+    cluster::{failed, writing_client},
     ending::{Ending, Outcome},
     output::OutputArgs,
 };
@@ -201,7 +201,8 @@ async fn keys(common: &Common, key: &OperatorKey) -> Result<Arc<dyn StateKeys>, 
     let Some(name) = &common.ring else {
         return Ok(Arc::new(FixedKeys::new(key)));
     };
-    let ring = KeyRing::new(&client(&common.cluster)?, name, key)
+    let client = writing_client(&common.cluster).await?;
+    let ring = KeyRing::new(&client, name, key)
         .map_err(|error| Ending::Refused(anyhow!("--ring: {error}")))?;
     Ok(ClusterKeys::open(ring).await.map_err(failed)?)
 }

@@ -13,7 +13,7 @@ use helve_client::{
     },
 };
 use helve_command::{
-    cluster::{client, failed, identity},
+    cluster::{client, failed, identity, writing_client},
     ending::{Ending, Outcome},
     output::OutputArgs,
 };
@@ -58,7 +58,7 @@ pub(crate) async fn run(command: &Command) -> Outcome {
 }
 
 async fn store(args: &StoreArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let said = value::read(&args.value).map_err(Ending::Refused)?;
     let request = StoreRequest {
         identity: identity()?,
@@ -101,7 +101,7 @@ async fn retrieve(args: &KeyArgs) -> Outcome {
 }
 
 async fn delete(args: &DeleteArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let request = DeleteKeyRequest {
         identity: identity()?,
         owner: args.common.owner.clone(),
@@ -172,7 +172,7 @@ async fn list(args: &ListArgs) -> Outcome {
 }
 
 async fn batch_store(args: &BatchStoreArgs) -> Outcome {
-    let client = client(&args.common.cluster)?;
+    let client = writing_client(&args.common.cluster).await?;
     let said = value::read(&args.items).map_err(Ending::Refused)?;
     let refused = |error: &dyn std::fmt::Display| {
         Ending::Refused(anyhow!(

@@ -5,26 +5,18 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::anyhow;
 use futures::future::join_all;
 use helve_command::{
-    cluster::{ClusterArgs, request},
+    cluster::{ClusterArgs, of_one_cluster, request},
     ending::{Cause, Caused, Ending, Outcome},
     output::OutputArgs,
 };
 use helve_node::cluster_report::{self, Remedy, Report, Silence};
 use helve_proto::v1::{StatusReply, StatusRequest, cluster_service_client::ClusterServiceClient};
-use tokio::time::timeout;
 
 use super::diagnosis::{self, Finding};
-
-/// How long endpoints may take to say of which cluster they are, before something is changed through one of them.
-const CHECK_LIMIT: Duration = Duration::from_secs(2);
 
 /// What one node said to `helve status`, or why it did not.
 type Answer = cluster_report::Answer<Finding>;
@@ -68,10 +60,8 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let answers = answers(&args.cluster).await;
     let report = Report::new(&answers);
     args.output.print(&report, page::text)?;
-    if let Some(problem) = &report.mixed
-        && args.exit_code
-    {
-        return Err(Ending::Refused(anyhow!(problem.clone())));
+    if args.exit_code {
+        of_one_cluster(&answers)?;
     }
     if report.cause.is_none() {
         let unready = report.unready();
@@ -131,36 +121,6 @@ pub(crate) async fn leader_address(cluster: &ClusterArgs) -> Result<String, Endi
         let message = "no endpoint knows a leader: run `helve status`";
         Caused::new(Cause::NoQuorum, message).into()
     })
-}
-
-/// Refuses to change anything through endpoints of several clusters: the change would be of whichever answers. An endpoint that does not
-/// answer soon counts for none.
-///
-/// # Errors
-/// That they are, and which is of which.
-pub(crate) async fn check_one_cluster(cluster: &ClusterArgs) -> Outcome {
-    if cluster.endpoints.len() < 2 {
-        return Ok(());
-    }
-    let hasty = ClusterArgs {
-        timeout: cluster.timeout.min(CHECK_LIMIT),
-        ..cluster.clone()
-    };
-    let asked = cluster.endpoints.iter().map(async |endpoint| {
-        // Why one is silent is for the change itself to find out.
-        let reply = timeout(CHECK_LIMIT, ask(&hasty, endpoint)).await.ok()?;
-        Some(Answer {
-            endpoint: endpoint.clone(),
-            reply,
-        })
-    });
-    let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-    of_one_cluster(&answers)
-}
-
-/// Refuses endpoints of several clusters: a node's id is one of its cluster alone.
-fn of_one_cluster(answers: &[Answer]) -> Outcome {
-    cluster_report::mixed(answers).map_or(Ok(()), |problem| Err(Ending::Refused(anyhow!(problem))))
 }
 
 /// Why no node answers at all; `None` if one does.

@@ -1,5 +1,6 @@
 //! How commands reach a cluster.
 
+mod one;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -17,7 +18,10 @@ use helve_proto::{
 use tonic::{Code, Request, Status, transport::Endpoint};
 use tonic_types::StatusExt as _;
 
-pub use self::tls::TlsArgs;
+pub use self::{
+    one::{check_one_cluster, of_one_cluster},
+    tls::TlsArgs,
+};
 use super::{
     duration,
     ending::{Cause, Caused, Ending},
@@ -187,7 +191,7 @@ fn refused(address: &str, why: &str, next: &str) -> Caused {
     }
 }
 
-/// A client of the cluster.
+/// A client of the cluster, for a command that only reads.
 ///
 /// # Errors
 /// If an endpoint is none, or what the flags say of TLS cannot be used.
@@ -196,12 +200,22 @@ pub fn client(args: &ClusterArgs) -> Result<Client, Ending> {
     builder.build().map_err(|error| refused_endpoint(&error))
 }
 
+/// A client of the cluster, for a command that writes.
+///
+/// # Errors
+/// As [`client`] says, or if the endpoints are of several clusters: see [`check_one_cluster`].
+pub async fn writing_client(args: &ClusterArgs) -> Result<Client, Ending> {
+    check_one_cluster(args).await?;
+    client(args)
+}
+
 /// A client of the cluster for a command that serves. New connections are made with what the files
 /// of TLS hold then, and SIGHUP says whether they can be used.
 ///
 /// # Errors
-/// As [`client`] says.
-pub fn serving_client(args: &ClusterArgs, signals: &mut Signals) -> Result<Client, Ending> {
+/// As [`writing_client`] says.
+pub async fn serving_client(args: &ClusterArgs, signals: &mut Signals) -> Result<Client, Ending> {
+    check_one_cluster(args).await?;
     let tls = args.tls.client().map_err(Ending::Refused)?;
     let builder = args.builder_over(&args.endpoints, tls.clone());
     let builder = builder.map_err(Ending::Refused)?;

@@ -80,6 +80,8 @@ pub enum Cause {
     McpPort,
     /// It is something else.
     NotHelve,
+    /// The endpoints are of several clusters.
+    SeveralClusters,
     /// There is no newer key.
     NothingNew,
     /// No leader with a majority behind it.
@@ -125,6 +127,7 @@ impl Cause {
             Self::PeerPort => "peer_port",
             Self::McpPort => "mcp_port",
             Self::NotHelve => "not_helve",
+            Self::SeveralClusters => "several_clusters",
             Self::NothingNew => "nothing_new",
             Self::NoQuorum => "no_quorum",
             Self::NotReady => "not_ready",
@@ -174,6 +177,7 @@ impl Cause {
                 | Self::HttpPort
                 | Self::PeerPort
                 | Self::McpPort
+                | Self::SeveralClusters
         )
     }
 }

@@ -112,6 +112,7 @@ pub struct Args {
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
     let mut signals = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
+    cluster::check_one_cluster(&args.cluster).await?;
     let load = Load::new(args, clients(args)?);
     let prepared = tokio::select! {
         prepared = load.prepare() => prepared.map_err(cluster::failed)?,

@@ -91,7 +91,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     let guard = guard.map_err(Ending::Refused)?.map(Arc::new);
     token::read_again_on_hangup(guard.as_ref(), &mut signals);
     let listener = args.listen.bind().await.map_err(Ending::Refused)?;
-    let client = cluster::serving_client(&args.cluster, &mut signals)?;
+    let client = cluster::serving_client(&args.cluster, &mut signals).await?;
     let (settings, callers) = if guard.is_some() {
         (Settings::default(), Callers::Authenticated)
     } else {

@@ -93,7 +93,7 @@ pub struct Args {
 pub(crate) async fn run(args: &Args) -> Outcome {
     logging::start(&args.log).map_err(Ending::Refused)?;
     let mut signals = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
-    let client = cluster::client(&args.cluster)?;
+    let client = cluster::writing_client(&args.cluster).await?;
     let before = tokio::select! {
         held = Held::read(&client, &args.store) => held.map_err(cluster::failed)?.ids(),
         signal = signals.recv() => return Err(no_verdict(signal)),

@@ -21,6 +21,12 @@ pub(super) fn register(group: &mut Registry, node: &NodeStatus, members: &[Membe
     register_raft(group, node);
     register_time(group, node);
     register_lags(group, members);
+    gauge(
+        group,
+        "feature_level_held",
+        "1 if the node holds the cluster at its feature level, 0 if it does not",
+        u64::from(node.held_level != 0),
+    );
 }
 
 fn register_time(group: &mut Registry, node: &NodeStatus) {

@@ -16,6 +16,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         removal_lag_ms: 2_000,
         walls_ahead_ms: Some(-606_000),
         repaired_rows: 4,
+        held_level: 5,
         sealed_key_id: "00000000000000a1".into(),
         held_key_id: "00000000000000b2".into(),
         ..Default::default()
@@ -53,6 +54,7 @@ fn a_scrape_states_calls_and_status_in_one_page() {
         r#"helve_walls_ahead_seconds{group_id="1"} -606.0"#,
         r#"helve_live_rows{group_id="1"} 9"#,
         r#"helve_repaired_rows_total{group_id="1"} 4"#,
+        r#"helve_feature_level_held{group_id="1"} 1"#,
         r#"helve_sealed{group_id="1"} 1"#,
         r#"helve_data_key{group_id="1",key_id="00000000000000b2"} 1"#,
         r#"helve_tenant_live_bytes{group_id="1",tenant="default"} 99"#,
@@ -63,6 +65,10 @@ fn a_scrape_states_calls_and_status_in_one_page() {
     ] {
         assert!(page.contains(line), "`{line}` is not in\n{page}");
     }
+    let free = metrics.encode(&StatusReply::default(), &[], &Load::default());
+    let free = free.unwrap();
+    let line = r#"helve_feature_level_held{group_id="1"} 0"#;
+    assert!(free.contains(line), "`{line}` is not in\n{free}");
     // What a tenant has no quota of has no line.
     assert!(!page.contains("helve_tenant_quota_bytes{"), "{page}");
     assert!(page.ends_with("# EOF\n"));

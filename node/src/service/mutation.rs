@@ -23,7 +23,7 @@ use crate::{
     bounds::What,
     limits,
     read_index::{Place, ReadError, ReadView},
-    stamp,
+    stamp, upgrade,
     vault::Values,
 };
 
@@ -140,13 +140,15 @@ impl Services {
     }
 
     /// Proposes a plain command, sealed as the cluster says, and sealed again if it says otherwise
-    /// by the time that the command is executed.
+    /// by the time that the command is executed. A command of a level that the cluster is about to
+    /// reach waits for that.
     async fn propose_sealed(
         &self,
         mut plain: Box<Command>,
         admitted: &Admitted,
     ) -> Result<Outcome, Failure> {
         let request = canonical(&mut plain);
+        let raise_by = upgrade::awaited_until(admitted.deadline);
         loop {
             plain.fingerprint = self.vault.fingerprint(&request);
             let sealed = self.vault.sealed(&plain)?;
@@ -161,6 +163,14 @@ impl Services {
                     self.vault
                         .at_least(refused.revision, admitted.deadline)
                         .await;
+                }
+                // No level is ever lowered, so nothing was executed.
+                Refusal::FeatureLevel => {
+                    let consensus = &self.cluster.consensus;
+                    let level = command.feature_level;
+                    if !upgrade::await_raise(consensus, level, raise_by).await {
+                        return Ok(outcome);
+                    }
                 }
                 Refusal::ReplayMismatch => {
                     let kept = self.kept_otherwise(&plain, &request, admitted.deadline);

@@ -17,6 +17,7 @@ use crate::{
     raft::Consensus,
     read_index::own_command,
     stamp::EntropyError,
+    upgrade,
 };
 
 /// How often a leader looks whether sealing can begin.
@@ -120,8 +121,11 @@ impl Switch {
         if_index: Option<u64>,
         deadline: Instant,
     ) -> Result<SealingRow, SwitchError> {
-        if self.consensus.applied().feature_level() < level::SEALING {
-            return Err(SwitchError::TooOld);
+        let raise_by = upgrade::awaited_until(deadline);
+        while self.consensus.applied().feature_level() < level::SEALING {
+            if !upgrade::await_raise(&self.consensus, level::SEALING, raise_by).await {
+                return Err(SwitchError::TooOld);
+            }
         }
         let before = self.vault.row().unwrap_or_default();
         let request = match self.key_of(target)? {

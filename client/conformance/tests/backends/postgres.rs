@@ -218,6 +218,10 @@ async fn takes_a_table_of_caxtons_columns_over(postgres: &Postgres) {
     );
     for kept in [
         json!(1.5),
+        json!(10.0),
+        // Integers of 64 bits, had they no fraction.
+        json!([1e16, -1.5e17, 1e19, 10_000_000_000_000_000_u64]),
+        json!(1e20),
         json!(1e300),
         json!(5e-324),
         json!(117.633_313_911_400_17),
@@ -225,6 +229,10 @@ async fn takes_a_table_of_caxtons_columns_over(postgres: &Postgres) {
         tool.store("kept", &kept).await.expect("it is kept");
         assert_eq!(tool.retrieve("kept").await.expect("it answers"), Some(kept));
     }
+    let batch = [("kept".to_owned(), json!([1e16]))];
+    tool.batch_store(&batch).await.expect("it is kept");
+    let kept = tool.retrieve("kept").await.expect("it answers");
+    assert_eq!(kept, Some(json!([1e16])));
     let batch = [("kept".to_owned(), json!([-0.0]))];
     for refused in [
         tool.store("kept", &json!("\0")).await,

@@ -3,10 +3,12 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
+    key::Key,
     key_file::{KeyFileError, Said},
     owner::OWNER_BYTES_MAX,
     rejected::Rejected,
     source::{KeySource, KeysError, Source},
+    tried,
 };
 
 /// How the owner begins that names an issuer. No subject begins so.
@@ -54,6 +56,10 @@ pub enum TrustError {
     /// The name of an issuer is empty, has white space or control characters, or comes twice.
     #[error("the issuer {0:?} is empty, has a space or a control character, or is named twice")]
     Name(String),
+    /// Its files and URLs together hold keys of which a token would have to be tried against too
+    /// many.
+    #[error("the keys of one issuer are refused: {0}")]
+    Alike(String),
     /// The subjects of two issuers would be the same owners.
     #[error("the subjects of several issuers keep plain names: only one issuer's can")]
     SeveralPlain,
@@ -96,6 +102,9 @@ impl Issuer {
         for from in trusted.keys {
             sources.push(Source::open(from).await?);
         }
+        let known: Vec<_> = sources.iter().filter_map(|source| source.keys()).collect();
+        let all: Vec<&Key> = known.iter().flat_map(|keys| keys.iter()).collect();
+        tried::check(&all).map_err(TrustError::Alike)?;
         Ok(Self {
             name: trusted.issuer.map(Into::into),
             sources,

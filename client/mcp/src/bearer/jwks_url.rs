@@ -19,6 +19,7 @@ use url::{Host, Url};
 use super::{
     jwks::{self, Found},
     key::Origin,
+    tried,
 };
 
 /// Bytes of a set.
@@ -108,6 +109,14 @@ pub enum FetchError {
         looks: Looks,
         /// What is wrong.
         source: serde_json::Error,
+    },
+    /// The set holds keys of which a token would have to be tried against too many.
+    #[error("{url} is refused: {problem}")]
+    Alike {
+        /// The URL.
+        url: String,
+        /// Which keys, and what to do.
+        problem: String,
     },
     /// The set holds no key that can be used. Only an error when a server starts.
     #[error("{url} holds no usable key{}", first(skipped))]
@@ -222,18 +231,22 @@ impl JwksUrl {
             }
             Err(error) => return Err(unreachable(error)),
         };
-        match jwks::parse(&body, Origin::Url) {
-            Ok(found) => Ok(Fetched {
-                found,
-                fresh,
-                digest: Sha256::digest(&body).into(),
-            }),
-            Err(source) => Err(FetchError::Malformed {
-                url,
-                looks: Looks::of(&body),
-                source,
-            }),
+        let found = match jwks::parse(&body, Origin::Url) {
+            Ok(found) => found,
+            Err(source) => {
+                let looks = Looks::of(&body);
+                return Err(FetchError::Malformed { url, looks, source });
+            }
+        };
+        let all: Vec<_> = found.keys.iter().collect();
+        if let Err(problem) = tried::check(&all) {
+            return Err(FetchError::Alike { url, problem });
         }
+        Ok(Fetched {
+            found,
+            fresh,
+            digest: Sha256::digest(&body).into(),
+        })
     }
 
     pub(super) fn no_key(&self, skipped: Vec<String>) -> FetchError {

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use super::{
     jwks,
     key::{Key, Origin, SECRET_BYTES_MIN},
-    secret_form,
+    secret_form, tried,
 };
 
 /// Bytes of a file.
@@ -135,6 +135,14 @@ pub enum KeyFileError {
         /// Its entries that cannot be used, and why.
         skipped: Vec<String>,
     },
+    /// It holds keys of which a token would have to be tried against too many.
+    #[error("{path} is refused: {problem}")]
+    Alike {
+        /// The file.
+        path: String,
+        /// Which keys, and what to do.
+        problem: String,
+    },
     /// It begins as a JWK set, and is none.
     #[error("{path} is no JWK set: {source}")]
     Malformed {
@@ -232,6 +240,11 @@ pub(super) fn parse(content: &Content, said: Said, path: &Path) -> Result<Keys, 
         Said::Keys => keys(&content.bytes, path)?,
         Said::Secret => said_secret(content, path)?,
     };
+    let all: Vec<_> = keys.keys.iter().collect();
+    tried::check(&all).map_err(|problem| KeyFileError::Alike {
+        path: path.display().to_string(),
+        problem,
+    })?;
     match &content.exposed {
         Some(exposed) if keys.hold_secret() => Err(KeyFileError::Exposed {
             path: path.display().to_string(),

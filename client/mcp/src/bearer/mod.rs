@@ -18,6 +18,7 @@ mod resource;
 mod scopes;
 mod secret_form;
 mod source;
+mod tried;
 mod verifier;
 
 use std::{sync::Arc, time::Instant};

@@ -25,14 +25,13 @@ use super::{
     rejected::Rejected,
     scopes,
     source::KeysRead,
+    tried::TRIED_MAX,
 };
 
 /// How far the issuer's clock may be off, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
-/// Keys that one token is tried against: each costs a signature check.
-const TRIED_MAX: usize = 8;
 /// What a token may say it is (RFC 8725, section 3.11; RFC 9068, section 2.1). Tokens of other
 /// types, such as proofs of possession or logout tokens, give no access.
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, SupportsFloat
+from urllib.parse import urlsplit
 
 from fastmcp.exceptions import ToolError as FastMcpToolError
 from fastmcp.server.auth.providers.jwt import JWTVerifier
@@ -18,6 +19,7 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.sessions import InvalidSession
 from fastmcp.tools import ToolResult
 
+from ._core.address import is_loopback
 from .errors import AmbiguousError, ConflictError, DeniedError, HelveError
 from .key_value import HelveStore
 from .owner import Shared
@@ -145,7 +147,8 @@ def verifier_from_environment(prefix: str) -> JWTVerifier | None:
 
     With the prefix `SHOP`: `SHOP_SECRET` for HS256, or `SHOP_JWKS_URI` for the keys of an issuer;
     with either, `SHOP_ISSUER` and `SHOP_AUDIENCE` too, since a token for another server must not
-    do. Raises ValueError if some of them are missing.
+    do. Raises ValueError if some of them are missing, or if the keys would come over plain HTTP
+    from another machine: a machine between could put keys of its own in their place.
     """
     names = [f"{prefix}_{name}" for name in ("SECRET", "JWKS_URI", "ISSUER", "AUDIENCE")]
     secret, jwks_uri, issuer, audience = (os.environ.get(name) or None for name in names)
@@ -153,10 +156,27 @@ def verifier_from_environment(prefix: str) -> JWTVerifier | None:
         return None
     if bool(secret) == bool(jwks_uri) or not issuer or not audience:
         raise ValueError(f"{names[0]} or {names[1]}, and {names[2]} and {names[3]}: set all three")
+    if jwks_uri:
+        _check_keys_url(names[1], jwks_uri)
     algorithm = "HS256" if secret else None
     return JWTVerifier(
         public_key=secret, jwks_uri=jwks_uri, algorithm=algorithm, issuer=issuer, audience=audience
     )
+
+
+def _check_keys_url(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError as error:
+        raise ValueError(f"{name} is no URL: {error}") from error
+    if not host or parts.scheme not in ("http", "https"):
+        raise ValueError(f"{name} is no https URL: name the one of the issuer's JWK set")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError(
+            f"{name} is an http URL of another machine, and the keys could be replaced on the way: "
+            "name an https URL"
+        )
 
 
 def _is_session(key: str) -> bool:

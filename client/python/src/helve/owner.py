@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Union
 
+from ._core import parts
 from .errors import Reason, refused
 
 
@@ -23,7 +24,7 @@ Owner = Union[str, Shared, Callable[[], Union[str, Shared]]]
 
 
 def on_wire(owner: Owner) -> str:
-    """The owner as requests have it. Raises InvalidError if the name is empty.
+    """The owner as requests have it. Raises InvalidError if the name is empty, or none of a node.
 
     A caller whose name was lost on the way must not end up among the records that all share.
     """
@@ -34,4 +35,4 @@ def on_wire(owner: Owner) -> str:
     if not isinstance(owner, str) or not owner:
         message = "the owner's name is empty: name the end user whose records these are, or SHARED"
         raise refused(Reason.BAD_REQUEST, message)
-    return owner
+    return parts.owner(owner)

@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ._core import parts
 from ._wire import messages as wire
 from .owner import Owner, on_wire
 from .records import RecordInfo, info_of
+
+#: The rule of each name of a watch.
+_RULES = {
+    "store": parts.store,
+    "owner": parts.owner,
+    "id": parts.handle_id,
+    "prefix": parts.key_prefix,
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class Watch:
         # Named even if all its names are empty.
         target.SetInParent()
         for name, value in self.names:
-            setattr(target, name, value)
+            setattr(target, name, _RULES[name](value))
         return made
 
 

@@ -278,8 +278,25 @@ def test_a_verifier_is_whole_or_not_made(monkeypatch):
         environment(monkeypatch, **values)
         with pytest.raises(ValueError, match="SHOP_SECRET or SHOP_JWKS_URI"):
             verifier_from_environment("SHOP")
-    environment(monkeypatch, JWKS_URI="http://issuer.test/keys", **issued)
-    assert verifier_from_environment("SHOP").jwks_uri == "http://issuer.test/keys"
+    for url in ("https://issuer.test/keys", "http://127.0.0.1:8080/keys", "http://[::1]/keys"):
+        environment(monkeypatch, JWKS_URI=url, **issued)
+        assert verifier_from_environment("SHOP").jwks_uri == url
+
+
+def test_keys_of_tokens_come_over_https_or_from_this_machine(monkeypatch):
+    issued = {"ISSUER": "http://issuer.test", "AUDIENCE": "http://shop.test/mcp"}
+    for url, why in (
+        ("http://issuer.test/keys", "https URL"),
+        ("http://10.0.0.1/keys", "https URL"),
+        ("http://localhost.issuer.test/keys", "https URL"),
+        ("http://127.0.0.1@issuer.test/keys", "https URL"),
+        ("ftp://issuer.test/keys", "no https URL"),
+        ("issuer.test/keys", "no https URL"),
+        ("http://[::1/keys", "no URL"),
+    ):
+        environment(monkeypatch, JWKS_URI=url, **issued)
+        with pytest.raises(ValueError, match=rf"SHOP_JWKS_URI.*{why}"):
+            verifier_from_environment("SHOP")
 
 
 def test_each_caller_is_the_subject_of_a_token_for_this_server(monkeypatch):

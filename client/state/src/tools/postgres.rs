@@ -1,6 +1,7 @@
 //! The PostgreSQL tool: one row a key.
 
 mod connect;
+mod decimal;
 mod sql;
 
 use std::{collections::HashMap, fmt, pin::pin};
@@ -107,8 +108,11 @@ impl PostgresTool {
 impl PostgresTool {
     /// The value's text. A column of `jsonb`, as Caxton makes it, keeps numbers as decimals, which have one zero alone.
     fn json(&self, value: &Value) -> Result<String, Error> {
-        let json = value.to_string();
-        if self.is_jsonb.get() == Some(&true) && exact::has_negative_zero(json.as_bytes()) {
+        if self.is_jsonb.get() != Some(&true) {
+            return Ok(value.to_string());
+        }
+        let json = decimal::text(value)?;
+        if exact::has_negative_zero(json.as_bytes()) {
             let message = "the value holds -0.0, and the table keeps values as jsonb, which has no such number: write it as a \
                            string, or make the column json";
             return Err(Error::new(ErrorKind::Codec, message));

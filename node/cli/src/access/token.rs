@@ -6,7 +6,7 @@ pub(crate) mod secret;
 use anyhow::anyhow;
 use data_encoding::HEXLOWER;
 use helve_command::{
-    cluster::{ClusterArgs, request},
+    cluster::{ClusterArgs, check_one_cluster, request},
     ending::{Ending, Outcome},
     output::{OutputArgs, table, time},
 };
@@ -15,7 +15,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use self::{create::CreateArgs, secret::SecretArgs};
-use super::{ask, change, status, tenant};
+use super::{ask, change, tenant};
 
 /// Characters of an id that tell tokens apart.
 const ID_CHARS_MIN: usize = 8;
@@ -178,7 +178,7 @@ async fn revoke(args: &RevokeArgs) -> Outcome {
         let message = anyhow!("`{}`: give {ID_CHARS_MIN} characters of the id", args.id);
         return Err(Ending::Refused(message));
     }
-    status::check_one_cluster(&args.list.cluster).await?;
+    check_one_cluster(&args.list.cluster).await?;
     let tokens = list(&args.list).await?;
     let is_meant = |token: &&TokenInfo| HEXLOWER.encode(&token.token_hash).starts_with(&args.id);
     let mut meant = tokens.iter().filter(is_meant);

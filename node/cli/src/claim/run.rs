@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn run(args: &RunArgs) -> Outcome {
     let parts = args.command.iter().map(|part| part.as_bytes());
     let digest = args.lease.digest(parts).map_err(Ending::Refused)?;
-    let claim = Claim::new(&args.common, &args.key)?;
+    let claim = Claim::new(&args.common, &args.key).await?;
     let ends = Instant::now() + args.lease.lease;
     let (status, reply) = claim.begin(&args.lease, digest).await?;
     match status {

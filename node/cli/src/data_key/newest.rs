@@ -8,7 +8,7 @@ use std::{
 use anyhow::anyhow;
 use helve_client::v1::Unit;
 use helve_command::{
-    cluster::ClusterArgs,
+    cluster::{ClusterArgs, check_one_cluster},
     ending::{Cause, Caused, Ending, Outcome},
 };
 use helve_proto::v1::{
@@ -25,8 +25,11 @@ const READ_MAX: Duration = Duration::from_secs(3);
 /// Chooses the newest key of the node that answers.
 ///
 /// # Errors
-/// If values are sealed under it already, the newest keys of the nodes differ, or it has sealed before.
+/// If values are sealed under it already, the newest keys of the nodes differ, it has sealed before, or the endpoints are of several
+/// clusters.
 pub(super) async fn choose(cluster: &ClusterArgs) -> Result<Target, Ending> {
+    // Which key is new depends on the cluster.
+    check_one_cluster(cluster).await?;
     let (_, now) = first(cluster).await?;
     let is_newest = now.held.last() == Some(&now.key_id);
     if is_newest && !now.under_way {

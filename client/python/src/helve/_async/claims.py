@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .._core import limits
+from .._core import limits, parts
 from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
@@ -155,7 +155,9 @@ class AsyncClaims(Generic[T]):
 
         The next caller carries the side effect out again, and `once` does so without `recover`.
         """
-        request = wire.DeleteRequest(store=self._store, owner=self._on_wire(), id=key)
+        request = wire.DeleteRequest(
+            store=parts.store(self._store), owner=self._on_wire(), id=parts.handle_id(key)
+        )
         reply = await self._open().call(methods.DELETE, request)
         return reply.status == wire.HANDLE_STATUS_LIVE
 
@@ -181,7 +183,9 @@ class AsyncClaims(Generic[T]):
         self, owner: str, key: str, digest: bytes, lease_ms: int, note: str
     ) -> Claimed[AsyncLease[T], T]:
         begin = wire.ClaimBegin(digest=checked(digest), lease_ms=lease_ms, note=note.encode())
-        request = wire.ClaimRequest(store=self._store, owner=owner, id=key, begin=begin)
+        request = wire.ClaimRequest(
+            store=parts.store(self._store), owner=owner, id=parts.handle_id(key), begin=begin
+        )
         began = time.monotonic()
         reply = await self._open().call(methods.CLAIM, request)
         ends_at_ms = reply.info.expires_at_ms
@@ -224,7 +228,9 @@ class AsyncClaims(Generic[T]):
                 message = f"{key!r} was in flight all the time: another caller has its lease"
                 raise InFlightError(message, until_ms=found.until_ms)
             await io.sleep(length)
-            request = wire.GetRequest(store=self._store, owner=owner, id=key)
+            request = wire.GetRequest(
+                store=parts.store(self._store), owner=owner, id=parts.handle_id(key)
+            )
             reply = await self._open().call(methods.GET, request)
             if reply.info.revision != found.fence:
                 return

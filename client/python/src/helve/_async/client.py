@@ -52,6 +52,7 @@ class AsyncClient:
         connect_timeout: float = limits.CONNECT_TIMEOUT,
         follow_leader: bool = False,
         identities: Literal["session", "request-id"] = "session",
+        insecure: bool = False,
     ) -> None:
         """Says how to reach the cluster. All times are in seconds.
 
@@ -70,9 +71,12 @@ class AsyncClient:
         - `identities`: how retries are told from new calls. In a `session` outcomes are kept
           until they are received; a `request-id` needs no call to open one, for processes that
           live for a few calls, and its outcome is kept for ten minutes.
+        - `insecure`: sends the token in plain text beyond this machine, too, where every machine
+          between can read it: you vouch for that network.
 
         Raises InvalidError if there is no endpoint, one is not `HOST:PORT`, or what was given for
-        TLS or as a token cannot be used.
+        TLS or as a token cannot be used; and for a token without TLS, if an endpoint is not
+        loopback, unless `insecure`.
         """
         if isinstance(endpoints, str):
             endpoints = endpoints.split(",")
@@ -90,9 +94,16 @@ class AsyncClient:
             connect_timeout=connect_timeout,
             follows_leader=follow_leader,
             has_session=identities == "session",
+            insecure=insecure,
         )
         # The first call makes them, because they belong to its event loop; mistakes are said now.
-        Pool(self._dial.endpoints, lambda address: address, is_tls=tls is not None, learns=False)
+        Pool(
+            self._dial.endpoints,
+            lambda address: address,
+            is_tls=tls is not None,
+            learns=False,
+            guards_token=self._dial.guards_token,
+        )
         self._dial.credentials()
         self._deadline = deadline
         self._scopes: Scopes[AsyncCluster] = Scopes(lambda: AsyncCluster(self._dial))
@@ -103,12 +114,16 @@ class AsyncClient:
         """A client as the environment of `helve`'s command line says.
 
         `HELVE_ENDPOINTS` (default 127.0.0.1:7400), `HELVE_TOKEN_FILE`, `HELVE_TLS_CA`,
-        `HELVE_TLS_CLIENT_CERT`, `HELVE_TLS_CLIENT_KEY` and `HELVE_TLS_SERVER_NAME`.
+        `HELVE_TLS_CLIENT_CERT`, `HELVE_TLS_CLIENT_KEY`, `HELVE_TLS_SERVER_NAME`, and
+        `HELVE_INSECURE`, which is `true` or `1` for `insecure`.
         `options` as for the class.
         """
         given = {name: value for name, value in os.environ.items() if value}
         ca = given.get("HELVE_TLS_CA")
-        found: dict[str, Any] = {"token_file": given.get("HELVE_TOKEN_FILE")}
+        found: dict[str, Any] = {
+            "token_file": given.get("HELVE_TOKEN_FILE"),
+            "insecure": given.get("HELVE_INSECURE", "").lower() in ("true", "1"),
+        }
         if ca is not None:
             found["tls"] = Tls(
                 ca,

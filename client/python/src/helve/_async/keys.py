@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .._core import limits
+from .._core import limits, parts
 from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
@@ -71,7 +71,7 @@ class AsyncKeys(Generic[T]):
 
     async def get_record(self, key: str) -> Record[T] | None:
         """The value with its revision and times, if there is such a key. Restarts the idle time."""
-        request = wire.RetrieveRequest(owner=self._on_wire(), key=key)
+        request = wire.RetrieveRequest(owner=self._on_wire(), key=parts.key(key))
         reply = await self._open().call(methods.RETRIEVE, request)
         return self._record(reply.record) if reply.HasField("record") else None
 
@@ -101,12 +101,15 @@ class AsyncKeys(Generic[T]):
         lifetime = self._defaults.lifetime(ttl)
         request = wire.BatchStoreRequest(owner=self._on_wire())
         for key, value in items.items():
-            request.items.add(key=key, value=self._codec.encode(value), lifetime=lifetime)
+            request.items.add(
+                key=parts.key(key), value=self._codec.encode(value), lifetime=lifetime
+            )
         await self._open().call(methods.BATCH_STORE, request)
 
     async def get_many(self, keys: Sequence[str]) -> tuple[Record[T] | None, ...]:
         """The records in the order asked for, all from one view. At most 128."""
-        request = wire.BatchRetrieveRequest(owner=self._on_wire(), keys=keys)
+        names = [parts.key(key) for key in keys]
+        request = wire.BatchRetrieveRequest(owner=self._on_wire(), keys=names)
         reply = await self._open().call(methods.BATCH_RETRIEVE, request)
         return tuple(
             self._record(each.record) if each.HasField("record") else None for each in reply.keys
@@ -114,7 +117,7 @@ class AsyncKeys(Generic[T]):
 
     async def exists(self, key: str) -> bool:
         """Whether there is such a key. Does not restart the idle time."""
-        request = wire.ExistsRequest(owner=self._on_wire(), key=key)
+        request = wire.ExistsRequest(owner=self._on_wire(), key=parts.key(key))
         return (await self._open().call(methods.EXISTS, request)).exists
 
     async def delete(self, key: str) -> bool:
@@ -257,7 +260,7 @@ class AsyncKeys(Generic[T]):
     ) -> Created | Replaced:
         request = wire.StoreRequest(
             owner=self._on_wire(),
-            key=key,
+            key=parts.key(key),
             value=self._codec.encode(value),
             lifetime=self._defaults.lifetime(ttl),
             if_revision=if_revision,
@@ -268,11 +271,13 @@ class AsyncKeys(Generic[T]):
         return outcome
 
     async def _delete(self, key: str, if_revision: int | None) -> bool:
-        request = wire.DeleteKeyRequest(owner=self._on_wire(), key=key, if_revision=if_revision)
+        request = wire.DeleteKeyRequest(
+            owner=self._on_wire(), key=parts.key(key), if_revision=if_revision
+        )
         return (await self._open().call(methods.DELETE_KEY, request)).existed
 
     def _list_request(self, prefix: str) -> wire.ListKeysRequest:
-        return wire.ListKeysRequest(owner=self._on_wire(), prefix=prefix)
+        return wire.ListKeysRequest(owner=self._on_wire(), prefix=parts.key_prefix(prefix))
 
     def _page_request(self, prefix: str, after: str | None, limit: int) -> wire.ListKeysRequest:
         request = self._list_request(prefix)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._core import limits
+from .._core import limits, parts
 from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
@@ -42,9 +42,9 @@ class AsyncTransaction:
     def mint(self, store: AsyncHandleStore[T], value: T, ttl: Lifetime = Ttl.DEFAULT) -> Ticket[T]:
         """Keeps a value under a new id: the name of the reply's info."""
         operation = wire.MintOperation(
-            store=store._store,
+            store=parts.store(store._store),
             owner=store._on_wire(),
-            id_prefix=store._id_prefix,
+            id_prefix=parts.id_prefix(store._id_prefix),
             value=store._codec.encode(value),
             lifetime=store._defaults.lifetime(ttl),
         )
@@ -61,9 +61,9 @@ class AsyncTransaction:
     ) -> Ticket[T]:
         """Writes a value under an id. A handle that expired or was taken aborts the transaction."""
         operation = wire.PutOperation(
-            store=store._store,
+            store=parts.store(store._store),
             owner=store._on_wire(),
-            id=id,
+            id=parts.handle_id(id),
             value=store._codec.encode(value),
             lifetime=store._defaults.lifetime(ttl),
             if_revision=if_revision,
@@ -75,7 +75,10 @@ class AsyncTransaction:
     ) -> Ticket[T]:
         """Takes a handle; `Committed.taken` has its value. One that does not live aborts."""
         operation = wire.TakeOperation(
-            store=store._store, owner=store._on_wire(), id=id, if_revision=if_revision
+            store=parts.store(store._store),
+            owner=store._on_wire(),
+            id=parts.handle_id(id),
+            if_revision=if_revision,
         )
         return self._note(store, "take", operation)
 
@@ -89,9 +92,9 @@ class AsyncTransaction:
     ) -> Ticket[T]:
         """Gives a handle a new lifetime. One that does not live aborts the transaction."""
         operation = wire.RenewOperation(
-            store=store._store,
+            store=parts.store(store._store),
             owner=store._on_wire(),
-            id=id,
+            id=parts.handle_id(id),
             lifetime=store._defaults.lifetime(ttl),
             if_revision=if_revision,
         )
@@ -102,7 +105,10 @@ class AsyncTransaction:
     ) -> Ticket[T]:
         """Deletes a handle. One that does not live aborts the transaction."""
         operation = wire.DeleteOperation(
-            store=store._store, owner=store._on_wire(), id=id, if_revision=if_revision
+            store=parts.store(store._store),
+            owner=store._on_wire(),
+            id=parts.handle_id(id),
+            if_revision=if_revision,
         )
         return self._note(store, "delete", operation)
 
@@ -118,7 +124,7 @@ class AsyncTransaction:
         """Stores a value under a key."""
         operation = wire.StoreOperation(
             owner=keys._on_wire(),
-            key=key,
+            key=parts.key(key),
             value=keys._codec.encode(value),
             lifetime=keys._defaults.lifetime(ttl),
             if_revision=if_revision,
@@ -129,7 +135,9 @@ class AsyncTransaction:
         self, keys: AsyncKeys[T], key: str, *, if_revision: int | None = None
     ) -> Ticket[T]:
         """Deletes a key; it need not exist."""
-        operation = wire.DeleteKeyOperation(owner=keys._on_wire(), key=key, if_revision=if_revision)
+        operation = wire.DeleteKeyOperation(
+            owner=keys._on_wire(), key=parts.key(key), if_revision=if_revision
+        )
         return self._note(keys, "delete_key", operation)
 
     async def commit(self) -> Transacted:

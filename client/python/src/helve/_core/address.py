@@ -34,6 +34,12 @@ class Address:
             raise _no_endpoint(text, remedy)
         return cls(rest, scheme or None)
 
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether it is loopback, so that what goes there crosses no network."""
+        host = self.host_and_port.rpartition(":")[0].strip("[]")
+        return is_loopback(host)
+
 
 def _remedy(text: str) -> str | None:
     """What to write instead, if this is not `HOST:PORT`."""
@@ -68,6 +74,17 @@ def _is_ipv6(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, without brackets, is this machine: `localhost`, or a loopback address."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower() == "localhost"
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
 
 
 def _no_endpoint(text: str, remedy: str) -> HelveError:

@@ -41,6 +41,11 @@ class Bearer:
                 self._refresh(self._path)
         return () if self._header is None else (("authorization", self._header),)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a token."""
+        return self._path is not None or self._header is not None
+
     def __repr__(self) -> str:
         kind = "file" if self._path else "none" if self._header is None else "given"
         return f"Bearer({kind})"

@@ -25,6 +25,13 @@ class Dial:
     follows_leader: bool
     #: Whether mutations are numbered in a replay session, or bear request ids.
     has_session: bool
+    #: Whether the caller vouches for the network that a token crosses in plain text.
+    insecure: bool = False
+
+    @property
+    def guards_token(self) -> bool:
+        """Whether addresses beyond this machine are refused: there is a token, and no TLS."""
+        return self.tls is None and self.bearer.is_given and not self.insecure
 
     def credentials(self) -> grpc.ChannelCredentials | None:
         """The TLS of a connection; None: plain text."""

@@ -34,13 +34,20 @@ class Pool(Generic[L]):
     """The nodes that a client may talk to. Its methods may be called from several threads."""
 
     def __init__(
-        self, endpoints: Collection[str], opens: Callable[[str], L], *, is_tls: bool, learns: bool
+        self,
+        endpoints: Collection[str],
+        opens: Callable[[str], L],
+        *,
+        is_tls: bool,
+        learns: bool,
+        guards_token: bool = False,
     ) -> None:
         if not endpoints:
             raise refused(Reason.BAD_REQUEST, "a cluster needs at least one endpoint, as HOST:PORT")
         self._lock = threading.Lock()
         self._opens = opens
         self._is_tls = is_tls
+        self._guards_token = guards_token
         self._learns = learns
         addresses = [self._checked(endpoint) for endpoint in endpoints]
         self.nodes = [Node(at, address, opens(address)) for at, address in enumerate(addresses)]
@@ -97,5 +104,11 @@ class Pool(Generic[L]):
             raise refused(Reason.BAD_REQUEST, message)
         if address.scheme == "http" and self._is_tls:
             message = f"{endpoint!r} asks for plain text, and the client for TLS: give HOST:PORT"
+            raise refused(Reason.BAD_REQUEST, message)
+        if self._guards_token and not address.is_of_this_machine:
+            message = (
+                f"the token would go to {endpoint!r} in plain text: say whom to trust with tls=, "
+                "or insecure=True if you vouch for the network between"
+            )
             raise refused(Reason.BAD_REQUEST, message)
         return address.host_and_port

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .._core import limits
+from .._core import limits, parts
 from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
@@ -156,7 +156,9 @@ class Claims(Generic[T]):
 
         The next caller carries the side effect out again, and `once` does so without `recover`.
         """
-        request = wire.DeleteRequest(store=self._store, owner=self._on_wire(), id=key)
+        request = wire.DeleteRequest(
+            store=parts.store(self._store), owner=self._on_wire(), id=parts.handle_id(key)
+        )
         reply = self._open().call(methods.DELETE, request)
         return reply.status == wire.HANDLE_STATUS_LIVE
 
@@ -182,7 +184,9 @@ class Claims(Generic[T]):
         self, owner: str, key: str, digest: bytes, lease_ms: int, note: str
     ) -> Claimed[Lease[T], T]:
         begin = wire.ClaimBegin(digest=checked(digest), lease_ms=lease_ms, note=note.encode())
-        request = wire.ClaimRequest(store=self._store, owner=owner, id=key, begin=begin)
+        request = wire.ClaimRequest(
+            store=parts.store(self._store), owner=owner, id=parts.handle_id(key), begin=begin
+        )
         began = time.monotonic()
         reply = self._open().call(methods.CLAIM, request)
         ends_at_ms = reply.info.expires_at_ms
@@ -225,7 +229,9 @@ class Claims(Generic[T]):
                 message = f"{key!r} was in flight all the time: another caller has its lease"
                 raise InFlightError(message, until_ms=found.until_ms)
             io.sleep(length)
-            request = wire.GetRequest(store=self._store, owner=owner, id=key)
+            request = wire.GetRequest(
+                store=parts.store(self._store), owner=owner, id=parts.handle_id(key)
+            )
             reply = self._open().call(methods.GET, request)
             if reply.info.revision != found.fence:
                 return

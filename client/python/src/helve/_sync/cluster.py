@@ -40,6 +40,7 @@ class Cluster:
             lambda address: Line(address, dial),
             is_tls=dial.tls is not None,
             learns=dial.follows_leader,
+            guards_token=dial.guards_token,
         )
         self._closed = Event()
         self._clock = Clock()

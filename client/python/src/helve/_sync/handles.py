@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .._core import limits
+from .._core import limits, parts
 from .._core.backoff import Backoff
 from .._wire import messages as wire
 from .._wire import methods
@@ -90,9 +90,9 @@ class HandleStore(Generic[T]):
     def mint_record(self, value: T, ttl: Lifetime = Ttl.DEFAULT) -> RecordInfo:
         """As `mint`, but answers all that is known of the new handle, its revision included."""
         request = wire.MintRequest(
-            store=self._store,
+            store=parts.store(self._store),
             owner=self._on_wire(),
-            id_prefix=self._id_prefix,
+            id_prefix=parts.id_prefix(self._id_prefix),
             value=self._codec.encode(value),
             lifetime=self._defaults.lifetime(ttl),
         )
@@ -143,7 +143,9 @@ class HandleStore(Generic[T]):
 
     def resolve(self, id: str) -> Resolved[Record[T]]:
         """The handle with its revision and times, or what became of it. Restarts the idle time."""
-        request = wire.GetRequest(store=self._store, owner=self._on_wire(), id=id)
+        request = wire.GetRequest(
+            store=parts.store(self._store), owner=self._on_wire(), id=parts.handle_id(id)
+        )
         reply = self._open().call(methods.GET, request)
         return resolved(reply.status, lambda: self._record(reply))
 
@@ -164,9 +166,9 @@ class HandleStore(Generic[T]):
     def renew(self, id: str, ttl: Lifetime = Ttl.DEFAULT) -> Resolved[RecordInfo]:
         """Gives a handle a new lifetime. `Ttl.KEEP` restarts only its idle time."""
         request = wire.RenewRequest(
-            store=self._store,
+            store=parts.store(self._store),
             owner=self._on_wire(),
-            id=id,
+            id=parts.handle_id(id),
             lifetime=self._defaults.lifetime(ttl),
         )
         reply = self._open().call(methods.RENEW, request)
@@ -174,13 +176,15 @@ class HandleStore(Generic[T]):
 
     def delete(self, id: str) -> bool:
         """Deletes a handle; true if it lived."""
-        request = wire.DeleteRequest(store=self._store, owner=self._on_wire(), id=id)
+        request = wire.DeleteRequest(
+            store=parts.store(self._store), owner=self._on_wire(), id=parts.handle_id(id)
+        )
         reply = self._open().call(methods.DELETE, request)
         return reply.status == wire.HANDLE_STATUS_LIVE
 
     def count(self) -> int:
         """How many of the store's handles live, under its owner."""
-        request = wire.CountRequest(store=self._store, owner=self._on_wire())
+        request = wire.CountRequest(store=parts.store(self._store), owner=self._on_wire())
         return (self._open().call(methods.COUNT, request)).live
 
     def update(self, id: str, change: Callable[[T], T]) -> Resolved[Record[T]]:
@@ -289,9 +293,9 @@ class HandleStore(Generic[T]):
         self, id: str, value: T, ttl: Lifetime, if_revision: int | None
     ) -> Created | Replaced | NotLive:
         request = wire.PutRequest(
-            store=self._store,
+            store=parts.store(self._store),
             owner=self._on_wire(),
-            id=id,
+            id=parts.handle_id(id),
             value=self._codec.encode(value),
             lifetime=self._defaults.lifetime(ttl),
             if_revision=if_revision,
@@ -300,13 +304,16 @@ class HandleStore(Generic[T]):
 
     def _take(self, id: str, if_revision: int | None) -> Resolved[Record[T]]:
         request = wire.TakeRequest(
-            store=self._store, owner=self._on_wire(), id=id, if_revision=if_revision
+            store=parts.store(self._store),
+            owner=self._on_wire(),
+            id=parts.handle_id(id),
+            if_revision=if_revision,
         )
         reply = self._open().call(methods.TAKE, request)
         return resolved(reply.status, lambda: self._record(reply))
 
     def _list_request(self) -> wire.ListRequest:
-        return wire.ListRequest(store=self._store, owner=self._on_wire())
+        return wire.ListRequest(store=parts.store(self._store), owner=self._on_wire())
 
     def _page_request(self, after: str | None, limit: int) -> wire.ListRequest:
         request = self._list_request()

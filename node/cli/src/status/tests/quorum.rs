@@ -51,6 +51,7 @@ fn endpoints_of_two_clusters_are_named_with_their_clusters() {
     assert!(report.next.contains(&problem), "{:?}", report.next);
     let ending = of_one_cluster(&[answer(1, Role::Leader, 1), other]).unwrap_err();
     assert!(matches!(ending, Ending::Refused(_)), "{ending:?}");
+    assert_eq!(ending.cause(), "several_clusters");
     let one = [answer(1, Role::Leader, 1), pristine];
     assert!(Report::new(&one).mixed.is_none());
     assert!(of_one_cluster(&one).is_ok());
