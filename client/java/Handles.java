@@ -35,8 +35,8 @@ public final class Handles {
     private static final Set<String> REFUSED = Set.of("CONFLICT", "REPLAY_MISMATCH", "STALE_CALL", "TOO_EARLY", "SESSION_EXPIRED",
             "REQUEST_TOO_OLD", "TOO_LARGE", "BAD_ID", "BAD_KEY", "BAD_NAME", "BAD_LIFETIME", "CLAIMED", "BAD_REQUEST", "QUOTA",
             "DISK_FULL", "UNAUTHENTICATED", "DENIED", "WRONG_CLUSTER", "WRONG_NODE", "FORMAT_NEWER", "LIST_LAPSED", "WATCH_TOO_OLD",
-            "WATCH_LAPSED", "NOT_LEADING", "CHANGE_UNDER_WAY", "NO_MEMBER", "NO_TENANT", "SEAT_TAKEN", "QUORUM_AT_RISK",
-            "NODE_SILENT", "DAMAGED");
+            "WATCH_LAPSED", "NOT_LEADING", "CHANGE_UNDER_WAY", "NO_MEMBER", "NO_TENANT", "SEAT_TAKEN",
+            "ALREADY_VOTER", "STAYS_LEARNER", "QUORUM_AT_RISK", "NODE_SILENT", "DAMAGED");
     /** Refusals that every try is given alike, so that they count even after a try whose outcome is unknown. */
     private static final Set<String> FINAL = Set.of("CONFLICT", "QUOTA", "REPLAY_MISMATCH", "TOO_LARGE", "BAD_ID", "BAD_KEY",
             "BAD_NAME", "BAD_LIFETIME", "CLAIMED", "BAD_REQUEST");

@@ -120,6 +120,7 @@ impl ClusterStatus {
     }
 
     fn warnings(&self, overview: &Overview, readiness: &Result<(), String>) -> Vec<String> {
+        let own = self.consensus.identity().node_id();
         let mut warnings: Vec<String> = readiness.as_ref().err().cloned().into_iter().collect();
         if readiness.is_ok() && self.disk.is_low() {
             warnings.push("the disk is below its reserve".to_owned());
@@ -135,6 +136,14 @@ impl ClusterStatus {
                 "the cluster's time had to follow this node's wall clock, {} from where it was: check that clock",
                 display_ms(jump_ms)
             ));
+        }
+        if self.consensus.identity().is_learner
+            && overview.members.iter().any(|m| m.voter && m.id == own)
+        {
+            warnings.push(
+                "it was started with --learner, and is a voter all the same: start it again without --learner"
+                    .to_owned(),
+            );
         }
         warnings.extend(self.certificates.warnings());
         let is_member = |id| overview.members.iter().any(|m| m.id == id);

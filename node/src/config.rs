@@ -57,6 +57,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// `--force-bootstrap`.
     pub bootstrap: Bootstrap,
+    /// `--learner`: the node never votes.
+    pub learner: bool,
     /// `--audit-log` and its companions; `None`: there is no audit log.
     pub audit: Option<audit::Settings>,
     /// `--data-key-file`, `--data-keys`, `--data-key-migrate`.
@@ -105,6 +107,8 @@ pub struct Config {
     pub auth: Auth,
     /// When the lowest seat founds a cluster.
     pub bootstrap: Bootstrap,
+    /// Whether the node never votes: it founds no cluster, and becomes no voter.
+    pub learner: bool,
     /// What is asked of the audit log, if there is to be one.
     pub audit: Option<audit::Settings>,
     /// Where the keys lie that values are sealed under.
@@ -179,6 +183,9 @@ impl Config {
         let peers = peers::parse(&settings.peers)?;
         peers::check_own_seat(&peers, settings.seat, listen, peer_listen)?;
         check_advertise(settings.advertise.as_deref(), listen)?;
+        if settings.learner {
+            check_learner(settings.bootstrap, &peers)?;
+        }
         if settings.data_dir.as_os_str().is_empty() {
             return Err(Refusal::new(
                 "--data-dir",
@@ -206,6 +213,7 @@ impl Config {
             disk_reserve_bytes: settings.disk_reserve_bytes,
             auth,
             bootstrap: settings.bootstrap,
+            learner: settings.learner,
             audit: settings.audit.clone(),
             keyring: settings.data_keys.read()?,
             data_keys: settings.data_keys.clone(),
@@ -264,6 +272,19 @@ fn check_peer_port(peer_listen: SocketAddr) -> Result<(), Refusal> {
         format!("{peer_listen} is any free port, where no other node finds this one"),
         "give HOST:PORT with the port that --peers has for this node's seat",
     ))
+}
+
+/// A learner joins a cluster that others made.
+fn check_learner(bootstrap: Bootstrap, peers: &BTreeMap<u64, String>) -> Result<(), Refusal> {
+    let remedy = if bootstrap != Bootstrap::WhenAllPristine {
+        "leave one of --learner and --force-bootstrap out"
+    } else if peers.len() < 2 {
+        "list at least one voter of the cluster in --peers, or leave --learner out"
+    } else {
+        return Ok(());
+    };
+    let problem = "a node that never votes founds no cluster: it joins one";
+    Err(Refusal::new("--learner", problem, remedy))
 }
 
 fn check_advertise(advertise: Option<&str>, listen: SocketAddr) -> Result<(), Refusal> {

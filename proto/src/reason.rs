@@ -100,6 +100,10 @@ reasons! {
     NoTenant => "NO_TENANT",
     /// Another node has the seat or the address.
     SeatTaken => "SEAT_TAKEN",
+    /// The member votes already. Nothing is to be done.
+    AlreadyVoter => "ALREADY_VOTER",
+    /// The node was started with `--learner`, and gets no vote. Start it without the flag first.
+    StaysLearner => "STAYS_LEARNER",
     /// Too few voters would be left, or would answer, to go on.
     QuorumAtRisk => "QUORUM_AT_RISK",
     /// A node that the call waits for does not answer, or did not ask for its seat.

@@ -38,11 +38,12 @@ const OF_PROBES: [&str; 6] = [
 ];
 
 /// Commands that say on standard error how they get on, too.
-const TALKATIVE: [&str; 6] = [
+const TALKATIVE: [&str; 7] = [
     "bench",
     "flows",
     "mcp",
     "member add",
+    "member promote",
     "member remove",
     "member replace",
 ];

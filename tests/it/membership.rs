@@ -2,6 +2,7 @@
 
 mod failures;
 mod growth;
+mod learners;
 mod refusals;
 mod removal;
 

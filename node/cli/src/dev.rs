@@ -154,6 +154,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         exposure: Exposure::Loopback,
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
+        learner: false,
         audit: None,
         data_keys: KeyFiles::none(),
         tuning: Tuning::default(),

@@ -6,7 +6,9 @@ mod list;
 use std::time::Duration;
 
 use helve_command::{address, cluster::ClusterArgs, duration, ending::Outcome, output::OutputArgs};
-use helve_proto::v1::{AddMemberRequest, RemoveMemberRequest, ReplaceMemberRequest};
+use helve_proto::v1::{
+    AddMemberRequest, PromoteMemberRequest, RemoveMemberRequest, ReplaceMemberRequest,
+};
 use serde::Serialize;
 
 use self::{
@@ -14,11 +16,12 @@ use self::{
     list::Members,
 };
 
-/// List, add, remove and replace members, while the cluster serves
+/// List, add, promote, remove and replace members, while the cluster serves
 #[derive(Debug, Clone, clap::Subcommand)]
 pub(crate) enum Command {
     List(ListArgs),
     Add(AddArgs),
+    Promote(PromoteArgs),
     Remove(RemoveArgs),
     Replace(ReplaceArgs),
 }
@@ -85,10 +88,32 @@ pub(crate) struct AddArgs {
     #[command(flatten)]
     place: PlaceArgs,
 
-    /// Add it as a learner only: it holds everything and does not vote, until the command runs
-    /// again without --learner
+    /// Add it as a learner only: it holds everything and does not vote, until `helve member promote`.
+    /// A node that was started with --learner is added as one with or without this
     #[arg(long, env = "HELVE_MEMBER_LEARNER")]
     learner: bool,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Make a learner a voter, once it has caught up
+///
+/// Refused while the node runs with --learner: start it again without the flag first. Repeating the
+/// command after an error is safe.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = "Examples:
+  helve member promote 4 --endpoints a:7400
+
+Exit status: 0 done, 1 no such member exists, 5 under way when --wait ended, 6 not possible now: a voter already, with --learner, or \
+silent; others as `helve --help` lists them.")]
+pub(crate) struct PromoteArgs {
+    /// Id of the learner, as `helve member list` shows it; not its seat
+    id: u64,
 
     #[command(flatten)]
     wait: WaitArgs,
@@ -130,7 +155,8 @@ pub(crate) struct RemoveArgs {
 
 /// Add a new node and remove a member, dead or alive, in one step
 ///
-/// Works as `helve member add`; the seat may be the old one or a new one.
+/// Works as `helve member add`; the seat may be the old one or a new one. In the place of a voter the
+/// new node votes; in the place of a learner it is one.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve member replace 3 --seat 4 --peer d:7401 --endpoints a:7400
@@ -179,6 +205,10 @@ pub(crate) async fn run(command: &Command) -> Outcome {
                 peer_address: args.place.peer.clone(),
                 learner: args.learner,
             });
+            change(&wish, &args.wait, &args.cluster, &args.output).await
+        }
+        Command::Promote(args) => {
+            let wish = Wish::Promote(PromoteMemberRequest { id: args.id });
             change(&wish, &args.wait, &args.cluster, &args.output).await
         }
         Command::Remove(args) => {

@@ -141,6 +141,11 @@ pub(crate) struct Args {
     )]
     force_bootstrap: ForceBootstrap,
 
+    /// Never vote: hold everything, serve reads nearby and backups, and count towards no majority.
+    /// `helve member add` lets the node in. As a voter, it is refused with this flag
+    #[arg(long, env = "HELVE_LEARNER")]
+    learner: bool,
+
     #[command(flatten)]
     data_keys: DataKeyArgs,
 
@@ -272,6 +277,7 @@ impl Args {
                 ForceBootstrap::Asked => Bootstrap::Forced,
                 ForceBootstrap::EverythingIsLost => Bootstrap::EverythingIsLost,
             },
+            learner: self.learner,
             audit: self.audit.settings(),
             data_keys: self.data_keys.files(),
             tuning: Tuning {

@@ -124,10 +124,10 @@ fn let_in(node: &Node) -> Option<String> {
 
 /// A learner stays one until it is said otherwise.
 fn promote(node: &Node) -> Option<String> {
-    (node.role == "learner" && !node.voter && node.id != 0).then(|| {
+    let Node { id, .. } = node;
+    (node.role == "learner" && !node.voter && *id != 0).then(|| {
         format!(
-            "node {} is a learner: `helve member add --seat {} --peer {}` makes it a voter, `helve member remove {}` takes it out",
-            node.id, node.seat, node.peer_address, node.id
+            "node {id} is a learner: it may stay one; `helve member promote {id}` makes it a voter, `helve member remove {id}` takes it out"
         )
     })
 }

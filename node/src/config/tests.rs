@@ -26,6 +26,7 @@ fn settings() -> Settings {
         exposure: Exposure::Loopback,
         tls: TlsSettings::default(),
         bootstrap: Bootstrap::WhenAllPristine,
+        learner: false,
         audit: None,
         data_keys: KeyFiles::none(),
         tuning: Tuning::default(),
@@ -43,6 +44,8 @@ fn said(flags: &[(&str, &str)]) -> Settings {
             "--peer-listen" => settings.peer_listen = value.into(),
             "--http-listen" => settings.http_listen = value.into(),
             "--console" => settings.console = true,
+            "--learner" => settings.learner = true,
+            "--force-bootstrap" => settings.bootstrap = Bootstrap::Forced,
             "--advertise" => settings.advertise = Some(value.into()),
             "--peers" => {
                 let entries = value.split(',').filter(|entry| !entry.is_empty());
@@ -91,6 +94,21 @@ fn a_right_configuration_is_taken_as_said() {
 fn repeated_seat_with_one_address_counts_once() {
     let config = Config::check(&said(&[("--peers", "1=a:1,2=b:1,1=a:1")])).unwrap();
     assert_eq!(config.peers.len(), 2);
+}
+
+#[test]
+fn learner_that_would_found_a_cluster_is_refused() {
+    let learner = ("--learner", "");
+    let alone = ("--peers", "1=127.0.0.1:7401");
+    assert!(Config::check(&said(&[learner])).unwrap().learner);
+    refused(&[
+        (&[learner, alone], "--learner", "founds no cluster"),
+        (
+            &[learner, ("--force-bootstrap", "")],
+            "--learner",
+            "founds no cluster",
+        ),
+    ]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! - somebody is initialised and knows this node's uuid: it will be contacted, and starts under its seat;
 //! - somebody is initialised and does not know it: it joins under a new id and takes its seat over, once the seat's former node is
 //!   silent. So a wiped node never answers for the votes that it has forgotten;
+//! - it was started with `--learner`: it founds no cluster, and waits until it can join one;
 //! - anything else: it waits, and says for whom. With `--force-bootstrap` it refuses instead: see [`forced`](super::forced).
 
 use std::{
@@ -72,7 +73,11 @@ pub async fn begin(
         let replies = hello_all(identity, peers).await;
         let level = strangers::check_level(identity.record(), replies.values());
         level.map_err(NotBegun::Misplaced)?;
-        let decision = decide(identity.record(), peers, &replies, force);
+        let decision = if identity.is_learner {
+            decide_as_learner(&replies)
+        } else {
+            decide(identity.record(), peers, &replies, force)
+        };
         let forced = match &decision {
             Decision::Forced(forced) => Some(forced.clone()),
             _ => None,
@@ -132,19 +137,8 @@ fn decide(
     if let Some(refusal) = refusals.next() {
         return Decision::Forced(Err(refusal));
     }
-    let mut members = replies
-        .values()
-        .filter(|r| !r.pristine || !r.cluster_id.is_empty())
-        .peekable();
-    if members.peek().is_some() {
-        // One that lags, or was removed, may not know who leads.
-        let mut leaders = members.map(|r| &r.leader_peer_address);
-        return match leaders.find(|address| !address.is_empty()) {
-            Some(leader) => Decision::Join(leader.clone()),
-            None => Decision::Wait(format!(
-                "the cluster has no leader to join through: start a majority of its nodes; {IF_MAJORITY_LOST}"
-            )),
-        };
+    if let Some(decision) = join_members(replies) {
+        return decision;
     }
     let silent: Vec<u64> = peers
         .keys()
@@ -161,17 +155,17 @@ fn decide(
     if !silent.is_empty() && force == Force::Asked {
         return Decision::Forced(Err(NotForced::Silent { silent }));
     }
-    let lowest = replies
-        .keys()
-        .copied()
+    // One that never votes is no founder: it joins later.
+    let founders = || replies.iter().filter(|(_, reply)| !reply.learner);
+    let lowest = founders()
+        .map(|(seat, _)| *seat)
         .chain([own.seat])
         .min()
         .unwrap_or(own.seat);
     if lowest != own.seat {
         return Decision::Wait(format!("seat {lowest} makes the cluster"));
     }
-    let mut members: BTreeMap<u64, NodeRecord> = replies
-        .iter()
+    let mut members: BTreeMap<u64, NodeRecord> = founders()
         .filter_map(|(seat, reply)| Some((*seat, record(reply, peers.get(seat)?))))
         .collect();
     members.insert(own.seat, own.clone());
@@ -181,6 +175,38 @@ fn decide(
     } else {
         Decision::Forced(Ok(beginning))
     }
+}
+
+/// How a node joins that meets members of a cluster; `None` if none answers.
+fn join_members(replies: &BTreeMap<u64, HelloReply>) -> Option<Decision> {
+    let mut members = replies
+        .values()
+        .filter(|r| !r.pristine || !r.cluster_id.is_empty())
+        .peekable();
+    members.peek()?;
+    // One that lags, or was removed, may not know who leads.
+    let mut leaders = members.map(|r| &r.leader_peer_address);
+    Some(match leaders.find(|address| !address.is_empty()) {
+        Some(leader) => Decision::Join(leader.clone()),
+        None => Decision::Wait(format!(
+            "the cluster has no leader to join through: start a majority of its nodes; {IF_MAJORITY_LOST}"
+        )),
+    })
+}
+
+/// What a pristine node does that was started with `--learner`.
+fn decide_as_learner(replies: &BTreeMap<u64, HelloReply>) -> Decision {
+    if replies.values().any(|r| r.knows_you) {
+        return Decision::Wait(
+            "the cluster was made with this node as a voter, and --learner says that it never votes: start it without --learner"
+                .to_owned(),
+        );
+    }
+    join_members(replies).unwrap_or_else(|| {
+        Decision::Wait(
+            "--learner: it joins a cluster, and no node of one answers: start the voters that --peers lists".to_owned(),
+        )
+    })
 }
 
 fn record(reply: &HelloReply, peer_address: &str) -> NodeRecord {

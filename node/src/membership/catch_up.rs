@@ -1,10 +1,15 @@
-//! A learner that catches up, before it may vote.
+//! What a learner must show before it may vote: that it has caught up, and that it was not started to stay one.
 
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 
-use super::{LEARNER_LAG_MAX, change::Stage, error::MembershipError, under_way::Held};
+use super::{
+    LEARNER_LAG_MAX,
+    change::{Stage, Voting},
+    error::MembershipError,
+    under_way::Held,
+};
 use crate::raft::{Group, Stopped};
 
 /// A learner that has been silent for longer is given up. It stays a learner.
@@ -42,5 +47,24 @@ pub(super) async fn caught_up(
         if let Ok(None) = tokio::time::timeout(LOOK, changes.next()).await {
             return Err(Stopped::meanwhile().into());
         }
+    }
+}
+
+/// Asks a member whether it was started with `--learner`, until it answers: without its word it gets no vote.
+pub(super) async fn started_as(group: &impl Group, id: u64) -> Result<Voting, MembershipError> {
+    let begun = Instant::now();
+    loop {
+        match group.is_started_as_learner(id).await {
+            Some(true) => return Ok(Voting::Learner),
+            Some(false) => return Ok(Voting::Voter),
+            None => {}
+        }
+        if !group.leading().here {
+            return Err(MembershipError::NotLeading);
+        }
+        if begun.elapsed() > LEARNER_SILENCE_MAX {
+            return Err(MembershipError::LearnerSilent(id));
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }

@@ -23,7 +23,12 @@ pub enum Change {
         /// Whether a loss of the quorum is accepted.
         risk: Risk,
     },
-    /// A new node joins, and a member leaves in the same step.
+    /// A learner becomes a voter.
+    Promote {
+        /// Its id.
+        id: u64,
+    },
+    /// A new node joins, and a member leaves in the same step. The new node votes if that one did.
     Replace {
         /// The id of the member that leaves.
         id: u64,
@@ -32,7 +37,7 @@ pub enum Change {
         /// `HOST:PORT` for the new node's peers.
         peer_address: String,
     },
-    /// A node without state takes the seat of a silent member, by itself.
+    /// A node without state takes the seat of a silent member, by itself. It votes if that one did.
     TakeOver {
         /// The new node's id.
         id: u64,
@@ -66,6 +71,7 @@ impl fmt::Display for Change {
                 seat, peer_address, ..
             } => write!(f, "adding seat {seat} at {peer_address}"),
             Self::Remove { id, .. } => write!(f, "removing node {id}"),
+            Self::Promote { id } => write!(f, "making node {id} a voter"),
             Self::Replace {
                 id,
                 seat,
@@ -86,7 +92,7 @@ impl Change {
             | Self::Replace {
                 seat, peer_address, ..
             } => Some((*seat, peer_address)),
-            Self::Remove { .. } | Self::TakeOver { .. } => None,
+            Self::Remove { .. } | Self::Promote { .. } | Self::TakeOver { .. } => None,
         }
     }
 }

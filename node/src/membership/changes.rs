@@ -12,7 +12,7 @@ use helve_proto::peer::v1::NodeRecord;
 use tokio::sync::watch;
 
 use super::{
-    change::{Change, Stage},
+    change::{Change, Stage, Voting},
     error::MembershipError,
     seats::{Admission, Seats},
     steps::Steps,
@@ -73,13 +73,17 @@ impl<G: Group> MemberChanges<G> {
         Ok(stages)
     }
 
-    /// Whether this node, which is no voter, may have the seat that it asks for.
+    /// Whether this node, which is no voter, may have the seat that it asks for, to vote there or not.
     ///
     /// # Errors
     /// Why not, for the one who started it.
-    pub fn admission(&self, node: &NodeRecord) -> Result<Admission, MembershipError> {
+    pub fn admission(
+        &self,
+        node: &NodeRecord,
+        voting: Voting,
+    ) -> Result<Admission, MembershipError> {
         let wanted_at = self.changes.wanted_at(node.seat);
-        self.seats.admission(node, wanted_at)
+        self.seats.admission(node, voting, wanted_at)
     }
 
     /// Hands a node that runs under an id of its own to the change that waits for it.

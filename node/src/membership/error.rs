@@ -1,6 +1,6 @@
 //! Why members are not changed.
 
-use crate::raft::{NotCommitted, Stopped};
+use crate::raft::{NotCommitted, Stopped, identity::REMOVED};
 
 /// Why the members were not changed, or leadership not handed over.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -46,8 +46,30 @@ pub enum MembershipError {
         asked: String,
     },
     /// The node that asks is a learner by an operator's wish.
-    #[error("node {0} is a learner: `helve member add` with its seat and address makes it a voter")]
+    #[error("node {0} is a learner: `helve member promote {0}` makes it a voter")]
     StaysLearner(u64),
+    /// The node was started with `--learner`, and is to get a vote.
+    #[error(
+        "node {0} was started with --learner, and stays a learner: start it without the flag, and repeat this"
+    )]
+    StartedAsLearner(u64),
+    /// The member votes, and is to be promoted.
+    #[error("node {0} is a voter already: nothing is to be done")]
+    AlreadyVoter(u64),
+    /// The node that asks was started with `--learner`, and the seat's silent member votes.
+    #[error(
+        "seat {seat} is that of node {id}, a silent voter, and a node with --learner does not take its place: start this one without \
+         --learner, or choose another seat for it, or first `helve member remove {id}`"
+    )]
+    SeatOfVoter {
+        /// The seat.
+        seat: u64,
+        /// Its member.
+        id: u64,
+    },
+    /// The node that asks was a member, and was taken out.
+    #[error("{REMOVED}")]
+    Removed,
     /// The seat belongs to a member elsewhere.
     #[error(
         "seat {seat} is held by node {id} at {peer_address}: choose another seat, or `helve member replace {id}`"

@@ -89,7 +89,8 @@ pub async fn is_removed(identity: &Identity, peer_addresses: &[String]) -> bool 
     replies.into_iter().flatten().any(|reply| reply.removed_you)
 }
 
-/// Asks the leader for a seat; `node_id` is what an earlier answer gave, 0 for none.
+/// Asks the leader for a seat; `node_id` is what an earlier answer gave, 0 for none. A node that was started with `--learner` asks only
+/// a leader that gives it no vote.
 ///
 /// # Errors
 /// Why not now.
@@ -98,14 +99,25 @@ pub async fn join(
     node_id: u64,
     leader_peer_address: &str,
 ) -> Result<(u64, String), String> {
+    let silent = || "the leader does not answer".to_owned();
+    if identity.is_learner {
+        let leader = hello(identity, leader_peer_address).await;
+        if !leader.ok_or_else(silent)?.admits_learners {
+            return Err(format!(
+                "--learner: the version of the leader at {leader_peer_address} would give this node a vote: upgrade that node first"
+            ));
+        }
+    }
     let mut client = identity.dialler().client(leader_peer_address);
     let request = JoinRequest {
         node_id,
         node: Some(identity.record().clone()),
         cluster_id: identity.cluster_id().as_ref().clone(),
+        learner: identity.is_learner,
+        member_at: identity.member_at(),
     };
     let reply = timeout(HELLO_LIMIT * 5, client.join(request)).await;
-    let reply = reply.map_err(|_| "the leader does not answer".to_owned())?;
+    let reply = reply.map_err(|_| silent())?;
     match reply
         .map_err(|status| status.message().to_owned())?
         .into_inner()

@@ -13,7 +13,7 @@ use std::{
 use helve_proto::peer::v1::NodeRecord;
 
 use super::{
-    change::{Change, Risk},
+    change::{Change, Risk, Voting},
     error::MembershipError,
 };
 use crate::{
@@ -49,14 +49,15 @@ impl<G: Group> Seats<G> {
         }
     }
 
-    /// Whether this node, which is no voter, may have the seat that it asks for. `wanted_at` is the address that the change under way
-    /// gives that seat to, if it is about it.
+    /// Whether this node, which is no voter, may have the seat that it asks for, to vote there or not. `wanted_at` is the address that the
+    /// change under way gives that seat to, if it is about it.
     ///
     /// # Errors
     /// Why not, for the one who started it.
     pub(super) fn admission(
         &self,
         node: &NodeRecord,
+        voting: Voting,
         wanted_at: Option<String>,
     ) -> Result<Admission, MembershipError> {
         if let Some(approved) = wanted_at {
@@ -73,9 +74,16 @@ impl<G: Group> Seats<G> {
         let mut holders = members.iter().filter(|m| m.record.seat == node.seat);
         let others = holders.clone().any(|m| m.record.uuid != node.uuid);
         if others {
-            return self
-                .former_members(&node.uuid, node.seat)
-                .map(|_| Admission::Vacant);
+            let former = self.former_members(&node.uuid, node.seat)?;
+            let voters = self.group.members().voters();
+            let voter = former.intersection(&voters).next().copied();
+            return match voter.filter(|_| voting == Voting::Learner) {
+                Some(id) => Err(MembershipError::SeatOfVoter {
+                    seat: node.seat,
+                    id,
+                }),
+                None => Ok(Admission::Vacant),
+            };
         }
         Err(match holders.next() {
             Some(learner) => MembershipError::StaysLearner(learner.id),
@@ -133,6 +141,7 @@ impl<G: Group> Seats<G> {
                 seat, peer_address, ..
             } => self.holder(*seat, peer_address, None).map(|_| ()),
             Change::Remove { id, risk } => self.check_removal(*id, *risk),
+            Change::Promote { id } => self.check_promotion(*id),
             Change::Replace {
                 id,
                 seat,
@@ -146,6 +155,17 @@ impl<G: Group> Seats<G> {
             }
             Change::TakeOver { .. } => Ok(()),
         }
+    }
+
+    fn check_promotion(&self, id: u64) -> Result<(), MembershipError> {
+        let members = self.group.members();
+        if members.member(id).is_none() {
+            return Err(MembershipError::NoMember(id));
+        }
+        if members.voters().contains(&id) {
+            return Err(MembershipError::AlreadyVoter(id));
+        }
+        Ok(())
     }
 
     pub(super) fn check_removal(&self, id: u64, risk: Risk) -> Result<(), MembershipError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use helve_proto::peer::v1::NodeRecord;
 
 use super::{
-    catch_up::caught_up,
+    catch_up::{caught_up, started_as},
     change::{Change, Risk, Stage, Voting},
     error::MembershipError,
     seats::Seats,
@@ -34,6 +34,7 @@ impl<'a, G: Group> Steps<'a, G> {
                 voting,
             } => self.add(*seat, peer_address, *voting).await,
             Change::Remove { id, risk } => self.remove(*id, *risk).await,
+            Change::Promote { id } => self.promote(*id).await,
             Change::Replace {
                 id,
                 seat,
@@ -56,10 +57,20 @@ impl<'a, G: Group> Steps<'a, G> {
             None => self.admit_learner().await?,
         };
         self.caught_up(id).await?;
-        if voting == Voting::Voter {
+        if voting == Voting::Voter && self.started_as(id).await? == Voting::Voter {
             self.held.reached(Stage::Committing);
             self.set_voters(|voters| voters.insert(id)).await?;
         }
+        Ok(id)
+    }
+
+    async fn promote(&self, id: u64) -> Result<u64, MembershipError> {
+        self.check_may_vote(id).await?;
+        self.caught_up(id).await?;
+        // It may have been started again in the meantime.
+        self.check_may_vote(id).await?;
+        self.held.reached(Stage::Committing);
+        self.set_voters(|voters| voters.insert(id)).await?;
         Ok(id)
     }
 
@@ -75,13 +86,18 @@ impl<'a, G: Group> Steps<'a, G> {
             None => self.admit_learner().await?,
         };
         self.caught_up(id).await?;
-        self.held.reached(Stage::Committing);
-        self.seats.check_quorum(leaving, Some(id))?;
-        self.set_voters(|voters| {
-            voters.remove(&leaving);
-            voters.insert(id)
-        })
-        .await?;
+        // What takes the place of a learner is one.
+        let is_voter = self.seats.group.members().voters().contains(&leaving);
+        if is_voter {
+            self.check_may_vote(id).await?;
+            self.held.reached(Stage::Committing);
+            self.seats.check_quorum(leaving, Some(id))?;
+            self.set_voters(|voters| {
+                let left = voters.remove(&leaving);
+                voters.insert(id) || left
+            })
+            .await?;
+        }
         // One that did not vote is not taken out along with the voters.
         if self.seats.group.members().member(leaving).is_some() {
             self.forget(leaving).await?;
@@ -101,7 +117,8 @@ impl<'a, G: Group> Steps<'a, G> {
         Ok(id)
     }
 
-    /// Makes a node a learner and then, once it has caught up, puts it in the place of its seat's former members in one joint change.
+    /// Makes a node a learner and then, once it has caught up, puts it in the place of its seat's former members: of voters, in one joint
+    /// change; of a learner, as a learner.
     pub(super) async fn seat(&self, id: u64, record: NodeRecord) -> Result<(), MembershipError> {
         let (seat, uuid) = (record.seat, record.uuid.clone());
         self.seats.former_members(&uuid, seat)?;
@@ -109,12 +126,20 @@ impl<'a, G: Group> Steps<'a, G> {
         self.caught_up(id).await?;
         // The seat's former member may have come back in the meantime.
         let former = self.seats.former_members(&uuid, seat)?;
-        self.held.reached(Stage::Committing);
-        self.set_voters(|voters| {
-            voters.retain(|voter| !former.contains(voter));
-            voters.insert(id)
-        })
-        .await?;
+        let voters = self.seats.group.members().voters();
+        if !former.is_disjoint(&voters) {
+            self.check_may_vote(id).await?;
+            self.held.reached(Stage::Committing);
+            self.set_voters(|voters| {
+                voters.retain(|voter| !former.contains(voter));
+                voters.insert(id)
+            })
+            .await?;
+        }
+        let learners: Vec<u64> = former.difference(&voters).copied().collect();
+        for learner in learners {
+            self.forget(learner).await?;
+        }
         tracing::info!(id, seat, ?former, "a node took its seat");
         Ok(())
     }
@@ -151,6 +176,19 @@ impl<'a, G: Group> Steps<'a, G> {
     /// Waits until a learner lacks next to nothing.
     async fn caught_up(&self, id: u64) -> Result<(), MembershipError> {
         caught_up(&self.seats.group, self.held, id).await
+    }
+
+    /// Whether a member was started to vote.
+    async fn started_as(&self, id: u64) -> Result<Voting, MembershipError> {
+        started_as(&self.seats.group, id).await
+    }
+
+    /// Refuses a vote to a member that was started with `--learner`.
+    async fn check_may_vote(&self, id: u64) -> Result<(), MembershipError> {
+        match self.started_as(id).await? {
+            Voting::Voter => Ok(()),
+            Voting::Learner => Err(MembershipError::StartedAsLearner(id)),
+        }
     }
 
     /// Takes a learner out.

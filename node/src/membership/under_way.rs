@@ -77,6 +77,10 @@ impl Changes {
         }
         let first = match change {
             Change::Add { .. } | Change::Replace { .. } => Stage::Waiting,
+            Change::Promote { id } => Stage::CatchingUp {
+                id,
+                entries_to_go: 0,
+            },
             Change::Remove { .. } | Change::TakeOver { .. } => Stage::Committing,
         };
         let under_way = Arc::new(UnderWay {

@@ -254,6 +254,12 @@ impl Stopped {
         record
     }
 
+    /// Whether this node voted, as its log has it. One that an earlier try left alone there did.
+    fn voted(&self) -> bool {
+        let member = self.holding.members.get(&self.known.node_id);
+        member.is_none_or(|(_, votes)| *votes)
+    }
+
     fn others(&self) -> impl Iterator<Item = (u64, &NodeRecord, bool)> {
         let members = self.holding.members.iter();
         members
@@ -273,6 +279,13 @@ impl Stopped {
                 "nothing of the entries {} to {last}: they are kept, though not all of them may have been acknowledged",
                 committed + 1
             ));
+        }
+        if !self.voted() {
+            may_be_lost.push(
+                "more than a voter's disk would lose: this node was a learner, and writes were acknowledged without it; if the disk of a \
+                 voter is left, recover that node instead"
+                    .to_owned(),
+            );
         }
         may_be_lost.extend(newer.map(ToString::to_string));
         let is_told = |uuid: &str| newer.is_some_and(|newer| newer.uuid == uuid);

@@ -143,9 +143,10 @@ fn identify(config: &Config, storage: &Storage, addresses: &Addresses) -> Identi
             .unwrap_or_else(|| addresses.client.to_string()),
         feature_level: level::supported(),
     };
-    let identity = Identity::new(record, known.node_id, known.cluster_id.clone())
+    let mut identity = Identity::new(record, known.node_id, known.cluster_id.clone())
         .recovered_from(known.former_cluster_id.clone())
         .dialling(Dialler::new(config.tls.peer.clone()));
+    identity.is_learner = config.learner;
     identity.set_member_at(known.member_at);
     storage.begin_run(&identity);
     if storage.has_past {
@@ -216,7 +217,13 @@ impl Parts {
             }
             Ok::<_, Stopped>(consensus)
         });
-        Ok(starting.await.map_err(io::Error::other)??)
+        let consensus = starting.await.map_err(io::Error::other)??;
+        if let Err(refused) = place::check_learner(&consensus).await {
+            let Storage { log, state, .. } = &self.storage;
+            close(self.audit.clone(), log.clone(), Arc::clone(state)).await;
+            return Err(refused);
+        }
+        Ok(consensus)
     }
 
     /// What the node knows of the cluster, and changes it through.

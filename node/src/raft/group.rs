@@ -3,21 +3,26 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
+    time::Duration,
 };
 
 use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
-use helve_proto::peer::v1::NodeRecord;
+use helve_proto::peer::v1::{HelloRequest, NodeRecord};
 use openraft::{
     ChangeMembers,
     async_runtime::watch::WatchReceiver as _,
     errors::{ChangeMembershipError, ClientWriteError, RaftError},
     raft::Precondition,
 };
+use tokio::time::timeout;
 
 use super::{Consensus, Leading, MemberSet, Stopped, overview::Overview, types::NodeInfo};
+
+/// How long a member may take to say how it was started.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A group of nodes that agree on one log, as changes of its members need it. Cheap to clone.
 pub trait Group: Clone + Send + Sync + 'static {
@@ -44,6 +49,9 @@ pub trait Group: Clone + Send + Sync + 'static {
 
     /// The members, as this node's log has them, committed or not.
     fn members(&self) -> MemberSet;
+
+    /// Whether this member says that it was started with `--learner`; `None` if it does not answer.
+    fn is_started_as_learner(&self, id: u64) -> impl Future<Output = Option<bool>> + Send;
 
     /// Proposes one edit of the members, and waits until it is committed.
     ///
@@ -129,6 +137,21 @@ impl Group for Consensus {
 
     fn members(&self) -> MemberSet {
         self.members()
+    }
+
+    async fn is_started_as_learner(&self, id: u64) -> Option<bool> {
+        let uuid = self.members().member(id)?.uuid.clone();
+        let (own, address) = (self.identity().record(), self.peer_address(id)?);
+        let request = HelloRequest {
+            seat: own.seat,
+            uuid: own.uuid.clone(),
+            cluster_id: self.identity().cluster_id().as_ref().clone(),
+            ..HelloRequest::default()
+        };
+        let mut client = self.identity().dialler().client(&address);
+        let reply = timeout(ANSWER_LIMIT, client.hello(request)).await;
+        let reply = reply.ok()?.ok()?.into_inner();
+        (reply.uuid == uuid).then_some(reply.learner)
     }
 
     async fn edit(&self, edit: MembershipEdit) -> Result<(), NotCommitted> {

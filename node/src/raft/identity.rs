@@ -82,6 +82,8 @@ pub struct Identity {
     acknowledged: AcknowledgedPositions,
     former_cluster_id: String,
     dialler: Dialler,
+    /// It was started with `--learner`: it gets no vote. A learner need not have been.
+    pub is_learner: bool,
 }
 
 /// What a node says whose disk was put back to an older state.
@@ -108,6 +110,7 @@ impl Identity {
             acknowledged: AcknowledgedPositions::default(),
             former_cluster_id: String::new(),
             dialler: Dialler::default(),
+            is_learner: false,
         }
     }
 

@@ -5,11 +5,11 @@ use std::{future::Future, sync::Arc, time::Duration};
 use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
     AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
-    ListTenantsRequest, RemoveMemberRequest, ReplaceMemberRequest, SetDataKeyReply,
-    SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest, StateDigestReply,
-    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
-    TenantInfo, TransferLeaderReply, TransferLeaderRequest, cluster_service_server::ClusterService,
-    set_upgrade_hold_request::Target,
+    ListTenantsRequest, PromoteMemberRequest, RemoveMemberRequest, ReplaceMemberRequest,
+    SetDataKeyReply, SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest,
+    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
+    TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
+    cluster_service_server::ClusterService, set_upgrade_hold_request::Target,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, async_trait};
@@ -176,6 +176,15 @@ impl ClusterService for Cluster {
     async fn replace_member(
         &self,
         request: Request<ReplaceMemberRequest>,
+    ) -> Result<Response<ProgressStream>, Status> {
+        Ok(self.0.change_members(request))
+    }
+
+    type PromoteMemberStream = ProgressStream;
+
+    async fn promote_member(
+        &self,
+        request: Request<PromoteMemberRequest>,
     ) -> Result<Response<ProgressStream>, Status> {
         Ok(self.0.change_members(request))
     }

@@ -4,8 +4,8 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::Stream;
 use helve_proto::v1::{
-    AddMemberRequest, ChangeProgress, RemoveMemberRequest, ReplaceMemberRequest,
-    change_progress::Stage as StageName,
+    AddMemberRequest, ChangeProgress, PromoteMemberRequest, RemoveMemberRequest,
+    ReplaceMemberRequest, change_progress::Stage as StageName,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -71,6 +71,15 @@ impl ChangeRequest for RemoveMemberRequest {
                 Risk::Refused
             },
         })
+    }
+}
+
+impl ChangeRequest for PromoteMemberRequest {
+    const RPC: &'static str = "PromoteMember";
+
+    fn change(self) -> Result<Change, Failure> {
+        check_id(self.id)?;
+        Ok(Change::Promote { id: self.id })
     }
 }
 

@@ -155,6 +155,8 @@ impl PeerService for PeerServer {
             feature_level: record.feature_level,
             client_address: record.client_address.clone(),
             testimony: Some(self.identity.acknowledged().testimony()),
+            learner: self.identity.is_learner,
+            admits_learners: true,
             ..HelloReply::default()
         };
         if !reply.cluster_id.is_empty()
@@ -347,21 +349,17 @@ impl PeerService for PeerServer {
     }
 
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
-        let JoinRequest {
-            node_id,
-            node,
-            cluster_id,
-        } = request.into_inner();
+        let mut asker = request.into_inner();
         let running = self.running()?;
-        let node = node.ok_or_else(|| {
+        let node = asker.node.take().ok_or_else(|| {
             status::status(
                 tonic::Code::InvalidArgument,
                 Reason::BadRequest,
                 "join without a node",
             )
         })?;
-        self.check_cluster(&cluster_id)?;
-        let result = match seats::join(&running, &self.identity, node_id, node).await {
+        self.check_cluster(&asker.cluster_id)?;
+        let result = match seats::join(&running, &self.identity, &asker, node).await {
             Ok(joined) => join_reply::Result::Joined(joined),
             Err(seats::JoinError::Membership(MembershipError::NotLeading)) => {
                 let leader = running.consensus.leading().leader.unwrap_or(0);

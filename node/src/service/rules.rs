@@ -44,6 +44,7 @@ const RULES: &[(&str, Least)] = &[
     ("/helve.v1.ClusterService/AddMember", Least::Operator),
     ("/helve.v1.ClusterService/Backup", Least::Operator),
     ("/helve.v1.ClusterService/DataKeyStatus", Least::Operator),
+    ("/helve.v1.ClusterService/PromoteMember", Least::Operator),
     ("/helve.v1.ClusterService/RemoveMember", Least::Operator),
     ("/helve.v1.ClusterService/ReplaceMember", Least::Operator),
     ("/helve.v1.ClusterService/SetDataKey", Least::Operator),

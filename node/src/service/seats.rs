@@ -1,12 +1,14 @@
 //! How a node without state gets a seat: an id first, and once it runs under that, membership. And
 //! how a member that came back with another address or version is recorded again.
 
-use helve_proto::peer::v1::{Joined, NodeRecord};
+use helve_proto::peer::v1::{JoinRequest, Joined, NodeRecord};
 
 use super::{node_ids, peer::Running};
 use crate::{
     membership::{
-        MembershipError, hello,
+        MembershipError,
+        change::Voting,
+        hello,
         records::{self, RecordError, TooOld},
         seats::Admission,
     },
@@ -24,13 +26,14 @@ pub(super) enum JoinError {
     Membership(#[from] MembershipError),
 }
 
-/// A node without an id gets one; a node that runs under its id is made a member.
+/// A node without an id gets one; a node that runs under its id is made a member. `node` is the one that asks.
 pub(super) async fn join(
     running: &Running,
     identity: &Identity,
-    node_id: u64,
+    asker: &JoinRequest,
     node: NodeRecord,
 ) -> Result<Joined, JoinError> {
+    let node_id = asker.node_id;
     let consensus = &running.consensus;
     if !consensus.leading().here {
         return Err(MembershipError::NotLeading.into());
@@ -41,13 +44,19 @@ pub(super) async fn join(
         cluster_id: identity.cluster_id().as_ref().clone(),
     };
     let members = consensus.members();
-    if let Some((id, _)) = members.by_uuid(&node.uuid)
-        && members.voters().contains(&id)
-    {
-        return Ok(joined(id));
+    match members.by_uuid(&node.uuid) {
+        Some((id, _)) if members.voters().contains(&id) => return Ok(joined(id)),
+        // No change brings it back that lets a new node in at its seat: it may not have noticed yet that it was removed.
+        None if asker.member_at != 0 => return Err(MembershipError::Removed.into()),
+        _ => {}
     }
     let changes = &running.changes;
-    let admission = changes.admission(&node)?;
+    let voting = if asker.learner {
+        Voting::Learner
+    } else {
+        Voting::Voter
+    };
+    let admission = changes.admission(&node, voting)?;
     if !hello::is_there(identity, &node).await {
         return Err(MembershipError::NotThere(node.peer_address).into());
     }

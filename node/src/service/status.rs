@@ -275,6 +275,8 @@ fn code(reason: Reason) -> Code {
         | Reason::NotLeading
         | Reason::ChangeUnderWay
         | Reason::SeatTaken
+        | Reason::AlreadyVoter
+        | Reason::StaysLearner
         | Reason::QuorumAtRisk
         | Reason::NodeSilent => Code::FailedPrecondition,
         Reason::NoMember | Reason::NoTenant => Code::NotFound,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use helve_proto::v1::{
     AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
-    NodeStatus, RemoveMemberRequest, ReplaceMemberRequest, Role, SetDataKeyReply,
-    SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest, StateDigestReply,
-    StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply, TakeSnapshotRequest,
-    TransferLeaderReply, TransferLeaderRequest,
+    NodeStatus, PromoteMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, Role,
+    SetDataKeyReply, SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest,
+    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
+    TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::{ClusterService, ClusterServiceServer},
 };
 use tonic::{Request, Response, Status, async_trait, service::Routes};
@@ -175,6 +175,15 @@ impl ClusterService for Waiting {
     async fn replace_member(
         &self,
         _: Request<ReplaceMemberRequest>,
+    ) -> Result<Response<ProgressStream>, Status> {
+        Err(self.refusal())
+    }
+
+    type PromoteMemberStream = ProgressStream;
+
+    async fn promote_member(
+        &self,
+        _: Request<PromoteMemberRequest>,
     ) -> Result<Response<ProgressStream>, Status> {
         Err(self.refusal())
     }

@@ -71,7 +71,8 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.ClusterService/SetUpgradeHold"
         | "/helve.v1.ClusterService/AddMember"
         | "/helve.v1.ClusterService/RemoveMember"
-        | "/helve.v1.ClusterService/ReplaceMember" => For::Operators,
+        | "/helve.v1.ClusterService/ReplaceMember"
+        | "/helve.v1.ClusterService/PromoteMember" => For::Operators,
         _ => return None,
     })
 }

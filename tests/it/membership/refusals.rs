@@ -224,7 +224,7 @@ async fn the_command_line_says_how_a_change_ended() -> Result<()> {
 }
 
 /// Waits until the leader has not heard of a member for longer than a member may be silent.
-async fn silent(cluster: &Cluster, leader: u64, id: u64) -> Result<()> {
+pub(super) async fn silent(cluster: &Cluster, leader: u64, id: u64) -> Result<()> {
     until("the dead node to count as silent", async || {
         let members = match cluster.status(leader).await {
             Ok(status) => status.members,

@@ -12,8 +12,8 @@ use helve_command::{
 use helve_proto::{
     Reason,
     v1::{
-        AddMemberRequest, ChangeProgress, RemoveMemberRequest, ReplaceMemberRequest,
-        change_progress::Stage, cluster_service_client::ClusterServiceClient,
+        AddMemberRequest, ChangeProgress, PromoteMemberRequest, RemoveMemberRequest,
+        ReplaceMemberRequest, change_progress::Stage, cluster_service_client::ClusterServiceClient,
     },
 };
 use indicatif::ProgressBar;
@@ -40,16 +40,28 @@ pub(super) enum Wish {
     Add(AddMemberRequest),
     Remove(RemoveMemberRequest),
     Replace(ReplaceMemberRequest),
+    Promote(PromoteMemberRequest),
 }
 
 impl Wish {
     /// Without this member once it is done.
     pub(super) fn leaving(&self) -> Option<u64> {
         match self {
-            Self::Add(_) => None,
+            Self::Add(_) | Self::Promote(_) => None,
             Self::Remove(wish) => Some(wish.id),
             Self::Replace(wish) => Some(wish.id),
         }
+    }
+
+    /// The id of the node that this refusal says has been promoted, by an earlier call of this command.
+    fn was_promoted(&self, begun: Begun, ending: &Ending) -> Option<u64> {
+        let Self::Promote(PromoteMemberRequest { id }) = self else {
+            return None;
+        };
+        let is_voter = ending
+            .caused()
+            .is_some_and(|caused| caused.cause == Cause::Told(Reason::AlreadyVoter));
+        (begun == Begun::Maybe && is_voter).then_some(*id)
     }
 
     async fn ask(
@@ -62,6 +74,7 @@ impl Wish {
             Self::Add(wish) => client.add_member(request(wish.clone(), timeout)).await,
             Self::Remove(wish) => client.remove_member(request(*wish, timeout)).await,
             Self::Replace(wish) => client.replace_member(request(wish.clone(), timeout)).await,
+            Self::Promote(wish) => client.promote_member(request(*wish, timeout)).await,
         };
         answer.map(tonic::Response::into_inner)
     }
@@ -102,7 +115,10 @@ pub(super) async fn carry_out(
             // A cluster that is changing may be silent for a while; one that never answered is not there.
             Err(Ended::Silence(ending)) if !was_answered => return Err(ending),
             Err(Ended::Silence(ending)) => anyhow!(said(&**ending.error())),
-            Err(Ended::For(ending)) => return Err(ending_after(begun, ending)),
+            Err(Ended::For(ending)) => {
+                let promoted = wish.was_promoted(begun, &ending);
+                return promoted.ok_or_else(|| ending_after(begun, ending));
+            }
             Err(Ended::Again(why, now)) => {
                 was_answered = true;
                 if now == Begun::Maybe {
@@ -291,6 +307,19 @@ mod tests {
         assert_eq!(ends(Begun::Maybe, Cause::ProxyRefuses), 5);
         assert_eq!(ends(Begun::Maybe, Cause::NotHelve), 5);
         assert_eq!(ends(Begun::Maybe, Cause::Told(Reason::QuorumAtRisk)), 2);
+    }
+
+    #[test]
+    fn voter_is_promoted_only_if_an_earlier_call_may_have_done_it() {
+        let told = |reason| Ending::NotNow(Caused::new(Cause::Told(reason), "why").into());
+        let promote = Wish::Promote(PromoteMemberRequest { id: 4 });
+        let voter = told(Reason::AlreadyVoter);
+        assert_eq!(promote.was_promoted(Begun::Maybe, &voter), Some(4));
+        assert_eq!(promote.was_promoted(Begun::No, &voter), None);
+        let learner = told(Reason::StaysLearner);
+        assert_eq!(promote.was_promoted(Begun::Maybe, &learner), None);
+        let remove = Wish::Remove(RemoveMemberRequest::default());
+        assert_eq!(remove.was_promoted(Begun::Maybe, &voter), None);
     }
 
     #[test]

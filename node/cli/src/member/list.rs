@@ -67,6 +67,11 @@ impl Members {
     fn has(&self, id: u64) -> bool {
         self.members.iter().any(|member| member.id == id)
     }
+
+    fn votes(&self, id: u64) -> bool {
+        let mut voters = self.members.iter().filter(|member| member.voter);
+        voters.any(|voter| voter.id == id)
+    }
 }
 
 /// The members as the leader knows them, or as the node does that has applied the most.
@@ -109,7 +114,8 @@ pub(super) async fn members_after(
             let leaving = wish.leaving();
             let is_out = leaving.is_none_or(|id| !members.has(id));
             let is_in = leaving == Some(node_id) || members.has(node_id);
-            is_out && is_in && members.has(members.leader_id)
+            let is_promoted = !matches!(wish, Wish::Promote(_)) || members.votes(node_id);
+            is_out && is_in && is_promoted && members.has(members.leader_id)
         });
         if is_settled || Instant::now() >= end {
             return members;

@@ -273,7 +273,7 @@ fn the_next_thing_to_type_about_members_is_named() {
     for named in [
         "helve member replace 3 --seat SEAT --peer HOST:PORT",
         "helve member remove 3",
-        "helve member add --seat 2 --peer 127.0.0.1:7412",
+        "helve member promote 2",
         "helve member add --seat 9 --peer h:1",
         "half done",
     ] {

@@ -108,3 +108,39 @@ fn a_peer_that_was_given_an_id_elsewhere_is_no_founder() {
     let decision = decide(&node(1), &peers(), &replies, Force::No);
     assert!(matches!(decision, Decision::Wait(_)));
 }
+
+#[test]
+fn a_learner_founds_no_cluster_and_waits_or_joins() {
+    let (seat, mut learner) = pristine(1);
+    learner.learner = true;
+    let all = BTreeMap::from([(seat, learner), pristine(3)]);
+    // The lowest seat of those that vote founds the cluster, without it.
+    let decision = decide(&node(2), &peers(), &all, Force::No);
+    let Decision::Begin(Beginning::Initialise(members)) = decision else {
+        panic!("must initialise");
+    };
+    assert_eq!(members.keys().copied().collect::<Vec<_>>(), [2, 3]);
+    let pristine_ones = [pristine(2), pristine(3)].into();
+    assert!(matches!(
+        decide_as_learner(&pristine_ones),
+        Decision::Wait(why) if why.contains("start the voters")
+    ));
+    let member = HelloReply {
+        seat: 2,
+        leader_peer_address: "h:2".to_owned(),
+        ..HelloReply::default()
+    };
+    let joining = BTreeMap::from([(2, member.clone()), pristine(3)]);
+    assert!(matches!(
+        decide_as_learner(&joining),
+        Decision::Join(address) if address == "h:2"
+    ));
+    let founder = HelloReply {
+        knows_you: true,
+        ..member
+    };
+    assert!(matches!(
+        decide_as_learner(&BTreeMap::from([(2, founder)])),
+        Decision::Wait(why) if why.contains("without --learner")
+    ));
+}

@@ -64,8 +64,9 @@ pub(super) fn check_lost(stopped: &Stopped, replies: &[HelloReply]) -> Result<()
     let there: Vec<String> = there
         .map(|(id, node, _)| format!("node {id} at {}", node.peer_address))
         .collect();
-    let (count, all) = (there.len() + 1, voters.len() + 1);
-    if all > 1 && count * 2 > all {
+    let own = usize::from(stopped.voted());
+    let (count, all) = (there.len() + own, voters.len() + own);
+    if !voters.is_empty() && count * 2 > all {
         return Err(RecoverError::MajorityAnswers(count, all, there.join(", ")));
     }
     Ok(())

@@ -117,6 +117,7 @@ fn config(directory: &Path, log: &Path) -> Config {
         disk_reserve_bytes: 0,
         auth: Auth::Tokens { operator: None },
         bootstrap: Bootstrap::WhenAllPristine,
+        learner: false,
         audit: Some(audit),
         data_keys: KeyFiles::none(),
         keyring: Keyring::default(),

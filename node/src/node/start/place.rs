@@ -18,13 +18,16 @@ use super::{
     storage::Storage,
 };
 use crate::{
-    config::{Bootstrap, Config},
+    config::{Bootstrap, Config, Refusal},
     membership::{
         bootstrap::{self, Beginning, NotBegun},
         forced::Force,
         strangers,
     },
-    raft::identity::{Identity, REMOVED},
+    raft::{
+        Consensus,
+        identity::{Identity, REMOVED},
+    },
     runtime::OwnRuntime,
     service::peer::{PeerServer, Running},
 };
@@ -76,6 +79,33 @@ pub(super) async fn take(
         port,
         port_stop,
     })
+}
+
+/// Refuses a node that was started with `--learner`, and votes as its log has it. It takes no part before that.
+///
+/// # Errors
+/// If so, or if consensus stopped.
+pub(super) async fn check_learner(consensus: &Consensus) -> Result<(), StartError> {
+    let identity = consensus.identity();
+    if !identity.is_learner {
+        return Ok(());
+    }
+    // Before consensus has answered something, it shows no members.
+    consensus.is_initialized().await?;
+    let id = identity.node_id();
+    if !consensus.members().voters().contains(&id) {
+        return Ok(());
+    }
+    consensus.shutdown().await;
+    Err(Refusal::new(
+        "--learner",
+        format!("node {id} is a voter of its cluster, and the flag says that it never votes"),
+        format!(
+            "start it without --learner; to make a learner of it, `helve member remove {id}`, empty --data-dir, start it with --learner, \
+             and let it in with `helve member add`"
+        ),
+    )
+    .into())
 }
 
 /// How this node begins; `None` if it has been a member before.

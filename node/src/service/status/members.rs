@@ -9,11 +9,14 @@ pub(super) fn reason(error: &MembershipError) -> Reason {
     match error {
         MembershipError::NotLeading => Reason::NotLeading,
         MembershipError::Busy(_) => Reason::ChangeUnderWay,
-        MembershipError::NoMember(_) => Reason::NoMember,
+        MembershipError::NoMember(_) | MembershipError::Removed => Reason::NoMember,
+        MembershipError::AlreadyVoter(_) => Reason::AlreadyVoter,
+        MembershipError::StartedAsLearner(_) => Reason::StaysLearner,
         MembershipError::SeatTaken(_)
         | MembershipError::UnknownSeat { .. }
         | MembershipError::OtherAddress { .. }
         | MembershipError::StaysLearner(_)
+        | MembershipError::SeatOfVoter { .. }
         | MembershipError::SeatHeld { .. }
         | MembershipError::AddressHeld { .. }
         | MembershipError::TooManySeats => Reason::SeatTaken,
