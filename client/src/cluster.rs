@@ -53,7 +53,7 @@ pub use self::{
     node_connection::NodeConnection,
 };
 use crate::{
-    backend::{Backend, header_mut, identity_mut, name},
+    backend::{Backend, name},
     cluster::{
         channel::{Node, Pool},
         session::{Number, Session},
@@ -97,7 +97,7 @@ impl Backend for Cluster {
     async fn call(&self, mut call: Call, deadline: Duration) -> Result<Answer, Error> {
         check_size(call.encoded_len())?;
         let until = Instant::now() + deadline.min(DEADLINE_MAX);
-        match identity_mut(&mut call) {
+        match call.identity_mut() {
             None => self.answer(&call, None, Effect::Harmless, until).await,
             Some(None) => self.mutate(&call, until).await,
             Some(Some(_)) => self.answer(&call, None, Effect::Lasting, until).await,
@@ -234,7 +234,7 @@ impl Cluster {
         };
         let attempt = |node: Arc<Node>, timeout| -> BoxFuture<'static, _> {
             let mut call = call.clone();
-            if let (Some(identity), Some(number)) = (identity_mut(&mut call), &number) {
+            if let (Some(identity), Some(number)) = (call.identity_mut(), &number) {
                 *identity = Some(number.identity());
             }
             Box::pin(transport.attempt(node, call, timeout))
@@ -242,7 +242,7 @@ impl Cluster {
         let span = tracing::debug_span!("call", rpc = name(call));
         let tries = self.tries(effect, until).run(attempt);
         let (node, mut answer) = tries.instrument(span).await?;
-        let header = header_mut(&mut answer).and_then(|header| header.as_ref());
+        let header = answer.header_mut().and_then(|header| header.as_ref());
         let leader = header.map_or("", |header| &header.leader_hint);
         self.pool.answered(&node, leader);
         Ok(answer)

@@ -218,19 +218,12 @@ impl Transaction {
     /// The last operation holds only if the record's revision is this one; 0: if there is no such record. If it does not, the
     /// transaction is a [`Conflict`](ErrorKind::Conflict).
     pub fn if_revision(mut self, revision: u64) -> Self {
-        let condition = match self.operations.last_mut() {
-            Some(Kind::Put(operation)) => &mut operation.if_revision,
-            Some(Kind::Take(operation)) => &mut operation.if_revision,
-            Some(Kind::Renew(operation)) => &mut operation.if_revision,
-            Some(Kind::Delete(operation)) => &mut operation.if_revision,
-            Some(Kind::Store(operation)) => &mut operation.if_revision,
-            Some(Kind::DeleteKey(operation)) => &mut operation.if_revision,
-            Some(Kind::Mint(_)) | None => {
-                let message = "if_revision must follow an operation other than mint";
-                self.flaw
-                    .get_or_insert(Error::refused(Reason::BadRequest, message, 0, 0));
-                return self;
-            }
+        let last = self.operations.last_mut();
+        let Some(condition) = last.and_then(Kind::if_revision_mut) else {
+            let message = "if_revision must follow an operation other than mint";
+            self.flaw
+                .get_or_insert(Error::refused(Reason::BadRequest, message, 0, 0));
+            return self;
         };
         *condition = Some(revision);
         self

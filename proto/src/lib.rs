@@ -3,6 +3,7 @@
 //! - [`v1`]: the public services: handles, keys, transactions, calls, cluster.
 //! - [`command::v1`]: what is replicated, and the rows that it leaves on disk.
 //! - [`peer::v1`]: node to node.
+//! - [`operations`]: what each operation is, in one table.
 //!
 //! Features: `messages` (default) has the messages alone, `client` and `server` add their side of the public services, `peer` both sides of the
 //! service between nodes. `json` checks what a parser of JSON would drop without a word, for clients and nodes alike.
@@ -41,6 +42,7 @@ pub const ERROR_DOMAIN: &str = "helve.v1";
 mod checked;
 #[cfg(feature = "json")]
 pub mod json;
+pub mod operations;
 mod reason;
 
 pub use reason::Reason;

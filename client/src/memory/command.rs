@@ -15,20 +15,10 @@ pub(super) enum Taken {
 }
 
 pub(super) fn take(call: Call) -> Taken {
-    Taken::Mutation(match call {
-        Call::Mint(request) => Operation::Mint(request),
-        Call::Put(request) => Operation::Put(request),
-        Call::Take(request) => Operation::Take(request),
-        Call::Renew(request) => Operation::Renew(request),
-        Call::Delete(request) => Operation::Delete(request),
-        Call::Claim(request) => Operation::Claim(request),
-        Call::Store(request) => Operation::Store(request),
-        Call::DeleteKey(request) => Operation::DeleteKey(request),
-        Call::BatchStore(request) => Operation::BatchStore(request),
-        Call::Transact(request) => Operation::Transact(request),
-        Call::OpenSession(request) => Operation::OpenSession(request),
-        read => return Taken::Read(read),
-    })
+    match call.into_operation() {
+        Ok(operation) => Taken::Mutation(operation),
+        Err(read) => Taken::Read(read),
+    }
 }
 
 /// How many ids the operation needs minted.
@@ -42,21 +32,11 @@ pub(super) fn mints(operation: &Operation) -> usize {
 }
 
 pub(super) fn answer(outcome: Outcome) -> Result<Answer, Error> {
-    Ok(match outcome.outcome {
-        Some(Kind::Refused(refused)) => return Err(refusal(&refused)),
-        Some(Kind::Mint(reply)) => Answer::Mint(reply),
-        Some(Kind::Put(reply)) => Answer::Put(reply),
-        Some(Kind::Take(reply)) => Answer::Take(reply),
-        Some(Kind::Renew(reply)) => Answer::Renew(reply),
-        Some(Kind::Delete(reply)) => Answer::Delete(reply),
-        Some(Kind::Claim(reply)) => Answer::Claim(reply),
-        Some(Kind::Store(reply)) => Answer::Store(reply),
-        Some(Kind::DeleteKey(reply)) => Answer::DeleteKey(reply),
-        Some(Kind::BatchStore(reply)) => Answer::BatchStore(reply),
-        Some(Kind::Transact(reply)) => Answer::Transact(reply),
-        Some(Kind::OpenSession(reply)) => Answer::OpenSession(reply),
-        _ => return Err(Error::internal("the outcome of another command")),
-    })
+    let other = || Error::internal("the outcome of another command");
+    match outcome.outcome.ok_or_else(other)? {
+        Kind::Refused(refused) => Err(refusal(&refused)),
+        kind => kind.into_answer().map_err(|_| other()),
+    }
 }
 
 fn refusal(refused: &Refused) -> Error {

@@ -20,7 +20,6 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    backend::{header_mut, identity_mut},
     error::{Error, ErrorKind},
     limits::LIST_BYTES_MAX,
     memory::{
@@ -76,7 +75,7 @@ impl Host {
     }
 
     pub(super) fn answer(&mut self, mut call: Call, now_ms: u64) -> Result<Answer, Error> {
-        let identity = identity_mut(&mut call).and_then(Option::take);
+        let identity = call.identity_mut().and_then(Option::take);
         match command::take(call) {
             Taken::Mutation(operation) => self.mutate(operation, identity, now_ms),
             Taken::Read(call) => self.read(call, now_ms),
@@ -219,7 +218,7 @@ impl Host {
             }
             _ => return Err(Error::internal("a mutation among the reads")),
         };
-        if let Some(header) = header_mut(&mut answer) {
+        if let Some(header) = answer.header_mut() {
             self.place(header);
         }
         Ok(answer)

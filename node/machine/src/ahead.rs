@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{Command, command::Operation, resealed_record, touch::Record},
-    v1::{TransactRequest, operation},
+    command::v1::{Command, command::Operation},
+    operations::Named,
 };
 
 use crate::{
@@ -12,7 +12,6 @@ use crate::{
     clock::clock,
     expiry,
     fault::Fault,
-    handles::handle_name,
     layout::{Space, Target, Unfit},
     limits::{ROWS_AHEAD_MAX, SWEEP_ROWS, TICK_ROWS_MAX},
     view::View,
@@ -64,56 +63,37 @@ pub fn records_ahead<'c, V: View>(
     Ok(keys)
 }
 
-/// None of a mint: it names no record that is there.
 fn targets(operation: &Operation) -> Vec<Result<Target, Unfit>> {
-    let one = match operation {
-        Operation::Put(r) => handle_name!(r).target(),
-        Operation::Take(r) => handle_name!(r).target(),
-        Operation::Renew(r) => handle_name!(r).target(),
-        Operation::Delete(r) => handle_name!(r).target(),
-        Operation::Claim(r) => handle_name!(r).target(),
-        Operation::Store(r) => Target::key(&r.owner, &r.key),
-        Operation::DeleteKey(r) => Target::key(&r.owner, &r.key),
-        Operation::Touch(touch) => match &touch.record {
-            Some(Record::Handle(r)) => handle_name!(r).target(),
-            Some(Record::Key(r)) => Target::key(&r.owner, &r.key),
-            None => return Vec::new(),
-        },
+    match operation {
+        Operation::Touch(touch) => {
+            let record = touch.record.iter();
+            record.filter_map(|record| target(record.named())).collect()
+        }
         Operation::BatchStore(r) => {
             let items = r.items.iter();
-            return items.map(|item| Target::key(&r.owner, &item.key)).collect();
+            items.map(|item| Target::key(&r.owner, &item.key)).collect()
         }
         Operation::Reseal(r) => {
-            use resealed_record::Record;
             let records = r.records.iter().filter_map(|r| r.record.as_ref());
-            let target = |record: &Record| match record {
-                Record::Handle(r) => handle_name!(r).target(),
-                Record::Key(r) => Target::key(&r.owner, &r.key),
-            };
-            return records.map(target).collect();
+            records
+                .filter_map(|record| target(record.named()))
+                .collect()
         }
-        Operation::Transact(r) => return targets_of_parts(r),
-        _ => return Vec::new(),
-    };
-    vec![one]
+        Operation::Transact(r) => {
+            let parts = r.operations.iter().filter_map(|o| o.operation.as_ref());
+            parts.filter_map(|part| target(part.named())).collect()
+        }
+        one => one.named().and_then(target).into_iter().collect(),
+    }
 }
 
-fn targets_of_parts(request: &TransactRequest) -> Vec<Result<Target, Unfit>> {
-    use operation::Operation as Op;
-
-    let parts = request.operations.iter();
-    let parts = parts.filter_map(|part| part.operation.as_ref());
-    parts
-        .filter_map(|part| match part {
-            Op::Put(op) => Some(handle_name!(op).target()),
-            Op::Take(op) => Some(handle_name!(op).target()),
-            Op::Renew(op) => Some(handle_name!(op).target()),
-            Op::Delete(op) => Some(handle_name!(op).target()),
-            Op::Store(op) => Some(Target::key(&op.owner, &op.key)),
-            Op::DeleteKey(op) => Some(Target::key(&op.owner, &op.key)),
-            Op::Mint(_) => None,
-        })
-        .collect()
+/// None of a mint: it names no record that is there.
+fn target(named: Named<'_>) -> Option<Result<Target, Unfit>> {
+    match named {
+        Named::Handle { store, owner, id } => Some(Target::handle(store, owner, id)),
+        Named::Key { owner, key } => Some(Target::key(owner, key)),
+        Named::Minted { .. } => None,
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@
 
 pub(crate) mod raise;
 
-use helve_proto::command::v1::{Command, NumberRow, command::Operation};
+use helve_proto::{
+    command::v1::{Command, NumberRow, command::Operation},
+    operations::Repeat,
+};
 
 use crate::{fault::Fault, layout::Group, limits::FEATURE_LEVEL, planted, row, view::View};
 
@@ -90,30 +93,10 @@ pub fn supported() -> u32 {
     }
 }
 
-/// The lowest level that knows an operation: what its command is stamped with.
+/// The lowest level that knows an operation, as the table of operations says: what its command is stamped with.
 #[must_use]
 pub fn needed(operation: &Operation) -> u32 {
-    match operation {
-        Operation::Mint(_)
-        | Operation::Put(_)
-        | Operation::Take(_)
-        | Operation::Renew(_)
-        | Operation::Delete(_)
-        | Operation::Store(_)
-        | Operation::DeleteKey(_)
-        | Operation::BatchStore(_)
-        | Operation::Transact(_)
-        | Operation::OpenSession(_)
-        | Operation::Tick(_)
-        | Operation::Touch(_)
-        | Operation::AllocateNodeId(_)
-        | Operation::SetClusterId(_)
-        | Operation::RaiseFeatureLevel(_) => FIRST,
-        Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_) => ACCESS,
-        Operation::SetSealing(_) | Operation::Reseal(_) | Operation::EndSealing(_) => SEALING,
-        Operation::Claim(_) => CLAIMS,
-        Operation::Probe(_) => PROBE,
-    }
+    operation.facts().level.unwrap_or(PROBE)
 }
 
 /// The lowest level that knows an operation whose values are sealed under this key: an older version would not know that they are.
@@ -131,10 +114,7 @@ pub fn needed_sealed(operation: &Operation, sealed_under: &[u8]) -> u32 {
 /// an old one is answered with the first outcome, and does not revert a newer one.
 #[must_use]
 pub fn is_administrative(operation: &Operation) -> bool {
-    matches!(
-        operation,
-        Operation::CreateToken(_) | Operation::RevokeToken(_) | Operation::SetTenant(_)
-    )
+    operation.facts().repeat == Repeat::Administrative
 }
 
 /// What an operation without values is stamped with in a group of this level: the newest level that changes what it means, so that

@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 use helve_proto::{
-    command::v1::{Command, Outcome, OutcomeRow, Refusal, command::Operation},
+    command::v1::{Command, Outcome, OutcomeRow, Refusal},
+    operations::Repeat,
     v1::call_identity::Identity,
 };
 
@@ -92,23 +93,12 @@ pub(crate) fn keep<V: View>(
 /// record and the key, and brings the same value. Tokens and tenants have no such precondition: below [`level::MENDED`], where they
 /// have no identity either, a late repeat may revert what came between.
 pub fn is_repeatable(command: &Command) -> bool {
-    let operation = level::operation(command);
-    if operation.is_some_and(level::is_administrative) {
-        return command.feature_level < level::MENDED;
+    let Some(operation) = level::operation(command) else {
+        return false;
+    };
+    match operation.facts().repeat {
+        Repeat::Itself => true,
+        Repeat::Administrative => command.feature_level < level::MENDED,
+        Repeat::Identity => false,
     }
-    matches!(
-        operation,
-        Some(
-            Operation::Tick(_)
-                | Operation::Touch(_)
-                | Operation::OpenSession(_)
-                | Operation::AllocateNodeId(_)
-                | Operation::SetClusterId(_)
-                | Operation::RaiseFeatureLevel(_)
-                | Operation::SetSealing(_)
-                | Operation::Reseal(_)
-                | Operation::EndSealing(_)
-                | Operation::Probe(_)
-        )
-    )
 }

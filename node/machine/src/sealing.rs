@@ -2,12 +2,9 @@
 //! is sealed otherwise than the cluster says, and replaces sealed bytes without touching anything else.
 
 use bytes::Bytes;
-use helve_proto::{
-    command::v1::{
-        Command, EndSealing, Refusal, Reseal, Resealed, ResealedRecord, SealingRow, SetSealing,
-        command::Operation, resealed_record,
-    },
-    v1::{self, claim_request::Action, operation},
+use helve_proto::command::v1::{
+    Command, EndSealing, Refusal, Reseal, Resealed, ResealedRecord, SealingRow, SetSealing,
+    command::Operation, resealed_record,
 };
 
 use crate::{
@@ -37,20 +34,7 @@ pub fn sealing(view: &impl View, group_id: u32) -> Result<Option<SealingRow>, Fa
 /// Whether an operation brings a value.
 #[must_use]
 pub fn brings_value(operation: &Operation) -> bool {
-    use operation::Operation as Part;
-    let is_write = |part: &v1::Operation| {
-        let part = part.operation.as_ref();
-        matches!(part, Some(Part::Mint(_) | Part::Put(_) | Part::Store(_)))
-    };
-    match operation {
-        Operation::Mint(_) | Operation::Put(_) | Operation::Store(_) => true,
-        // A begin brings its note, be it empty: every record's value is sealed.
-        Operation::Claim(request) => !matches!(request.action, Some(Action::Abandon(_))),
-        Operation::BatchStore(request) => !request.items.is_empty(),
-        Operation::Transact(request) => request.operations.iter().any(is_write),
-        Operation::Reseal(request) => !request.records.is_empty(),
-        _ => false,
-    }
+    operation.facts().value.is_brought(operation)
 }
 
 /// Refuses values that are sealed otherwise than the cluster says by now: after a change of the key, none comes under the old one.

@@ -2,37 +2,18 @@
 
 use helve_machine::{is_repeatable, level::is_administrative};
 use helve_proto::{
-    command::v1::{
-        Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
-    },
-    v1::{ClaimRequest, ReplyHeader, claim_request::Action},
+    command::v1::{Command, Outcome, Refusal, Refused, outcome::Outcome as Kind},
+    v1::ReplyHeader,
 };
 
 use crate::raft::state_machine::Progress;
 
 /// What is admitted while the disk is below its reserve.
 pub(super) fn frees_space(command: &Command) -> bool {
-    matches!(
-        command.operation,
-        Some(
-            Operation::Delete(_)
-                | Operation::DeleteKey(_)
-                | Operation::Take(_)
-                | Operation::Tick(_)
-                // Without it, a read of an idle record could not be answered.
-                | Operation::Touch(_)
-                | Operation::OpenSession(_)
-                | Operation::AllocateNodeId(_)
-                | Operation::SetClusterId(_)
-                | Operation::RaiseFeatureLevel(_)
-                | Operation::RevokeToken(_)
-                | Operation::SetTenant(_)
-                | Operation::Claim(ClaimRequest {
-                    action: Some(Action::Abandon(_)),
-                    ..
-                })
-        )
-    )
+    command
+        .operation
+        .as_ref()
+        .is_some_and(|operation| operation.facts().low_disk.admits(operation))
 }
 
 /// What counts against a tenant's quota of writes a second: what a caller asked for that frees nothing.
@@ -61,6 +42,11 @@ pub(super) fn above_level(command: &Command, progress: Progress) -> Option<Outco
 
 #[cfg(test)]
 mod tests {
+    use helve_proto::{
+        command::v1::command::Operation,
+        v1::{ClaimRequest, claim_request::Action},
+    };
+
     use super::*;
 
     #[test]

@@ -252,10 +252,10 @@ impl AccessCheck {
 /// Refuses a call that the caller's role does not cover.
 pub(crate) fn may_call(path: &str, caller: &Caller) -> Result<(), Failure> {
     match rules::of(path) {
-        Some(least) if least.is_met(caller) => Ok(()),
+        Some(least) if rules::is_met(least, caller) => Ok(()),
         Some(least) => Err(Failure::Denied(format!(
             "the token does not cover this call, which is for {}: use such a token",
-            least.who()
+            rules::who(least)
         ))),
         None => Err(Failure::Denied("there is no such call for anybody".into())),
     }

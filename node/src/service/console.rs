@@ -171,7 +171,7 @@ async fn whoami(
 }
 
 fn who(console: &Console, caller: &Caller) -> Json {
-    let lets = |path| rules::of(path).is_some_and(|least| least.is_met(caller));
+    let lets = |path| rules::of(path).is_some_and(|least| rules::is_met(least, caller));
     let (stores, key_prefixes) = match &caller.power {
         Power::Token { grant, .. } => (&grant.stores[..], &grant.key_prefixes[..]),
         Power::All | Power::Nothing => (&[][..], &[][..]),

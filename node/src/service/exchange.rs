@@ -357,24 +357,7 @@ fn answer(
 
 /// Where the same call is made alone: the rules name it so.
 pub(super) fn path(call: &Call) -> &'static str {
-    match call {
-        Call::Mint(_) => "/helve.v1.HandleService/Mint",
-        Call::Put(_) => "/helve.v1.HandleService/Put",
-        Call::Get(_) => "/helve.v1.HandleService/Get",
-        Call::Take(_) => "/helve.v1.HandleService/Take",
-        Call::Renew(_) => "/helve.v1.HandleService/Renew",
-        Call::Delete(_) => "/helve.v1.HandleService/Delete",
-        Call::Claim(_) => "/helve.v1.HandleService/Claim",
-        Call::Count(_) => "/helve.v1.HandleService/Count",
-        Call::Store(_) => "/helve.v1.StateService/Store",
-        Call::Retrieve(_) => "/helve.v1.StateService/Retrieve",
-        Call::DeleteKey(_) => "/helve.v1.StateService/Delete",
-        Call::Exists(_) => "/helve.v1.StateService/Exists",
-        Call::BatchStore(_) => "/helve.v1.StateService/BatchStore",
-        Call::BatchRetrieve(_) => "/helve.v1.StateService/BatchRetrieve",
-        Call::Transact(_) => "/helve.v1.TransactService/Transact",
-        Call::OpenSession(_) => "/helve.v1.CallService/OpenSession",
-    }
+    call.facts().path
 }
 
 #[cfg(test)]

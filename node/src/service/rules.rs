@@ -1,120 +1,74 @@
-//! What each call of the client port asks of its caller, in one table. A call that is not in it is denied; a test holds it against the
-//! descriptors of the services. Where it says token, a certificate does as well that was granted what a token would be.
+//! What each call of the client port asks of its caller, by the table of operations. A call that is not in it is denied; a test holds it
+//! against the descriptors of the services.
 
-use helve_proto::v1::TokenRole;
+pub(crate) use helve_proto::operations::Least;
+use helve_proto::{
+    operations::{self, CallFacts},
+    v1::TokenRole,
+};
 
 use super::caller::{Caller, Power};
 
-/// The least that a caller must have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Least {
-    /// Nothing.
-    Open,
-    /// A token, whatever its role.
-    Token,
-    /// A token of the tenant that reads records.
-    Reader,
-    /// A token of the tenant that changes records.
-    Writer,
-    /// A token that manages tokens: of the tenant, or an operator's. The handler asks which.
-    Manager,
-    /// A token that manages the cluster.
-    Operator,
-}
-
-/// By the path of the call, in the order of paths.
-const RULES: &[(&str, Least)] = &[
-    ("/grpc.health.v1.Health/Check", Least::Open),
-    ("/grpc.health.v1.Health/Watch", Least::Open),
-    (
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-        Least::Token,
-    ),
-    (
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-        Least::Token,
-    ),
-    ("/helve.v1.AccessService/CreateToken", Least::Manager),
-    ("/helve.v1.AccessService/ListTenants", Least::Manager),
-    ("/helve.v1.AccessService/ListTokens", Least::Manager),
-    ("/helve.v1.AccessService/RevokeToken", Least::Manager),
-    ("/helve.v1.AccessService/SetTenant", Least::Operator),
-    ("/helve.v1.CallService/Exchange", Least::Reader),
-    ("/helve.v1.CallService/OpenSession", Least::Writer),
-    ("/helve.v1.ClusterService/AddMember", Least::Operator),
-    ("/helve.v1.ClusterService/Backup", Least::Operator),
-    ("/helve.v1.ClusterService/DataKeyStatus", Least::Operator),
-    ("/helve.v1.ClusterService/PromoteMember", Least::Operator),
-    ("/helve.v1.ClusterService/RemoveMember", Least::Operator),
-    ("/helve.v1.ClusterService/ReplaceMember", Least::Operator),
-    ("/helve.v1.ClusterService/SetDataKey", Least::Operator),
-    ("/helve.v1.ClusterService/SetUpgradeHold", Least::Operator),
-    ("/helve.v1.ClusterService/StateDigest", Least::Operator),
-    ("/helve.v1.ClusterService/Status", Least::Token),
-    ("/helve.v1.ClusterService/TakeSnapshot", Least::Operator),
-    ("/helve.v1.ClusterService/TransferLeader", Least::Operator),
-    ("/helve.v1.HandleService/Claim", Least::Writer),
-    ("/helve.v1.HandleService/Count", Least::Reader),
-    ("/helve.v1.HandleService/Delete", Least::Writer),
-    ("/helve.v1.HandleService/Get", Least::Reader),
-    ("/helve.v1.HandleService/List", Least::Reader),
-    ("/helve.v1.HandleService/Mint", Least::Writer),
-    ("/helve.v1.HandleService/Put", Least::Writer),
-    ("/helve.v1.HandleService/Renew", Least::Writer),
-    ("/helve.v1.HandleService/Take", Least::Writer),
-    ("/helve.v1.StateService/BatchRetrieve", Least::Reader),
-    ("/helve.v1.StateService/BatchStore", Least::Writer),
-    ("/helve.v1.StateService/Delete", Least::Writer),
-    ("/helve.v1.StateService/Exists", Least::Reader),
-    ("/helve.v1.StateService/List", Least::Reader),
-    ("/helve.v1.StateService/Retrieve", Least::Reader),
-    ("/helve.v1.StateService/Store", Least::Writer),
-    ("/helve.v1.TransactService/Transact", Least::Writer),
-    ("/helve.v1.WatchService/Watch", Least::Reader),
+/// Calls of other contracts than Helve's.
+const OTHERS: [CallFacts; 4] = [
+    CallFacts {
+        path: "/grpc.health.v1.Health/Check",
+        least: Least::Open,
+    },
+    CallFacts {
+        path: "/grpc.health.v1.Health/Watch",
+        least: Least::Open,
+    },
+    CallFacts {
+        path: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        least: Least::Token,
+    },
+    CallFacts {
+        path: "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        least: Least::Token,
+    },
 ];
 
 /// What the call with this path asks; `None` if no caller may make it.
 pub(crate) fn of(path: &str) -> Option<Least> {
-    find(path).map(|(_, least)| *least)
+    find(path).map(|call| call.least)
 }
 
 /// The name of the call with this path, which a caller may have made up.
 pub(crate) fn name(path: &str) -> &'static str {
-    find(path).map_or("unknown", |(path, _)| path)
+    find(path).map_or("unknown", |call| call.path)
 }
 
-fn find(path: &str) -> Option<&'static (&'static str, Least)> {
-    let place = RULES.binary_search_by_key(&path, |(path, _)| path).ok()?;
-    Some(&RULES[place])
+fn find(path: &str) -> Option<CallFacts> {
+    let other = || OTHERS.into_iter().find(|call| call.path == path);
+    operations::by_path(path).copied().or_else(other)
 }
 
-impl Least {
-    /// Whether the caller has it.
-    pub(crate) fn is_met(self, caller: &Caller) -> bool {
-        let role = caller.role();
-        match (&caller.power, self) {
-            (Power::All, _) | (_, Self::Open) | (Power::Token { .. }, Self::Token) => true,
-            (Power::Nothing, _) => false,
-            (_, Self::Reader) => matches!(
-                role,
-                TokenRole::Reader | TokenRole::Writer | TokenRole::Admin
-            ),
-            (_, Self::Writer) => matches!(role, TokenRole::Writer | TokenRole::Admin),
-            (_, Self::Manager) => matches!(role, TokenRole::Admin | TokenRole::Operator),
-            (_, Self::Operator) => role == TokenRole::Operator,
-        }
+/// Whether the caller has it.
+pub(crate) fn is_met(least: Least, caller: &Caller) -> bool {
+    let role = caller.role();
+    match (&caller.power, least) {
+        (Power::All, _) | (_, Least::Open) | (Power::Token { .. }, Least::Token) => true,
+        (Power::Nothing, _) => false,
+        (_, Least::Reader) => matches!(
+            role,
+            TokenRole::Reader | TokenRole::Writer | TokenRole::Admin
+        ),
+        (_, Least::Writer) => matches!(role, TokenRole::Writer | TokenRole::Admin),
+        (_, Least::Manager) => matches!(role, TokenRole::Admin | TokenRole::Operator),
+        (_, Least::Operator) => role == TokenRole::Operator,
     }
+}
 
-    /// Who may, for people.
-    pub(crate) fn who(self) -> &'static str {
-        match self {
-            Self::Open => "anyone",
-            Self::Token => "whoever holds a token",
-            Self::Reader => "a reader, a writer or an admin of the tenant",
-            Self::Writer => "a writer or an admin of the tenant",
-            Self::Manager => "an admin of the tenant or an operator",
-            Self::Operator => "an operator",
-        }
+/// Who may, for people.
+pub(crate) fn who(least: Least) -> &'static str {
+    match least {
+        Least::Open => "anyone",
+        Least::Token => "whoever holds a token",
+        Least::Reader => "a reader, a writer or an admin of the tenant",
+        Least::Writer => "a writer or an admin of the tenant",
+        Least::Manager => "an admin of the tenant or an operator",
+        Least::Operator => "an operator",
     }
 }
 
@@ -151,9 +105,10 @@ mod tests {
                 }
             }
         }
-        let ruled: BTreeSet<_> = RULES.iter().map(|(path, _)| (*path).to_owned()).collect();
-        assert_eq!(ruled, calls);
-        assert!(RULES.is_sorted_by_key(|(path, _)| path), "it is searched");
+        let rows = operations::OPERATIONS.iter().filter_map(|row| row.call);
+        let ruled = rows.chain(OTHERS).map(|call| call.path.to_owned());
+        assert_eq!(ruled.collect::<BTreeSet<_>>(), calls);
+        assert!(calls.iter().all(|path| of(path).is_some()));
     }
 
     #[test]
@@ -194,10 +149,14 @@ mod tests {
                 ..TokenGrant::default()
             };
             let caller = Caller::of_token(Credential::Token(TokenHash::of("hlv_")), grant);
-            assert_eq!(all.map(|least| least.is_met(&caller)), expected, "{role:?}");
+            assert_eq!(
+                all.map(|least| is_met(least, &caller)),
+                expected,
+                "{role:?}"
+            );
         }
-        assert!(all.iter().all(|least| least.is_met(&Caller::anyone())));
-        let open = all.map(|least| least.is_met(&Caller::nobody()));
+        assert!(all.iter().all(|least| is_met(*least, &Caller::anyone())));
+        let open = all.map(|least| is_met(least, &Caller::nobody()));
         assert_eq!(open, [true, false, false, false, false, false]);
     }
 }

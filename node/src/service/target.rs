@@ -1,10 +1,13 @@
 //! What a call names: which records it would read or change, or what it manages.
 
-use helve_proto::v1::{
-    BatchRetrieveRequest, BatchStoreRequest, ClaimRequest, CountRequest, DeleteKeyRequest,
-    DeleteRequest, ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest,
-    OpenSessionRequest, PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest,
-    TransactRequest, WatchRequest, operation::Operation, watch_request::Target as Watched,
+use helve_proto::{
+    operations::Named,
+    v1::{
+        BatchRetrieveRequest, BatchStoreRequest, ClaimRequest, CountRequest, DeleteKeyRequest,
+        DeleteRequest, ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest,
+        OpenSessionRequest, PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest,
+        TransactRequest, WatchRequest, watch_request::Target as Watched,
+    },
 };
 
 /// One record, or a range of them.
@@ -154,14 +157,10 @@ impl Targets for TransactRequest {
         // A part without an operation names nothing; the machine's check refuses it.
         let operations = self.operations.iter().filter_map(|o| o.operation.as_ref());
         for operation in operations {
-            see(match operation {
-                Operation::Mint(mint) => minted(&mint.store, &mint.owner),
-                Operation::Put(put) => handle(&put.store, &put.owner, &put.id),
-                Operation::Take(take) => handle(&take.store, &take.owner, &take.id),
-                Operation::Renew(renew) => handle(&renew.store, &renew.owner, &renew.id),
-                Operation::Delete(delete) => handle(&delete.store, &delete.owner, &delete.id),
-                Operation::Store(store) => key(&store.owner, &store.key),
-                Operation::DeleteKey(delete) => key(&delete.owner, &delete.key),
+            see(match operation.named() {
+                Named::Handle { store, owner, id } => handle(store, owner, id),
+                Named::Minted { store, owner, .. } => minted(store, owner),
+                Named::Key { owner, key: name } => key(owner, name),
             });
         }
     }
@@ -193,7 +192,9 @@ impl Targets for OpenSessionRequest {
 
 #[cfg(test)]
 mod tests {
-    use helve_proto::v1::{DeleteKeyOperation, MintOperation, Operation as Part, TakeOperation};
+    use helve_proto::v1::{
+        DeleteKeyOperation, MintOperation, Operation as Part, TakeOperation, operation::Operation,
+    };
 
     use super::*;
 

@@ -7,12 +7,16 @@ use std::{
 };
 
 use helve_proto::{
-    command::v1::{RaiseFeatureLevel, Reseal, ResealedRecord, Tick, Touch, TouchHandle, TouchKey},
+    command::v1::{
+        RaiseFeatureLevel, Reseal, ResealedRecord, Tick, Touch, TouchHandle, TouchKey,
+        resealed_record, touch::Record,
+    },
     v1::{
         BatchStoreRequest, CallIdentity, DeleteKeyOperation, DeleteKeyRequest, DeleteOperation,
         DeleteRequest, Lifetime, MintRequest, Operation as Part, PutOperation, PutRequest,
         RenewOperation, RenewRequest, StoreItem, StoreOperation, StoreRequest, TakeOperation,
-        TakeRequest, call_identity::Identity, lifetime::Absolute::AfterMs,
+        TakeRequest, TransactRequest, call_identity::Identity, lifetime::Absolute::AfterMs,
+        operation,
     },
 };
 

@@ -8,6 +8,7 @@ use helve_proto::{
         FeatureLevelRaised, Outcome, Probe, Probed, RaiseFeatureLevel, Refusal, SessionRow, Tick,
         outcome::Outcome as Kind,
     },
+    operations::OPERATIONS,
     v1::{CallIdentity, DeleteRequest, OpenSessionRequest, SessionCall, call_identity::Identity},
 };
 use proptest::prelude::*;
@@ -240,6 +241,20 @@ fn every_level_is_listed_once_and_in_order() {
     let listed: Vec<u32> = LEVELS.iter().map(|known| known.level).collect();
     let all: Vec<u32> = (FIRST..=FEATURE_LEVEL).collect();
     assert_eq!(listed, all);
+}
+
+#[test]
+fn calls_of_later_levels_are_listed_with_their_level() {
+    for row in OPERATIONS {
+        let Some((call, command)) = row.call.zip(row.command) else {
+            continue;
+        };
+        let level = command.level.expect("callers have no probe");
+        let known = LEVELS.iter().find(|known| known.level == level);
+        let calls = known.expect("it is one of the levels").operations;
+        let is_listed = calls.iter().any(|name| call.path.ends_with(*name));
+        assert_eq!(is_listed, level > FIRST, "{}", call.path);
+    }
 }
 
 proptest! {

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use helve_proto::{
     command::v1::{EndSealing, Outcome, RaiseFeatureLevel, TouchHandle, outcome::Outcome as Kind},
     v1::{
-        GetReply, GetRequest, HandleStatus, Lifetime, MintRequest, PutRequest, lifetime::Absolute,
+        self, GetReply, GetRequest, HandleStatus, Lifetime, MintRequest, PutRequest,
+        lifetime::Absolute,
     },
 };
 

@@ -138,25 +138,9 @@ pub(crate) fn commands() -> Vec<Vec<u8>> {
     .collect()
 }
 
-fn mutation(call: Call) -> Option<(Option<CallIdentity>, Operation)> {
-    Some(match call {
-        Call::Mint(mut r) => (r.identity.take(), Operation::Mint(r)),
-        Call::Put(mut r) => (r.identity.take(), Operation::Put(r)),
-        Call::Take(mut r) => (r.identity.take(), Operation::Take(r)),
-        Call::Renew(mut r) => (r.identity.take(), Operation::Renew(r)),
-        Call::Delete(mut r) => (r.identity.take(), Operation::Delete(r)),
-        Call::Claim(mut r) => (r.identity.take(), Operation::Claim(r)),
-        Call::Store(mut r) => (r.identity.take(), Operation::Store(r)),
-        Call::DeleteKey(mut r) => (r.identity.take(), Operation::DeleteKey(r)),
-        Call::BatchStore(mut r) => (r.identity.take(), Operation::BatchStore(r)),
-        Call::Transact(mut r) => (r.identity.take(), Operation::Transact(r)),
-        Call::Get(_)
-        | Call::Count(_)
-        | Call::Retrieve(_)
-        | Call::Exists(_)
-        | Call::BatchRetrieve(_)
-        | Call::OpenSession(_) => return None,
-    })
+fn mutation(mut call: Call) -> Option<(Option<CallIdentity>, Operation)> {
+    let identity = call.identity_mut()?.take();
+    Some((identity, call.into_operation().ok()?))
 }
 
 fn read(host: &mut Host, call: &Call) {

@@ -5,7 +5,8 @@ use std::io;
 use bytes::Bytes;
 use helve_machine::planted::{self, Plant};
 use helve_proto::{
-    command::v1::{Command, Outcome, command::Operation, outcome::Outcome as Kind},
+    command::v1::{Command, Outcome, outcome::Outcome as Kind},
+    operations::About,
     peer::v1 as proto,
     v1::{RecordInfo, transact_reply::Result as Transacted},
 };
@@ -180,28 +181,13 @@ fn values_written(outcome: &Outcome) -> usize {
     }
 }
 
-/// Whether these are callers' commands on handles and keys, named one by one so that a new kind is no such until somebody says so. All
-/// others are about what the node itself acts on (Ticks, Touches, members, levels, data keys, tokens), which it must find when it hears of
-/// it. The clock and the next deadline, which callers' commands move as well, it may learn of a moment later.
+/// Whether these are callers' commands on handles and keys. All others are about what the node itself acts on (Ticks, Touches, members,
+/// levels, data keys, tokens), which it must find when it hears of it. The clock and the next deadline, which callers' commands move as
+/// well, it may learn of a moment later.
 pub(super) fn is_callers_alone(commands: &[Numbered]) -> bool {
     let is_callers = |(_, command): &Numbered| {
-        matches!(
-            command
-                .as_ref()
-                .and_then(|command| command.operation.as_ref()),
-            Some(
-                Operation::Mint(_)
-                    | Operation::Put(_)
-                    | Operation::Take(_)
-                    | Operation::Renew(_)
-                    | Operation::Delete(_)
-                    | Operation::Claim(_)
-                    | Operation::Store(_)
-                    | Operation::DeleteKey(_)
-                    | Operation::BatchStore(_)
-                    | Operation::Transact(_)
-            )
-        )
+        let operation = command.as_ref().and_then(|it| it.operation.as_ref());
+        operation.is_some_and(|operation| operation.facts().about == About::Records)
     };
     !commands.is_empty() && commands.iter().all(is_callers)
 }
