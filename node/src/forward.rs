@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures::StreamExt;
+use futures::{StreamExt, stream::FuturesUnordered};
 use helve_proto::peer::v1::{
     ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, forward_answer::Answer,
     rejected::Reason,
@@ -53,34 +53,27 @@ impl Forwarder {
         }
     }
 
-    /// Sends commands to the node that leads, and waits for what becomes of each, in order.
-    pub async fn forward(&self, leader: u64, commands: Vec<Timed>) -> Vec<Attempt> {
-        let Some(queue) = self.link(leader) else {
-            return commands
-                .iter()
-                .map(|_| Attempt::Rejected(Rejection::NotLeading))
-                .collect();
-        };
-        let mut answers = Vec::with_capacity(commands.len());
-        for timed in commands {
-            let (reply, answer) = oneshot::channel();
-            let sent = queue.try_send(Sent { timed, reply });
-            answers.push(sent.map(|()| answer).map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => Rejection::Overloaded,
-                // The connection has just ended; the next attempt makes another.
-                mpsc::error::TrySendError::Closed(_) => Rejection::NotLeading,
-            }));
-        }
-        let mut attempts = Vec::with_capacity(answers.len());
-        for answer in answers {
-            attempts.push(match answer {
-                Ok(answer) => answer.await.unwrap_or_else(|_| {
-                    Attempt::Unknown("the connection to the leader was lost".to_owned())
-                }),
-                Err(rejection) => Attempt::Rejected(rejection),
-            });
-        }
-        attempts
+    /// Sends commands to the node that leads. What becomes of each comes as soon as it is known, with its place among them: one that waits
+    /// there for its turn holds up no other.
+    pub fn forward(
+        &self,
+        leader: u64,
+        commands: Vec<Timed>,
+    ) -> FuturesUnordered<impl Future<Output = (usize, Attempt)> + Send + use<>> {
+        let queue = self.link(leader);
+        let sent = commands.into_iter().enumerate().map(|(at, timed)| {
+            let answer = send(queue.as_ref(), timed);
+            async move {
+                let attempt = match answer {
+                    Ok(answer) => answer.await.unwrap_or_else(|_| {
+                        Attempt::Unknown("the connection to the leader was lost".to_owned())
+                    }),
+                    Err(rejection) => Attempt::Rejected(rejection),
+                };
+                (at, attempt)
+            }
+        });
+        sent.collect()
     }
 
     fn link(&self, leader: u64) -> Option<mpsc::Sender<Sent>> {
@@ -115,6 +108,21 @@ impl Forwarder {
         );
         Some(queue)
     }
+}
+
+/// Queues a command for the connection to the leader, if there is one.
+fn send(
+    queue: Option<&mpsc::Sender<Sent>>,
+    timed: Timed,
+) -> Result<oneshot::Receiver<Attempt>, Rejection> {
+    let queue = queue.ok_or(Rejection::NotLeading)?;
+    let (reply, answer) = oneshot::channel();
+    let sent = queue.try_send(Sent { timed, reply });
+    sent.map(|()| answer).map_err(|error| match error {
+        mpsc::error::TrySendError::Full(_) => Rejection::Overloaded,
+        // The connection has just ended; the next attempt makes another.
+        mpsc::error::TrySendError::Closed(_) => Rejection::NotLeading,
+    })
 }
 
 /// Commands that were sent and not answered yet.

@@ -25,6 +25,7 @@ mod digest;
 mod disk_watch;
 mod excerpt;
 pub mod failpoint;
+mod fair_queue;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

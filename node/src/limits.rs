@@ -4,11 +4,12 @@
 mod audit;
 mod backups;
 mod console;
+mod turns;
 mod watches;
 
 use std::time::Duration;
 
-pub use self::{audit::*, backups::*, console::*, watches::*};
+pub use self::{audit::*, backups::*, console::*, turns::*, watches::*};
 
 /// The one consensus group, until there are many.
 pub const GROUP_ID: u32 = 1;

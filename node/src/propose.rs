@@ -6,14 +6,16 @@
 mod error;
 mod kinds;
 mod own_session;
+mod queued;
 mod rates;
 mod settle;
 mod turns;
 
 use std::{
+    iter,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -24,15 +26,16 @@ use helve_machine::is_repeatable;
 use helve_proto::command::v1::{Command, Outcome};
 use prost::Message;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Semaphore, mpsc},
     task::JoinSet,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
-pub use self::error::ProposeError;
+pub use self::{error::ProposeError, queued::Answered};
 use self::{
     kinds::{above_level, counts_as_write, frees_space},
     own_session::{Opened, OwnSessions},
+    queued::{Queued, Reply, Waiting},
     rates::Rates,
     settle::{final_rejection, of_answer, settle},
     turns::Turns,
@@ -44,34 +47,18 @@ use crate::{
     failpoint::{self, Failpoint},
     forward::Forwarder,
     limits::{
-        LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX, PROPOSE_QUEUE_MAX,
+        FORWARD_BYTES_MAX, LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX,
+        PROPOSE_QUEUE_MAX, TURN_BYTES,
     },
     raft::{Consensus, log_store::LogStore},
     stamp::Stamper,
     storage::state_db::StateDb,
 };
 
-struct Queued {
-    timed: Timed,
-    claim: Claim,
-    reply: oneshot::Sender<Attempt>,
-}
-
-/// Decides, once, whether a command was sent or given up: what never left the queue certainly did not happen.
-#[derive(Clone, Default)]
-struct Claim(Arc<AtomicBool>);
-
-impl Claim {
-    /// True for the first of them.
-    fn take(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
-    }
-}
-
 /// Proposes commands. Cheap to clone.
 #[derive(Clone)]
 pub struct Proposer {
-    queue: mpsc::Sender<Queued>,
+    queue: mpsc::UnboundedSender<Queued>,
     core: Arc<Core>,
 }
 
@@ -84,7 +71,9 @@ struct Core {
     sessions: OwnSessions,
     rates: Rates,
     turns: Turns,
-    /// Batches of which something was executed, ever.
+    /// Room for commands of this node that wait.
+    room: Arc<Semaphore>,
+    /// Grows whenever something was executed.
     executed: AtomicU64,
     /// Commands that found the queue full, ever.
     queue_refused: AtomicU64,
@@ -102,7 +91,7 @@ impl Proposer {
         log: LogStore,
         state: Arc<StateDb>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (queue, queued) = mpsc::channel(PROPOSE_QUEUE_MAX);
+        let (queue, arrived) = mpsc::unbounded_channel();
         let sessions = OwnSessions::default();
         let core = Arc::new(Core {
             consensus,
@@ -113,11 +102,12 @@ impl Proposer {
             sessions,
             rates: Rates::new(state),
             turns: Turns::default(),
+            room: Arc::new(Semaphore::new(PROPOSE_QUEUE_MAX)),
             executed: AtomicU64::new(0),
             queue_refused: AtomicU64::new(0),
             log_refused: AtomicU64::new(0),
         });
-        let proposing = batches(Arc::clone(&core), queued);
+        let proposing = batches(Arc::clone(&core), arrived);
         (Self { queue, core }, proposing)
     }
 
@@ -181,28 +171,20 @@ impl Proposer {
         if self.core.disk.is_low() && !frees_space(&command) {
             return Attempt::Rejected(Rejection::DiskFull);
         }
-        let (reply, answer) = oneshot::channel();
-        let claim = Claim::default();
+        let Ok(room) = Arc::clone(&self.core.room).try_acquire_owned() else {
+            self.core.queue_refused.fetch_add(1, Ordering::Relaxed);
+            return Attempt::Rejected(Rejection::Overloaded);
+        };
+        let (queued, hold, answer) = Queued::of_caller(Timed { command, deadline }, room);
         let before = self.core.executed.load(Ordering::Relaxed);
-        match self.queue.try_send(Queued {
-            timed: Timed { command, deadline },
-            claim: claim.clone(),
-            reply,
-        }) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.core.queue_refused.fetch_add(1, Ordering::Relaxed);
-                return Attempt::Rejected(Rejection::Overloaded);
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => {
-                return Attempt::Rejected(Rejection::Stopping);
-            }
+        if self.queue.send(queued).is_err() {
+            return Attempt::Rejected(Rejection::Stopping);
         }
         match timeout_at(deadline, answer).await {
             Ok(Ok(attempt)) => attempt,
             Ok(Err(_)) => Attempt::Unknown("the node stopped".to_owned()),
             // It never had its turn: because others had theirs, or because there is no leader.
-            Err(_) if claim.take() => {
+            Err(_) if hold.give_up() => {
                 let is_busy = self.core.executed.load(Ordering::Relaxed) != before;
                 Attempt::Rejected(if is_busy {
                     Rejection::Overloaded
@@ -214,16 +196,20 @@ impl Proposer {
         }
     }
 
-    /// Executes commands that another node forwarded, if this node leads. It never forwards them again.
-    pub async fn execute_here(&self, commands: Vec<Timed>) -> Vec<Attempt> {
-        self.core.execute(commands).await
+    /// Executes commands that another node forwarded, if this node leads. It never forwards them again. If what comes of them ends
+    /// early, the fate of the others is not known.
+    #[must_use]
+    pub fn execute_here(&self, commands: Vec<Timed>) -> mpsc::UnboundedReceiver<Answered> {
+        let (queued, answers) = Queued::several(commands);
+        self.core.execute(queued);
+        answers
     }
 
     /// Commands of this node that wait to be proposed or forwarded.
     #[must_use]
     pub fn queued(&self) -> Shared {
         Shared {
-            used: PROPOSE_QUEUE_MAX.saturating_sub(self.queue.capacity()),
+            used: PROPOSE_QUEUE_MAX.saturating_sub(self.core.room.available_permits()),
             limit: PROPOSE_QUEUE_MAX,
             refused: self.core.queue_refused.load(Ordering::Relaxed),
         }
@@ -248,10 +234,12 @@ impl Proposer {
     }
 }
 
-/// Takes what is queued, without lingering, in a few batches at a time.
-async fn batches(core: Arc<Core>, mut queued: mpsc::Receiver<Queued>) {
+/// Takes what has arrived, without lingering. While another node leads, it goes there in a few batches at a time, in which tenants take
+/// turns; on the leader they do where commands of all nodes meet.
+async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) {
     let mut under_way = JoinSet::new();
-    let mut batch = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
+    let mut arriving = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
+    let mut waiting = Waiting::new(TURN_BYTES);
     loop {
         while under_way.len() >= PROPOSE_BATCHES_MAX {
             // Its callers hear that the outcome is not known.
@@ -259,63 +247,68 @@ async fn batches(core: Arc<Core>, mut queued: mpsc::Receiver<Queued>) {
                 tracing::error!(%error, "a batch of commands broke");
             }
         }
-        if queued
-            .recv_many(&mut batch, PROPOSE_BATCH_COMMANDS_MAX)
-            .await
-            == 0
-        {
+        if waiting.is_empty() && arrived.recv_many(&mut arriving, PROPOSE_QUEUE_MAX).await == 0 {
             return;
         }
-        let batch = std::mem::take(&mut batch);
-        let core = Arc::clone(&core);
-        under_way.spawn(async move { core.route(batch).await });
+        // What came while the others waited has its turns, too. There is room for so much only.
+        arriving.extend(iter::from_fn(|| arrived.try_recv().ok()));
+        let leading = core.consensus.leading();
+        if leading.here {
+            let before = waiting.take(usize::MAX, usize::MAX, Queued::is_wanted);
+            core.execute(before.into_iter().chain(arriving.drain(..)));
+            continue;
+        }
+        for queued in arriving.drain(..) {
+            queued.wait_in(&mut waiting);
+        }
+        let batch = waiting.take(
+            PROPOSE_BATCH_COMMANDS_MAX,
+            FORWARD_BYTES_MAX,
+            Queued::is_wanted,
+        );
+        let batch = batch.into_iter().filter_map(Queued::leave);
+        if let Some(leader) = leading.leader {
+            let (commands, replies): (Vec<_>, Vec<_>) = batch.unzip();
+            let core = Arc::clone(&core);
+            under_way.spawn(async move { core.forward(leader, commands, replies).await });
+        } else {
+            batch.for_each(|(_, reply)| reply.tell(Attempt::Rejected(Rejection::NotLeading)));
+        }
     }
 }
 
 impl Core {
-    async fn route(self: &Arc<Self>, mut batch: Vec<Queued>) {
-        let leading = self.consensus.leading();
-        let Some(leader) = leading.leader else {
-            for queued in batch {
-                // A caller that has gone away wants no answer.
-                let _ = queued.reply.send(Attempt::Rejected(Rejection::NotLeading));
-            }
+    /// Forwards, and says what became of each command as soon as that is known. It does not wait for a leader that has lost its office: a
+    /// hung one may never answer.
+    async fn forward(&self, leader: u64, commands: Vec<Timed>, replies: Vec<Reply>) {
+        let Some(deadline) = commands.iter().map(|timed| timed.deadline).max() else {
             return;
         };
-        batch.retain(|queued| queued.claim.take());
-        let Some(deadline) = batch.iter().map(|q| q.timed.deadline).max() else {
-            return;
-        };
-        let (commands, replies): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|q| (q.timed, q.reply)).unzip();
-        // A leader that was cut off may answer only when it is connected again.
-        let attempts = timeout_at(deadline, async {
-            if leading.here {
-                self.execute(commands).await
-            } else {
-                self.forward(leader, commands).await
+        let mut replies: Vec<_> = replies.into_iter().map(Some).collect();
+        let mut attempts = self.forwarder.forward(leader, commands);
+        let answered = async {
+            while let Some((at, attempt)) = attempts.next().await {
+                self.note_executed(std::slice::from_ref(&attempt));
+                if let Some(reply) = replies.get_mut(at).and_then(Option::take) {
+                    reply.tell(attempt);
+                }
             }
-        });
-        let Ok(attempts) = attempts.await else { return };
-        if attempts.iter().any(|a| matches!(a, Attempt::Outcome(_))) {
-            self.executed.fetch_add(1, Ordering::Relaxed);
-        }
-        for (reply, attempt) in replies.into_iter().zip(attempts) {
-            // A caller that has gone away wants no answer.
-            let _ = reply.send(attempt);
+        };
+        tokio::select! {
+            () = answered => {}
+            // A leader that was cut off may answer only when it is connected again. No caller waits any more.
+            () = sleep_until(deadline) => {}
+            _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => {
+                for reply in replies.into_iter().flatten() {
+                    reply.tell(Attempt::Unknown("the leader changed".to_owned()));
+                }
+            }
         }
     }
 
-    /// Forwards, but does not wait for a leader that has lost its office: a hung one may never answer.
-    async fn forward(&self, leader: u64, commands: Vec<Timed>) -> Vec<Attempt> {
-        let count = commands.len();
-        tokio::select! {
-            attempts = self.forwarder.forward(leader, commands) => attempts,
-            _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => {
-                std::iter::repeat_with(|| Attempt::Unknown("the leader changed".to_owned()))
-                    .take(count)
-                    .collect()
-            }
+    fn note_executed(&self, attempts: &[Attempt]) {
+        if attempts.iter().any(|a| matches!(a, Attempt::Outcome(_))) {
+            self.executed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -324,7 +317,7 @@ impl Core {
         let count = commands.len();
         let leading = self.consensus.leading();
         if !leading.here {
-            return std::iter::repeat_with(|| Attempt::Rejected(Rejection::NotLeading))
+            return iter::repeat_with(|| Attempt::Rejected(Rejection::NotLeading))
                 .take(count)
                 .collect();
         }
@@ -373,7 +366,7 @@ impl Core {
             Ok(answers) => answers.map(of_answer).collect().await,
             Err(stopped) => {
                 tracing::debug!(error = %stopped, "a batch was rejected");
-                std::iter::repeat_with(|| Attempt::Rejected(Rejection::Stopping))
+                iter::repeat_with(|| Attempt::Rejected(Rejection::Stopping))
                     .take(count)
                     .collect()
             }

@@ -110,11 +110,12 @@ async fn raise(proposer: &Proposer, level: u32) -> Result<(), String> {
         command: Box::new(own_command(operation)),
         deadline: Instant::now() + ATTEMPT_LIMIT,
     };
-    let outcome = match proposer.execute_here(vec![timed]).await.pop() {
-        Some(Attempt::Outcome(outcome)) => outcome,
-        Some(Attempt::Rejected(rejection)) => return Err(format!("{rejection:?}")),
-        Some(Attempt::Unknown(why)) => return Err(why),
-        None => return Err("the node is stopping".to_owned()),
+    let answered = proposer.execute_here(vec![timed]).recv().await;
+    let outcome = match answered.and_then(|mut answered| answered.pop()) {
+        Some((_, Attempt::Outcome(outcome))) => outcome,
+        Some((_, Attempt::Rejected(rejection))) => return Err(format!("{rejection:?}")),
+        Some((_, Attempt::Unknown(why))) => return Err(why),
+        None => return Err("no answer within the deadline".to_owned()),
     };
     if let Some(Kind::RaiseFeatureLevel(raised)) = outcome.outcome {
         tracing::info!(

@@ -1,55 +1,54 @@
-//! A leader's batches. Whatever arrives while enough of them are under way, from this node's callers or from another node, goes together
-//! with the next: a batch has a price of its own in each stage on each node, and the fuller it is, the less of that each command pays.
+//! A leader's batches. Whatever arrives while enough of them are under way, from this node's callers or from another node, waits for the
+//! next: a batch has a price of its own in each stage on each node, and the fuller it is, the less of that each command pays.
+//!
+//! Tenants take turns in them: a tenant of which much waits holds up the commands of others for a turn.
 
 use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
+use tokio::{runtime::Handle, time::timeout_at};
 
-use super::Core;
+use super::{
+    Core,
+    queued::{Queued, Reply, Waiting, tell_all},
+};
 use crate::{
-    attempt::{Attempt, Timed},
-    limits::{EXECUTE_BATCHES_MAX, EXECUTE_COMMANDS_MAX},
+    attempt::Timed,
+    limits::{EXECUTE_BATCHES_MAX, EXECUTE_BYTES_MAX, EXECUTE_COMMANDS_MAX, TURN_BYTES},
 };
 
-/// The batches under way, and who waits for the next.
-#[derive(Debug, Default)]
+/// The batches under way, and what waits for the next.
 pub(super) struct Turns(Mutex<State>);
 
-#[derive(Debug, Default)]
 struct State {
     under_way: usize,
-    waiting: Vec<Waiter>,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    commands: Vec<Timed>,
-    reply: oneshot::Sender<Vec<Attempt>>,
+    waiting: Waiting,
 }
 
 /// A batch that is under way. When it ends, or is given up, the waiting commands get the next.
 struct Turn {
     core: Arc<Core>,
-    waiters: Vec<Waiter>,
+    batch: Vec<Queued>,
 }
 
 impl Core {
-    /// Executes commands if this node leads, at once or together with others, and answers what became of each, in order.
-    pub(super) async fn execute(self: &Arc<Self>, commands: Vec<Timed>) -> Vec<Attempt> {
-        let count = commands.len();
-        let (reply, answer) = oneshot::channel();
-        self.turns.lock().waiting.push(Waiter { commands, reply });
-        if let Some(turn) = Turn::begin(self) {
-            turn.run().await;
+    /// Has commands executed if this node leads, at once or together with others. Each who waits hears what became of its own.
+    pub(super) fn execute(self: &Arc<Self>, commands: impl IntoIterator<Item = Queued>) {
+        self.turns.lock().wait(commands);
+        while let Some(turn) = Turn::begin(self) {
+            tokio::spawn(turn.run());
         }
-        let lost = |_| {
-            let lost = || Attempt::Unknown("no answer within the deadline".to_owned());
-            std::iter::repeat_with(lost).take(count).collect()
-        };
-        answer.await.unwrap_or_else(lost)
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            under_way: 0,
+            waiting: Waiting::new(TURN_BYTES),
+        }))
     }
 }
 
@@ -61,16 +60,16 @@ impl Turns {
 }
 
 impl State {
-    /// Those who have waited longest, as many as fit one batch, but at least one.
-    fn next(&mut self) -> Vec<Waiter> {
-        let mut commands = 0;
-        let fits = |waiter: &&Waiter| {
-            commands += waiter.commands.len();
-            commands <= EXECUTE_COMMANDS_MAX
-        };
-        let count = self.waiting.iter().take_while(fits).count().max(1);
-        let rest = self.waiting.split_off(count.min(self.waiting.len()));
-        mem::replace(&mut self.waiting, rest)
+    fn wait(&mut self, commands: impl IntoIterator<Item = Queued>) {
+        for queued in commands {
+            queued.wait_in(&mut self.waiting);
+        }
+    }
+
+    /// Those whose turns are next, as many as fit one batch.
+    fn next(&mut self) -> Vec<Queued> {
+        let waiting = &mut self.waiting;
+        waiting.take(EXECUTE_COMMANDS_MAX, EXECUTE_BYTES_MAX, Queued::is_wanted)
     }
 }
 
@@ -78,34 +77,31 @@ impl Turn {
     /// A batch of those who wait, if there may be one more.
     fn begin(core: &Arc<Core>) -> Option<Self> {
         let mut turns = core.turns.lock();
-        if turns.under_way >= EXECUTE_BATCHES_MAX || turns.waiting.is_empty() {
+        if turns.under_way >= EXECUTE_BATCHES_MAX {
+            return None;
+        }
+        let batch = turns.next();
+        if batch.is_empty() {
             return None;
         }
         turns.under_way += 1;
         Some(Self {
             core: Arc::clone(core),
-            waiters: turns.next(),
+            batch,
         })
     }
 
     async fn run(mut self) {
-        let mut commands = Vec::new();
-        let mut replies = Vec::new();
-        for waiter in self.waiters.drain(..) {
-            replies.push((waiter.commands.len(), waiter.reply));
-            commands.extend(waiter.commands);
-        }
+        let batch = mem::take(&mut self.batch).into_iter();
+        let (commands, replies): (Vec<Timed>, Vec<Reply>) = batch.filter_map(Queued::leave).unzip();
         let Some(deadline) = commands.iter().map(|timed| timed.deadline).max() else {
             return;
         };
         // A leader that was cut off may answer only when it is connected again. Who waits hears that the outcome is not known.
         let attempts = timeout_at(deadline, self.core.execute_together(commands));
         let Ok(attempts) = attempts.await else { return };
-        let mut attempts = attempts.into_iter();
-        for (count, reply) in replies {
-            // A caller that has gone away wants no answer.
-            let _ = reply.send(attempts.by_ref().take(count).collect());
-        }
+        self.core.note_executed(&attempts);
+        tell_all(replies, attempts);
     }
 }
 
@@ -123,37 +119,76 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use helve_proto::command::v1::Command;
+    use tokio::{sync::mpsc, time::Instant};
 
     use super::*;
+    use crate::propose::queued::Answered;
 
-    fn state(counts: &[usize]) -> State {
-        let timed = || Timed {
-            command: Box::default(),
+    /// Where what becomes of commands is heard.
+    type Answers = mpsc::UnboundedReceiver<Answered>;
+
+    fn timed(tenant: &str, bytes: usize) -> Timed {
+        let command = Command {
+            tenant: tenant.to_owned(),
+            principal: "p".repeat(bytes),
+            ..Command::default()
+        };
+        Timed {
+            command: Box::new(command),
             deadline: Instant::now(),
-        };
-        let waiter = |&count: &usize| Waiter {
-            commands: std::iter::repeat_with(timed).take(count).collect(),
-            reply: oneshot::channel().0,
-        };
-        State {
-            under_way: 0,
-            waiting: counts.iter().map(waiter).collect(),
         }
     }
 
-    fn next(state: &mut State) -> Vec<usize> {
-        let next = state.next().into_iter();
-        next.map(|waiter| waiter.commands.len()).collect()
+    /// For each tenant this many commands of this many bytes, which wait in this order.
+    fn state(commands: &[(&str, usize, usize)]) -> (State, Vec<Answers>) {
+        let Turns(state) = Turns::default();
+        let mut state = state.into_inner().unwrap();
+        let wait = |&(tenant, count, bytes): &(&str, usize, usize)| {
+            let commands = std::iter::repeat_with(|| timed(tenant, bytes));
+            let (queued, answers) = Queued::several(commands.take(count).collect());
+            state.wait(queued);
+            answers
+        };
+        let answers = commands.iter().map(wait).collect();
+        (state, answers)
+    }
+
+    /// The tenants whose commands are in the next batch.
+    fn next(state: &mut State) -> Vec<String> {
+        let batch = state.next().into_iter().filter_map(Queued::leave);
+        batch.map(|(timed, _)| timed.command.tenant).collect()
     }
 
     #[test]
-    fn a_batch_is_of_those_who_waited_longest_and_fit_or_of_one_that_is_too_large() {
-        let mut state = state(&[1, EXECUTE_COMMANDS_MAX - 1, 1, EXECUTE_COMMANDS_MAX + 1, 2]);
-        assert_eq!(next(&mut state), [1, EXECUTE_COMMANDS_MAX - 1]);
-        assert_eq!(next(&mut state), [1]);
-        assert_eq!(next(&mut state), [EXECUTE_COMMANDS_MAX + 1]);
-        assert_eq!(next(&mut state), [2]);
-        assert_eq!(next(&mut state), [0; 0]);
+    fn batch_is_what_fits_or_one_command_that_is_too_large() {
+        let small = ("a", EXECUTE_COMMANDS_MAX + 1, 1);
+        let (mut state, _answers) = state(&[small, ("a", 1, EXECUTE_BYTES_MAX), ("a", 2, 1)]);
+        let mut lengths = Vec::new();
+        while !state.waiting.is_empty() {
+            lengths.push(next(&mut state).len());
+        }
+        assert_eq!(lengths, [EXECUTE_COMMANDS_MAX, 1, 1, 2]);
+    }
+
+    #[test]
+    fn commands_of_one_tenant_are_in_the_next_batch_beside_many() {
+        let many = ("greedy", 4 * EXECUTE_COMMANDS_MAX, 1);
+        let large = ("greedy", 16, EXECUTE_BYTES_MAX / 4);
+        for greedy in [many, large] {
+            let (mut state, _answers) = state(&[greedy, ("honest", 3, 100)]);
+            let batch = next(&mut state);
+            let honest = batch.iter().filter(|tenant| *tenant == "honest");
+            assert_eq!(honest.count(), 3, "beside {greedy:?}");
+            assert!(batch.contains(&"greedy".to_owned()), "the rest is used");
+        }
+    }
+
+    #[test]
+    fn commands_whose_caller_has_gone_make_no_batch() {
+        let (mut state, answers) = state(&[("a", 3, 1)]);
+        drop(answers);
+        assert!(state.next().is_empty());
+        assert!(state.waiting.is_empty());
     }
 }

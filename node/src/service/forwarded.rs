@@ -11,7 +11,8 @@ use helve_proto::{
     },
 };
 use prost::Message;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
+use tonic::Status;
 
 use super::audited::Peer;
 use crate::{
@@ -19,57 +20,101 @@ use crate::{
     audit::{self, Audit, Class, Event},
     excerpt::head,
     limits::{AUDIT_NAME_BYTES_MAX, FORWARD_BYTES_MAX},
-    propose::Proposer,
+    propose::{Answered, Proposer},
 };
 
-/// Executes a batch, if this node leads, and answers in messages that are not too large. Its administrative commands are recorded here
-/// as well as on the node that took them: a process that acts as a node leaves a line.
-pub(super) async fn execute(
+/// A batch that is executed, if this node leads. Its administrative commands are recorded here as well as on the node that took them: a
+/// process that acts as a node leaves a line.
+pub(super) struct Executing {
     proposer: Proposer,
     audit: Audit,
-    peer: Peer,
-    batch: ForwardBatch,
-) -> Vec<ForwardReply> {
-    let now = Instant::now();
-    let from = batch.header.as_ref().map_or(0, |header| header.from);
-    let recorded = batch.calls.iter().map(|call| {
-        let command = call.command.as_deref();
-        command.and_then(|command| forwarded_event(command, from, peer))
-    });
-    let recorded: Vec<Option<Event>> = recorded.collect();
-    let (ids, commands): (Vec<u64>, Vec<Timed>) = batch
-        .calls
-        .into_iter()
-        .map(|call| (call.correlation_id, timed(call, now)))
-        .unzip();
-    let attempts = proposer.execute_here(commands).await;
-    for (event, attempt) in recorded.into_iter().zip(&attempts) {
-        if let Some(event) = event {
-            let outcome = outcome(attempt);
-            audit.record(Event { outcome, ..event });
+    /// The calls by their places in the batch, and what is recorded of each; nothing of those that were answered.
+    calls: Vec<Option<(u64, Option<Event>)>>,
+    attempts: mpsc::UnboundedReceiver<Answered>,
+}
+
+impl Executing {
+    /// Has the commands of a batch wait for their turns, behind those of the batches before.
+    pub(super) fn begin(proposer: Proposer, audit: Audit, peer: Peer, batch: ForwardBatch) -> Self {
+        let now = Instant::now();
+        let from = batch.header.as_ref().map_or(0, |header| header.from);
+        let mut calls = Vec::with_capacity(batch.calls.len());
+        let mut commands = Vec::with_capacity(batch.calls.len());
+        for call in batch.calls {
+            let command = call.command.as_deref();
+            let event = command.and_then(|command| forwarded_event(command, from, peer));
+            calls.push(Some((call.correlation_id, event)));
+            commands.push(timed(call, now));
+        }
+        let attempts = proposer.execute_here(commands);
+        Self {
+            proposer,
+            audit,
+            calls,
+            attempts,
         }
     }
-    let leader_id = proposer.leader_id();
-    let mut replies = vec![ForwardReply::default()];
-    let mut bytes = 0;
-    for (correlation_id, attempt) in ids.into_iter().zip(attempts) {
-        let answer = ForwardAnswer {
-            correlation_id,
-            answer: Some(answer(attempt, leader_id)),
-        };
-        let answer_bytes = answer.encoded_len();
-        if bytes > 0 && bytes + answer_bytes > FORWARD_BYTES_MAX {
-            replies.push(ForwardReply::default());
-            bytes = 0;
+
+    /// Answers each call once it is known what became of it, together with those of which that is known, too.
+    pub(super) async fn answer(mut self, replies: mpsc::Sender<Result<ForwardReply, Status>>) {
+        let mut left = self.calls.len();
+        while left > 0 {
+            let mut received = Vec::new();
+            let messages = self.attempts.recv_many(&mut received, left).await;
+            let attempts = match messages {
+                0 => self.lost(),
+                _ => received.into_iter().flatten().collect(),
+            };
+            left = left.saturating_sub(attempts.len());
+            for reply in self.replies(attempts) {
+                if replies.send(Ok(reply)).await.is_err() {
+                    return;
+                }
+            }
         }
-        bytes += answer_bytes;
+    }
+
+    /// What is said of all calls that were not answered when no more answers come.
+    fn lost(&self) -> Answered {
+        let unanswered = self.calls.iter().enumerate();
+        let unanswered = unanswered.filter(|(_, call)| call.is_some());
+        let lost = || Attempt::Unknown("no answer within the deadline".to_owned());
+        unanswered.map(|(at, _)| (at, lost())).collect()
+    }
+
+    /// The answers, in messages that are not too large.
+    fn replies(&mut self, attempts: Answered) -> Vec<ForwardReply> {
+        let leader_id = self.proposer.leader_id();
+        let mut replies: Vec<ForwardReply> = Vec::new();
+        let mut bytes = 0;
+        for (at, attempt) in attempts {
+            let Some((correlation_id, event)) = self.calls.get_mut(at).and_then(Option::take)
+            else {
+                continue;
+            };
+            if let Some(event) = event {
+                let outcome = outcome(&attempt);
+                self.audit.record(Event { outcome, ..event });
+            }
+            let answer = ForwardAnswer {
+                correlation_id,
+                answer: Some(answer(attempt, leader_id)),
+            };
+            let answer_bytes = answer.encoded_len();
+            match replies.last_mut() {
+                Some(reply) if bytes + answer_bytes <= FORWARD_BYTES_MAX => {
+                    reply.answers.push(answer);
+                }
+                _ => {
+                    bytes = 0;
+                    let answers = vec![answer];
+                    replies.push(ForwardReply { answers });
+                }
+            }
+            bytes += answer_bytes;
+        }
         replies
-            .last_mut()
-            .expect("there is one from the start")
-            .answers
-            .push(answer);
     }
-    replies
 }
 
 /// What is recorded of a command that a node forwarded, if it is an administrative one.
@@ -133,12 +178,93 @@ fn reject_reason(rejection: Rejection) -> RejectReason {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use helve_machine::level::is_administrative;
     use helve_proto::v1::{CreateTokenRequest, MintRequest, RevokeTokenRequest, SetTenantRequest};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::properties::{bytes_like, check};
+    use crate::{
+        limits::{EXECUTE_BATCHES_MAX, EXECUTE_COMMANDS_MAX},
+        node::Alone,
+        properties::{bytes_like, check},
+    };
+
+    fn call(correlation_id: u64, tenant: &str) -> ForwardCall {
+        let command = Command {
+            tenant: tenant.to_owned(),
+            ..Command::default()
+        };
+        ForwardCall {
+            correlation_id,
+            timeout_ms: 60_000,
+            command: Some(Box::new(command)),
+        }
+    }
+
+    #[tokio::test]
+    async fn call_behind_many_of_another_tenant_is_answered_early() {
+        let Alone {
+            consensus,
+            services,
+            ..
+        } = &Alone::start().await;
+        let us = consensus.identity();
+        let members = BTreeMap::from([(us.node_id(), us.record().clone())]);
+        consensus.initialize(members).await.unwrap();
+        let led = consensus.wait_leading(|leading| leading.here).await;
+        led.unwrap();
+
+        // More batches than are under way at once.
+        let many = (EXECUTE_BATCHES_MAX + 2) * EXECUTE_COMMANDS_MAX;
+        let last = u64::try_from(many).unwrap();
+        let mut calls: Vec<_> = (0..last).map(|id| call(id, "greedy")).collect();
+        calls.push(call(last, "honest"));
+        let batch = ForwardBatch {
+            header: None,
+            calls,
+        };
+        let proposer = Proposer::clone(&services.proposer);
+        let (replies, mut received) = mpsc::channel(many + 1);
+        let executing = Executing::begin(proposer, Audit::default(), None, batch);
+        executing.answer(replies).await;
+        let mut answered = Vec::new();
+        while let Some(reply) = received.recv().await {
+            answered.extend(reply.unwrap().answers);
+        }
+        let outcome = |it: &ForwardAnswer| matches!(it.answer, Some(Answer::Outcome(_)));
+        assert!(answered.iter().all(outcome));
+        let mut ids: Vec<_> = answered.iter().map(|it| it.correlation_id).collect();
+        let at = ids.iter().position(|id| *id == last).unwrap();
+        assert!(at < EXECUTE_BATCHES_MAX * EXECUTE_COMMANDS_MAX, "{at}");
+        ids.sort_unstable();
+        assert_eq!(ids, (0..=last).collect::<Vec<_>>(), "each once");
+    }
+
+    #[tokio::test]
+    async fn calls_to_a_node_that_does_not_lead_are_each_refused() {
+        let Alone { services, .. } = &Alone::start().await;
+        let batch = ForwardBatch {
+            header: None,
+            calls: vec![call(7, "acme"), call(8, "shop")],
+        };
+        let proposer = Proposer::clone(&services.proposer);
+        let (replies, mut received) = mpsc::channel(2);
+        let executing = Executing::begin(proposer, Audit::default(), None, batch);
+        executing.answer(replies).await;
+        let mut ids = Vec::new();
+        while let Some(reply) = received.recv().await {
+            for answer in reply.unwrap().answers {
+                let Some(Answer::Rejected(rejected)) = &answer.answer else {
+                    panic!("not refused: {answer:?}");
+                };
+                assert_eq!(rejected.reason(), RejectReason::NotLeader);
+                ids.push(answer.correlation_id);
+            }
+        }
+        assert_eq!(ids, [7, 8]);
+    }
 
     #[test]
     fn administrative_commands_alone_are_recorded_when_forwarded() {

@@ -254,7 +254,8 @@ impl<L: Listing> Producer<L> {
                 Ok(charge) => charge,
                 Err(full) => return Ok(Read::Answer(Err(full))),
             };
-            let turn = Handle::current().block_on(self.services.long_reads.turn());
+            let turn =
+                Handle::current().block_on(self.services.long_reads.turn(&self.caller.tenant));
             let read = listing.part(view.view, &scope, PAGE)?;
             drop(turn);
             let mut part = match stamped(read, view.index) {

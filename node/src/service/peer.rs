@@ -26,7 +26,7 @@ use crate::{
     membership::{MemberChanges, MembershipError, records, standing::Standing},
     propose::Proposer,
     raft::{Consensus, identity::Identity, receive::ReceiveError},
-    service::{Services, audited, forwarded, seats, snapshot_intake, status},
+    service::{Services, audited, forwarded::Executing, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::{checkpoint::Snapshots, data_dir::Write},
     vault::Vault,
@@ -275,23 +275,15 @@ impl PeerService for PeerServer {
         });
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
         tokio::spawn(async move {
-            let executed = batches
-                .map(|batch| forwarded::execute(proposer.clone(), audit.clone(), peer, batch));
-            let mut executed = executed.buffered(FORWARD_BATCHES_MAX);
-            loop {
-                let parts = tokio::select! {
-                    parts = executed.next() => parts.unwrap_or_default(),
-                    // No caller waits for the answers any more; what was proposed goes on.
-                    () = replies.closed() => return,
-                };
-                if parts.is_empty() {
-                    return;
-                }
-                for part in parts {
-                    if replies.send(Ok(part)).await.is_err() {
-                        return;
-                    }
-                }
+            let out = replies.clone();
+            let executed = batches.for_each_concurrent(FORWARD_BATCHES_MAX, move |batch| {
+                let executing = Executing::begin(proposer.clone(), audit.clone(), peer, batch);
+                executing.answer(out.clone())
+            });
+            tokio::select! {
+                () = executed => {}
+                // No caller waits for the answers any more; what was proposed goes on.
+                () = replies.closed() => {}
             }
         });
         Ok(Response::new(until_ended(

@@ -110,7 +110,10 @@ impl Services {
             };
             // No caller keeps its turn while it waits for room of its own.
             let turn = match Q::PLACE {
-                Place::Disk => Some(self.long_reads.turn_by(admitted.deadline).await?),
+                Place::Disk => {
+                    let tenant = &admitted.caller.tenant;
+                    Some(self.long_reads.turn_by(tenant, admitted.deadline).await?)
+                }
                 Place::Memory => None,
             };
             let answer = self.reader.read(

@@ -60,8 +60,8 @@ impl Services {
         let deadline = Instant::now() + DEADLINE_DEFAULT;
         let caller = Arc::clone(&admitted.caller);
         let look = move |view: &ReadView<'_>| page(view, &caller, &after).map(Read::Answer);
-        let turn = self.long_reads.turn_by(deadline).await?;
         let tenant = &admitted.caller.tenant;
+        let turn = self.long_reads.turn_by(tenant, deadline).await?;
         let page = self
             .reader
             .read(tenant, deadline, Place::Disk, look)

@@ -1,0 +1,240 @@
+//! A command that waits, and who hears what becomes of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use helve_proto::command::v1::Command;
+use prost::Message;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    time::Instant,
+};
+
+use crate::{
+    attempt::{Attempt, Timed},
+    fair_queue::FairQueue,
+    limits::COMMAND_WEIGHT_BYTES,
+};
+
+/// Commands that wait, by their tenants. Those of the nodes themselves and of operators have none, and so turns of their own.
+pub(super) type Waiting = FairQueue<String, Queued>;
+
+/// What became of some of the commands that were given together, each with its place among them.
+pub type Answered = Vec<(usize, Attempt)>;
+
+/// The command, until it leaves the queue or its caller gives it up. The first of these takes it, which decides, once, whether it was
+/// sent: what never left the queue certainly did not happen.
+type Place = Arc<Mutex<Option<Box<Command>>>>;
+
+/// A command that waits.
+pub(super) struct Queued {
+    place: Place,
+    deadline: Instant,
+    reply: Reply,
+    /// Its room in this node's queue; a command from another node takes none.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// What the caller of a command keeps while it waits. Dropped, it frees a command that is still queued at once.
+pub(super) struct Hold(Place);
+
+/// Who hears what becomes of a command.
+pub(super) enum Reply {
+    /// A caller of this node.
+    Caller(oneshot::Sender<Attempt>),
+    /// One who gave several commands together, and the place of this one among them.
+    Several(usize, mpsc::UnboundedSender<Answered>),
+}
+
+impl Queued {
+    /// A command of a caller of this node, and where that hears what became of it.
+    pub(super) fn of_caller(
+        timed: Timed,
+        room: OwnedSemaphorePermit,
+    ) -> (Self, Hold, oneshot::Receiver<Attempt>) {
+        let (reply, answer) = oneshot::channel();
+        let queued = Self::new(timed, Reply::Caller(reply), Some(room));
+        let hold = Hold(Arc::clone(&queued.place));
+        (queued, hold, answer)
+    }
+
+    /// Commands that are given together. If what comes of them ends early, the fate of the others is not known.
+    pub(super) fn several(commands: Vec<Timed>) -> (Vec<Self>, mpsc::UnboundedReceiver<Answered>) {
+        let (reply, answers) = mpsc::unbounded_channel();
+        let queued = commands.into_iter().enumerate();
+        let queued = queued
+            .map(|(at, timed)| Self::new(timed, Reply::Several(at, reply.clone()), None))
+            .collect();
+        (queued, answers)
+    }
+
+    fn new(timed: Timed, reply: Reply, room: Option<OwnedSemaphorePermit>) -> Self {
+        Self {
+            place: Arc::new(Mutex::new(Some(timed.command))),
+            deadline: timed.deadline,
+            reply,
+            _room: room,
+        }
+    }
+
+    /// Puts it behind the other commands of its tenant, unless it was given up.
+    pub(super) fn wait_in(self, waiting: &mut Waiting) {
+        let place = Arc::clone(&self.place);
+        let command = lock(&place);
+        if let Some(command) = command.as_deref() {
+            let weight = COMMAND_WEIGHT_BYTES + command.encoded_len();
+            waiting.push(command.tenant.as_str(), weight, self);
+        }
+    }
+
+    /// Whether its outcome is still waited for.
+    pub(super) fn is_wanted(&self) -> bool {
+        let has_gone = match &self.reply {
+            Reply::Caller(reply) => reply.is_closed(),
+            Reply::Several(_, reply) => reply.is_closed(),
+        };
+        !has_gone
+    }
+
+    /// Takes the command to be sent; nothing if its caller has given it up.
+    pub(super) fn leave(self) -> Option<(Timed, Reply)> {
+        let command = lock(&self.place).take()?;
+        let timed = Timed {
+            command,
+            deadline: self.deadline,
+        };
+        Some((timed, self.reply))
+    }
+}
+
+impl Hold {
+    /// Gives the command up. False if it has left the queue.
+    pub(super) fn give_up(&self) -> bool {
+        lock(&self.0).take().is_some()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+impl Reply {
+    /// Says what became of the command.
+    pub(super) fn tell(self, attempt: Attempt) {
+        tell_all([self], [attempt]);
+    }
+}
+
+/// Says what became of commands, to each who waits. One who gave several hears of them in one message.
+pub(super) fn tell_all(
+    replies: impl IntoIterator<Item = Reply>,
+    attempts: impl IntoIterator<Item = Attempt>,
+) {
+    let mut together: Vec<(mpsc::UnboundedSender<Answered>, Answered)> = Vec::new();
+    for (reply, attempt) in replies.into_iter().zip(attempts) {
+        match reply {
+            Reply::Caller(reply) => {
+                // A caller that has gone away wants no answer.
+                let _ = reply.send(attempt);
+            }
+            Reply::Several(at, reply) => {
+                // Mostly the last one: the commands of one tenant come in a row.
+                let mut known = together.iter_mut().rev();
+                match known.find(|(other, _)| other.same_channel(&reply)) {
+                    Some((_, answered)) => answered.push((at, attempt)),
+                    None => together.push((reply, vec![(at, attempt)])),
+                }
+            }
+        }
+    }
+    for (reply, answered) in together {
+        // As above.
+        let _ = reply.send(answered);
+    }
+}
+
+fn lock(place: &Mutex<Option<Box<Command>>>) -> MutexGuard<'_, Option<Box<Command>>> {
+    // Nothing panics under the lock.
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::{attempt::Rejection, limits::TURN_BYTES};
+
+    fn timed(tenant: &str) -> Timed {
+        let command = Command {
+            tenant: tenant.to_owned(),
+            ..Command::default()
+        };
+        Timed {
+            command: Box::new(command),
+            deadline: Instant::now(),
+        }
+    }
+
+    fn of_caller(room: &Arc<Semaphore>) -> (Queued, Hold, oneshot::Receiver<Attempt>) {
+        let room = Arc::clone(room).try_acquire_owned().unwrap();
+        Queued::of_caller(timed("acme"), room)
+    }
+
+    #[test]
+    fn command_is_sent_or_given_up_and_never_both() {
+        let room = Arc::new(Semaphore::new(3));
+        let (sent, hold, _answer) = of_caller(&room);
+        assert!(sent.is_wanted());
+        assert!(sent.leave().is_some());
+        assert!(!hold.give_up(), "it has left the queue");
+
+        let (given_up, hold, _answer) = of_caller(&room);
+        assert!(hold.give_up());
+        assert!(given_up.leave().is_none());
+        assert_eq!(room.available_permits(), 3, "room is returned both ways");
+    }
+
+    #[test]
+    fn caller_that_goes_away_frees_its_queued_command_at_once() {
+        let room = Arc::new(Semaphore::new(1));
+        let (queued, hold, answer) = of_caller(&room);
+        let mut waiting = Waiting::new(TURN_BYTES);
+        let place = Arc::clone(&queued.place);
+        queued.wait_in(&mut waiting);
+        assert!(lock(&place).is_some());
+        drop((hold, answer));
+        assert!(lock(&place).is_none());
+        assert!(waiting.take(1, 1, Queued::is_wanted).is_empty());
+        assert_eq!(room.available_permits(), 1);
+    }
+
+    #[test]
+    fn several_commands_of_one_are_answered_in_one_message() {
+        let (first, mut first_answers) = Queued::several(vec![timed("a"), timed("b"), timed("a")]);
+        let (second, mut second_answers) = Queued::several(vec![timed("a")]);
+        let mut waiting = Waiting::new(TURN_BYTES);
+        for queued in first.into_iter().chain(second) {
+            queued.wait_in(&mut waiting);
+        }
+        let batch = waiting.take(9, usize::MAX, Queued::is_wanted);
+        let left: Vec<_> = batch.into_iter().filter_map(Queued::leave).collect();
+        let tenants: Vec<_> = left
+            .iter()
+            .map(|(timed, _)| &*timed.command.tenant)
+            .collect();
+        assert_eq!(tenants, ["a", "a", "a", "b"], "each tenant's in order");
+        let stopping = || Attempt::Rejected(Rejection::Stopping);
+        tell_all(
+            left.into_iter().map(|(_, reply)| reply),
+            std::iter::repeat_with(stopping),
+        );
+        let places = |answered: Answered| answered.into_iter().map(|(at, _)| at).collect();
+        let first: Vec<usize> = places(first_answers.try_recv().unwrap());
+        let second: Vec<usize> = places(second_answers.try_recv().unwrap());
+        assert_eq!((first, second), (vec![0, 2, 1], vec![0]));
+        let ended = Err(mpsc::error::TryRecvError::Disconnected);
+        assert_eq!(first_answers.try_recv().map(drop), ended);
+    }
+}
