@@ -1,4 +1,5 @@
-//! Backups: what a node says of the rows that it sends, and the directory that keeps them.
+//! Backups: what a node says of the rows that it sends, and the directory or the bucket that keeps
+//! them.
 //!
 //! ```text
 //! node:  snapshot ── describe ──► manifest, files ──► gRPC stream (service/backup.rs)
@@ -8,13 +9,19 @@
 //! A backup is a snapshot's files, named as they are on the node. A table file never changes, so a
 //! node sends it once.
 
+#[cfg(feature = "object-store")]
+mod bucket;
+mod delete;
 mod describe;
 pub mod directory;
 mod error;
+pub mod place;
 mod proof;
 mod receiver;
+mod store_error;
 #[cfg(test)]
 mod tests;
+mod url;
 
 use helve_proto::{peer::v1::SnapshotManifest, v1::BackupManifest};
 use helve_seal::{KeyId, Keyring};
@@ -24,8 +31,10 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::describe::{DescribeError, Maker, describe};
 use self::proof::Unproven;
 pub use self::{
+    delete::Deleted,
     error::BackupError,
     receiver::{Received, Receiver},
+    store_error::{StoreError, StoreProblem},
 };
 use crate::storage::snapshot_writer;
 

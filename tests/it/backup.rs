@@ -1,6 +1,7 @@
 //! Backups: made under load, restored as a new cluster, refused where they are damaged, cut short
 //! or of another version.
 
+mod bucket;
 mod claimed;
 #[cfg(feature = "planted")]
 pub(super) mod cut_short;

@@ -200,6 +200,11 @@ const LOCAL: &[(&str, &[&str], &str)] = &[
         &["/nowhere/audit.log"],
         "/nowhere/audit.log",
     ),
+    (
+        "backup delete",
+        &["/nowhere/backups", "01234567-2"],
+        "/nowhere/backups",
+    ),
     ("backup list", &["/nowhere/backups"], "/nowhere/backups"),
     ("backup verify", &["/nowhere/backups"], "/nowhere/backups"),
     (

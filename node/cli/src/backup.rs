@@ -1,5 +1,6 @@
-//! `helve backup`: a copy of all rows, in a directory that keeps several.
+//! `helve backup`: a copy of all rows, in a directory or a bucket that keeps several.
 
+mod delete;
 mod failed;
 mod list;
 mod take;
@@ -19,10 +20,10 @@ use serde::Serialize;
 pub(super) use self::failed::unread;
 use self::take::Taken;
 
-/// Back up all rows of the cluster to a directory, while it serves
+/// Back up all rows of the cluster to a directory or a bucket, while it serves
 ///
 /// One node sends its rows as of one entry of the log, which includes all that was acknowledged
-/// before the command. Files that earlier backups in the directory brought are not sent again. An
+/// before the command. Files that earlier backups to the same place brought are not sent again. An
 /// interrupted backup leaves no backup: run the same command again, and files that arrived whole
 /// are not sent again. `helve restore` makes a new cluster of a backup.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,21 +32,29 @@ use self::take::Taken;
     subcommand_negates_reqs = true,
     after_long_help = "Examples:
   helve backup /backup/helve --endpoints node1:7400,node2:7400,node3:7400
+  helve backup s3://backups/helve --endpoints node1:7400,node2:7400,node3:7400
   helve backup list /backup/helve
   helve backup verify /backup/helve
+  helve backup delete /backup/helve 8c2f11d0-120934
+
+Credentials and region of a bucket come from the environment, as the tools of AWS take them: AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than AWS's own.
 
 Values stay sealed in a backup: keep the files of the data keys elsewhere. Tokens are in it as hashes.
 
-Exit status: 0 done, 3 no node answers, or the connection was cut, 4 the directory cannot be written, 6 the node makes another
-backup; others as `helve --help` lists them."
+Exit status: 0 done, 3 no node answers, or the connection was cut, 4 the directory or the store cannot be written, 6 the node makes
+another backup; others as `helve --help` lists them."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Directory for backups; created if it is missing, in an existing directory
+    /// Directory for backups, which is created in an existing one, or s3://BUCKET/PREFIX
     #[arg(required = true, value_name = "TO")]
     to: Option<PathBuf>,
+
+    #[command(flatten)]
+    bucket: BucketArgs,
 
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -53,10 +62,19 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
+/// How a bucket is reached.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct BucketArgs {
+    /// Reach a store at http:// elsewhere than on this machine, in a network that you trust
+    #[arg(long, env = "HELVE_BACKUP_ALLOW_HTTP")]
+    pub(super) allow_http: bool,
+}
+
 #[derive(Debug, Clone, clap::Subcommand)]
 enum Command {
     List(list::Args),
     Verify(verify::Args),
+    Delete(delete::Args),
 }
 
 /// A backup, as it is shown.
@@ -105,7 +123,7 @@ impl Shown {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Where it is.
+    /// Where it is: a path, or a URL.
     directory: PathBuf,
     #[serde(flatten)]
     backup: Shown,
@@ -123,21 +141,26 @@ struct Report {
 /// See [`Ending`].
 pub(super) async fn run(args: &Args) -> Outcome {
     match &args.command {
-        Some(Command::List(args)) => return list::run(args),
-        Some(Command::Verify(args)) => return verify::run(args),
+        Some(Command::List(args)) => return list::run(args).await,
+        Some(Command::Verify(args)) => return verify::run(args).await,
+        Some(Command::Delete(args)) => return delete::run(args).await,
         None => {}
     }
     let to = args.to.as_deref();
     let to = to.ok_or_else(|| Ending::Refused(anyhow!("name a directory for the backup")))?;
     check_one_cluster(&args.cluster).await?;
-    let Taken { received, endpoint } = take::take(&args.cluster, to).await?;
+    let Taken {
+        received,
+        endpoint,
+        place,
+    } = take::take(&args.cluster, to, args.bucket.allow_http).await?;
     let Received {
         backup,
         sent_bytes,
         kept_bytes,
     } = received;
     let report = Report {
-        directory: to.to_owned(),
+        directory: place,
         backup: Shown::of(&backup),
         endpoint,
         sent_bytes,

@@ -15,7 +15,12 @@ use helve_node::{
     vault::Migration,
 };
 
-use crate::{backup, data_key::DataKeyFileArgs, progress::Progress, recover};
+use crate::{
+    backup::{self, BucketArgs},
+    data_key::DataKeyFileArgs,
+    progress::Progress,
+    recover,
+};
 
 /// Make a new cluster of a backup
 ///
@@ -27,15 +32,19 @@ use crate::{backup, data_key::DataKeyFileArgs, progress::Progress, recover};
 #[command(after_long_help = "Examples:
   helve restore /backup/helve --data-dir /var/lib/helve
   helve restore /backup/helve --backup 8c2f11d0-120934 --data-dir /var/lib/helve --data-keys /etc/helve/keys
+  helve restore s3://backups/helve --data-dir /var/lib/helve
   helve serve --id 1 --data-dir /var/lib/helve --peers 1=node1:7401,2=node2:7401,3=node3:7401
   helve member add --seat 2 --peer node2:7401
 
 Exit status: 0 done, 2 refused: the backup is damaged, too new, or needs a data key that is not given, or the data directory is not
-empty, 4 the data directory cannot be written, or a disk fails.")]
+empty, 4 the data directory cannot be written, or a disk or a store fails.")]
 pub(crate) struct Args {
-    /// Directory of backups
+    /// Directory of backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "FROM")]
     from: PathBuf,
+
+    #[command(flatten)]
+    bucket: BucketArgs,
 
     /// Id of the backup; by default the newest one
     #[arg(long, env = "HELVE_BACKUP", value_name = "ID")]
@@ -63,6 +72,7 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args) -> Outcome {
     let request = Request {
         from: &args.from,
+        allow_http: args.bucket.allow_http,
         backup: args.backup.as_deref(),
         data_dir: &args.data_dir,
         seat: args.id,

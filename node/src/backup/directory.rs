@@ -10,16 +10,23 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use helve_proto::v1::BackupManifest;
 use prost::Message as _;
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Backup, BackupError, BackupFile, FILE_KEY_BYTES, file_key};
+use super::{
+    Backup, BackupError, BackupFile, FILE_KEY_BYTES,
+    delete::{Deleted, Plan, Stored, plan},
+    file_key,
+};
 use crate::{
     limits::BACKUP_HELD_MAX,
+    stamp,
     storage::{checkpoint, durable_file},
 };
 
@@ -150,12 +157,7 @@ impl BackupDir {
             }
             return self.read(id);
         }
-        let backups = self.list()?.into_iter().map(|listed| listed.backup);
-        let backups: Vec<_> = backups.collect::<Result<_, _>>()?;
-        let newest = backups
-            .into_iter()
-            .max_by_key(|backup| (backup.manifest.clock_ms, backup.manifest.revision));
-        newest.ok_or_else(|| BackupError::Nothing(self.path.clone()))
+        newest(&self.path, self.list()?)
     }
 
     /// The keys of the files of a node that are there, one after the other.
@@ -205,8 +207,7 @@ impl BackupDir {
     /// Where a file of a backup is.
     #[must_use]
     pub fn file_path(&self, backup: &Backup, file: &BackupFile) -> PathBuf {
-        let name = format!("{}.{}.{:08x}", file.name, file.size_bytes, file.crc32c);
-        self.files_path(backup).join(name)
+        self.files_path(backup).join(stored_name(file))
     }
 
     /// Where the files of a backup's node are.
@@ -224,20 +225,100 @@ impl BackupDir {
     fn read(&self, id: &str) -> Result<Backup, BackupError> {
         let path = self.manifest_path(id);
         let sealed = fs::read(&path).map_err(BackupError::io("read", &path))?;
-        let damaged = |detail: &str| BackupError::damaged(&path, detail);
-        let content = durable_file::open(&sealed).ok_or_else(|| damaged("its checksum differs"))?;
-        let manifest =
-            BackupManifest::decode(content).map_err(|error| damaged(&error.to_string()))?;
-        let backup = Backup::read(manifest)?;
-        if backup.id() != id {
-            return Err(damaged("it is the manifest of another backup"));
+        manifest_of(&sealed, &path, id)
+    }
+
+    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. With
+    /// `is_dry` it only says what would go. Blocks.
+    ///
+    /// # Errors
+    /// If there is no such backup, any manifest cannot be used, or the disk fails. A deletion that
+    /// was cut short behind the manifest leaves files, and a later one removes them.
+    pub fn delete(
+        &self,
+        id: &str,
+        is_dry: bool,
+        unfinished_min: Duration,
+    ) -> Result<Deleted, BackupError> {
+        let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
+        let age = (now_s, unfinished_min);
+        let Plan { files, deleted } = plan(&self.path, self.list()?, self.stored()?, id, age)?;
+        if is_dry {
+            return Ok(deleted);
         }
-        Ok(backup)
+        let remove = |path: &Path| fs::remove_file(path).map_err(BackupError::io("remove", path));
+        let manifest = self.manifest_path(id);
+        remove(&manifest)?;
+        durable_file::sync_parent(&manifest).map_err(BackupError::io("sync", &manifest))?;
+        for file in &files {
+            let node = self.path.join(FILES_NAME).join(&file.node);
+            remove(&node.join(&file.name))?;
+        }
+        Ok(deleted)
+    }
+
+    /// All files of all nodes that arrived whole.
+    fn stored(&self) -> Result<Vec<Stored>, BackupError> {
+        let mut stored = Vec::new();
+        let of_nodes = self.path.join(FILES_NAME);
+        let entries = |path: &Path| fs::read_dir(path).map_err(BackupError::io("read", path));
+        for node in entries(&of_nodes)? {
+            let node = node.map_err(BackupError::io("read", &of_nodes))?;
+            let files = node.path();
+            if !files.is_dir() {
+                continue;
+            }
+            for entry in entries(&files)? {
+                let entry = entry.map_err(BackupError::io("read", &files))?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let found = entry.metadata();
+                let found = found.map_err(BackupError::io("read", entry.path()))?;
+                if found.is_file() && file_of(&name).is_some() {
+                    stored.push(Stored {
+                        node: node.file_name().to_string_lossy().into_owned(),
+                        name,
+                        size_bytes: found.len(),
+                        written_s: found.mtime(),
+                    });
+                }
+            }
+        }
+        Ok(stored)
     }
 
     fn manifest_path(&self, id: &str) -> PathBuf {
         self.path.join(BACKUPS_NAME).join(id)
     }
+}
+
+/// The newest of these backups by the cluster's time.
+///
+/// # Errors
+/// If there is none, or any cannot be used.
+pub(super) fn newest(place: &Path, listed: Vec<Listed>) -> Result<Backup, BackupError> {
+    let backups = listed.into_iter().map(|listed| listed.backup);
+    let backups: Vec<_> = backups.collect::<Result<_, _>>()?;
+    let newest = backups
+        .into_iter()
+        .max_by_key(|backup| (backup.manifest().clock_ms, backup.manifest().revision));
+    newest.ok_or_else(|| BackupError::Nothing(place.to_owned()))
+}
+
+/// The backup of a manifest as it is stored, behind its checksum, under its id.
+pub(super) fn manifest_of(sealed: &[u8], path: &Path, id: &str) -> Result<Backup, BackupError> {
+    let damaged = |detail: &str| BackupError::damaged(path, detail);
+    let content = durable_file::open(sealed).ok_or_else(|| damaged("its checksum differs"))?;
+    let manifest = BackupManifest::decode(content).map_err(|error| damaged(&error.to_string()))?;
+    let backup = Backup::read(manifest)?;
+    if backup.id() != id {
+        return Err(damaged("it is the manifest of another backup"));
+    }
+    Ok(backup)
+}
+
+/// What a file is called where it is kept: it says what must be in it.
+pub(super) fn stored_name(file: &BackupFile) -> String {
+    format!("{}.{}.{:08x}", file.name, file.size_bytes, file.crc32c)
 }
 
 /// Checks that a file is what was written. Reads all of it.
@@ -271,7 +352,7 @@ pub(super) fn create_dir(path: &Path) -> Result<(), BackupError> {
 }
 
 /// The file that a name says it is.
-fn file_of(name: &str) -> Option<BackupFile> {
+pub(super) fn file_of(name: &str) -> Option<BackupFile> {
     let mut parts = name.rsplitn(3, '.');
     let crc32c = u32::from_str_radix(parts.next()?, 16).ok()?;
     let size_bytes = parts.next()?.parse().ok()?;

@@ -2,7 +2,8 @@
 
 use std::{io, path::PathBuf};
 
-use super::FORMAT;
+use super::{FORMAT, store_error::StoreError};
+use crate::stamp::EntropyError;
 
 /// Why a backup is not made, or cannot be used. The messages are for the operator who runs the
 /// command.
@@ -82,6 +83,47 @@ pub enum BackupError {
         "the node sent something else than its manifest says: {0}; nothing of it counts, run the command again"
     )]
     Stream(String),
+    /// A manifest that a deletion cannot do without cannot be used.
+    #[error(
+        "{}: nothing was deleted, as the files that backup {} needs are not known: {why}", path.display(), id.escape_debug()
+    )]
+    Unreadable {
+        /// Where.
+        path: PathBuf,
+        /// The backup whose manifest it is.
+        id: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A backup of this id is there already, and holds other rows.
+    #[error("{}: there is a backup {id} already, of other rows: use another place", path.display())]
+    Taken {
+        /// Where.
+        path: PathBuf,
+        /// The id of both.
+        id: String,
+    },
+    /// Another command works in this bucket.
+    #[error(
+        "{}: another command works there since {minutes} min, by the mark {mark}: wait until it has ended; if it was killed, remove the mark", path.display()
+    )]
+    Marked {
+        /// Where.
+        path: PathBuf,
+        /// The object that says so.
+        mark: String,
+        /// Its age.
+        minutes: i64,
+    },
+    /// A backup to a bucket took so long that others may delete there again.
+    #[error("{}: the backup took so long that others may have deleted files of it: run the command again", .0.display())]
+    TooLong(PathBuf),
+    /// The object store failed or refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system gave no entropy.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
     /// Files that were kept from earlier backups are damaged. They were removed.
     #[error("files of earlier backups were damaged and are removed, so that they are sent again: {}", names(.0))]
     KeptDamaged(Vec<PathBuf>),

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A node's state, and a directory for its backups.
-struct Node {
+pub(super) struct Node {
     directory: TempDir,
     state: StateDb,
     snapshots: Snapshots,
@@ -28,7 +28,7 @@ struct Node {
 }
 
 impl Node {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDb::open(directory.path(), StateOptions::default()).unwrap();
         let snapshots = Snapshots::open(&directory.path().join("snapshots")).unwrap();
@@ -54,7 +54,7 @@ impl Node {
     }
 
     /// Writes a row of a table that no version knows, and takes a snapshot.
-    fn snapshot(&mut self, row: &'static str) -> (SnapshotDir, BackupManifest) {
+    pub(super) fn snapshot(&mut self, row: &'static str) -> (SnapshotDir, BackupManifest) {
         self.write(Bytes::from_static(b"\xff\xffrow"), row.into());
         let snapshot = self.snapshots.build(&self.state).unwrap();
         let maker = Maker {
@@ -66,12 +66,12 @@ impl Node {
         (snapshot, manifest)
     }
 
-    fn to(&self) -> PathBuf {
+    pub(super) fn to(&self) -> PathBuf {
         self.directory.path().join("to")
     }
 
     /// Backs up as a node does that is told what is held.
-    fn back_up(&mut self, row: &'static str) -> Received {
+    pub(super) fn back_up(&mut self, row: &'static str) -> Received {
         let (snapshot, manifest) = self.snapshot(row);
         let directory = BackupDir::create(&self.to()).unwrap();
         let left_out = left_out(&directory, &snapshot);

@@ -4,8 +4,6 @@
 //! cluster as a survivor's do.
 
 use std::{
-    fs::File,
-    io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,10 +16,10 @@ use serde::Serialize;
 
 use super::recover::{Founding, RecoverError};
 use crate::{
-    backup::{Backup, BackupError, directory::BackupDir},
+    backup::{Backup, BackupError, place::Place},
     digest,
     failpoint::{self, Failpoint},
-    limits::{GROUP_ID, LOG_TAIL_BYTES, SNAPSHOT_CHUNK_BYTES},
+    limits::{GROUP_ID, LOG_TAIL_BYTES},
     raft::log_store::{LogStore, PurgeGate},
     refusal::Refusal,
     stamp::{self, EntropyError},
@@ -37,8 +35,10 @@ use crate::{
 
 /// What to restore, and to where.
 pub struct Request<'a> {
-    /// The directory of backups.
+    /// The directory of backups, or the URL of their bucket.
     pub from: &'a Path,
+    /// Whether a bucket may be reached without TLS.
+    pub allow_http: bool,
     /// Which; `None`: the newest by the cluster's time.
     pub backup: Option<&'a str>,
     /// The new node's data directory: a new or an empty one.
@@ -137,11 +137,12 @@ pub async fn restore(
     request: &Request<'_>,
     mut read: impl FnMut(u64),
 ) -> Result<Report, RestoreError> {
-    let from = BackupDir::open(request.from)?;
-    let backup = from.find(request.backup)?;
+    let from = Place::open(request.from, request.allow_http)?;
+    let backup = from.find(request.backup).await?;
     let keys = request.data_keys.read()?;
     check(&backup, &keys)?;
-    if let Some(damaged) = from.verify(&[&backup], &mut read).into_iter().next() {
+    let damaged = from.verify(&[&backup], &mut read).await?;
+    if let Some(damaged) = damaged.into_iter().next() {
         return Err(damaged.into());
     }
     let manifest = backup.manifest();
@@ -153,7 +154,7 @@ pub async fn restore(
     let key = made.map(|made| vault.disk_keys().keep(data_dir.path(), made));
     let key = key.transpose().map_err(RestoreError::DiskKey)?;
     let state = StateDb::open_under(data_dir.path(), StateOptions::default(), key.clone())?;
-    lay_out(&from, &backup, (&data_dir, &state), &mut read)?;
+    lay_out(&from, &backup, (&data_dir, &state), &mut read).await?;
     failpoint::pass(Failpoint::RestoreLaidOut);
     compare(&backup, &state)?;
     let (node_id, record) = member(&backup, request.seat);
@@ -202,8 +203,8 @@ fn check(backup: &Backup, keys: &Keyring) -> Result<(), RestoreError> {
 }
 
 /// Makes the rows of a backup those of an empty state.
-fn lay_out(
-    from: &BackupDir,
+async fn lay_out(
+    from: &Place,
     backup: &Backup,
     (data_dir, state): (&DataDir, &StateDb),
     mut read: impl FnMut(u64),
@@ -211,20 +212,13 @@ fn lay_out(
     let snapshots = Snapshots::open(&data_dir.snapshots_path())?;
     let mut writer = snapshots.receive(backup.snapshot().clone())?;
     for (at, file) in (0..).zip(backup.files()) {
-        let path = from.file_path(backup, file);
-        let unread = |error| StorageError::io("read", &path)(error);
-        let mut content = File::open(&path).map_err(unread)?;
-        loop {
-            let mut data = Vec::new();
-            let mut piece = (&mut content).take(SNAPSHOT_CHUNK_BYTES as u64);
-            let bytes = piece.read_to_end(&mut data).map_err(unread)?;
-            if bytes == 0 {
-                break;
-            }
-            let data = data.into();
+        from.read_file((backup, file), |data| {
+            let bytes = data.len() as u64;
             writer.write(&SnapshotChunk { file: at, data })?;
-            read(bytes as u64);
-        }
+            read(bytes);
+            Ok::<_, RestoreError>(())
+        })
+        .await?;
     }
     state.install(&writer.finish()?)?;
     // Only the digest vouches for the rows, and it scans them.

@@ -9,7 +9,11 @@ use helve_node::backup::BackupError;
 /// written is not, by the help.
 pub(super) fn ending(error: BackupError) -> Ending {
     let is_of_command = match &error {
-        BackupError::Stream(_) | BackupError::KeptDamaged(_) => false,
+        BackupError::Stream(_)
+        | BackupError::KeptDamaged(_)
+        | BackupError::TooLong(_)
+        | BackupError::Entropy(_) => false,
+        BackupError::Store(error) => error.problem.is_of_command(),
         BackupError::Io { source, .. } => is_misnamed(source),
         _ => true,
     };
@@ -26,6 +30,8 @@ pub(crate) fn unread(error: BackupError) -> Ending {
         BackupError::Io { source, .. } => {
             !is_misnamed(source) && source.kind() != io::ErrorKind::PermissionDenied
         }
+        BackupError::Store(error) => !error.problem.is_of_command(),
+        BackupError::Entropy(_) => true,
         _ => false,
     };
     if is_of_machine {
@@ -44,6 +50,8 @@ fn is_misnamed(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use helve_node::backup::{StoreError, StoreProblem};
+
     use super::*;
 
     #[test]
@@ -69,5 +77,28 @@ mod tests {
             assert_eq!(status(unread, kind), reading, "reading: {kind:?}");
         }
         assert_eq!(unread(BackupError::Nothing("backups".into())).status(), 2);
+    }
+
+    #[test]
+    fn store_is_at_fault_unless_another_command_would_help() {
+        for (problem, status) in [
+            (StoreProblem::NotBuilt, 2),
+            (StoreProblem::NoBucket, 2),
+            (StoreProblem::Refused("AccessDenied".to_owned()), 2),
+            (StoreProblem::PlainHttp("store.example".to_owned()), 2),
+            (StoreProblem::ClockSkew, 4),
+            (StoreProblem::Slow(25), 4),
+            (StoreProblem::Other("HTTP 503".to_owned()), 4),
+        ] {
+            let failed = || {
+                BackupError::Store(StoreError {
+                    place: "s3://backups/helve".to_owned(),
+                    action: "read",
+                    problem: problem.clone(),
+                })
+            };
+            assert_eq!(ending(failed()).status(), status, "writing: {problem}");
+            assert_eq!(unread(failed()).status(), status, "reading: {problem}");
+        }
     }
 }

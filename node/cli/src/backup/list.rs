@@ -6,22 +6,26 @@ use helve_command::{
     ending::{Outcome, said},
     output::{OutputArgs, bytes, count, harmless, table},
 };
-use helve_node::backup::directory::BackupDir;
+use helve_node::backup::place::Place;
 use serde::Serialize;
 
-use super::{Shown, failed::unread};
+use super::{BucketArgs, Shown, failed::unread};
+use crate::progress::Progress;
 
-/// Show the backups in a directory
+/// Show the backups in a directory or a bucket
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve backup list /backup/helve
-  helve backup list /backup/helve --output json
+  helve backup list s3://backups/helve --output json
 
-Exit status: 0 shown, 2 the directory holds no backups, or cannot be read, 4 its disk fails.")]
+Exit status: 0 shown, 2 the place holds no backups, or cannot be read, 4 its disk or store fails.")]
 pub(super) struct Args {
-    /// Directory of backups
+    /// Directory of backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "TO")]
     to: PathBuf,
+
+    #[command(flatten)]
+    bucket: BucketArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -40,13 +44,17 @@ struct Unusable {
     error: String,
 }
 
-pub(super) fn run(args: &Args) -> Outcome {
-    let directory = BackupDir::open(&args.to).map_err(unread)?;
+pub(super) async fn run(args: &Args) -> Outcome {
+    let place = Place::open(&args.to, args.bucket.allow_http).map_err(unread)?;
     let mut report = Report {
         backups: Vec::new(),
         unusable: Vec::new(),
     };
-    for listed in directory.list().map_err(unread)? {
+    let mut progress = Progress::new("read");
+    progress.say("reading manifests");
+    let listed = place.list().await;
+    drop(progress);
+    for listed in listed.map_err(unread)? {
         match listed.backup {
             Ok(backup) => report.backups.push(Shown::of(&backup)),
             Err(error) => report.unusable.push(Unusable {

@@ -1,15 +1,21 @@
 //! A backup, received from the first node that answers.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::anyhow;
 use helve_command::{
     cluster::{ClusterArgs, ending as told, reason, request, transport},
-    ending::Ending,
+    ending::{Ending, said},
     output::{bytes, count},
 };
 use helve_node::{
-    backup::{BackupError, Received, Receiver, directory::BackupDir},
+    backup::{
+        BackupError, Received,
+        place::{Place, Receiving},
+    },
     limits::MESSAGE_BYTES_MAX,
 };
 use helve_proto::v1::{
@@ -36,15 +42,21 @@ pub(super) struct Taken {
     pub(super) received: Received,
     /// Of the node that made it.
     pub(super) endpoint: String,
+    /// Where it is, as it is shown.
+    pub(super) place: PathBuf,
 }
 
-/// Has a backup made by the first endpoint that answers, and writes it to a directory.
+/// Has a backup made by the first endpoint that answers, and writes it to a directory or a bucket.
 ///
 /// # Errors
 /// See [`Ending`].
-pub(super) async fn take(cluster: &ClusterArgs, to: &Path) -> Result<Taken, Ending> {
+pub(super) async fn take(
+    cluster: &ClusterArgs,
+    to: &Path,
+    allow_http: bool,
+) -> Result<Taken, Ending> {
     let (endpoint, status) = first(cluster).await?;
-    let directory = BackupDir::create(to).map_err(ending)?;
+    let place = Place::create(to, allow_http).await.map_err(ending)?;
     let id = status.node.as_ref().map_or(0, |node| node.id);
     let member = status.members.iter().find(|member| member.id == id);
     let source = Source {
@@ -53,19 +65,16 @@ pub(super) async fn take(cluster: &ClusterArgs, to: &Path) -> Result<Taken, Endi
         node_uuid: member.map_or("", |member| &member.uuid),
         version: status.node.as_ref().map_or("", |node| &node.version),
     };
-    let mut attempts = 1;
-    let received = loop {
-        match source.receive(&directory).await {
-            Err(Failed::Here(BackupError::KeptDamaged(paths))) if attempts < ATTEMPTS_MAX => {
-                eprintln!("{}", BackupError::KeptDamaged(paths));
-                attempts += 1;
-            }
-            Err(Failed::Here(error)) => return Err(ending(error)),
-            Err(Failed::There(ending)) => return Err(ending),
-            Ok(received) => break received,
-        }
-    };
-    Ok(Taken { received, endpoint })
+    let received = source.receive_whole(&place).await;
+    let shown = place.path().to_owned();
+    if let Err(left) = place.close().await {
+        eprintln!("the mark of this command is left: {}", said(&left));
+    }
+    Ok(Taken {
+        received: received?,
+        endpoint,
+        place: shown,
+    })
 }
 
 /// The first endpoint that is ready, or else answers, and what it says of itself.
@@ -122,20 +131,58 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    async fn receive(&self, directory: &BackupDir) -> Result<Received, Failed> {
-        let mut parts = self.ask(directory).await?;
+    /// Receives a backup, and again where files that were kept turned out to be damaged.
+    async fn receive_whole(&self, place: &Place) -> Result<Received, Ending> {
+        let mut attempts = 1;
+        loop {
+            match self.receive(place).await {
+                Err(Failed::Here(BackupError::KeptDamaged(paths))) if attempts < ATTEMPTS_MAX => {
+                    eprintln!("{}", BackupError::KeptDamaged(paths));
+                    attempts += 1;
+                }
+                Err(Failed::Here(error)) => return Err(ending(error)),
+                Err(Failed::There(ending)) => return Err(ending),
+                Ok(received) => return Ok(received),
+            }
+        }
+    }
+
+    async fn receive(&self, place: &Place) -> Result<Received, Failed> {
         let mut progress = Progress::new("received");
-        let mut receiver: Option<Receiver<'_>> = None;
+        let mut receiver: Option<Receiving<'_>> = None;
+        if let Err(failed) = self
+            .receive_parts(place, &mut receiver, &mut progress)
+            .await
+        {
+            if let Some(receiver) = receiver
+                && let Err(left) = receiver.abandon().await
+            {
+                eprintln!("parts of a file are left: {}", said(&left));
+            }
+            return Err(failed);
+        }
+        let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
+        progress.say("checking files of earlier backups");
+        Ok(receiver.ok_or_else(unsent)?.finish().await?)
+    }
+
+    async fn receive_parts<'a>(
+        &self,
+        place: &'a Place,
+        receiver: &mut Option<Receiving<'a>>,
+        progress: &mut Progress,
+    ) -> Result<(), Failed> {
+        let mut parts = self.ask(place).await?;
         while let Some(part) = self.next(&mut parts, receiver.as_ref()).await? {
-            match (part.part, &mut receiver) {
+            match (part.part, &mut *receiver) {
                 (Some(Part::RowsRead(rows)), None) => {
                     progress.say(&format!("the node has read {} rows", count(rows)));
                 }
                 (Some(Part::Manifest(manifest)), None) => {
-                    receiver = Some(Receiver::begin(directory, manifest)?);
+                    *receiver = Some(place.receive(manifest).await?);
                 }
                 (Some(Part::Chunk(chunk)), Some(receiver)) => {
-                    receiver.write(&chunk)?;
+                    receiver.write(&chunk).await?;
                     progress.show(receiver.sent_bytes());
                 }
                 // Signs of life behind the manifest, and parts that a newer version sends.
@@ -146,15 +193,13 @@ impl Source<'_> {
                 }
             }
         }
-        let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
-        progress.say("checking files of earlier backups");
-        Ok(receiver.ok_or_else(unsent)?.finish()?)
+        Ok(())
     }
 
-    async fn ask(&self, directory: &BackupDir) -> Result<Streaming<BackupPart>, Failed> {
+    async fn ask(&self, place: &Place) -> Result<Streaming<BackupPart>, Failed> {
         let held = match self.node_uuid {
             "" => Vec::new(),
-            uuid => directory.held(uuid)?,
+            uuid => place.held(uuid).await?,
         };
         let asked = BackupRequest {
             node_uuid: self.node_uuid.to_owned(),
@@ -175,7 +220,7 @@ impl Source<'_> {
     async fn next(
         &self,
         parts: &mut Streaming<BackupPart>,
-        receiver: Option<&Receiver<'_>>,
+        receiver: Option<&Receiving<'_>>,
     ) -> Result<Option<BackupPart>, Failed> {
         let part = timeout(SILENCE_MAX, parts.message()).await;
         let part = part.map_err(|_| self.silent())?;

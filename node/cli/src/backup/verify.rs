@@ -8,12 +8,12 @@ use helve_command::{
     output::{OutputArgs, bytes, harmless},
 };
 use helve_node::{
-    backup::{Backup, BackupError, directory::BackupDir},
+    backup::{Backup, BackupError, place::Place},
     vault::Migration,
 };
 use serde::Serialize;
 
-use super::failed::unread;
+use super::{BucketArgs, failed::unread};
 use crate::{data_key::DataKeyFileArgs, progress::Progress};
 
 /// Check that the files of backups are as they were written
@@ -26,12 +26,15 @@ use crate::{data_key::DataKeyFileArgs, progress::Progress};
   helve backup verify /backup/helve --data-keys /etc/helve/keys
   helve backup verify /backup/helve --backup 8c2f11d0-120934 --output json
 
-Exit status: 0 all are whole, 1 some are not (the output names each file or backup), 2 the directory holds no backups, or cannot be
-read, 4 its disk fails.")]
+Exit status: 0 all are whole, 1 some are not (the output names each file or backup), 2 the place holds no backups, or cannot be
+read, 4 its disk or store fails.")]
 pub(super) struct Args {
-    /// Directory of backups
+    /// Directory of backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "TO")]
     to: PathBuf,
+
+    #[command(flatten)]
+    bucket: BucketArgs,
 
     /// Id of the backup to check; by default all of them
     #[arg(long, env = "HELVE_BACKUP", value_name = "ID")]
@@ -52,17 +55,19 @@ struct Report {
     problems: Vec<String>,
 }
 
-pub(super) fn run(args: &Args) -> Outcome {
-    let directory = BackupDir::open(&args.to).map_err(unread)?;
+pub(super) async fn run(args: &Args) -> Outcome {
+    let place = Place::open(&args.to, args.bucket.allow_http).map_err(unread)?;
     let mut problems = Vec::new();
     let mut backups: Vec<Backup> = Vec::new();
     if let Some(id) = args.backup.as_deref() {
-        match directory.find(Some(id)) {
-            Err(error @ BackupError::NoSuch { .. }) => return Err(unread(error)),
+        match place.find(Some(id)).await {
+            Err(error @ (BackupError::NoSuch { .. } | BackupError::Store(_))) => {
+                return Err(unread(error));
+            }
             found => take(found, &mut backups, &mut problems),
         }
     } else {
-        for listed in directory.list().map_err(unread)? {
+        for listed in place.list().await.map_err(unread)? {
             take(listed.backup, &mut backups, &mut problems);
         }
     }
@@ -75,11 +80,13 @@ pub(super) fn run(args: &Args) -> Outcome {
     let backups: Vec<_> = backups.iter().collect();
     let mut progress = Progress::new("bytes checked");
     let mut read = 0;
-    let damaged = directory.verify(&backups, |bytes| {
+    let damaged = place.verify(&backups, |bytes| {
         read += bytes;
         progress.show(read);
     });
+    let damaged = damaged.await;
     drop(progress);
+    let damaged = damaged.map_err(unread)?;
     problems.extend(damaged.iter().map(|error| said(error)));
     let report = Report {
         backups: backups.len(),
@@ -91,7 +98,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         0 => Ok(()),
         count => Err(Ending::Absent(anyhow!(
             "{count} files or backups in {} cannot be used",
-            args.to.display()
+            place.path().display()
         ))),
     }
 }

@@ -1,0 +1,84 @@
+//! The deletion of one backup in a bucket.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::timeout;
+
+use super::{BACKUPS_NAME, Bucket, FILES_NAME};
+use crate::{
+    backup::{
+        BackupError,
+        delete::{Deleted, Plan, Stored, plan},
+        directory::file_of,
+        store_error::StoreProblem,
+    },
+    stamp,
+};
+
+impl Bucket {
+    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. With
+    /// `is_dry` it only says what would go; otherwise the work must have begun.
+    ///
+    /// # Errors
+    /// If there is no such backup, any manifest cannot be used, or the store fails. A deletion that
+    /// was cut short behind the manifest leaves files, and a later one removes them.
+    pub(in crate::backup) async fn delete(
+        &self,
+        id: &str,
+        is_dry: bool,
+        unfinished_min: Duration,
+    ) -> Result<Deleted, BackupError> {
+        let limit = self.bounds.deletion;
+        let work = async {
+            let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
+            let age = (now_s, unfinished_min);
+            let (listed, stored) = (self.list().await?, self.stored().await?);
+            let plan = plan(&self.url, listed, stored, id, age)?;
+            if !is_dry {
+                self.carry_out(id, &plan).await?;
+            }
+            Ok::<_, BackupError>(plan.deleted)
+        };
+        // Some time behind it others no longer respect the mark.
+        match timeout(limit, work).await {
+            Ok(done) => done,
+            Err(_) => Err(self.error("delete from", StoreProblem::Slow(limit.as_secs()))),
+        }
+    }
+
+    async fn carry_out(&self, id: &str, plan: &Plan) -> Result<(), BackupError> {
+        let manifest = self.key(&format!("{BACKUPS_NAME}/{id}"))?;
+        self.remove(&manifest).await?;
+        let mut keys = Vec::with_capacity(plan.files.len());
+        for file in &plan.files {
+            let name = format!("{FILES_NAME}/{}/{}", file.node, file.name);
+            keys.push(Ok(self.key(&name)?));
+        }
+        let mut removed = self.store.delete_stream(stream::iter(keys).boxed());
+        loop {
+            match self.timed(removed.try_next()).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) => {}
+                Err(failure) if failure.is_absent() => {}
+                Err(failure) => return Err(self.error("delete from", failure.problem())),
+            }
+        }
+    }
+
+    /// All files of all nodes.
+    async fn stored(&self) -> Result<Vec<Stored>, BackupError> {
+        let found = self.objects(FILES_NAME).await?.into_iter();
+        let stored = found.filter_map(|found| {
+            let (node, name) = found.name.split_once('/')?;
+            file_of(name)?;
+            Some(Stored {
+                node: node.to_owned(),
+                name: name.to_owned(),
+                size_bytes: found.size_bytes,
+                written_s: found.written_s,
+            })
+        });
+        Ok(stored.collect())
+    }
+}

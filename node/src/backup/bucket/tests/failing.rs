@@ -1,0 +1,154 @@
+//! What is said of a store that fails: through its client, whose answers are made here.
+
+use async_trait::async_trait;
+use hyper::StatusCode;
+use object_store::{
+    BackoffConfig, ClientOptions, RetryConfig,
+    aws::AmazonS3Builder,
+    client::{
+        HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody,
+        HttpService,
+    },
+};
+
+use super::{super::wire::Wire, *};
+
+const SECRET: &str = "a-very-secret-key";
+
+/// Answers every request in the same way, or never.
+#[derive(Debug, Clone)]
+enum Answers {
+    With(u16, String),
+    Never,
+}
+
+impl HttpConnector for Answers {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Answers {
+    async fn call(&self, _request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        match self {
+            Self::Never => std::future::pending().await,
+            Self::With(status, body) => {
+                let body = HttpResponseBody::from(body.clone());
+                let mut response = HttpResponse::new(body);
+                *response.status_mut() = StatusCode::from_u16(*status).unwrap();
+                Ok(response)
+            }
+        }
+    }
+}
+
+fn bucket(endpoint: &str, connector: impl HttpConnector, call: Duration) -> Bucket {
+    let store = AmazonS3Builder::new()
+        .with_bucket_name("b")
+        .with_region("us-east-1")
+        .with_endpoint(endpoint)
+        .with_access_key_id("id")
+        .with_secret_access_key(SECRET)
+        .with_http_connector(connector)
+        .with_retry(RetryConfig {
+            backoff: BackoffConfig::default(),
+            max_retries: 0,
+            retry_timeout: Duration::ZERO,
+        })
+        .build()
+        .unwrap();
+    let bounds = Bounds { call, ..BOUNDS };
+    let url = PathBuf::from("s3://b/helve");
+    Bucket::new(Arc::new(store), url, "helve".to_owned(), bounds)
+}
+
+/// What is wrong by each of the requests that a command may begin with.
+async fn problems(mut bucket: Bucket) -> Vec<StoreProblem> {
+    let listed = bucket.list().await.map(drop);
+    let found = bucket.find(Some("01234567-2")).await.map(drop);
+    let begun = bucket.begin(Work::Backup).await;
+    let mut problems = Vec::new();
+    for outcome in [listed, found, begun] {
+        let error = outcome.unwrap_err();
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains(SECRET), "{said}");
+        match error {
+            BackupError::Store(error) => {
+                assert!(said.contains("s3://b/helve: "), "{said}");
+                problems.push(error.problem);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    problems
+}
+
+fn code(code: &str) -> String {
+    format!("<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>")
+}
+
+#[tokio::test]
+async fn store_that_refuses_is_blamed_with_its_code_and_no_secret() {
+    let refused = |code: &str| StoreProblem::Refused(code.to_owned());
+    for (status, body, problem) in [
+        (403, code("AccessDenied"), refused("AccessDenied")),
+        (
+            403,
+            code("SignatureDoesNotMatch"),
+            refused("SignatureDoesNotMatch"),
+        ),
+        (400, code("ExpiredToken"), refused("ExpiredToken")),
+        (403, code("RequestTimeTooSkewed"), StoreProblem::ClockSkew),
+        (404, code("NoSuchBucket"), StoreProblem::NoBucket),
+        (
+            400,
+            code("AuthorizationHeaderMalformed"),
+            StoreProblem::OtherRegion,
+        ),
+        (301, code("PermanentRedirect"), StoreProblem::OtherRegion),
+        (501, code("NotImplemented"), StoreProblem::Unconditional),
+        (
+            503,
+            code("SlowDown"),
+            StoreProblem::Other("SlowDown".to_owned()),
+        ),
+        (
+            503,
+            SECRET.to_owned(),
+            StoreProblem::Other("HTTP 503".to_owned()),
+        ),
+    ] {
+        let answers = Answers::With(status, body);
+        let bucket = bucket("https://store.example", answers, BOUNDS.call);
+        for found in problems(bucket).await {
+            assert_eq!(found, problem, "{status}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_never_answers_is_given_up() {
+    let call = Duration::from_secs(7);
+    let bucket = bucket("https://store.example", Answers::Never, call);
+    for found in problems(bucket).await {
+        assert_eq!(found, StoreProblem::Slow(7));
+    }
+}
+
+#[tokio::test]
+async fn store_behind_plain_http_or_nothing_is_named() {
+    let wire = || Wire::new(false, false).unwrap();
+    let plain = bucket("http://store.example:9000", wire(), BOUNDS.call);
+    for found in problems(plain).await {
+        let host = "store.example:9000".to_owned();
+        assert_eq!(found, StoreProblem::PlainHttp(host));
+    }
+    let closed = bucket("http://127.0.0.1:9", wire(), BOUNDS.call);
+    for found in problems(closed).await {
+        assert!(
+            matches!(&found, StoreProblem::Unreachable { host, .. } if host == "127.0.0.1:9"),
+            "{found:?}"
+        );
+    }
+}

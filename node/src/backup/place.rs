@@ -1,0 +1,291 @@
+//! A place for backups: a directory, or a bucket of an object store.
+//!
+//! A directory is read and written at once, so these calls block now and then.
+
+use std::{fs::File, io::Read as _, path::Path};
+
+use bytes::Bytes;
+use helve_proto::v1::{BackupChunk, BackupManifest};
+
+#[cfg(feature = "object-store")]
+use super::bucket::{Bucket, Upload, Work, connect, first_to_mend};
+#[cfg(not(feature = "object-store"))]
+use super::store_error::{StoreError, StoreProblem};
+use super::{
+    Backup, BackupError, BackupFile,
+    delete::Deleted,
+    directory::{BackupDir, Listed},
+    receiver::{Received, Receiver},
+    url::Url,
+};
+use crate::limits::{BACKUP_UNFINISHED_MIN, SNAPSHOT_CHUNK_BYTES};
+
+/// A place for backups.
+#[derive(Debug)]
+pub struct Place(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Directory(BackupDir),
+    #[cfg(feature = "object-store")]
+    Bucket(Box<Bucket>),
+}
+
+/// A backup that is being received.
+pub struct Receiving<'a>(To<'a>);
+
+enum To<'a> {
+    Directory(Receiver<'a>),
+    #[cfg(feature = "object-store")]
+    Bucket(Box<Upload<'a>>),
+}
+
+impl Place {
+    /// Opens a place to read its backups. `allow_http` lets a bucket be reached without TLS.
+    ///
+    /// # Errors
+    /// If a directory has no backups, or cannot be read; if a URL leads to no bucket, or this build
+    /// has no object stores.
+    pub fn open(at: &Path, allow_http: bool) -> Result<Self, BackupError> {
+        let kind = match Url::of(at) {
+            Some(url) => bucket(&url, allow_http)?,
+            None => Kind::Directory(BackupDir::open(at)?),
+        };
+        Ok(Self(kind))
+    }
+
+    /// Opens a place to write a backup to it. A new or an empty directory becomes one for backups.
+    /// [`close`](Self::close) it behind the work.
+    ///
+    /// # Errors
+    /// If it is something else's, another command works there, or it cannot be written.
+    pub async fn create(at: &Path, allow_http: bool) -> Result<Self, BackupError> {
+        let Some(url) = Url::of(at) else {
+            return Ok(Self(Kind::Directory(BackupDir::create(at)?)));
+        };
+        let mut kind = bucket(&url, allow_http)?;
+        match &mut kind {
+            Kind::Directory(_) => {}
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.begin(Work::Backup).await?,
+        }
+        Ok(Self(kind))
+    }
+
+    /// Opens a place to delete a backup from it, alone. [`close`](Self::close) it behind the work.
+    ///
+    /// # Errors
+    /// If it has no backups, another command works there, or it cannot be written.
+    pub async fn open_to_delete(at: &Path, allow_http: bool) -> Result<Self, BackupError> {
+        let mut place = Self::open(at, allow_http)?;
+        match &mut place.0 {
+            Kind::Directory(directory) => *directory = BackupDir::create(at)?,
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.begin(Work::Delete).await?,
+        }
+        Ok(place)
+    }
+
+    /// Ends the work there, so that others may begin.
+    ///
+    /// # Errors
+    /// If a store fails. Then it looks as if the work went on, for up to a day.
+    pub async fn close(self) -> Result<(), BackupError> {
+        match self.0 {
+            Kind::Directory(_) => Ok(()),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(mut bucket) => bucket.end().await,
+        }
+    }
+
+    /// Where it is: a path, or a URL without credentials.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match &self.0 {
+            Kind::Directory(directory) => directory.path(),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.url(),
+        }
+    }
+
+    /// All backups, by their ids: one at least.
+    ///
+    /// # Errors
+    /// If there is none, or the place cannot be read.
+    pub async fn list(&self) -> Result<Vec<Listed>, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.list(),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.list().await,
+        }
+    }
+
+    /// The backup with this id, or the newest by the cluster's time.
+    ///
+    /// # Errors
+    /// If there is none, or its manifest cannot be used. Without an id: if any manifest cannot,
+    /// since that may be the newest.
+    pub async fn find(&self, id: Option<&str>) -> Result<Backup, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.find(id),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.find(id).await,
+        }
+    }
+
+    /// The keys of the files of a node that are there, one after the other.
+    ///
+    /// # Errors
+    /// If the place cannot be read.
+    pub async fn held(&self, node_uuid: &str) -> Result<Vec<u8>, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.held(node_uuid),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.held(node_uuid).await,
+        }
+    }
+
+    /// Reads every file of these backups, and says which are not what was written. `read` hears how
+    /// many bytes of each were read.
+    ///
+    /// # Errors
+    /// If a store fails: then files are not known to be damaged.
+    pub async fn verify(
+        &self,
+        backups: &[&Backup],
+        read: impl FnMut(u64),
+    ) -> Result<Vec<BackupError>, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => Ok(directory.verify(backups, read)),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.verify(backups, read).await,
+        }
+    }
+
+    /// Begins to receive the backup that a node describes so.
+    ///
+    /// # Errors
+    /// If this version cannot read it, or the place cannot be written.
+    pub async fn receive(&self, manifest: BackupManifest) -> Result<Receiving<'_>, BackupError> {
+        let to = match &self.0 {
+            Kind::Directory(directory) => To::Directory(Receiver::begin(directory, manifest)?),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => To::Bucket(Box::new(Upload::begin(bucket, manifest).await?)),
+        };
+        Ok(Receiving(to))
+    }
+
+    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. With
+    /// `is_dry` it only says what would go.
+    ///
+    /// # Errors
+    /// If there is no such backup, any manifest cannot be used, or the place fails. A deletion that
+    /// was cut short behind the manifest leaves files, and a later one removes them.
+    pub async fn delete(&self, id: &str, is_dry: bool) -> Result<Deleted, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.delete(id, is_dry, BACKUP_UNFINISHED_MIN),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.delete(id, is_dry, BACKUP_UNFINISHED_MIN).await,
+        }
+    }
+
+    /// Hands on what is in a file of a backup, piece by piece.
+    ///
+    /// # Errors
+    /// If it cannot be read, or what takes a piece fails.
+    pub(crate) async fn read_file<E: From<BackupError>>(
+        &self,
+        (backup, file): (&Backup, &BackupFile),
+        mut take: impl FnMut(Bytes) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.0 {
+            Kind::Directory(directory) => {
+                let path = directory.file_path(backup, file);
+                let unread = |error| BackupError::io("read", &path)(error);
+                let mut content = File::open(&path).map_err(unread)?;
+                loop {
+                    let mut data = Vec::new();
+                    let mut piece = (&mut content).take(SNAPSHOT_CHUNK_BYTES as u64);
+                    if piece.read_to_end(&mut data).map_err(unread)? == 0 {
+                        return Ok(());
+                    }
+                    take(data.into())?;
+                }
+            }
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => {
+                let mut content = bucket.content(backup, file).await?;
+                while let Some(piece) = content.next().await? {
+                    take(piece)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Receiving<'_> {
+    /// Bytes that have arrived.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        match &self.0 {
+            To::Directory(receiver) => receiver.sent_bytes(),
+            #[cfg(feature = "object-store")]
+            To::Bucket(upload) => upload.sent_bytes(),
+        }
+    }
+
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// If it is out of order, a file is not what the manifest says, or the place fails.
+    pub async fn write(&mut self, chunk: &BackupChunk) -> Result<(), BackupError> {
+        match &mut self.0 {
+            To::Directory(receiver) => receiver.write(chunk),
+            #[cfg(feature = "object-store")]
+            To::Bucket(upload) => upload.write(chunk).await,
+        }
+    }
+
+    /// Checks that all is there, that of earlier backups too, and makes it a backup, durably.
+    ///
+    /// # Errors
+    /// If a file is not what the manifest says, or the place fails. Then there is no backup; files
+    /// that are whole stay for the next one.
+    pub async fn finish(self) -> Result<Received, BackupError> {
+        match self.0 {
+            To::Directory(receiver) => receiver.finish(),
+            #[cfg(feature = "object-store")]
+            To::Bucket(mut upload) => match upload.finish().await {
+                Ok(received) => Ok(received),
+                Err(error) => Err(first_to_mend(error, upload.abandon().await)),
+            },
+        }
+    }
+
+    /// Gives up a backup that was cut short. Files that arrived whole stay for the next one.
+    ///
+    /// # Errors
+    /// If a store fails. Then parts of a file are left there.
+    pub async fn abandon(self) -> Result<(), BackupError> {
+        match self.0 {
+            To::Directory(_) => Ok(()),
+            #[cfg(feature = "object-store")]
+            To::Bucket(mut upload) => upload.abandon().await,
+        }
+    }
+}
+
+#[cfg(feature = "object-store")]
+fn bucket(url: &Url<'_>, allow_http: bool) -> Result<Kind, BackupError> {
+    Ok(Kind::Bucket(Box::new(connect(url, allow_http)?)))
+}
+
+#[cfg(not(feature = "object-store"))]
+fn bucket(url: &Url<'_>, _allow_http: bool) -> Result<Kind, BackupError> {
+    Err(BackupError::Store(StoreError {
+        place: url.shown(),
+        action: "use",
+        problem: StoreProblem::NotBuilt,
+    }))
+}
