@@ -297,7 +297,8 @@ async fn damaged_and_missing_files_of_a_bucket_are_named() {
     let mut content = setup.get(&name).await.to_vec();
     content[0] ^= 1;
     let key = |name: &str| Key::parse(format!("helve/{name}")).unwrap();
-    let put = setup.store.put(&key(&name), content.into());
+    let flipped_key = key(&name);
+    let put = setup.store.put(&flipped_key, content.into());
     put.await.unwrap();
     let gone = below(&backup, missing);
     setup.store.delete(&key(&gone)).await.unwrap();
