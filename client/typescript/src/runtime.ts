@@ -44,6 +44,20 @@ export function sentOnce(text: string, agent = userAgent()): RequestInit {
   return init;
 }
 
+/** The first version of Bun that repeats no POST. */
+const BUN_ONCE = [1, 3, 14] as const;
+
+/**
+ * Whether this platform sends a write a second time by itself, and then tells how that one ended
+ * alone. Bun before 1.3.14 does, be the body a text or a stream: there no error of `fetch` says
+ * that nothing was sent.
+ */
+export function repeatsWrites(agent = userAgent()): boolean {
+  const version = /^Bun\/(\d+)\.(\d+)\.(\d+)/.exec(agent)?.slice(1).map(Number);
+  const at = BUN_ONCE.findIndex((part, place) => part !== version?.[place]);
+  return version !== undefined && at >= 0 && (version[at] ?? 0) < (BUN_ONCE[at] ?? 0);
+}
+
 /** What the platform calls itself. Node 20 has no `navigator`. */
 function userAgent(): string {
   const { navigator } = globalThis as { navigator?: { userAgent?: string } };

@@ -5,6 +5,7 @@ import {
   DeniedError, type HelveError, InternalError, InvalidError, isReason, OverloadedError, type Reason,
   refused, UnavailableError,
 } from "./errors.js";
+import { repeatsWrites } from "./runtime.js";
 import { parsed } from "./wire.js";
 
 /**
@@ -50,8 +51,10 @@ const CODES = new Set([
   "unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
 ]);
 
-/** What a fetch was about that found no connection, in Node, and its code if it took too long. */
-const CONNECTING = ["connect", "getaddrinfo", "UND_ERR_CONNECT_TIMEOUT"];
+/** What a fetch was about that found no connection, and its codes in Node and in Bun. */
+const CONNECTING = [
+  "connect", "getaddrinfo", "UND_ERR_CONNECT_TIMEOUT", "ECONNREFUSED", "ConnectionRefused",
+];
 
 /** Causes of a fetch whose certificate did not convince, or whose server speaks no TLS. */
 const MISTRUSTED = new RegExp(
@@ -90,19 +93,20 @@ export function silence(address: string): Verdict {
   return verdict("unknown", new UnavailableError(message, { address }), "suspect");
 }
 
-/** The verdict on a fetch that threw. */
-export function ofThrown(address: string, thrown: unknown): Verdict {
+/** The verdict on a fetch that threw; `repeats`: whether it may have sent the call twice. */
+export function ofThrown(address: string, thrown: unknown, repeats = repeatsWrites()): Verdict {
+  const unsent = repeats ? "unknown" : "not_done";
   const causes = causesOf(thrown);
   const why = causes.map(({ message }) => message).filter(Boolean).at(-1) ?? String(thrown);
   const down = (message: string) => new UnavailableError(message, { address, cause: thrown });
   if (causes.some(({ code, message }) => MISTRUSTED.test(code || message))) {
     const error = `cannot agree on TLS with ${address}: ${why}. Does the runtime trust its CA?`;
     // Nor will there be a connection as long as both sides are set up as they are.
-    return verdict("not_done", down(error), "useless");
+    return verdict(unsent, down(error), "useless");
   }
   if (causes.some(isOfConnecting)) {
     const remedy = "Is the node running? Try `helve status`";
-    return verdict("not_done", down(`cannot connect to ${address}: ${why}. ${remedy}`), "suspect");
+    return verdict(unsent, down(`cannot connect to ${address}: ${why}. ${remedy}`), "suspect");
   }
   return verdict("unknown", down(`the connection to ${address} broke: ${why}`), "suspect");
 }
@@ -125,8 +129,8 @@ function causesOf(thrown: unknown): Cause[] {
 /**
  * Whether there was no connection to send anything on.
  *
- * Bun's codes are left out: its versions up to 1.3.11 repeat a request by themselves, as Deno does,
- * and whether a stream stops them was not tried.
+ * Bun's EPROTO is left out: its message names the handshake of TLS, but Bun 1.4 says the same if
+ * TLS breaks behind a request that was sent.
  */
 function isOfConnecting({ code, message, syscall }: Cause): boolean {
   // Deno names the step in the message alone.

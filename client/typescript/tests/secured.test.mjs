@@ -3,9 +3,11 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { createServer as createSecureServer } from "node:tls";
 import { promisify } from "node:util";
 
 import { freePort, helveBinary, Process, until } from "./nodes.mjs";
@@ -51,12 +53,14 @@ after(async () => {
 });
 
 /** What a mint and a get come to in a process that trusts this CA: it reads it when it starts. */
-async function tried({ token, tls = true, ca = join(secrets, "ca.crt"), deadline = 120_000 }) {
+async function tried({
+  token, tls = true, ca = join(secrets, "ca.crt"), deadline = 120_000, at = address,
+}) {
   // One try is not cut off, however busy the machine is: it would leave doubt.
   const options = JSON.stringify({ token, tls, deadline, attemptTimeout: deadline });
   const script = `
     import { Client, SHARED } from ${JSON.stringify(LIBRARY.href)};
-    const store = new Client(${JSON.stringify(address)}, ${options}).handles("s", { owner: SHARED });
+    const store = new Client(${JSON.stringify(at)}, ${options}).handles("s", { owner: SHARED });
     const fault = ({ kind, reason, maybeDone, message }) => ({ kind, reason, maybeDone, message });
     const done = await store.mint({ a: 1 }).then((id) => store.get(id)).catch(fault);
     console.log(JSON.stringify(done));`;
@@ -91,4 +95,35 @@ test("another CA is unavailable at once, and says why", async () => {
 test("plain text to a node with TLS is no success", async () => {
   const { kind } = await tried({ token: shop(), tls: false, deadline: 2_000 });
   assert.ok(["Unavailable", "Ambiguous"].includes(kind), kind);
+});
+
+test("TLS that breaks behind a request leaves a write in doubt", async () => {
+  const sockets = [];
+  const kept = (socket) => void sockets.push(socket.on("error", () => {}));
+  const [cert, key] = ["node-1.crt", "node-1.key"].map((name) => readFileSync(join(secrets, name)));
+  let outer;
+  let requests = 0;
+  const secure = createSecureServer({ cert, key }, (socket) => {
+    kept(socket);
+    socket.once("data", () => {
+      requests += 1;
+      outer.write("this is no TLS\r\n");
+    });
+  });
+  const listening = (server) => new Promise((done) => server.listen(0, "127.0.0.1", done));
+  await listening(secure);
+  // What is between passes bytes on as they are, and adds its own.
+  const between = createServer((socket) => {
+    const inner = connect(secure.address().port, "127.0.0.1");
+    for (const each of [socket, inner]) kept(each);
+    socket.pipe(inner).pipe(socket);
+    outer = socket;
+  });
+  await listening(between);
+  const at = `127.0.0.1:${between.address().port}`;
+  const { kind, maybeDone } = await tried({ token: shop(), at, deadline: 5_000 });
+  assert.deepEqual({ kind, maybeDone }, { kind: "Ambiguous", maybeDone: true });
+  assert.ok(requests > 0);
+  for (const socket of sockets) socket.destroy();
+  for (const server of [secure, between]) server.close();
 });
