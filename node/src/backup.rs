@@ -31,8 +31,9 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::describe::{DescribeError, Maker, describe};
 use self::proof::Unproven;
 pub use self::{
-    delete::Deleted,
+    delete::{Deleted, Run},
     error::BackupError,
+    place::PlainHttp,
     receiver::{Received, Receiver},
     store_error::{StoreError, StoreProblem},
 };

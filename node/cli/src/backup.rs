@@ -14,7 +14,7 @@ use helve_command::{
     ending::{Ending, Outcome},
     output::{OutputArgs, bytes, count, time},
 };
-use helve_node::backup::{Backup, Received};
+use helve_node::backup::{Backup, PlainHttp, Received};
 use serde::Serialize;
 
 pub(super) use self::failed::unread;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Directory for backups, which is created in an existing one, or s3://BUCKET/PREFIX
+    /// Directory for backups, which is created in an existing one, or `s3://BUCKET/PREFIX`
     #[arg(required = true, value_name = "TO")]
     to: Option<PathBuf>,
 
@@ -67,7 +67,18 @@ pub(crate) struct Args {
 pub(super) struct BucketArgs {
     /// Reach a store at http:// elsewhere than on this machine, in a network that you trust
     #[arg(long, env = "HELVE_BACKUP_ALLOW_HTTP")]
-    pub(super) allow_http: bool,
+    allow_http: bool,
+}
+
+impl BucketArgs {
+    /// Whether a bucket may be reached without TLS.
+    pub(super) fn http(&self) -> PlainHttp {
+        if self.allow_http {
+            PlainHttp::Allowed
+        } else {
+            PlainHttp::Refused
+        }
+    }
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -153,7 +164,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
         received,
         endpoint,
         place,
-    } = take::take(&args.cluster, to, args.bucket.allow_http).await?;
+    } = take::take(&args.cluster, to, args.bucket.http()).await?;
     let Received {
         backup,
         sent_bytes,

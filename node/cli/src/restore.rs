@@ -39,7 +39,7 @@ use crate::{
 Exit status: 0 done, 2 refused: the backup is damaged, too new, or needs a data key that is not given, or the data directory is not
 empty, 4 the data directory cannot be written, or a disk or a store fails.")]
 pub(crate) struct Args {
-    /// Directory of backups, or s3://BUCKET/PREFIX
+    /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "FROM")]
     from: PathBuf,
 
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args) -> Outcome {
     let request = Request {
         from: &args.from,
-        allow_http: args.bucket.allow_http,
+        http: args.bucket.http(),
         backup: args.backup.as_deref(),
         data_dir: &args.data_dir,
         seat: args.id,

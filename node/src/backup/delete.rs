@@ -19,6 +19,15 @@ pub(super) struct Stored {
     pub(super) written_s: i64,
 }
 
+/// How a deletion is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// It deletes.
+    Real,
+    /// It says what it would delete.
+    Dry,
+}
+
 /// What a deletion will do.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -140,9 +149,9 @@ mod tests {
         let second = node.back_up("2").backup;
         let before = files(&node);
         let directory = BackupDir::create(&node.to()).unwrap();
-        let dry = directory.delete(&first.id(), true, DAY).unwrap();
+        let dry = directory.delete(&first.id(), Run::Dry, DAY).unwrap();
         assert_eq!((files(&node), directory.list().unwrap().len()), (before, 2));
-        let deleted = directory.delete(&first.id(), false, DAY).unwrap();
+        let deleted = directory.delete(&first.id(), Run::Real, DAY).unwrap();
         let own = names_of(&first).difference(&names_of(&second)).count();
         assert!(own > 0, "both have the same files");
         assert_eq!((dry.files, deleted.files), (own as u64, own as u64));
@@ -150,7 +159,7 @@ mod tests {
         assert_eq!(files(&node), names_of(&second));
         assert_eq!(directory.list().unwrap()[0].id, second.id());
         assert!(directory.verify(&[&second], |_| {}).is_empty());
-        let gone = directory.delete(&first.id(), false, DAY);
+        let gone = directory.delete(&first.id(), Run::Real, DAY);
         assert!(matches!(gone, Err(BackupError::NoSuch { .. })), "{gone:?}");
     }
 
@@ -164,7 +173,7 @@ mod tests {
         fs::write(&damaged, "no manifest").unwrap();
         let directory = BackupDir::create(&node.to()).unwrap();
         for id in [first.id(), second.id()] {
-            let refused = directory.delete(&id, false, Duration::ZERO);
+            let refused = directory.delete(&id, Run::Real, Duration::ZERO);
             let of_second = matches!(
                 &refused,
                 Err(BackupError::Unreadable { id, .. }) if *id == second.id()
@@ -182,10 +191,12 @@ mod tests {
         let stray = node.to().join("files/node-0001/000099.sst.4.00000000");
         fs::write(&stray, "part").unwrap();
         let directory = BackupDir::create(&node.to()).unwrap();
-        let young = directory.delete(&ids[0], false, DAY).unwrap();
+        let young = directory.delete(&ids[0], Run::Real, DAY).unwrap();
         assert_eq!((young.left_files, young.left_bytes), (1, 4));
         assert!(stray.exists());
-        let old = directory.delete(&ids[1], false, Duration::ZERO).unwrap();
+        let old = directory
+            .delete(&ids[1], Run::Real, Duration::ZERO)
+            .unwrap();
         assert_eq!((old.left_files, old.left_bytes), (0, 0));
         assert!(!stray.exists());
         let third = directory.find(Some(&ids[2])).unwrap();

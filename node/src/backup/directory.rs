@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{
     Backup, BackupError, BackupFile, FILE_KEY_BYTES,
-    delete::{Deleted, Plan, Stored, plan},
+    delete::{Deleted, Plan, Run, Stored, plan},
     file_key,
 };
 use crate::{
@@ -228,8 +228,8 @@ impl BackupDir {
         manifest_of(&sealed, &path, id)
     }
 
-    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. With
-    /// `is_dry` it only says what would go. Blocks.
+    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. A
+    /// dry run only says what would go. Blocks.
     ///
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the disk fails. A deletion that
@@ -237,13 +237,13 @@ impl BackupDir {
     pub fn delete(
         &self,
         id: &str,
-        is_dry: bool,
+        run: Run,
         unfinished_min: Duration,
     ) -> Result<Deleted, BackupError> {
         let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
         let age = (now_s, unfinished_min);
         let Plan { files, deleted } = plan(&self.path, self.list()?, self.stored()?, id, age)?;
-        if is_dry {
+        if run == Run::Dry {
             return Ok(deleted);
         }
         let remove = |path: &Path| fs::remove_file(path).map_err(BackupError::io("remove", path));

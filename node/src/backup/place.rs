@@ -13,7 +13,7 @@ use super::bucket::{Bucket, Upload, Work, connect, first_to_mend};
 use super::store_error::{StoreError, StoreProblem};
 use super::{
     Backup, BackupError, BackupFile,
-    delete::Deleted,
+    delete::{Deleted, Run},
     directory::{BackupDir, Listed},
     receiver::{Received, Receiver},
     url::Url,
@@ -35,20 +35,29 @@ enum Kind {
 pub struct Receiving<'a>(To<'a>);
 
 enum To<'a> {
-    Directory(Receiver<'a>),
+    Directory(Box<Receiver<'a>>),
     #[cfg(feature = "object-store")]
     Bucket(Box<Upload<'a>>),
 }
 
+/// Whether a bucket beyond this machine may be reached without TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainHttp {
+    /// No: anyone on the way could read and change what is sent.
+    Refused,
+    /// Yes, as the operator says.
+    Allowed,
+}
+
 impl Place {
-    /// Opens a place to read its backups. `allow_http` lets a bucket be reached without TLS.
+    /// Opens a place to read its backups.
     ///
     /// # Errors
     /// If a directory has no backups, or cannot be read; if a URL leads to no bucket, or this build
     /// has no object stores.
-    pub fn open(at: &Path, allow_http: bool) -> Result<Self, BackupError> {
+    pub fn open(at: &Path, http: PlainHttp) -> Result<Self, BackupError> {
         let kind = match Url::of(at) {
-            Some(url) => bucket(&url, allow_http)?,
+            Some(url) => bucket(&url, http)?,
             None => Kind::Directory(BackupDir::open(at)?),
         };
         Ok(Self(kind))
@@ -59,11 +68,11 @@ impl Place {
     ///
     /// # Errors
     /// If it is something else's, another command works there, or it cannot be written.
-    pub async fn create(at: &Path, allow_http: bool) -> Result<Self, BackupError> {
+    pub async fn create(at: &Path, http: PlainHttp) -> Result<Self, BackupError> {
         let Some(url) = Url::of(at) else {
             return Ok(Self(Kind::Directory(BackupDir::create(at)?)));
         };
-        let mut kind = bucket(&url, allow_http)?;
+        let mut kind = bucket(&url, http)?;
         match &mut kind {
             Kind::Directory(_) => {}
             #[cfg(feature = "object-store")]
@@ -76,8 +85,8 @@ impl Place {
     ///
     /// # Errors
     /// If it has no backups, another command works there, or it cannot be written.
-    pub async fn open_to_delete(at: &Path, allow_http: bool) -> Result<Self, BackupError> {
-        let mut place = Self::open(at, allow_http)?;
+    pub async fn open_to_delete(at: &Path, http: PlainHttp) -> Result<Self, BackupError> {
+        let mut place = Self::open(at, http)?;
         match &mut place.0 {
             Kind::Directory(directory) => *directory = BackupDir::create(at)?,
             #[cfg(feature = "object-store")]
@@ -168,24 +177,26 @@ impl Place {
     /// If this version cannot read it, or the place cannot be written.
     pub async fn receive(&self, manifest: BackupManifest) -> Result<Receiving<'_>, BackupError> {
         let to = match &self.0 {
-            Kind::Directory(directory) => To::Directory(Receiver::begin(directory, manifest)?),
+            Kind::Directory(directory) => {
+                To::Directory(Box::new(Receiver::begin(directory, manifest)?))
+            }
             #[cfg(feature = "object-store")]
             Kind::Bucket(bucket) => To::Bucket(Box::new(Upload::begin(bucket, manifest).await?)),
         };
         Ok(Receiving(to))
     }
 
-    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. With
-    /// `is_dry` it only says what would go.
+    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. A
+    /// dry run only says what would go.
     ///
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the place fails. A deletion that
     /// was cut short behind the manifest leaves files, and a later one removes them.
-    pub async fn delete(&self, id: &str, is_dry: bool) -> Result<Deleted, BackupError> {
+    pub async fn delete(&self, id: &str, run: Run) -> Result<Deleted, BackupError> {
         match &self.0 {
-            Kind::Directory(directory) => directory.delete(id, is_dry, BACKUP_UNFINISHED_MIN),
+            Kind::Directory(directory) => directory.delete(id, run, BACKUP_UNFINISHED_MIN),
             #[cfg(feature = "object-store")]
-            Kind::Bucket(bucket) => bucket.delete(id, is_dry, BACKUP_UNFINISHED_MIN).await,
+            Kind::Bucket(bucket) => bucket.delete(id, run, BACKUP_UNFINISHED_MIN).await,
         }
     }
 
@@ -277,12 +288,12 @@ impl Receiving<'_> {
 }
 
 #[cfg(feature = "object-store")]
-fn bucket(url: &Url<'_>, allow_http: bool) -> Result<Kind, BackupError> {
-    Ok(Kind::Bucket(Box::new(connect(url, allow_http)?)))
+fn bucket(url: &Url<'_>, http: PlainHttp) -> Result<Kind, BackupError> {
+    Ok(Kind::Bucket(Box::new(connect(url, http)?)))
 }
 
 #[cfg(not(feature = "object-store"))]
-fn bucket(url: &Url<'_>, _allow_http: bool) -> Result<Kind, BackupError> {
+fn bucket(url: &Url<'_>, _: PlainHttp) -> Result<Kind, BackupError> {
     Err(BackupError::Store(StoreError {
         place: url.shown(),
         action: "use",

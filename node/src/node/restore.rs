@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::recover::{Founding, RecoverError};
 use crate::{
-    backup::{Backup, BackupError, place::Place},
+    backup::{Backup, BackupError, PlainHttp, place::Place},
     digest,
     failpoint::{self, Failpoint},
     limits::{GROUP_ID, LOG_TAIL_BYTES},
@@ -38,7 +38,7 @@ pub struct Request<'a> {
     /// The directory of backups, or the URL of their bucket.
     pub from: &'a Path,
     /// Whether a bucket may be reached without TLS.
-    pub allow_http: bool,
+    pub http: PlainHttp,
     /// Which; `None`: the newest by the cluster's time.
     pub backup: Option<&'a str>,
     /// The new node's data directory: a new or an empty one.
@@ -137,7 +137,7 @@ pub async fn restore(
     request: &Request<'_>,
     mut read: impl FnMut(u64),
 ) -> Result<Report, RestoreError> {
-    let from = Place::open(request.from, request.allow_http)?;
+    let from = Place::open(request.from, request.http)?;
     let backup = from.find(request.backup).await?;
     let keys = request.data_keys.read()?;
     check(&backup, &keys)?;

@@ -79,7 +79,7 @@ fn request_has_an_identity_where_its_command_needs_one() {
             .iter()
             .find(|row| row.call.is_some_and(|call| call.path == path));
         let command = row.and_then(|row| row.command);
-        let needs = command.is_some_and(|command| command.repeat == Repeat::Identity);
+        let needs = command.is_some_and(|command| command.repeat == Identity);
         assert_eq!(call.identity_mut().is_some(), needs, "{path}");
     }
     assert!(Answer::Error(Default::default()).header_mut().is_none());
@@ -105,9 +105,9 @@ fn operation_finds_its_own_row() {
     let mint = Operation::Mint(MintRequest::default());
     let probe = Operation::Probe(Default::default());
     assert_eq!(mint.facts().level, Some(1));
-    assert_eq!(mint.facts().about, About::Records);
+    assert_eq!(mint.facts().about, Records);
     assert_eq!(probe.facts().level, None);
-    assert_eq!(probe.facts().about, About::Nodes);
+    assert_eq!(probe.facts().about, Nodes);
     let delete = Call::DeleteKey(Default::default());
     assert_eq!(delete.facts().path, "/helve.v1.StateService/Delete");
 }

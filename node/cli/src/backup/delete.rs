@@ -6,7 +6,7 @@ use helve_command::{
     ending::{Outcome, said},
     output::{OutputArgs, bytes, table},
 };
-use helve_node::backup::{Deleted, place::Place};
+use helve_node::backup::{Deleted, Run, place::Place};
 use serde::Serialize;
 
 use super::{BucketArgs, Shown, failed::ending};
@@ -26,7 +26,7 @@ use crate::progress::Progress;
 Exit status: 0 deleted, or would be, 2 there is no such backup, a manifest cannot be read, or another command works there, 4 the
 directory or the store cannot be written.")]
 pub(super) struct Args {
-    /// Directory of backups, or s3://BUCKET/PREFIX
+    /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "TO")]
     to: PathBuf,
 
@@ -65,16 +65,17 @@ struct Report {
 }
 
 pub(super) async fn run(args: &Args) -> Outcome {
-    let allow_http = args.bucket.allow_http;
-    let place = if args.dry_run {
-        Place::open(&args.to, allow_http)
+    let http = args.bucket.http();
+    let (place, run) = if args.dry_run {
+        (Place::open(&args.to, http), Run::Dry)
     } else {
-        Place::open_to_delete(&args.to, allow_http).await
+        let place = Place::open_to_delete(&args.to, http).await;
+        (place, Run::Real)
     };
     let place = place.map_err(ending)?;
     let mut progress = Progress::new("deleted");
     progress.say("looking for the files that only this backup needs, and deleting");
-    let deleted = place.delete(&args.backup, args.dry_run).await;
+    let deleted = place.delete(&args.backup, run).await;
     drop(progress);
     let directory = place.path().to_owned();
     if let Err(left) = place.close().await {

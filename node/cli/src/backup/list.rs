@@ -20,7 +20,7 @@ use crate::progress::Progress;
 
 Exit status: 0 shown, 2 the place holds no backups, or cannot be read, 4 its disk or store fails.")]
 pub(super) struct Args {
-    /// Directory of backups, or s3://BUCKET/PREFIX
+    /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "TO")]
     to: PathBuf,
 
@@ -45,7 +45,7 @@ struct Unusable {
 }
 
 pub(super) async fn run(args: &Args) -> Outcome {
-    let place = Place::open(&args.to, args.bucket.allow_http).map_err(unread)?;
+    let place = Place::open(&args.to, args.bucket.http()).map_err(unread)?;
     let mut report = Report {
         backups: Vec::new(),
         unusable: Vec::new(),

@@ -13,7 +13,7 @@ use helve_command::{
 };
 use helve_node::{
     backup::{
-        BackupError, Received,
+        BackupError, PlainHttp, Received,
         place::{Place, Receiving},
     },
     limits::MESSAGE_BYTES_MAX,
@@ -53,10 +53,10 @@ pub(super) struct Taken {
 pub(super) async fn take(
     cluster: &ClusterArgs,
     to: &Path,
-    allow_http: bool,
+    http: PlainHttp,
 ) -> Result<Taken, Ending> {
     let (endpoint, status) = first(cluster).await?;
-    let place = Place::create(to, allow_http).await.map_err(ending)?;
+    let place = Place::create(to, http).await.map_err(ending)?;
     let id = status.node.as_ref().map_or(0, |node| node.id);
     let member = status.members.iter().find(|member| member.id == id);
     let source = Source {

@@ -29,7 +29,7 @@ use crate::{data_key::DataKeyFileArgs, progress::Progress};
 Exit status: 0 all are whole, 1 some are not (the output names each file or backup), 2 the place holds no backups, or cannot be
 read, 4 its disk or store fails.")]
 pub(super) struct Args {
-    /// Directory of backups, or s3://BUCKET/PREFIX
+    /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "TO")]
     to: PathBuf,
 
@@ -56,7 +56,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: &Args) -> Outcome {
-    let place = Place::open(&args.to, args.bucket.allow_http).map_err(unread)?;
+    let place = Place::open(&args.to, args.bucket.http()).map_err(unread)?;
     let mut problems = Vec::new();
     let mut backups: Vec<Backup> = Vec::new();
     if let Some(id) = args.backup.as_deref() {

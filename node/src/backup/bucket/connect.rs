@@ -7,14 +7,15 @@ use object_store::{
     BackoffConfig, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
 };
+use rustls::RootCertStore;
 
 use super::{
     Bounds, Bucket,
-    wire::{Wire, is_loopback},
+    wire::{Wire, authorities, is_loopback},
 };
 use crate::{
     backup::{
-        BackupError,
+        BackupError, PlainHttp,
         store_error::{StoreError, StoreProblem},
         url::Url,
     },
@@ -34,7 +35,7 @@ const PREFIX_BYTES_MAX: usize = 512;
 ///
 /// # Errors
 /// If the URL or the environment does not fit, or it would be reached by plain HTTP.
-pub(in crate::backup) fn connect(url: &Url<'_>, allow_http: bool) -> Result<Bucket, BackupError> {
+pub(in crate::backup) fn connect(url: &Url<'_>, http: PlainHttp) -> Result<Bucket, BackupError> {
     let place = url.shown();
     let refused = |problem| StoreError {
         place: place.clone(),
@@ -51,12 +52,16 @@ pub(in crate::backup) fn connect(url: &Url<'_>, allow_http: bool) -> Result<Buck
         });
     let plain = plain_host(&builder);
     if let Some(host) = &plain
-        && !allow_http
+        && http == PlainHttp::Refused
         && !is_loopback(host)
     {
         return Err(refused(StoreProblem::PlainHttp(host.clone())).into());
     }
-    let wire = Wire::new(allow_http, plain.is_none()).map_err(refused)?;
+    let roots = match plain {
+        None => authorities(),
+        Some(_) => Ok(RootCertStore::empty()),
+    };
+    let wire = Wire::new(http, roots.map_err(refused)?).map_err(refused)?;
     let store = builder.with_http_connector(wire).build();
     let store = store.map_err(|error| refused(StoreProblem::Environment(lacking(&error))))?;
     let url = PathBuf::from(place);

@@ -9,7 +9,7 @@ use super::{BACKUPS_NAME, Bucket, FILES_NAME};
 use crate::{
     backup::{
         BackupError,
-        delete::{Deleted, Plan, Stored, plan},
+        delete::{Deleted, Plan, Run, Stored, plan},
         directory::file_of,
         store_error::StoreProblem,
     },
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Bucket {
-    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. With
-    /// `is_dry` it only says what would go; otherwise the work must have begun.
+    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. A
+    /// dry run only says what would go; otherwise the work must have begun.
     ///
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the store fails. A deletion that
@@ -26,7 +26,7 @@ impl Bucket {
     pub(in crate::backup) async fn delete(
         &self,
         id: &str,
-        is_dry: bool,
+        run: Run,
         unfinished_min: Duration,
     ) -> Result<Deleted, BackupError> {
         let limit = self.bounds.deletion;
@@ -35,7 +35,7 @@ impl Bucket {
             let age = (now_s, unfinished_min);
             let (listed, stored) = (self.list().await?, self.stored().await?);
             let plan = plan(&self.url, listed, stored, id, age)?;
-            if !is_dry {
+            if run == Run::Real {
                 self.carry_out(id, &plan).await?;
             }
             Ok::<_, BackupError>(plan.deleted)

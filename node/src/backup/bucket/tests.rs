@@ -10,7 +10,7 @@ use object_store::memory::InMemory;
 
 use super::*;
 use crate::{
-    backup::{Deleted, receiver::Received, tests::Node},
+    backup::{Deleted, Run, receiver::Received, tests::Node},
     storage::checkpoint::SnapshotDir,
 };
 
@@ -58,7 +58,7 @@ impl Setup {
     async fn delete(&self, id: &str, unfinished_min: Duration) -> Result<Deleted, BackupError> {
         let mut bucket = self.bucket();
         bucket.begin(Work::Delete).await?;
-        let deleted = bucket.delete(id, false, unfinished_min).await;
+        let deleted = bucket.delete(id, Run::Real, unfinished_min).await;
         bucket.end().await?;
         deleted
     }
@@ -193,7 +193,11 @@ async fn deletion_in_a_bucket_keeps_what_others_need() {
     let first = setup.back_up("1").await.backup;
     let second = setup.back_up("2").await.backup;
     let third = setup.back_up("3").await.backup;
-    let dry = setup.bucket().delete(&first.id(), true, DAY).await.unwrap();
+    let dry = setup
+        .bucket()
+        .delete(&first.id(), Run::Dry, DAY)
+        .await
+        .unwrap();
     assert_eq!(setup.names(BACKUPS_NAME).await.len(), 3);
     setup
         .put("files/node-0001/000099.sst.4.00000000", "part")
@@ -282,7 +286,7 @@ async fn mark_that_is_too_old_counts_for_nothing() {
     assert_eq!(setup.names(BACKUPS_NAME).await.len(), 1);
     let mut deleting = setup.bounded(hasty);
     deleting.begin(Work::Delete).await.unwrap();
-    deleting.delete(&first.id(), false, DAY).await.unwrap();
+    deleting.delete(&first.id(), Run::Real, DAY).await.unwrap();
     deleting.end().await.unwrap();
     assert!(setup.names(RUNNING_NAME).await.is_empty());
 }
@@ -319,7 +323,7 @@ async fn place_with_more_objects_than_a_command_lists_is_refused() {
         objects: 1,
         ..BOUNDS
     };
-    let refused = setup.bounded(bounds).delete(&id, true, DAY).await;
+    let refused = setup.bounded(bounds).delete(&id, Run::Dry, DAY).await;
     assert!(
         matches!(&refused, Err(BackupError::Store(error)) if error.problem == StoreProblem::TooMany(1)),
         "{refused:?}"

@@ -21,7 +21,10 @@ use object_store::{
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio::time::timeout;
 
-use crate::{backup::store_error::StoreProblem, limits::BUCKET_ATTEMPT_MAX};
+use crate::{
+    backup::{PlainHttp, store_error::StoreProblem},
+    limits::BUCKET_ATTEMPT_MAX,
+};
 
 /// Bytes of an answer that says what is wrong.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -50,22 +53,28 @@ pub(super) enum Fault {
     },
 }
 
+/// The machine's certificate authorities.
+///
+/// # Errors
+/// If it has none.
+pub(super) fn authorities() -> Result<RootCertStore, StoreProblem> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(StoreProblem::NoAuthorities);
+    }
+    Ok(roots)
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     client: Client<HttpsConnector<Tcp>, HttpRequestBody>,
-    allow_http: bool,
+    http: PlainHttp,
 }
 
 impl Wire {
-    /// With the machine's certificate authorities; without any if no request will need them.
-    pub(super) fn new(allow_http: bool, needs_tls: bool) -> Result<Self, StoreProblem> {
-        let mut roots = RootCertStore::empty();
-        if needs_tls {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            if roots.is_empty() {
-                return Err(StoreProblem::NoAuthorities);
-            }
-        }
+    /// With these certificate authorities: none if no request will need them.
+    pub(super) fn new(http: PlainHttp, roots: RootCertStore) -> Result<Self, StoreProblem> {
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -75,14 +84,14 @@ impl Wire {
         let connector = connector.https_or_http().enable_http1().build();
         Ok(Self {
             client: Client::builder(TokioExecutor::new()).build(connector),
-            allow_http,
+            http,
         })
     }
 
     fn is_allowed(&self, uri: &Uri) -> bool {
         let host = uri.host().unwrap_or_default();
         uri.scheme_str() == Some("https")
-            || self.allow_http
+            || self.http == PlainHttp::Allowed
             || is_loopback(host)
             || is_of_machine(host)
     }
@@ -189,8 +198,8 @@ mod tests {
 
     #[test]
     fn plain_http_leads_to_this_machine_alone_unless_allowed() {
-        let strict = Wire::new(false, false).unwrap();
-        let lax = Wire::new(true, false).unwrap();
+        let strict = Wire::new(PlainHttp::Refused, RootCertStore::empty()).unwrap();
+        let lax = Wire::new(PlainHttp::Allowed, RootCertStore::empty()).unwrap();
         for (uri, is_near) in [
             ("http://127.0.0.1:9000/b", true),
             ("http://localhost/b", true),

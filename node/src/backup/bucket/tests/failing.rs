@@ -11,7 +11,10 @@ use object_store::{
     },
 };
 
+use rustls::RootCertStore;
+
 use super::{super::wire::Wire, *};
+use crate::backup::PlainHttp;
 
 const SECRET: &str = "a-very-secret-key";
 
@@ -138,7 +141,7 @@ async fn store_that_never_answers_is_given_up() {
 
 #[tokio::test]
 async fn store_behind_plain_http_or_nothing_is_named() {
-    let wire = || Wire::new(false, false).unwrap();
+    let wire = || Wire::new(PlainHttp::Refused, RootCertStore::empty()).unwrap();
     let plain = bucket("http://store.example:9000", wire(), BOUNDS.call);
     for found in problems(plain).await {
         let host = "store.example:9000".to_owned();
