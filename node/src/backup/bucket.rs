@@ -12,6 +12,7 @@
 mod connect;
 mod deletion;
 mod failure;
+mod listing;
 mod mark;
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,7 @@ pub(super) use self::{
 use self::{failure::Failure, mark::Mark};
 use super::{
     Backup, BackupError, BackupFile, FILE_KEY_BYTES,
-    directory::{Listed, file_of, manifest_of, newest, stored_name},
+    directory::{file_of, manifest_of, newest, stored_name},
     file_key,
     store_error::{StoreError, StoreProblem},
 };
@@ -111,27 +112,6 @@ impl Bucket {
     /// Its URL.
     pub(super) fn url(&self) -> &Path {
         &self.url
-    }
-
-    /// All backups, by their ids: one at least.
-    ///
-    /// # Errors
-    /// If there is none, or the store fails.
-    pub(super) async fn list(&self) -> Result<Vec<Listed>, BackupError> {
-        let mut listed = Vec::new();
-        for Found { name: id, .. } in self.objects(BACKUPS_NAME).await? {
-            match self.read(&id).await {
-                Err(error @ BackupError::Store(_)) => return Err(error),
-                // Deleted meanwhile.
-                Err(BackupError::NoSuch { .. }) => {}
-                backup => listed.push(Listed { id, backup }),
-            }
-        }
-        if listed.is_empty() {
-            return Err(BackupError::Nothing(self.url.clone()));
-        }
-        listed.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(listed)
     }
 
     /// The backup with this id, or the newest by the cluster's time.

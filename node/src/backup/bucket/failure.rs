@@ -14,6 +14,9 @@ const CODE_CHARS_MAX: usize = 64;
 /// Digits of a status of HTTP.
 const STATUS_CHARS: usize = 3;
 
+/// The code about an object that is not there.
+const NO_SUCH_KEY: &str = "NoSuchKey";
+
 /// Codes about credentials and rights.
 const REFUSALS: [&str; 6] = [
     "AccessDenied",
@@ -37,7 +40,7 @@ impl Failure {
     pub(super) fn is_absent(&self) -> bool {
         match self {
             Self::Store(error @ object_store::Error::NotFound { .. }) => {
-                code(error).as_deref() != Some("NoSuchBucket")
+                code(error).is_none_or(|code| code == NO_SUCH_KEY)
             }
             Self::Store(_) | Self::Slow(_) => false,
         }

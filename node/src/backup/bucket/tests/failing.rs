@@ -46,7 +46,7 @@ impl HttpService for Answers {
     }
 }
 
-fn bucket(endpoint: &str, connector: impl HttpConnector, call: Duration) -> Bucket {
+pub(super) fn bucket(endpoint: &str, connector: impl HttpConnector, call: Duration) -> Bucket {
     let store = AmazonS3Builder::new()
         .with_bucket_name("b")
         .with_region("us-east-1")
@@ -104,6 +104,11 @@ async fn store_that_refuses_is_blamed_with_its_code_and_no_secret() {
         (400, code("ExpiredToken"), refused("ExpiredToken")),
         (403, code("RequestTimeTooSkewed"), StoreProblem::ClockSkew),
         (404, code("NoSuchBucket"), StoreProblem::NoBucket),
+        (
+            404,
+            code("NoSuchVersion"),
+            StoreProblem::Other("NoSuchVersion".to_owned()),
+        ),
         (
             400,
             code("AuthorizationHeaderMalformed"),

@@ -1,0 +1,115 @@
+//! What a store that answers by a script makes of commands: lists that differ from what is there.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use hyper::{Method, StatusCode, header::ETAG};
+use object_store::{
+    ClientOptions,
+    client::{
+        HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody,
+        HttpService,
+    },
+};
+
+use super::{failing, *};
+
+/// An object of a listing.
+#[derive(Debug, Clone)]
+struct Entry {
+    key: String,
+    size_bytes: u64,
+    /// When it was written, as in XML.
+    written: &'static str,
+}
+
+/// A store that has no object. It takes every one that is put.
+#[derive(Debug, Clone, Default)]
+struct Script {
+    /// What it lists, one listing after the other; nothing behind the last one.
+    listings: Arc<Mutex<Vec<Vec<Entry>>>>,
+}
+
+impl Script {
+    fn new(listings: Vec<Vec<Entry>>) -> Self {
+        Self {
+            listings: Arc::new(Mutex::new(listings)),
+        }
+    }
+
+    fn bucket(&self) -> Bucket {
+        failing::bucket("https://store.example", self.clone(), BOUNDS.call)
+    }
+
+    fn listing(&self) -> String {
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = if listings.is_empty() {
+            Vec::new()
+        } else {
+            listings.remove(0)
+        };
+        let contents = entries.into_iter().map(|entry| {
+            let Entry {
+                key,
+                size_bytes,
+                written,
+            } = entry;
+            format!(
+                "<Contents><Key>{key}</Key><Size>{size_bytes}</Size>\
+                 <LastModified>{written}</LastModified></Contents>"
+            )
+        });
+        let contents: String = contents.collect();
+        format!("<ListBucketResult>{contents}</ListBucketResult>")
+    }
+}
+
+impl HttpConnector for Script {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Script {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let query = request.uri().query().unwrap_or_default();
+        let (status, body) = if query.contains("list-type") {
+            (StatusCode::OK, self.listing())
+        } else if request.method() == Method::GET {
+            (StatusCode::NOT_FOUND, "no such page".to_owned())
+        } else {
+            (StatusCode::OK, String::new())
+        };
+        let mut response = HttpResponse::new(HttpResponseBody::from(body));
+        *response.status_mut() = status;
+        let tag = "\"1\"".parse().unwrap();
+        response.headers_mut().insert(ETAG, tag);
+        Ok(response)
+    }
+}
+
+fn manifest(id: &str, size_bytes: u64) -> Vec<Entry> {
+    vec![Entry {
+        key: format!("helve/{BACKUPS_NAME}/{id}"),
+        size_bytes,
+        written: "2020-01-01T00:00:00.000Z",
+    }]
+}
+
+#[tokio::test]
+async fn listed_manifest_that_is_not_found_stops_a_deletion() {
+    let (first, second) = ("01234567-1", "01234567-2");
+    let twice = Script::new(vec![manifest(second, 9), manifest(second, 9)]);
+    let refused = twice.bucket().delete(first, Run::Dry, DAY).await;
+    assert!(
+        matches!(&refused, Err(BackupError::Unreadable { id, .. }) if id == second),
+        "{refused:?}"
+    );
+    // Deleted meanwhile, and the marker of a folder.
+    for listing in [manifest(second, 9), manifest("old", 0)] {
+        let script = Script::new(vec![listing]);
+        let none = script.bucket().delete(first, Run::Dry, DAY).await;
+        assert!(matches!(none, Err(BackupError::Nothing(_))), "{none:?}");
+    }
+}
