@@ -202,4 +202,18 @@ mod tests {
         let third = directory.find(Some(&ids[2])).unwrap();
         assert!(directory.verify(&[&third], |_| {}).is_empty());
     }
+
+    #[test]
+    fn file_that_no_backup_names_so_is_not_deleted() {
+        let mut node = Node::new();
+        let id = node.back_up("1").backup.id();
+        let others = ["app.log.2.1", "app.log.02.00000001", "app.log.2.0000000A"];
+        for other in others {
+            fs::write(node.to().join("files/node-0001").join(other), "it").unwrap();
+        }
+        let directory = BackupDir::create(&node.to()).unwrap();
+        directory.delete(&id, Run::Real, Duration::ZERO).unwrap();
+        let left = BTreeSet::from(others.map(str::to_owned));
+        assert_eq!(files(&node), left);
+    }
 }

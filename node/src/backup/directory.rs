@@ -351,16 +351,19 @@ pub(super) fn create_dir(path: &Path) -> Result<(), BackupError> {
     }
 }
 
-/// The file that a name says it is.
+/// The file that a name says it is. `None` for a name that no backup gives: the file is
+/// not of a backup then, and is not deleted.
 pub(super) fn file_of(name: &str) -> Option<BackupFile> {
     let mut parts = name.rsplitn(3, '.');
     let crc32c = u32::from_str_radix(parts.next()?, 16).ok()?;
     let size_bytes = parts.next()?.parse().ok()?;
-    Some(BackupFile {
+    let file = BackupFile {
         name: parts.next()?.to_owned(),
         size_bytes,
         crc32c,
-    })
+    };
+    let is_ours = !name.contains('/') && stored_name(&file) == name;
+    is_ours.then_some(file)
 }
 
 fn is_absent(error: &io::Error) -> bool {

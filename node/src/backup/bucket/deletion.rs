@@ -66,13 +66,13 @@ impl Bucket {
         }
     }
 
-    /// All files of all nodes.
+    /// All files of all nodes that are there whole.
     async fn stored(&self) -> Result<Vec<Stored>, BackupError> {
         let found = self.objects(FILES_NAME).await?.into_iter();
         let stored = found.filter_map(|found| {
             let (node, name) = found.name.split_once('/')?;
-            file_of(name)?;
-            Some(Stored {
+            let is_whole = file_of(name)?.size_bytes == found.size_bytes;
+            is_whole.then(|| Stored {
                 node: node.to_owned(),
                 name: name.to_owned(),
                 size_bytes: found.size_bytes,

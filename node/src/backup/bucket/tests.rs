@@ -221,6 +221,23 @@ async fn deletion_in_a_bucket_keeps_what_others_need() {
 }
 
 #[tokio::test]
+async fn object_that_no_backup_names_so_is_not_deleted() {
+    let mut setup = Setup::new();
+    let id = setup.back_up("1").await.backup.id();
+    let others = [
+        "logs/app.log.2.1",
+        "node-0001/old/app.log.2.00000001",
+        "node-0001/app.log.9.00000001",
+    ];
+    for other in others {
+        setup.put(&format!("{FILES_NAME}/{other}"), "it").await;
+    }
+    setup.delete(&id, Duration::ZERO).await.unwrap();
+    let left = BTreeSet::from(others.map(str::to_owned));
+    assert_eq!(setup.names(FILES_NAME).await, left);
+}
+
+#[tokio::test]
 async fn unreadable_manifest_stops_a_deletion_in_a_bucket() {
     let mut setup = Setup::new();
     let first = setup.back_up("1").await.backup;
