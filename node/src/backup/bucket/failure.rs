@@ -42,6 +42,10 @@ impl Failure {
             Self::Store(error @ object_store::Error::NotFound { .. }) => {
                 code(error).is_none_or(|code| code == NO_SUCH_KEY)
             }
+            // Of one key among those that a request deletes.
+            Self::Store(error @ object_store::Error::Generic { .. }) => {
+                code(error).as_deref() == Some(NO_SUCH_KEY)
+            }
             Self::Store(_) | Self::Slow(_) => false,
         }
     }
@@ -116,11 +120,13 @@ fn of_wire(fault: &Fault) -> StoreProblem {
     }
 }
 
-/// The code in the body of a store's answer.
+/// The code in the body of a store's answer. A deletion is answered for each key, and the client
+/// of stores words such an error in its own way, with the code at its end.
 fn code(error: &object_store::Error) -> Option<String> {
     let text = text(error);
-    let (_, behind) = text.split_once("<Code>")?;
-    let (code, _) = behind.split_once("</Code>")?;
+    let of_answer = || text.split_once("<Code>")?.1.split_once("</Code>");
+    let of_key = || text.rsplit_once("(code: ")?.1.split_once(')');
+    let (code, _) = of_answer().or_else(of_key)?;
     let is_code = code.len() <= CODE_CHARS_MAX && code.bytes().all(|it| it.is_ascii_alphanumeric());
     (is_code && !code.is_empty()).then(|| code.to_owned())
 }

@@ -135,6 +135,31 @@ async fn store_that_refuses_is_blamed_with_its_code_and_no_secret() {
     }
 }
 
+#[tokio::test]
+async fn deletion_that_is_refused_for_a_key_is_understood() {
+    let key = Key::parse("helve/running/delete-1").unwrap();
+    let removed = async |code: &str| {
+        let body = format!(
+            "<DeleteResult><Error><Key>{key}</Key><Code>{code}</Code>\
+             <Message>{SECRET}</Message></Error></DeleteResult>"
+        );
+        let answers = Answers::With(200, body);
+        let bucket = bucket("https://store.example", answers, BOUNDS.call);
+        bucket.remove(&key).await
+    };
+    let refused = removed("AccessDenied").await.unwrap_err();
+    assert!(!format!("{refused} {refused:?}").contains(SECRET));
+    assert!(
+        matches!(
+            &refused,
+            BackupError::Store(StoreError { problem: StoreProblem::Refused(code), .. })
+                if code == "AccessDenied"
+        ),
+        "{refused:?}"
+    );
+    assert!(removed("NoSuchKey").await.is_ok());
+}
+
 #[tokio::test(start_paused = true)]
 async fn store_that_never_answers_is_given_up() {
     let call = Duration::from_secs(7);
