@@ -65,6 +65,11 @@ pub enum StoreProblem {
         "the store has no conditional writes (If-None-Match), which keep two backups apart: use one that has, such as S3, MinIO or R2"
     )]
     Unconditional,
+    /// It does not list at once what was put.
+    #[error(
+        "the store does not list what was just put, which keeps two commands apart: use one that does, such as S3, MinIO or R2"
+    )]
+    ListsLate,
     /// It cannot be reached.
     #[error("no connection to {host} ({why}): check AWS_ENDPOINT_URL, AWS_REGION and the network")]
     Unreachable {
@@ -101,6 +106,7 @@ impl StoreProblem {
             | Self::NoBucket
             | Self::OtherRegion
             | Self::Unconditional
+            | Self::ListsLate
             | Self::TooMany(_) => true,
             Self::NoAuthorities
             | Self::ClockSkew

@@ -9,8 +9,11 @@ use std::time::Duration;
 use object_store::{ObjectStoreExt as _, PutPayload, path::Path as Key};
 use tokio::time::Instant;
 
-use super::{Bounds, Bucket, RUNNING_NAME};
-use crate::{backup::BackupError, stamp};
+use super::{Bounds, Bucket, Found, RUNNING_NAME};
+use crate::{
+    backup::{BackupError, store_error::StoreProblem},
+    stamp,
+};
 
 /// What a command does in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,8 +123,12 @@ impl Bucket {
     }
 
     async fn check_others(&self, work: Work, own: &str) -> Result<(), BackupError> {
-        let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
-        for found in self.objects(RUNNING_NAME).await? {
+        let marks = self.objects(RUNNING_NAME).await?;
+        // The store's clock wrote all of them: this machine's may differ.
+        let Some(now_s) = written_s(&marks, own) else {
+            return Err(self.error("use", StoreProblem::ListsLate));
+        };
+        for found in marks {
             let Some(other) = Work::of(&found.name) else {
                 continue;
             };
@@ -152,4 +159,10 @@ impl Bucket {
             _ => Ok(()),
         }
     }
+}
+
+/// When the mark of this name was written; `None` if it is not listed.
+fn written_s(marks: &[Found], name: &str) -> Option<i64> {
+    let found = marks.iter().find(|found| found.name == name)?;
+    Some(found.written_s)
 }

@@ -1,6 +1,6 @@
 //! What a store that answers by a script makes of commands: lists that differ from what is there.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use hyper::{Method, StatusCode, header::ETAG};
@@ -28,12 +28,16 @@ struct Entry {
 struct Script {
     /// What it lists, one listing after the other; nothing behind the last one.
     listings: Arc<Mutex<Vec<Vec<Entry>>>>,
+    /// When what was put was written; it is listed then.
+    clock: Option<&'static str>,
+    put: Arc<Mutex<Vec<String>>>,
 }
 
 impl Script {
     fn new(listings: Vec<Vec<Entry>>) -> Self {
         Self {
             listings: Arc::new(Mutex::new(listings)),
+            ..Self::default()
         }
     }
 
@@ -42,12 +46,19 @@ impl Script {
     }
 
     fn listing(&self) -> String {
-        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = if listings.is_empty() {
+        let mut listings = self.listings.lock().unwrap();
+        let mut entries = if listings.is_empty() {
             Vec::new()
         } else {
             listings.remove(0)
         };
+        if let Some(written) = self.clock {
+            entries.extend(self.put.lock().unwrap().iter().map(|key| Entry {
+                key: key.clone(),
+                size_bytes: 0,
+                written,
+            }));
+        }
         let contents = entries.into_iter().map(|entry| {
             let Entry {
                 key,
@@ -78,8 +89,13 @@ impl HttpService for Script {
             (StatusCode::OK, self.listing())
         } else if request.method() == Method::GET {
             (StatusCode::NOT_FOUND, "no such page".to_owned())
-        } else {
+        } else if request.method() == Method::PUT {
+            let key = request.uri().path().trim_start_matches("/b/").to_owned();
+            self.put.lock().unwrap().push(key);
             (StatusCode::OK, String::new())
+        } else {
+            let deleted = "<DeleteResult><Deleted><Key>helve</Key></Deleted></DeleteResult>";
+            (StatusCode::OK, deleted.to_owned())
         };
         let mut response = HttpResponse::new(HttpResponseBody::from(body));
         *response.status_mut() = status;
@@ -112,4 +128,42 @@ async fn listed_manifest_that_is_not_found_stops_a_deletion() {
         let none = script.bucket().delete(first, Run::Dry, DAY).await;
         assert!(matches!(none, Err(BackupError::Nothing(_))), "{none:?}");
     }
+}
+
+#[tokio::test]
+async fn age_of_a_mark_is_by_the_clock_of_the_store() {
+    let other = |written| {
+        vec![Entry {
+            key: format!("helve/{RUNNING_NAME}/delete-1"),
+            size_bytes: 0,
+            written,
+        }]
+    };
+    // A deletion's mark lasts two hours.
+    for (written, minutes) in [
+        ("2020-01-01T01:30:00.000Z", Some(90)),
+        ("2020-01-01T00:30:00.000Z", None),
+    ] {
+        let script = Script {
+            clock: Some("2020-01-01T03:00:00.000Z"),
+            ..Script::new(vec![other(written)])
+        };
+        let begun = script.bucket().begin(Work::Backup).await;
+        let found = match begun {
+            Ok(()) => None,
+            Err(BackupError::Marked { minutes, .. }) => Some(minutes),
+            Err(error) => panic!("{error:?}"),
+        };
+        assert_eq!(found, minutes, "{written}");
+    }
+}
+
+#[tokio::test]
+async fn store_that_does_not_list_the_own_mark_is_refused() {
+    let mut bucket = Script::new(Vec::new()).bucket();
+    let refused = bucket.begin(Work::Backup).await;
+    assert!(
+        matches!(&refused, Err(BackupError::Store(error)) if error.problem == StoreProblem::ListsLate),
+        "{refused:?}"
+    );
 }
