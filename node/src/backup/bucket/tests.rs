@@ -334,6 +334,20 @@ async fn damaged_and_missing_files_of_a_bucket_are_named() {
 }
 
 #[tokio::test]
+async fn removed_object_of_a_bucket_is_sent_again() {
+    let mut setup = Setup::new();
+    let first = setup.back_up("1").await.backup;
+    for file in first.files() {
+        let key = Key::parse(format!("helve/{}", below(&first, file))).unwrap();
+        setup.store.delete(&key).await.unwrap();
+    }
+    let second = setup.back_up("2").await;
+    assert_eq!(second.kept_bytes, 0);
+    let damaged = setup.bucket().verify(&[&second.backup], |_| {}).await;
+    assert!(damaged.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn place_with_more_objects_than_a_command_lists_is_refused() {
     let mut setup = Setup::new();
     let id = setup.back_up("1").await.backup.id();
