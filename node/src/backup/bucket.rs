@@ -73,6 +73,7 @@ struct Bounds {
     backup_mark: Duration,
     delete_mark: Duration,
     objects: usize,
+    manifests_bytes: u64,
     part_bytes: usize,
 }
 
@@ -84,6 +85,7 @@ impl Bounds {
         backup_mark: limits::BUCKET_BACKUP_MARK_MAX,
         delete_mark: limits::BUCKET_DELETE_MARK_MAX,
         objects: limits::BUCKET_OBJECTS_MAX,
+        manifests_bytes: limits::BUCKET_MANIFESTS_BYTES_MAX,
         part_bytes: limits::BUCKET_PART_BYTES,
     };
 }

@@ -86,6 +86,9 @@ pub enum StoreProblem {
     /// The place holds too much.
     #[error("it holds more than {0} objects: use another prefix")]
     TooMany(usize),
+    /// The manifests of the place are too large together.
+    #[error("its manifests have more than {0} bytes together: use another prefix")]
+    TooLarge(u64),
     /// The store failed otherwise.
     #[error("the store answers {0}: run the command again, and look at the store if that fails")]
     Other(String),
@@ -107,7 +110,8 @@ impl StoreProblem {
             | Self::OtherRegion
             | Self::Unconditional
             | Self::ListsLate
-            | Self::TooMany(_) => true,
+            | Self::TooMany(_)
+            | Self::TooLarge(_) => true,
             Self::NoAuthorities
             | Self::ClockSkew
             | Self::Unreachable { .. }

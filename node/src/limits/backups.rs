@@ -56,3 +56,10 @@ pub const BUCKET_PARTS_MAX: u64 = 10_000;
 
 /// Objects that a command lists; a place with more is refused.
 pub const BUCKET_OBJECTS_MAX: usize = 1_000_000;
+
+/// Bytes of manifests that a command holds when it reads all of a place; one with more is refused.
+pub const BUCKET_MANIFESTS_BYTES_MAX: u64 = 512 << 20;
+
+/// Bytes of a store's answer that is held whole, such as a page of a listing: 1,000 keys at most.
+/// What is in an object is handed on piece by piece.
+pub const BUCKET_ANSWER_BYTES_MAX: usize = 8 << 20;

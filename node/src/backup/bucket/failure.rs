@@ -3,6 +3,7 @@
 
 use std::{error::Error, time::Duration};
 
+use http_body_util::LengthLimitError;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use super::wire::Fault;
@@ -141,6 +142,9 @@ fn status(error: &object_store::Error) -> Option<String> {
 }
 
 fn without_status(error: &object_store::Error) -> String {
+    if cause::<LengthLimitError>(error).is_some() {
+        return "with more bytes than such an answer has".to_owned();
+    }
     let what = match cause::<HttpError>(error).map(HttpError::kind) {
         Some(HttpErrorKind::Interrupted) => "with half an answer",
         Some(_) => "with nothing that is HTTP",

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use prost::Message as _;
+
 use super::{BACKUPS_NAME, Bucket};
-use crate::backup::{BackupError, directory::Listed};
+use crate::backup::{BackupError, directory::Listed, store_error::StoreProblem};
 
 impl Bucket {
     /// All backups, by their ids: one at least. A manifest that is listed, and is not found, is one
@@ -14,6 +16,7 @@ impl Bucket {
     pub(in crate::backup) async fn list(&self) -> Result<Vec<Listed>, BackupError> {
         let mut listed = Vec::new();
         let mut absent = BTreeSet::new();
+        let mut bytes = 0_u64;
         for found in self.objects(BACKUPS_NAME).await? {
             let id = found.name;
             match self.read(&id).await {
@@ -24,7 +27,19 @@ impl Bucket {
                         absent.insert(id);
                     }
                 }
-                backup => listed.push(Listed { id, backup }),
+                Ok(backup) => {
+                    bytes += backup.manifest().encoded_len() as u64;
+                    let backup = Ok(backup);
+                    listed.push(Listed { id, backup });
+                }
+                unusable => listed.push(Listed {
+                    id,
+                    backup: unusable,
+                }),
+            }
+            let limit = self.bounds.manifests_bytes;
+            if bytes > limit {
+                return Err(self.error("list", StoreProblem::TooLarge(limit)));
             }
         }
         if !absent.is_empty() {

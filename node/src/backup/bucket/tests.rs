@@ -8,6 +8,7 @@ use helve_proto::{
     v1::{BackupChunk, BackupManifest},
 };
 use object_store::memory::InMemory;
+use prost::Message as _;
 
 use super::*;
 use crate::{
@@ -358,6 +359,23 @@ async fn place_with_more_objects_than_a_command_lists_is_refused() {
     let refused = setup.bounded(bounds).delete(&id, Run::Dry, DAY).await;
     assert!(
         matches!(&refused, Err(BackupError::Store(error)) if error.problem == StoreProblem::TooMany(1)),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn manifests_that_are_too_large_together_are_refused() {
+    let mut setup = Setup::new();
+    let first = setup.back_up("1").await.backup;
+    setup.back_up("2").await;
+    let manifests_bytes = first.manifest().encoded_len() as u64;
+    let bounds = Bounds {
+        manifests_bytes,
+        ..BOUNDS
+    };
+    let refused = setup.bounded(bounds).list().await;
+    assert!(
+        matches!(&refused, Err(BackupError::Store(error)) if error.problem == StoreProblem::TooLarge(manifests_bytes)),
         "{refused:?}"
     );
 }

@@ -1,11 +1,12 @@
 //! HTTP for the object store: hyper, and rustls with the machine's certificate authorities. Plain
 //! HTTP leads to this machine alone, unless the operator says otherwise.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{error::Error, net::IpAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::Uri;
+use hyper::{Method, StatusCode, Uri, body::Body};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector as Tcp},
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::{
     backup::{PlainHttp, store_error::StoreProblem},
-    limits::BUCKET_ATTEMPT_MAX,
+    limits::{BUCKET_ANSWER_BYTES_MAX, BUCKET_ATTEMPT_MAX},
 };
 
 /// Bytes of an answer that says what is wrong.
@@ -144,6 +145,7 @@ impl HttpService for Wire {
             ));
         }
         let is_of_machine = is_of_machine(request.uri().host().unwrap_or_default());
+        let is_object = is_object(request.method(), request.uri());
         let answer = timeout(BUCKET_ATTEMPT_MAX, self.client.request(request)).await;
         let response = match answer {
             Err(_) => {
@@ -171,20 +173,40 @@ impl HttpService for Wire {
             }
             Ok(Ok(response)) => response,
         };
-        let is_success = response.status().is_success();
-        Ok(response.map(|body| {
-            let cut = |error| HttpError::new(HttpErrorKind::Interrupted, error);
-            if is_success {
-                return HttpResponseBody::new(body.map_err(cut));
-            }
-            let cut = |error| HttpError::new_boxed(HttpErrorKind::Interrupted, error);
-            HttpResponseBody::new(Limited::new(body, ERROR_BYTES_MAX).map_err(cut))
-        }))
+        let bytes_max = bytes_max(is_object, response.status());
+        Ok(response.map(|body| bounded(body, bytes_max)))
+    }
+}
+
+/// Whether the answer to a request is what is in an object.
+fn is_object(method: &Method, uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    method == Method::GET && uri.query().is_none() && !is_of_machine(host)
+}
+
+/// Bytes that an answer may have; `None` for what is in an object, which is not held whole.
+fn bytes_max(is_object: bool, status: StatusCode) -> Option<usize> {
+    if !status.is_success() {
+        return Some(ERROR_BYTES_MAX);
+    }
+    (!is_object).then_some(BUCKET_ANSWER_BYTES_MAX)
+}
+
+/// An answer that fails behind so many bytes.
+pub(super) fn bounded<B>(body: B, bytes_max: Option<usize>) -> HttpResponseBody
+where
+    B: Body<Data = Bytes> + Send + Sync + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let cut = |error| HttpError::new_boxed(HttpErrorKind::Interrupted, error);
+    match bytes_max {
+        Some(bytes_max) => HttpResponseBody::new(Limited::new(body, bytes_max).map_err(cut)),
+        None => HttpResponseBody::new(body.map_err(move |error| cut(error.into()))),
     }
 }
 
 /// The beginning of the error that is below all others.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
+fn root(error: &(dyn Error + 'static)) -> String {
     let mut below = error;
     while let Some(source) = below.source() {
         below = source;
@@ -194,6 +216,8 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::Full;
+
     use super::*;
 
     #[test]
@@ -221,5 +245,34 @@ mod tests {
     fn host_is_shown_without_what_is_in_front_of_it() {
         let uri = Uri::from_static("http://key:secret@store.example:9000/b");
         assert_eq!(shown(&uri), "store.example:9000");
+    }
+
+    #[test]
+    fn only_content_of_objects_has_no_bound() {
+        let get = Method::GET;
+        for (method, uri, is_bounded) in [
+            (&get, "https://s3.example/b/helve/files/n/1.sst", false),
+            (&get, "https://s3.example/b?list-type=2", true),
+            (&get, "http://169.254.169.254/latest", true),
+            (&Method::POST, "https://s3.example/b?delete", true),
+            (&Method::PUT, "https://s3.example/b/helve/backups/1", true),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let is_object = is_object(method, &uri);
+            let most = bytes_max(is_object, StatusCode::OK);
+            assert_eq!(most.is_some(), is_bounded, "{method} {uri}");
+            let most = bytes_max(is_object, StatusCode::NOT_FOUND);
+            assert_eq!(most, Some(ERROR_BYTES_MAX), "{method} {uri}");
+        }
+    }
+
+    #[tokio::test]
+    async fn answer_that_is_longer_than_its_bound_fails() {
+        let body = || Full::new(Bytes::from_static(b"0123456789"));
+        for (bytes_max, is_whole) in [(None, true), (Some(10), true), (Some(9), false)] {
+            let got = bounded(body(), bytes_max).bytes().await;
+            let whole = got.ok().filter(|got| got.len() == 10);
+            assert_eq!(whole.is_some(), is_whole, "{bytes_max:?}");
+        }
     }
 }

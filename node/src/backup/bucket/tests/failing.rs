@@ -13,7 +13,10 @@ use object_store::{
 
 use rustls::RootCertStore;
 
-use super::{super::wire::Wire, *};
+use super::{
+    super::wire::{Wire, bounded},
+    *,
+};
 use crate::backup::PlainHttp;
 
 const SECRET: &str = "a-very-secret-key";
@@ -184,4 +187,16 @@ async fn store_behind_plain_http_or_nothing_is_named() {
             "{found:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn answer_that_is_too_long_is_named() {
+    let body = HttpResponseBody::from("0123456789".to_owned());
+    let error = bounded(body, Some(9)).bytes().await.unwrap_err();
+    let failure = Failure::Store(object_store::Error::Generic {
+        store: "S3",
+        source: Box::new(error),
+    });
+    let said = "with more bytes than such an answer has".to_owned();
+    assert_eq!(failure.problem(), StoreProblem::Other(said));
 }
