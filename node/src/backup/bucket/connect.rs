@@ -57,11 +57,8 @@ pub(in crate::backup) fn connect(url: &Url<'_>, http: PlainHttp) -> Result<Bucke
     {
         return Err(refused(StoreProblem::PlainHttp(host.clone())).into());
     }
-    let roots = match plain {
-        None => authorities(),
-        Some(_) => Ok(RootCertStore::empty()),
-    };
-    let wire = Wire::new(http, roots.map_err(refused)?).map_err(refused)?;
+    let roots = trusted(plain.as_deref(), authorities()).map_err(refused)?;
+    let wire = Wire::new(http, roots).map_err(refused)?;
     let store = builder.with_http_connector(wire).build();
     let store = store.map_err(|error| refused(StoreProblem::Environment(lacking(&error))))?;
     let url = PathBuf::from(place);
@@ -102,6 +99,18 @@ fn plain_host(builder: &AmazonS3Builder) -> Option<String> {
     (uri.scheme_str() == Some("http")).then(|| host.to_owned())
 }
 
+/// The certificate authorities for a store, which has this host at a plain endpoint. What gives
+/// credentials may need them where the store does not.
+///
+/// # Errors
+/// If there are none, and the store needs them.
+fn trusted(plain: Option<&str>, found: RootCertStore) -> Result<RootCertStore, StoreProblem> {
+    if plain.is_none() && found.is_empty() {
+        return Err(StoreProblem::NoAuthorities);
+    }
+    Ok(found)
+}
+
 /// What the environment lacks. Other errors may repeat what is in it, and so secrets.
 fn lacking(error: &object_store::Error) -> String {
     let text = error.to_string();
@@ -118,6 +127,8 @@ fn lacking(error: &object_store::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::{Der, TrustAnchor};
+
     use super::*;
 
     #[test]
@@ -160,5 +171,24 @@ mod tests {
         );
         assert_eq!(host("https://store.example:9000"), None);
         assert_eq!(plain_host(&AmazonS3Builder::new()), None);
+    }
+
+    #[test]
+    fn authorities_are_kept_at_a_plain_endpoint() {
+        let one = RootCertStore {
+            roots: vec![TrustAnchor {
+                subject: Der::from_slice(b"1"),
+                subject_public_key_info: Der::from_slice(b"2"),
+                name_constraints: None,
+            }],
+        };
+        for plain in [None, Some("127.0.0.1")] {
+            let kept = trusted(plain, one.clone()).unwrap();
+            assert_eq!(kept.len(), 1, "{plain:?}");
+        }
+        let none = RootCertStore::empty;
+        let refused = trusted(None, none()).map(|roots| roots.len());
+        assert_eq!(refused, Err(StoreProblem::NoAuthorities));
+        assert!(trusted(Some("127.0.0.1"), none()).is_ok());
     }
 }

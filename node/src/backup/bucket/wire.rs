@@ -54,17 +54,11 @@ pub(super) enum Fault {
     },
 }
 
-/// The machine's certificate authorities.
-///
-/// # Errors
-/// If it has none.
-pub(super) fn authorities() -> Result<RootCertStore, StoreProblem> {
+/// The machine's certificate authorities; it may have none.
+pub(super) fn authorities() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err(StoreProblem::NoAuthorities);
-    }
-    Ok(roots)
+    roots
 }
 
 #[derive(Debug, Clone)]
@@ -74,7 +68,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// With these certificate authorities: none if no request will need them.
+    /// With these certificate authorities. Without any, no request over TLS succeeds.
     pub(super) fn new(http: PlainHttp, roots: RootCertStore) -> Result<Self, StoreProblem> {
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
