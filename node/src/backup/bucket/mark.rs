@@ -37,7 +37,7 @@ impl Work {
         }
     }
 
-    /// Whose mark it is, by its name.
+    /// Whose mark it is, by its name. `None` if a newer version has put it for another work.
     fn of(name: &str) -> Option<Self> {
         let works = [Self::Backup, Self::Delete];
         let is_of = |work: &Self| {
@@ -66,11 +66,12 @@ pub(in crate::backup) fn first_to_mend(
 }
 
 impl Bounds {
-    /// How long others respect a mark.
-    fn lasts(&self, work: Work) -> Duration {
+    /// How long others respect a mark: the longest time if it is not known what its command does.
+    fn lasts(&self, work: Option<Work>) -> Duration {
         match work {
-            Work::Backup => self.backup_mark,
-            Work::Delete => self.delete_mark,
+            Some(Work::Backup) => self.backup_mark,
+            Some(Work::Delete) => self.delete_mark,
+            None => self.backup_mark.max(self.delete_mark),
         }
     }
 }
@@ -129,12 +130,10 @@ impl Bucket {
             return Err(self.error("use", StoreProblem::ListsLate));
         };
         for found in marks {
-            let Some(other) = Work::of(&found.name) else {
-                continue;
-            };
+            let other = Work::of(&found.name);
             let age_s = now_s.saturating_sub(found.written_s).max(0);
             let lasts_s = i64::try_from(self.bounds.lasts(other).as_secs()).unwrap_or(i64::MAX);
-            if found.name == own || work.may_run_beside(other) {
+            if found.name == own || other.is_some_and(|other| work.may_run_beside(other)) {
                 continue;
             }
             let mark = format!("{RUNNING_NAME}/{}", found.name);
@@ -145,7 +144,10 @@ impl Bucket {
                     minutes: age_s / 60,
                 });
             }
-            self.remove(&self.key(&mark)?).await?;
+            // What is old and not known may be no mark at all.
+            if other.is_some() {
+                self.remove(&self.key(&mark)?).await?;
+            }
         }
         Ok(())
     }

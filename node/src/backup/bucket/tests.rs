@@ -295,6 +295,7 @@ async fn mark_that_is_too_old_counts_for_nothing() {
     let hasty = Bounds {
         backup: Duration::ZERO,
         backup_mark: Duration::ZERO,
+        delete_mark: Duration::ZERO,
         ..BOUNDS
     };
     let (snapshot, manifest) = setup.node.snapshot("2");
@@ -303,11 +304,13 @@ async fn mark_that_is_too_old_counts_for_nothing() {
     let late = receive(&killed, &snapshot, manifest).await;
     assert!(matches!(late, Err(BackupError::TooLong(_))), "{late:?}");
     assert_eq!(setup.names(BACKUPS_NAME).await.len(), 1);
+    setup.put("running/notes", "no mark").await;
     let mut deleting = setup.bounded(hasty);
     deleting.begin(Work::Delete).await.unwrap();
     deleting.delete(&first.id(), Run::Real, DAY).await.unwrap();
     deleting.end().await.unwrap();
-    assert!(setup.names(RUNNING_NAME).await.is_empty());
+    let left = setup.names(RUNNING_NAME).await;
+    assert_eq!(left, BTreeSet::from(["notes".to_owned()]));
 }
 
 #[tokio::test]

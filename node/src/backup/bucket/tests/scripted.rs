@@ -132,21 +132,23 @@ async fn listed_manifest_that_is_not_found_stops_a_deletion() {
 
 #[tokio::test]
 async fn age_of_a_mark_is_by_the_clock_of_the_store() {
-    let other = |written| {
+    let other = |name: &str, written: &'static str| {
         vec![Entry {
-            key: format!("helve/{RUNNING_NAME}/delete-1"),
+            key: format!("helve/{RUNNING_NAME}/{name}"),
             size_bytes: 0,
             written,
         }]
     };
-    // A deletion's mark lasts two hours.
-    for (written, minutes) in [
-        ("2020-01-01T01:30:00.000Z", Some(90)),
-        ("2020-01-01T00:30:00.000Z", None),
+    // A deletion's mark lasts two hours, and one of a work that is not known 26.
+    for (name, written, minutes) in [
+        ("delete-1", "2020-01-02T01:30:00.000Z", Some(90)),
+        ("delete-1", "2020-01-02T00:30:00.000Z", None),
+        ("move-1", "2020-01-01T03:00:00.000Z", Some(24 * 60)),
+        ("move-1", "2020-01-01T00:30:00.000Z", None),
     ] {
         let script = Script {
-            clock: Some("2020-01-01T03:00:00.000Z"),
-            ..Script::new(vec![other(written)])
+            clock: Some("2020-01-02T03:00:00.000Z"),
+            ..Script::new(vec![other(name, written)])
         };
         let begun = script.bucket().begin(Work::Backup).await;
         let found = match begun {
@@ -154,7 +156,7 @@ async fn age_of_a_mark_is_by_the_clock_of_the_store() {
             Err(BackupError::Marked { minutes, .. }) => Some(minutes),
             Err(error) => panic!("{error:?}"),
         };
-        assert_eq!(found, minutes, "{written}");
+        assert_eq!(found, minutes, "{name} {written}");
     }
 }
 
