@@ -31,7 +31,10 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-pub use self::{error::ProposeError, queued::Answered};
+pub use self::{
+    error::ProposeError,
+    queued::{Answered, Answers},
+};
 use self::{
     kinds::{above_level, counts_as_write, frees_space},
     own_session::{Opened, OwnSessions},
@@ -197,9 +200,9 @@ impl Proposer {
     }
 
     /// Executes commands that another node forwarded, if this node leads. It never forwards them again. If what comes of them ends
-    /// early, the fate of the others is not known.
+    /// early, the fate of the others is not known. Dropping the answers gives up the commands that still wait.
     #[must_use]
-    pub fn execute_here(&self, commands: Vec<Timed>) -> mpsc::UnboundedReceiver<Answered> {
+    pub fn execute_here(&self, commands: Vec<Timed>) -> Answers {
         let (queued, answers) = Queued::several(commands);
         self.core.execute(queued);
         answers

@@ -37,6 +37,12 @@ pub(super) struct Queued {
 /// What the caller of a command keeps while it waits. Dropped, it frees a command that is still queued at once.
 pub(super) struct Hold(Place);
 
+/// What becomes of commands that were given together. Dropped, it frees those that are still queued at once.
+pub struct Answers {
+    answers: mpsc::UnboundedReceiver<Answered>,
+    _holds: Vec<Hold>,
+}
+
 /// Who hears what becomes of a command.
 pub(super) enum Reply {
     /// A caller of this node.
@@ -58,12 +64,17 @@ impl Queued {
     }
 
     /// Commands that are given together. If what comes of them ends early, the fate of the others is not known.
-    pub(super) fn several(commands: Vec<Timed>) -> (Vec<Self>, mpsc::UnboundedReceiver<Answered>) {
+    pub(super) fn several(commands: Vec<Timed>) -> (Vec<Self>, Answers) {
         let (reply, answers) = mpsc::unbounded_channel();
         let queued = commands.into_iter().enumerate();
-        let queued = queued
+        let queued: Vec<_> = queued
             .map(|(at, timed)| Self::new(timed, Reply::Several(at, reply.clone()), None))
             .collect();
+        let hold = |queued: &Self| Hold(Arc::clone(&queued.place));
+        let answers = Answers {
+            answers,
+            _holds: queued.iter().map(hold).collect(),
+        };
         (queued, answers)
     }
 
@@ -116,6 +127,18 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.give_up();
+    }
+}
+
+impl Answers {
+    /// Waits for the next message. `None`: no more of them come.
+    pub async fn recv(&mut self) -> Option<Answered> {
+        self.answers.recv().await
+    }
+
+    /// Waits for the next messages, and takes at most `limit` of them. 0: no more of them come.
+    pub async fn recv_many(&mut self, received: &mut Vec<Answered>, limit: usize) -> usize {
+        self.answers.recv_many(received, limit).await
     }
 }
 
@@ -211,6 +234,19 @@ mod tests {
     }
 
     #[test]
+    fn commands_given_together_are_freed_when_their_stream_ends() {
+        let (queued, answers) = Queued::several(vec![timed("a"), timed("b")]);
+        let places: Vec<_> = queued.iter().map(|it| Arc::clone(&it.place)).collect();
+        let mut waiting = Waiting::new(TURN_BYTES);
+        for queued in queued {
+            queued.wait_in(&mut waiting);
+        }
+        assert!(places.iter().all(|place| lock(place).is_some()));
+        drop(answers);
+        assert!(places.iter().all(|place| lock(place).is_none()));
+    }
+
+    #[test]
     fn several_commands_of_one_are_answered_in_one_message() {
         let (first, mut first_answers) = Queued::several(vec![timed("a"), timed("b"), timed("a")]);
         let (second, mut second_answers) = Queued::several(vec![timed("a")]);
@@ -231,10 +267,10 @@ mod tests {
             std::iter::repeat_with(stopping),
         );
         let places = |answered: Answered| answered.into_iter().map(|(at, _)| at).collect();
-        let first: Vec<usize> = places(first_answers.try_recv().unwrap());
-        let second: Vec<usize> = places(second_answers.try_recv().unwrap());
+        let first: Vec<usize> = places(first_answers.answers.try_recv().unwrap());
+        let second: Vec<usize> = places(second_answers.answers.try_recv().unwrap());
         assert_eq!((first, second), (vec![0, 2, 1], vec![0]));
         let ended = Err(mpsc::error::TryRecvError::Disconnected);
-        assert_eq!(first_answers.try_recv().map(drop), ended);
+        assert_eq!(first_answers.answers.try_recv().map(drop), ended);
     }
 }

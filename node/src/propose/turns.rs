@@ -120,13 +120,10 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use helve_proto::command::v1::Command;
-    use tokio::{sync::mpsc, time::Instant};
+    use tokio::time::Instant;
 
     use super::*;
-    use crate::propose::queued::Answered;
-
-    /// Where what becomes of commands is heard.
-    type Answers = mpsc::UnboundedReceiver<Answered>;
+    use crate::propose::queued::Answers;
 
     fn timed(tenant: &str, bytes: usize) -> Timed {
         let command = Command {

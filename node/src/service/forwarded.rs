@@ -20,7 +20,7 @@ use crate::{
     audit::{self, Audit, Class, Event},
     excerpt::head,
     limits::{AUDIT_NAME_BYTES_MAX, FORWARD_BYTES_MAX},
-    propose::{Answered, Proposer},
+    propose::{Answered, Answers, Proposer},
 };
 
 /// A batch that is executed, if this node leads. Its administrative commands are recorded here as well as on the node that took them: a
@@ -30,7 +30,8 @@ pub(super) struct Executing {
     audit: Audit,
     /// The calls by their places in the batch, and what is recorded of each; nothing of those that were answered.
     calls: Vec<Option<(u64, Option<Event>)>>,
-    attempts: mpsc::UnboundedReceiver<Answered>,
+    /// When the stream ends, commands that still wait go with it.
+    attempts: Answers,
 }
 
 impl Executing {
