@@ -38,7 +38,7 @@ pub use self::{
 use self::{
     kinds::{above_level, counts_as_write, frees_space},
     own_session::{Opened, OwnSessions},
-    queued::{Queued, Reply, Waiting},
+    queued::{Queued, Reply, Waiting, until_one_ends},
     rates::Rates,
     settle::{final_rejection, of_answer, settle},
     turns::Turns,
@@ -50,8 +50,8 @@ use crate::{
     failpoint::{self, Failpoint},
     forward::Forwarder,
     limits::{
-        FORWARD_BYTES_MAX, LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX,
-        PROPOSE_QUEUE_MAX, TURN_BYTES,
+        FORWARD_BYTES_MAX, LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_QUEUE_MAX,
+        TURN_BYTES,
     },
     raft::{Consensus, log_store::LogStore},
     stamp::Stamper,
@@ -244,16 +244,11 @@ async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) 
     let mut arriving = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
     let mut waiting = Waiting::new(TURN_BYTES);
     loop {
-        while under_way.len() >= PROPOSE_BATCHES_MAX {
-            // Its callers hear that the outcome is not known.
-            if let Some(Err(error)) = under_way.join_next().await {
-                tracing::error!(%error, "a batch of commands broke");
-            }
-        }
+        until_one_ends(&mut under_way, &mut arrived, &mut waiting).await;
         if waiting.is_empty() && arrived.recv_many(&mut arriving, PROPOSE_QUEUE_MAX).await == 0 {
             return;
         }
-        // What came while the others waited has its turns, too. There is room for so much only.
+        // What came while the others waited has its turns, too.
         arriving.extend(iter::from_fn(|| arrived.try_recv().ok()));
         let leading = core.consensus.leading();
         if leading.here {
