@@ -118,6 +118,18 @@ impl Executing {
     }
 }
 
+impl Drop for Executing {
+    /// Records the commands that were not answered. Without this, a process that acts as a node could end its stream before the answer,
+    /// and leave no line of a command that was executed.
+    fn drop(&mut self) {
+        let unanswered = self.calls.iter_mut().filter_map(Option::take);
+        for event in unanswered.filter_map(|(_, event)| event) {
+            // Its outcome is still that of a caller who went away.
+            self.audit.record(event);
+        }
+    }
+}
+
 /// What is recorded of a command that a node forwarded, if it is an administrative one.
 pub(super) fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
     let operation = match command.operation.as_ref()? {
@@ -265,6 +277,23 @@ mod tests {
             }
         }
         assert_eq!(ids, [7, 8]);
+    }
+
+    #[tokio::test]
+    async fn forwarded_command_without_an_answer_leaves_a_line() {
+        let node = Alone::start().await;
+        let mut call = call(7, "acme");
+        let operation = Operation::SetTenant(SetTenantRequest::default());
+        call.command.as_mut().unwrap().operation = Some(operation);
+        let batch = ForwardBatch {
+            header: None,
+            calls: vec![call],
+        };
+        let proposer = Proposer::clone(&node.services.proposer);
+        let audit = node.services.access_check().audit().clone();
+        drop(Executing::begin(proposer, audit, None, batch));
+        let line = ["SetTenant", "acme", "", "CANCELLED"];
+        assert_eq!(node.recorded(), [line]);
     }
 
     #[test]
