@@ -6,6 +6,7 @@
 use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use tokio::{runtime::Handle, time::timeout_at};
@@ -31,7 +32,11 @@ struct State {
 struct Turn {
     core: Arc<Core>,
     batch: Vec<Queued>,
+    _alarm: Alarm,
 }
+
+/// Logs a panic of the batch that it belongs to: its callers hear only that the outcomes are not known.
+struct Alarm;
 
 impl Core {
     /// Has commands executed if this node leads, at once or together with others. Each who waits hears what became of its own.
@@ -88,6 +93,7 @@ impl Turn {
         Some(Self {
             core: Arc::clone(core),
             batch,
+            _alarm: Alarm,
         })
     }
 
@@ -117,10 +123,28 @@ impl Drop for Turn {
     }
 }
 
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!("a leader's batch of commands broke: report this");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::{
+        panic,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
     use helve_proto::command::v1::Command;
     use tokio::time::Instant;
+    use tracing::{
+        Event, Level, Metadata, Subscriber,
+        span::{Attributes, Id, Record},
+        subscriber,
+    };
 
     use super::*;
     use crate::propose::queued::Answers;
@@ -179,6 +203,45 @@ mod tests {
             assert_eq!(honest.count(), 3, "beside {greedy:?}");
             assert!(batch.contains(&"greedy".to_owned()), "the rest is used");
         }
+    }
+
+    /// Counts the errors in the log.
+    struct Errors(Arc<AtomicUsize>);
+
+    impl Subscriber for Errors {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::ERROR
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn batch_that_panics_leaves_a_line_in_the_log() {
+        let errors = Arc::<AtomicUsize>::default();
+        let broke: thread::Result<()> =
+            subscriber::with_default(Errors(Arc::clone(&errors)), || {
+                panic::catch_unwind(|| {
+                    let _alarm = Alarm;
+                    panic!("planted");
+                })
+            });
+        assert!(broke.is_err());
+        assert_eq!(errors.load(Ordering::Relaxed), 1);
     }
 
     #[test]
