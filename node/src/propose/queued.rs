@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    attempt::{Attempt, Timed},
+    attempt::{Attempt, Rejection, Timed},
     fair_queue::FairQueue,
     limits::{COMMAND_WEIGHT_BYTES, PROPOSE_BATCHES_MAX},
 };
@@ -113,6 +113,22 @@ impl Queued {
             Reply::Several(_, reply) => reply.is_closed(),
         };
         !has_gone
+    }
+
+    /// Refuses a command of another node whose deadline has passed, so that it takes no place in a batch; false for others. A caller of
+    /// this node sees by itself that it is too late.
+    pub(super) fn refuse_late(&self, now: Instant) -> bool {
+        let Reply::Several(at, reply) = &self.reply else {
+            return false;
+        };
+        if self.deadline > now {
+            return false;
+        }
+        if lock(&self.place).take().is_some() {
+            // A leader that is cut off is no leader, and has not too much to do. One who has gone away wants no answer.
+            let _ = reply.send(vec![(*at, Attempt::Rejected(Rejection::NotLeading))]);
+        }
+        true
     }
 
     /// Takes the command to be sent; nothing if its caller has given it up.
@@ -217,7 +233,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::{attempt::Rejection, limits::TURN_BYTES};
+    use crate::limits::TURN_BYTES;
 
     fn timed(tenant: &str) -> Timed {
         let command = Command {

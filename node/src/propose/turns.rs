@@ -9,7 +9,10 @@ use std::{
     thread,
 };
 
-use tokio::{runtime::Handle, time::timeout_at};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Core,
@@ -73,8 +76,10 @@ impl State {
 
     /// Those whose turns are next, as many as fit one batch.
     fn next(&mut self) -> Vec<Queued> {
+        let now = Instant::now();
+        let is_due = |queued: &Queued| queued.is_wanted() && !queued.refuse_late(now);
         let waiting = &mut self.waiting;
-        waiting.take(EXECUTE_COMMANDS_MAX, EXECUTE_BYTES_MAX, Queued::is_wanted)
+        waiting.take(EXECUTE_COMMANDS_MAX, EXECUTE_BYTES_MAX, is_due)
     }
 }
 
@@ -136,10 +141,11 @@ mod tests {
     use std::{
         panic,
         sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
     };
 
+    use futures::FutureExt;
     use helve_proto::command::v1::Command;
-    use tokio::time::Instant;
     use tracing::{
         Event, Level, Metadata, Subscriber,
         span::{Attributes, Id, Record},
@@ -147,7 +153,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::propose::queued::Answers;
+    use crate::{
+        attempt::{Attempt, Rejection},
+        propose::queued::Answers,
+    };
 
     fn timed(tenant: &str, bytes: usize) -> Timed {
         let command = Command {
@@ -157,7 +166,7 @@ mod tests {
         };
         Timed {
             command: Box::new(command),
-            deadline: Instant::now(),
+            deadline: Instant::now() + Duration::from_secs(60),
         }
     }
 
@@ -203,6 +212,27 @@ mod tests {
             assert_eq!(honest.count(), 3, "beside {greedy:?}");
             assert!(batch.contains(&"greedy".to_owned()), "the rest is used");
         }
+    }
+
+    #[test]
+    fn late_commands_are_refused_and_take_no_place_in_a_batch() {
+        let (mut state, _none) = state(&[]);
+        let late = std::iter::repeat_with(|| Timed {
+            deadline: Instant::now(),
+            ..timed("late", 1)
+        });
+        let late = late.take(EXECUTE_COMMANDS_MAX).collect();
+        let (queued, mut answers) = Queued::several(late);
+        state.wait(queued);
+        let (queued, _in_time) = Queued::several(vec![timed("late", 1), timed("late", 1)]);
+        state.wait(queued);
+        assert_eq!(next(&mut state).len(), 2, "those in time");
+        let refused = std::iter::from_fn(|| answers.recv().now_or_never().flatten());
+        let refused: Vec<_> = refused.flatten().map(|(_, attempt)| attempt).collect();
+        assert_eq!(refused.len(), EXECUTE_COMMANDS_MAX);
+        let is_told =
+            |attempt: &Attempt| matches!(attempt, Attempt::Rejected(Rejection::NotLeading));
+        assert!(refused.iter().all(is_told));
     }
 
     /// Counts the errors in the log.
