@@ -35,7 +35,8 @@ pub(super) struct Executing {
 }
 
 impl Executing {
-    /// Has the commands of a batch wait for their turns, behind those of the batches before.
+    /// Has the commands of a batch wait for their turns, behind those of the same tenants that wait on this node already. No order of
+    /// execution follows from that: commands of other nodes, and those that are tried again, come between them.
     pub(super) fn begin(proposer: Proposer, audit: Audit, peer: Peer, batch: ForwardBatch) -> Self {
         let now = Instant::now();
         let from = batch.header.as_ref().map_or(0, |header| header.from);
