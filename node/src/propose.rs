@@ -238,7 +238,8 @@ impl Proposer {
 }
 
 /// Takes what has arrived, without lingering. While another node leads, it goes there in a few batches at a time, in which tenants take
-/// turns; on the leader they do where commands of all nodes meet.
+/// turns; on the leader they do where commands of all nodes meet. A batch ends with its last answer: what one tenant has waiting at the
+/// leader may so hold up the next batch, and the commands of others in it.
 async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) {
     let mut under_way = JoinSet::new();
     let mut arriving = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
