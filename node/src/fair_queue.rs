@@ -10,6 +10,9 @@ use std::{
     hash::Hash,
 };
 
+/// Items pushed, at least, before [`FairQueue::sweep`] looks through a queue again.
+const SWEEP_MIN: usize = 512;
+
 /// Items that wait, by their keys. Those of one key keep their order.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
@@ -18,6 +21,9 @@ pub struct FairQueue<K, T> {
     fifos: HashMap<K, Fifo<T>>,
     /// The same keys. The first one has its turn.
     turns: VecDeque<K>,
+    /// Items pushed since the last sweep, and items that it left.
+    pushed: usize,
+    left: usize,
 }
 
 #[derive(Debug)]
@@ -36,7 +42,15 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
             quantum: quantum.max(1),
             fifos: HashMap::new(),
             turns: VecDeque::new(),
+            pushed: 0,
+            left: 0,
         }
+    }
+
+    /// How many items wait, wanted or not. Looks at each key.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.fifos.values().map(|fifo| fifo.items.len()).sum()
     }
 
     /// Whether nothing waits.
@@ -51,6 +65,7 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
         K: Borrow<Q>,
         Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
     {
+        self.pushed = self.pushed.saturating_add(1);
         if let Some(fifo) = self.fifos.get_mut(key) {
             fifo.items.push_back((weight, item));
             return;
@@ -61,6 +76,24 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
         };
         self.fifos.insert(key.to_owned(), fifo);
         self.turns.push_back(key.to_owned());
+    }
+
+    /// Drops the items that are not wanted any more, once as many were pushed as the last sweep left. To be called after each push: then
+    /// unwanted items are about as many as wanted ones at most, or a few hundred, and each push pays for a look at a few items.
+    pub fn sweep(&mut self, is_wanted: impl Fn(&T) -> bool) {
+        if self.pushed <= self.left.max(SWEEP_MIN) {
+            return;
+        }
+        let quantum = self.quantum;
+        self.fifos.retain(|_, fifo| {
+            fifo.drop_unwanted(quantum, &is_wanted);
+            fifo.items.retain(|(_, item)| is_wanted(item));
+            !fifo.items.is_empty()
+        });
+        let fifos = &self.fifos;
+        self.turns.retain(|key| fifos.contains_key(key));
+        self.left = self.len();
+        self.pushed = 0;
     }
 
     /// Takes the items whose turns are next: at most `count` of them, and at most this weight together, but an item that is heavier alone.
@@ -276,6 +309,20 @@ mod tests {
         let order = queue.take(9, usize::MAX, |(.., at)| *at != 0 && *at != 2);
         let order: Vec<_> = order.into_iter().map(|(.., at)| at).collect();
         assert_eq!(order, [1, 3, 4]);
+        assert!(queue.is_empty() && queue.fifos.is_empty());
+    }
+
+    #[test]
+    fn unwanted_items_behind_others_never_are_many() {
+        let mut queue = FairQueue::<u8, usize>::new(QUANTUM);
+        let is_wanted = |at: &usize| *at % 1_000 == 1;
+        for at in 0..100_000_usize {
+            queue.push(&u8::from(at % 2 == 1), 1, at);
+            queue.sweep(is_wanted);
+            assert!(queue.len() <= 2 * SWEEP_MIN, "after {at}");
+        }
+        let left = queue.take(usize::MAX, usize::MAX, is_wanted);
+        assert_eq!(left, (1..100_000).step_by(1_000).collect::<Vec<_>>());
         assert!(queue.is_empty() && queue.fifos.is_empty());
     }
 

@@ -31,11 +31,14 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-pub use self::{error::ProposeError, queued::Answered};
+pub use self::{
+    error::ProposeError,
+    queued::{Answered, Answers},
+};
 use self::{
     kinds::{above_level, counts_as_write, frees_space},
     own_session::{Opened, OwnSessions},
-    queued::{Queued, Reply, Waiting},
+    queued::{Queued, Reply, Waiting, until_one_ends},
     rates::Rates,
     settle::{final_rejection, of_answer, settle},
     turns::Turns,
@@ -47,8 +50,8 @@ use crate::{
     failpoint::{self, Failpoint},
     forward::Forwarder,
     limits::{
-        FORWARD_BYTES_MAX, LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_BATCHES_MAX,
-        PROPOSE_QUEUE_MAX, TURN_BYTES,
+        FORWARD_BYTES_MAX, LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_QUEUE_MAX,
+        TURN_BYTES,
     },
     raft::{Consensus, log_store::LogStore},
     stamp::Stamper,
@@ -197,9 +200,9 @@ impl Proposer {
     }
 
     /// Executes commands that another node forwarded, if this node leads. It never forwards them again. If what comes of them ends
-    /// early, the fate of the others is not known.
+    /// early, the fate of the others is not known. Dropping the answers gives up the commands that still wait.
     #[must_use]
-    pub fn execute_here(&self, commands: Vec<Timed>) -> mpsc::UnboundedReceiver<Answered> {
+    pub fn execute_here(&self, commands: Vec<Timed>) -> Answers {
         let (queued, answers) = Queued::several(commands);
         self.core.execute(queued);
         answers
@@ -235,22 +238,18 @@ impl Proposer {
 }
 
 /// Takes what has arrived, without lingering. While another node leads, it goes there in a few batches at a time, in which tenants take
-/// turns; on the leader they do where commands of all nodes meet.
+/// turns; on the leader they do where commands of all nodes meet. A batch ends with its last answer: what one tenant has waiting at the
+/// leader may so hold up the next batch, and the commands of others in it.
 async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) {
     let mut under_way = JoinSet::new();
     let mut arriving = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
     let mut waiting = Waiting::new(TURN_BYTES);
     loop {
-        while under_way.len() >= PROPOSE_BATCHES_MAX {
-            // Its callers hear that the outcome is not known.
-            if let Some(Err(error)) = under_way.join_next().await {
-                tracing::error!(%error, "a batch of commands broke");
-            }
-        }
+        until_one_ends(&mut under_way, &mut arrived, &mut waiting).await;
         if waiting.is_empty() && arrived.recv_many(&mut arriving, PROPOSE_QUEUE_MAX).await == 0 {
             return;
         }
-        // What came while the others waited has its turns, too. There is room for so much only.
+        // What came while the others waited has its turns, too.
         arriving.extend(iter::from_fn(|| arrived.try_recv().ok()));
         let leading = core.consensus.leading();
         if leading.here {

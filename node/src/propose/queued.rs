@@ -6,13 +6,14 @@ use helve_proto::command::v1::Command;
 use prost::Message;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    task::JoinSet,
     time::Instant,
 };
 
 use crate::{
-    attempt::{Attempt, Timed},
+    attempt::{Attempt, Rejection, Timed},
     fair_queue::FairQueue,
-    limits::COMMAND_WEIGHT_BYTES,
+    limits::{COMMAND_WEIGHT_BYTES, PROPOSE_BATCHES_MAX},
 };
 
 /// Commands that wait, by their tenants. Those of the nodes themselves and of operators have none, and so turns of their own.
@@ -23,19 +24,29 @@ pub type Answered = Vec<(usize, Attempt)>;
 
 /// The command, until it leaves the queue or its caller gives it up. The first of these takes it, which decides, once, whether it was
 /// sent: what never left the queue certainly did not happen.
-type Place = Arc<Mutex<Option<Box<Command>>>>;
+type Place = Arc<Mutex<Option<Held>>>;
+
+struct Held {
+    command: Box<Command>,
+    /// Its room in this node's queue; a command from another node takes none.
+    _room: Option<OwnedSemaphorePermit>,
+}
 
 /// A command that waits.
 pub(super) struct Queued {
     place: Place,
     deadline: Instant,
     reply: Reply,
-    /// Its room in this node's queue; a command from another node takes none.
-    _room: Option<OwnedSemaphorePermit>,
 }
 
-/// What the caller of a command keeps while it waits. Dropped, it frees a command that is still queued at once.
+/// What the caller of a command keeps while it waits. Dropped, it frees a command that is still queued at once, and its room.
 pub(super) struct Hold(Place);
+
+/// What becomes of commands that were given together. Dropped, it frees those that are still queued at once.
+pub struct Answers {
+    answers: mpsc::UnboundedReceiver<Answered>,
+    _holds: Vec<Hold>,
+}
 
 /// Who hears what becomes of a command.
 pub(super) enum Reply {
@@ -58,32 +69,41 @@ impl Queued {
     }
 
     /// Commands that are given together. If what comes of them ends early, the fate of the others is not known.
-    pub(super) fn several(commands: Vec<Timed>) -> (Vec<Self>, mpsc::UnboundedReceiver<Answered>) {
+    pub(super) fn several(commands: Vec<Timed>) -> (Vec<Self>, Answers) {
         let (reply, answers) = mpsc::unbounded_channel();
         let queued = commands.into_iter().enumerate();
-        let queued = queued
+        let queued: Vec<_> = queued
             .map(|(at, timed)| Self::new(timed, Reply::Several(at, reply.clone()), None))
             .collect();
+        let hold = |queued: &Self| Hold(Arc::clone(&queued.place));
+        let answers = Answers {
+            answers,
+            _holds: queued.iter().map(hold).collect(),
+        };
         (queued, answers)
     }
 
     fn new(timed: Timed, reply: Reply, room: Option<OwnedSemaphorePermit>) -> Self {
+        let held = Held {
+            command: timed.command,
+            _room: room,
+        };
         Self {
-            place: Arc::new(Mutex::new(Some(timed.command))),
+            place: Arc::new(Mutex::new(Some(held))),
             deadline: timed.deadline,
             reply,
-            _room: room,
         }
     }
 
-    /// Puts it behind the other commands of its tenant, unless it was given up.
+    /// Puts it behind the other commands of its tenant, unless it was given up. What remains of commands that were given up gets bounded
+    /// here: they have no room any more.
     pub(super) fn wait_in(self, waiting: &mut Waiting) {
         let place = Arc::clone(&self.place);
-        let command = lock(&place);
-        if let Some(command) = command.as_deref() {
+        if let Some(Held { command, .. }) = lock(&place).as_ref() {
             let weight = COMMAND_WEIGHT_BYTES + command.encoded_len();
             waiting.push(command.tenant.as_str(), weight, self);
         }
+        waiting.sweep(Self::is_wanted);
     }
 
     /// Whether its outcome is still waited for.
@@ -95,9 +115,25 @@ impl Queued {
         !has_gone
     }
 
+    /// Refuses a command of another node whose deadline has passed, so that it takes no place in a batch; false for others. A caller of
+    /// this node sees by itself that it is too late.
+    pub(super) fn refuse_late(&self, now: Instant) -> bool {
+        let Reply::Several(at, reply) = &self.reply else {
+            return false;
+        };
+        if self.deadline > now {
+            return false;
+        }
+        if lock(&self.place).take().is_some() {
+            // A leader that is cut off is no leader, and has not too much to do. One who has gone away wants no answer.
+            let _ = reply.send(vec![(*at, Attempt::Rejected(Rejection::NotLeading))]);
+        }
+        true
+    }
+
     /// Takes the command to be sent; nothing if its caller has given it up.
     pub(super) fn leave(self) -> Option<(Timed, Reply)> {
-        let command = lock(&self.place).take()?;
+        let Held { command, .. } = lock(&self.place).take()?;
         let timed = Timed {
             command,
             deadline: self.deadline,
@@ -119,10 +155,42 @@ impl Drop for Hold {
     }
 }
 
+impl Answers {
+    /// Waits for the next message. `None`: no more of them come.
+    pub async fn recv(&mut self) -> Option<Answered> {
+        self.answers.recv().await
+    }
+
+    /// Waits for the next messages, and takes at most `limit` of them. 0: no more of them come.
+    pub async fn recv_many(&mut self, received: &mut Vec<Answered>, limit: usize) -> usize {
+        self.answers.recv_many(received, limit).await
+    }
+}
+
 impl Reply {
     /// Says what became of the command.
     pub(super) fn tell(self, attempt: Attempt) {
         tell_all([self], [attempt]);
+    }
+}
+
+/// Waits until one more batch may be under way. What arrives meanwhile is put where it waits: what is left of commands that are given up
+/// is bounded there alone.
+pub(super) async fn until_one_ends(
+    under_way: &mut JoinSet<()>,
+    arrived: &mut mpsc::UnboundedReceiver<Queued>,
+    waiting: &mut Waiting,
+) {
+    while under_way.len() >= PROPOSE_BATCHES_MAX {
+        tokio::select! {
+            Some(ended) = under_way.join_next() => {
+                // Its callers hear that the outcome is not known.
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a batch of commands broke");
+                }
+            }
+            Some(queued) = arrived.recv() => queued.wait_in(waiting),
+        }
     }
 }
 
@@ -154,17 +222,18 @@ pub(super) fn tell_all(
     }
 }
 
-fn lock(place: &Mutex<Option<Box<Command>>>) -> MutexGuard<'_, Option<Box<Command>>> {
+fn lock(place: &Mutex<Option<Held>>) -> MutexGuard<'_, Option<Held>> {
     // Nothing panics under the lock.
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::{attempt::Rejection, limits::TURN_BYTES};
+    use crate::limits::TURN_BYTES;
 
     fn timed(tenant: &str) -> Timed {
         let command = Command {
@@ -206,8 +275,49 @@ mod tests {
         assert!(lock(&place).is_some());
         drop((hold, answer));
         assert!(lock(&place).is_none());
+        assert_eq!(room.available_permits(), 1, "before it would have its turn");
         assert!(waiting.take(1, 1, Queued::is_wanted).is_empty());
-        assert_eq!(room.available_permits(), 1);
+    }
+
+    #[test]
+    fn little_is_left_of_commands_that_are_given_up() {
+        let room = Arc::new(Semaphore::new(1));
+        let mut waiting = Waiting::new(TURN_BYTES);
+        for _ in 0..10_000 {
+            let (queued, hold, answer) = of_caller(&room);
+            queued.wait_in(&mut waiting);
+            drop((hold, answer));
+        }
+        assert!(waiting.len() < 1_000, "{}", waiting.len());
+    }
+
+    #[tokio::test]
+    async fn commands_wait_in_their_turns_while_batches_are_under_way() {
+        let room = Arc::new(Semaphore::new(1));
+        let mut under_way = JoinSet::new();
+        for _ in 0..PROPOSE_BATCHES_MAX {
+            under_way.spawn(std::future::pending());
+        }
+        let (queue, mut arrived) = mpsc::unbounded_channel();
+        let mut waiting = Waiting::new(TURN_BYTES);
+        let (queued, _hold, _answer) = of_caller(&room);
+        queue.send(queued).ok().unwrap();
+        let ended = until_one_ends(&mut under_way, &mut arrived, &mut waiting).now_or_never();
+        assert!(ended.is_none());
+        assert_eq!((arrived.len(), waiting.len()), (0, 1));
+    }
+
+    #[test]
+    fn commands_given_together_are_freed_when_their_stream_ends() {
+        let (queued, answers) = Queued::several(vec![timed("a"), timed("b")]);
+        let places: Vec<_> = queued.iter().map(|it| Arc::clone(&it.place)).collect();
+        let mut waiting = Waiting::new(TURN_BYTES);
+        for queued in queued {
+            queued.wait_in(&mut waiting);
+        }
+        assert!(places.iter().all(|place| lock(place).is_some()));
+        drop(answers);
+        assert!(places.iter().all(|place| lock(place).is_none()));
     }
 
     #[test]
@@ -231,10 +341,10 @@ mod tests {
             std::iter::repeat_with(stopping),
         );
         let places = |answered: Answered| answered.into_iter().map(|(at, _)| at).collect();
-        let first: Vec<usize> = places(first_answers.try_recv().unwrap());
-        let second: Vec<usize> = places(second_answers.try_recv().unwrap());
+        let first: Vec<usize> = places(first_answers.answers.try_recv().unwrap());
+        let second: Vec<usize> = places(second_answers.answers.try_recv().unwrap());
         assert_eq!((first, second), (vec![0, 2, 1], vec![0]));
         let ended = Err(mpsc::error::TryRecvError::Disconnected);
-        assert_eq!(first_answers.try_recv().map(drop), ended);
+        assert_eq!(first_answers.answers.try_recv().map(drop), ended);
     }
 }

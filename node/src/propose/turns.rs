@@ -6,9 +6,13 @@
 use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
-use tokio::{runtime::Handle, time::timeout_at};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Core,
@@ -31,7 +35,11 @@ struct State {
 struct Turn {
     core: Arc<Core>,
     batch: Vec<Queued>,
+    _alarm: Alarm,
 }
+
+/// Logs a panic of the batch that it belongs to: its callers hear only that the outcomes are not known.
+struct Alarm;
 
 impl Core {
     /// Has commands executed if this node leads, at once or together with others. Each who waits hears what became of its own.
@@ -68,8 +76,10 @@ impl State {
 
     /// Those whose turns are next, as many as fit one batch.
     fn next(&mut self) -> Vec<Queued> {
+        let now = Instant::now();
+        let is_due = |queued: &Queued| queued.is_wanted() && !queued.refuse_late(now);
         let waiting = &mut self.waiting;
-        waiting.take(EXECUTE_COMMANDS_MAX, EXECUTE_BYTES_MAX, Queued::is_wanted)
+        waiting.take(EXECUTE_COMMANDS_MAX, EXECUTE_BYTES_MAX, is_due)
     }
 }
 
@@ -88,6 +98,7 @@ impl Turn {
         Some(Self {
             core: Arc::clone(core),
             batch,
+            _alarm: Alarm,
         })
     }
 
@@ -117,16 +128,35 @@ impl Drop for Turn {
     }
 }
 
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!("a leader's batch of commands broke: report this");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::{
+        panic,
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use futures::FutureExt;
     use helve_proto::command::v1::Command;
-    use tokio::{sync::mpsc, time::Instant};
+    use tracing::{
+        Event, Level, Metadata, Subscriber,
+        span::{Attributes, Id, Record},
+        subscriber,
+    };
 
     use super::*;
-    use crate::propose::queued::Answered;
-
-    /// Where what becomes of commands is heard.
-    type Answers = mpsc::UnboundedReceiver<Answered>;
+    use crate::{
+        attempt::{Attempt, Rejection},
+        propose::queued::Answers,
+    };
 
     fn timed(tenant: &str, bytes: usize) -> Timed {
         let command = Command {
@@ -136,7 +166,7 @@ mod tests {
         };
         Timed {
             command: Box::new(command),
-            deadline: Instant::now(),
+            deadline: Instant::now() + Duration::from_secs(60),
         }
     }
 
@@ -182,6 +212,66 @@ mod tests {
             assert_eq!(honest.count(), 3, "beside {greedy:?}");
             assert!(batch.contains(&"greedy".to_owned()), "the rest is used");
         }
+    }
+
+    #[test]
+    fn late_commands_are_refused_and_take_no_place_in_a_batch() {
+        let (mut state, _none) = state(&[]);
+        let late = std::iter::repeat_with(|| Timed {
+            deadline: Instant::now(),
+            ..timed("late", 1)
+        });
+        let late = late.take(EXECUTE_COMMANDS_MAX).collect();
+        let (queued, mut answers) = Queued::several(late);
+        state.wait(queued);
+        let (queued, _in_time) = Queued::several(vec![timed("late", 1), timed("late", 1)]);
+        state.wait(queued);
+        assert_eq!(next(&mut state).len(), 2, "those in time");
+        let refused = std::iter::from_fn(|| answers.recv().now_or_never().flatten());
+        let refused: Vec<_> = refused.flatten().map(|(_, attempt)| attempt).collect();
+        assert_eq!(refused.len(), EXECUTE_COMMANDS_MAX);
+        let is_told =
+            |attempt: &Attempt| matches!(attempt, Attempt::Rejected(Rejection::NotLeading));
+        assert!(refused.iter().all(is_told));
+    }
+
+    /// Counts the errors in the log.
+    struct Errors(Arc<AtomicUsize>);
+
+    impl Subscriber for Errors {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::ERROR
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn batch_that_panics_leaves_a_line_in_the_log() {
+        let errors = Arc::<AtomicUsize>::default();
+        let broke: thread::Result<()> =
+            subscriber::with_default(Errors(Arc::clone(&errors)), || {
+                panic::catch_unwind(|| {
+                    let _alarm = Alarm;
+                    panic!("planted");
+                })
+            });
+        assert!(broke.is_err());
+        assert_eq!(errors.load(Ordering::Relaxed), 1);
     }
 
     #[test]

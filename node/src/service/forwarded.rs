@@ -20,7 +20,7 @@ use crate::{
     audit::{self, Audit, Class, Event},
     excerpt::head,
     limits::{AUDIT_NAME_BYTES_MAX, FORWARD_BYTES_MAX},
-    propose::{Answered, Proposer},
+    propose::{Answered, Answers, Proposer},
 };
 
 /// A batch that is executed, if this node leads. Its administrative commands are recorded here as well as on the node that took them: a
@@ -30,11 +30,13 @@ pub(super) struct Executing {
     audit: Audit,
     /// The calls by their places in the batch, and what is recorded of each; nothing of those that were answered.
     calls: Vec<Option<(u64, Option<Event>)>>,
-    attempts: mpsc::UnboundedReceiver<Answered>,
+    /// When the stream ends, commands that still wait go with it.
+    attempts: Answers,
 }
 
 impl Executing {
-    /// Has the commands of a batch wait for their turns, behind those of the batches before.
+    /// Has the commands of a batch wait for their turns, behind those of the same tenants that wait on this node already. No order of
+    /// execution follows from that: commands of other nodes, and those that are tried again, come between them.
     pub(super) fn begin(proposer: Proposer, audit: Audit, peer: Peer, batch: ForwardBatch) -> Self {
         let now = Instant::now();
         let from = batch.header.as_ref().map_or(0, |header| header.from);
@@ -114,6 +116,18 @@ impl Executing {
             bytes += answer_bytes;
         }
         replies
+    }
+}
+
+impl Drop for Executing {
+    /// Records the commands that were not answered. Without this, a process that acts as a node could end its stream before the answer,
+    /// and leave no line of a command that was executed.
+    fn drop(&mut self) {
+        let unanswered = self.calls.iter_mut().filter_map(Option::take);
+        for event in unanswered.filter_map(|(_, event)| event) {
+            // Its outcome is still that of a caller who went away.
+            self.audit.record(event);
+        }
     }
 }
 
@@ -264,6 +278,23 @@ mod tests {
             }
         }
         assert_eq!(ids, [7, 8]);
+    }
+
+    #[tokio::test]
+    async fn forwarded_command_without_an_answer_leaves_a_line() {
+        let node = Alone::start().await;
+        let mut call = call(7, "acme");
+        let operation = Operation::SetTenant(SetTenantRequest::default());
+        call.command.as_mut().unwrap().operation = Some(operation);
+        let batch = ForwardBatch {
+            header: None,
+            calls: vec![call],
+        };
+        let proposer = Proposer::clone(&node.services.proposer);
+        let audit = node.services.access_check().audit().clone();
+        drop(Executing::begin(proposer, audit, None, batch));
+        let line = ["SetTenant", "acme", "", "CANCELLED"];
+        assert_eq!(node.recorded(), [line]);
     }
 
     #[test]

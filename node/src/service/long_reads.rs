@@ -80,6 +80,8 @@ impl LongReads {
                 return Ok(Turn(Arc::clone(&self.turns)));
             }
             state.waiting.push(tenant, 1, sender);
+            // A turn may last: reads that gave up meanwhile must not fill the queue.
+            state.waiting.sweep(|waiter| !waiter.is_closed());
         }
         turn.await
     }
@@ -169,6 +171,22 @@ mod tests {
             turn = next;
         }
         assert_eq!(order, ["greedy", "honest", "greedy", "greedy", "greedy"]);
+    }
+
+    #[tokio::test]
+    async fn little_is_left_of_reads_that_give_up_during_a_turn() {
+        let reads = LongReads::of(1);
+        let turn = reads.turn("acme").await.unwrap();
+        let mut waits = Box::pin(reads.turn("acme"));
+        assert!((&mut waits).now_or_never().is_none());
+        for _ in 0..10_000 {
+            let gone = reads.turn("acme").now_or_never();
+            assert!(gone.is_none(), "the turn is taken");
+        }
+        let left = reads.turns.lock().waiting.len();
+        assert!(left < 1_000, "{left}");
+        drop(turn);
+        assert!(waits.now_or_never().is_some());
     }
 
     #[tokio::test]
