@@ -195,7 +195,6 @@ fn servers_refuse_hosts_and_origins_that_never_match() -> Result<()> {
         ("--allowed-host", "shop.example/mcp", "its name"),
         ("--allowed-host", "shop.example,,other.example", "no host"),
         ("--allowed-host", "shop.example:0", "1 to 65535"),
-        ("--allowed-host", "shop.example:443", "admits any port"),
         ("--allowed-origin", "app.example", "https://app.example"),
         ("--allowed-origin", "https://app.example/", "write that"),
         ("--allowed-origin", "*", "each origin"),
@@ -211,6 +210,15 @@ fn servers_refuse_hosts_and_origins_that_never_match() -> Result<()> {
             let said = refusal(command, &[flag, value], &[])?;
             assert!(said.contains(flag) && said.contains(why), "{value}: {said}");
         }
+        // A default port is taken, with a warning.
+        let flags = [
+            "--allowed-host",
+            "shop.example:443",
+            "--allowed-origin",
+            "*",
+        ];
+        let said = refusal(command, &flags, &[])?;
+        assert!(said.contains("Add shop.example for"), "{said}");
         for (variable, flag) in [
             ("HELVE_ALLOWED_HOST", "--allowed-host"),
             ("HELVE_ALLOWED_ORIGIN", "--allowed-origin"),

@@ -68,12 +68,12 @@ impl Access {
 
 /// A `Host` header to accept, in the form in which clients send it: `shop.example`, `127.0.0.1` or
 /// `[::1]`, each with a port or without. Without one, any port is accepted: this check is against
-/// names that were pointed at this machine (DNS rebinding), and those differ in the name.
+/// names that were pointed at this machine (DNS rebinding), and those differ in the name. A default
+/// port is taken, and [`warnings`] says that most clients leave it out.
 ///
 /// # Errors
-/// If the value is empty, has a scheme, a path, a user name, a wildcard, port 0, or a default port
-/// (80 or 443), which clients leave out; or if it is another spelling than the one that clients
-/// send.
+/// If the value is empty, has a scheme, a path, a user name, a wildcard or port 0; or if it is
+/// another spelling than the one that clients send.
 pub fn host(value: &str) -> Result<String, NameError> {
     let text = value.trim();
     let refused = |problem: &str| Err(NameError::new(value, problem));
@@ -118,15 +118,25 @@ pub fn host(value: &str) -> Result<String, NameError> {
     if !is_port(port) {
         return refused("has no port from 1 to 65535 behind its colon");
     }
-    // The check cannot tell a header without a port from one with any other port. So to take the
-    // value for a name without a port would admit more than it says.
-    if matches!(port, "80" | "443") {
-        return refused(&format!(
-            "has the default port of http or https, which clients leave out of the Host header: \
-             write {sent}, which admits any port"
-        ));
-    }
     Ok(format!("{sent}:{port}"))
+}
+
+/// Warnings about hosts, as [`host`] makes them, that have a default port (80 or 443) and are not
+/// there without it. Some proxies and clients send it, but browsers and most clients leave it out
+/// of the header.
+#[must_use]
+pub fn warnings(hosts: &[String]) -> Vec<String> {
+    let of_default_port = hosts.iter().filter_map(|host| {
+        let (name, port) = host.rsplit_once(':')?;
+        let is_alone = !hosts.iter().any(|other| other == name);
+        (matches!(port, "80" | "443") && is_alone).then(|| {
+            format!(
+                "{host} admits only clients that send the port: browsers and most clients leave \
+                 {port} out of the Host header. Add {name} for them, which admits any port"
+            )
+        })
+    });
+    of_default_port.collect()
 }
 
 /// An `Origin` header to accept, in the form in which browsers send it (RFC 6454, section 6.2):

@@ -99,13 +99,20 @@ async fn an_origin_without_a_port_admits_its_schemes_port_alone() {
 
 #[tokio::test]
 async fn a_host_is_admitted_by_its_name_and_by_its_port_if_one_is_said() {
-    let hosts = ["shop.example", "Admin.Example:8443", "::1"];
+    let hosts = [
+        "shop.example",
+        "Admin.Example:8443",
+        "::1",
+        "proxied.example:443",
+    ];
     let served = Served::with(&Access::checked(hosts, []).unwrap()).await;
     let table = [
         ("shop.example", StatusCode::OK),
         ("shop.example:99", StatusCode::OK),
         ("admin.example:8443", StatusCode::OK),
         ("[::1]:5", StatusCode::OK),
+        ("proxied.example:443", StatusCode::OK),
+        ("proxied.example", StatusCode::FORBIDDEN),
         ("admin.example", StatusCode::FORBIDDEN),
         ("evil.example", StatusCode::FORBIDDEN),
         ("shop.example.evil.example", StatusCode::FORBIDDEN),

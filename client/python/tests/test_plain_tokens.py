@@ -29,12 +29,14 @@ def test_the_environment_may_vouch_for_the_network(monkeypatch, tmp_path):
     file.chmod(0o600)
     monkeypatch.setenv("HELVE_ENDPOINTS", "helve-1:7400")
     monkeypatch.setenv("HELVE_TOKEN_FILE", str(file))
+    # This one vouches for a listener of `helve serve` or `helve mcp`, and for no client's token.
+    monkeypatch.setenv("HELVE_INSECURE", "true")
     for word in ("", "false", "0"):
-        monkeypatch.setenv("HELVE_INSECURE", word)
+        monkeypatch.setenv("HELVE_INSECURE_TOKEN", word)
         with pytest.raises(InvalidError, match="plain text"):
             Client.from_environment()
     for word in ("true", "1"):
-        monkeypatch.setenv("HELVE_INSECURE", word)
+        monkeypatch.setenv("HELVE_INSECURE_TOKEN", word)
         Client.from_environment()
 
 

@@ -22,8 +22,8 @@ pub(super) fn counts_as_write(command: &Command) -> bool {
     !frees_space(command) && !is_repeatable(command) && !administers
 }
 
-/// Refuses what needs a higher feature level than the cluster has: in the log it would stop every node of an older version. A level is
-/// never lowered, so no earlier attempt can have been executed either.
+/// Refuses what needs a higher feature level than this leader has applied: in the log it would stop every node of an older version. An
+/// earlier leader may have applied a raise that this one has not yet, and executed the command then.
 pub(super) fn above_level(command: &Command, progress: Progress) -> Option<Outcome> {
     let header = ReplyHeader {
         index: progress.index,

@@ -8,7 +8,8 @@ use crate::{
     raft::Answer,
 };
 
-/// These refusals are never kept, so after an attempt whose fate is unknown they do not say that nothing was executed.
+/// These refusals are never kept, or come before a kept outcome is looked up: so after an attempt whose fate is unknown they do not say
+/// that nothing was executed.
 pub(super) fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcome, ProposeError> {
     let forgotten = match &outcome.outcome {
         Some(Kind::Refused(refused)) => matches!(
@@ -17,6 +18,8 @@ pub(super) fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcom
                 | Refusal::StaleCall
                 | Refusal::RequestTooOld
                 | Refusal::TooEarly
+                // Of a new leader that has not applied the raise yet, after the old one executed the command.
+                | Refusal::FeatureLevel
         ),
         _ => false,
     };
@@ -41,5 +44,28 @@ pub(super) fn of_answer(answer: Answer) -> Attempt {
         Answer::Outcome(outcome) => Attempt::Outcome(outcome),
         Answer::NotLeading => Attempt::Rejected(Rejection::NotLeading),
         Answer::Unknown(why) => Attempt::Unknown(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_proto::command::v1::Refused;
+
+    use super::*;
+
+    #[test]
+    fn refusal_for_a_level_leaves_an_unknown_attempt_unknown() {
+        let refused = || Outcome {
+            outcome: Some(Kind::Refused(Refused {
+                refusal: Refusal::FeatureLevel.into(),
+                ..Refused::default()
+            })),
+        };
+        let settled = settle(refused(), Some("no answer".to_owned()));
+        assert!(
+            matches!(settled, Err(ProposeError::Unknown(_))),
+            "{settled:?}"
+        );
+        assert_eq!(settle(refused(), None).unwrap(), refused());
     }
 }

@@ -112,12 +112,13 @@ impl Services {
     /// Has a mutation carried out.
     pub(crate) async fn mutate<M: Mutation>(
         &self,
-        request: M,
+        mut request: M,
         admitted: &Admitted,
     ) -> Result<M::Reply, Failure> {
         let cluster_level = self.cluster.consensus.applied().feature_level();
         let bytes_max = admitted.account.answer_room(request.answer_bytes_max());
-        let plain = command(request, &admitted.caller, cluster_level)?;
+        let identity = request.take_identity();
+        let plain = command(request, identity.as_ref(), &admitted.caller, cluster_level)?;
         let mut room = None;
         if bytes_max > 0 {
             // Before it is proposed: an outcome that is there cannot be refused.
@@ -125,7 +126,9 @@ impl Services {
             let waited = account.wait(What::AnswerBytes, bytes_max, admitted.deadline);
             room = Some(waited.await?);
         }
-        let outcome = self.propose_sealed(plain, admitted).await?;
+        let outcome = self
+            .propose_sealed(plain, identity.as_ref(), admitted)
+            .await?;
         let reply = match outcome.outcome {
             Some(Kind::Refused(refused)) => return Err(Failure::Refused(refused)),
             // The fingerprint covers the operation, so another operation's outcome comes only of a version that this one predates.
@@ -141,14 +144,26 @@ impl Services {
 
     /// Proposes a plain command, sealed as the cluster says, and sealed again if it says otherwise
     /// by the time that the command is executed. A command of a level that the cluster is about to
-    /// reach waits for that.
+    /// reach, or that means something else at that level, waits for the level and is stamped with it.
     async fn propose_sealed(
         &self,
         mut plain: Box<Command>,
+        identity: Option<&CallIdentity>,
         admitted: &Admitted,
     ) -> Result<Outcome, Failure> {
-        let request = canonical(&mut plain);
+        let consensus = &self.cluster.consensus;
+        let caller = &admitted.caller;
         let raise_by = upgrade::awaited_until(admitted.deadline);
+        let newest = plain
+            .operation
+            .as_ref()
+            .map_or(0, |operation| level::stamped(operation, level::supported()));
+        // With the older meaning no outcome is kept under the caller's identity: a retry after the raise would be executed again.
+        if plain.feature_level < newest && upgrade::await_raise(consensus, newest, raise_by).await {
+            let cluster_level = consensus.applied().feature_level();
+            stamp_for(&mut plain, identity, caller, cluster_level)?;
+        }
+        let mut request = canonical(&mut plain);
         loop {
             plain.fingerprint = self.vault.fingerprint(&request);
             let sealed = self.vault.sealed(&plain)?;
@@ -164,13 +179,15 @@ impl Services {
                         .at_least(refused.revision, admitted.deadline)
                         .await;
                 }
-                // No level is ever lowered, so nothing was executed.
+                // Nothing was executed: after an attempt of unknown fate this refusal does not come here.
                 Refusal::FeatureLevel => {
-                    let consensus = &self.cluster.consensus;
                     let level = command.feature_level;
                     if !upgrade::await_raise(consensus, level, raise_by).await {
                         return Ok(outcome);
                     }
+                    let cluster_level = consensus.applied().feature_level();
+                    stamp_for(&mut plain, identity, caller, cluster_level)?;
+                    request = canonical(&mut plain);
                 }
                 Refusal::ReplayMismatch => {
                     let kept = self.kept_otherwise(&plain, &request, admitted.deadline);
@@ -256,11 +273,11 @@ fn administer(command: &mut Command, caller: &Caller) -> Result<(), Failure> {
 
 /// The command of a request, plain and without fingerprint, for a cluster of this feature level.
 fn command<M: Mutation>(
-    mut request: M,
+    request: M,
+    identity: Option<&CallIdentity>,
     caller: &Caller,
     cluster_level: u32,
 ) -> Result<Box<Command>, Failure> {
-    let identity = request.take_identity();
     let minted_ids = (0..request.mints())
         .map(|_| stamp::mint_id())
         .collect::<Result<Vec<_>, _>>()?;
@@ -271,26 +288,39 @@ fn command<M: Mutation>(
         feature_level: level::stamped(&operation, cluster_level),
         tenant: caller.tenant.clone(),
         principal: caller.principal.clone(),
-        identity: identity.clone().or_else(|| Some(stand_in())),
+        identity: Some(identity.cloned().unwrap_or_else(stand_in)),
         fingerprint: Bytes::from_static(&[0; FINGERPRINT_BYTES]),
         minted_ids,
         operation: Some(operation),
         ..Default::default()
     });
     helve_machine::check(&command)?;
-    command.identity = identity;
-    if command
-        .operation
-        .as_ref()
-        .is_some_and(level::is_administrative)
-    {
-        if command.feature_level >= level::MENDED {
-            administer(&mut command, caller)?;
-        } else {
-            command.identity = None;
-        }
-    }
+    stamp_for(&mut command, identity, caller, cluster_level)?;
     Ok(command)
+}
+
+/// Stamps a command with what it means in a cluster of this feature level, and sets under whom and under which identity its outcome is
+/// kept there.
+fn stamp_for(
+    command: &mut Command,
+    identity: Option<&CallIdentity>,
+    caller: &Caller,
+    cluster_level: u32,
+) -> Result<(), Failure> {
+    let Some(operation) = &command.operation else {
+        return Ok(());
+    };
+    let is_administrative = level::is_administrative(operation);
+    command.feature_level = level::stamped(operation, cluster_level);
+    command.tenant.clone_from(&caller.tenant);
+    command.principal.clone_from(&caller.principal);
+    command.identity = identity.cloned();
+    if is_administrative && command.feature_level >= level::MENDED {
+        administer(command, caller)?;
+    } else if is_administrative {
+        command.identity = None;
+    }
+    Ok(())
 }
 
 /// What makes a request the same request: tenant, principal, operation and the request itself, in

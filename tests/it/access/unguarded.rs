@@ -1,11 +1,16 @@
 //! Nodes that ask for no token, in a cluster that has some.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use futures::future::try_join_all;
 use helve_proto::{
     Reason,
-    v1::{CreateTokenRequest, Quotas, SetTenantRequest, TokenRole},
+    v1::{CreateTokenRequest, ListTenantsRequest, Quotas, SetTenantRequest, TenantInfo, TokenRole},
 };
-use helve_tests::{caller::reason, cluster::Cluster};
+use helve_tests::{
+    caller::{Caller, new_identity, reason},
+    cluster::Cluster,
+    wait::{Look, until},
+};
 use tonic::Code;
 
 use super::{Guarded, Token, failed, first_operator, grant, hears, knows_tokens, nodes};
@@ -87,4 +92,51 @@ async fn a_node_that_asks_for_nothing_makes_no_tokens_serves_nobody_once_there_a
     ask_for_tokens(&mut guarded.cluster, OPEN, &operator);
     guarded.cluster.start(OPEN)?;
     guarded.cluster.ready(OPEN).await
+}
+
+/// A change of quotas, to be retried.
+fn rows_at_most(rows: u64) -> SetTenantRequest {
+    SetTenantRequest {
+        quotas: Some(Quotas {
+            rows,
+            ..Quotas::default()
+        }),
+        identity: Some(new_identity()),
+        ..tenant("default")
+    }
+}
+
+/// Sets quotas through a node that may still wait for its cluster.
+async fn first_set(caller: Caller, request: SetTenantRequest) -> Result<Option<TenantInfo>> {
+    let set = until("the node to set quotas", async || {
+        Look::of(caller.set_tenant(request.clone()).await)
+    });
+    Ok(set.await?.tenant)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn set_during_the_first_raise_is_repeated_without_effect() -> Result<()> {
+    // Entries take so long that calls come between the election of the leader and the raise.
+    let setup = nodes(3).with("HELVE_FAILPOINT", "log-before-ack=delay:200");
+    let mut cluster = setup.prepare().await?;
+    for seat in cluster.seats() {
+        cluster.start(seat)?;
+    }
+    let first: Vec<_> = cluster.seats().into_iter().map(rows_at_most).collect();
+    let seats = || cluster.seats().into_iter().zip(&first);
+    let set = seats().map(|(seat, request)| first_set(cluster.caller(seat), request.clone()));
+    let answers = try_join_all(set).await?;
+    let last = rows_at_most(1_000);
+    first_set(cluster.caller(1), last.clone()).await?;
+    for ((seat, request), answer) in seats().zip(answers) {
+        let again = first_set(cluster.caller(seat), request.clone()).await?;
+        assert_eq!(again, answer, "node {seat}");
+    }
+    let request = ListTenantsRequest {
+        tenant: "default".to_owned(),
+    };
+    let listed = cluster.caller(1).list_tenants(request).await?.tenants;
+    let listed = listed.first().context("no tenant is listed")?;
+    assert_eq!(listed.quotas, last.quotas);
+    Ok(())
 }

@@ -16,9 +16,33 @@ fn hosts_are_taken_as_clients_send_them() {
         ("shop.example.", "shop.example."),
         ("[::1]", "[::1]"),
         ("[::1]:8080", "[::1]:8080"),
+        ("Shop.Example:443", "shop.example:443"),
+        ("10.0.0.1:80", "10.0.0.1:80"),
     ];
     for (value, sent) in table {
         assert_eq!(host(value).as_deref(), Ok(sent), "{value}");
+    }
+}
+
+#[test]
+fn default_port_of_an_allowed_host_is_warned_of() {
+    let warned = |hosts: &[&str]| {
+        let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        warnings(&hosts).join("\n")
+    };
+    for (host, name) in [
+        ("shop.example:80", "Add shop.example for"),
+        ("shop.example:443", "Add shop.example for"),
+        ("[::1]:443", "Add [::1] for"),
+    ] {
+        let said = warned(&["b.example", host]);
+        assert!(said.contains(name), "{host}: {said}");
+    }
+    for hosts in [
+        &["shop.example", "shop.example:443"][..],
+        &["shop.example:8443", "[::80]", "[::1]"],
+    ] {
+        assert_eq!(warned(hosts), "", "{hosts:?}");
     }
 }
 
@@ -46,16 +70,6 @@ fn hosts_that_never_match_are_refused_with_a_remedy() {
         ("a b", "its name"),
         ("bücher.example", "xn--bcher-kva.example"),
         ("127.1", "127.0.0.1"),
-        (
-            "shop.example:80",
-            "write shop.example, which admits any port",
-        ),
-        (
-            "Shop.Example:443",
-            "write shop.example, which admits any port",
-        ),
-        ("10.0.0.1:80", "write 10.0.0.1, which"),
-        ("[::1]:443", "write [::1], which"),
         ("shop.example:0", "1 to 65535"),
         ("shop.example:", "1 to 65535"),
         ("shop.example:65536", "1 to 65535"),

@@ -105,6 +105,7 @@ impl Issuer {
         let known: Vec<_> = sources.iter().filter_map(|source| source.keys()).collect();
         let all: Vec<&Key> = known.iter().flat_map(|keys| keys.iter()).collect();
         tried::check(&all).map_err(TrustError::Alike)?;
+        Source::join(&sources);
         Ok(Self {
             name: trusted.issuer.map(Into::into),
             sources,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use data_encoding::BASE64URL_NOPAD;
 use helve_seal::Looks;
 use jsonwebtoken::{
-    Algorithm, DecodingKey,
+    Algorithm, DecodingKey, DecodingKeyKind,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
 };
 use ring::{
@@ -58,6 +58,25 @@ impl Key {
             algorithm,
             decoding,
         }
+    }
+
+    /// Whether it is the same key under the same id: another source of an issuer may hold it, too.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let is_alike = (&self.id, self.algorithm) == (&other.id, other.algorithm);
+        is_alike
+            && match (self.decoding.kind(), other.decoding.kind()) {
+                (DecodingKeyKind::SecretOrDer(one), DecodingKeyKind::SecretOrDer(another)) => {
+                    one == another
+                }
+                (
+                    DecodingKeyKind::RsaModulusExponent { n, e },
+                    DecodingKeyKind::RsaModulusExponent {
+                        n: modulus,
+                        e: exponent,
+                    },
+                ) => (n, e) == (modulus, exponent),
+                _ => false,
+            }
     }
 
     /// A shared secret, which the caller has checked.

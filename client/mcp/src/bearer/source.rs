@@ -5,6 +5,7 @@ mod pace;
 mod read_now;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::{
     path::{Path, PathBuf},
@@ -26,6 +27,7 @@ use tokio::{
 pub use self::pace::KEYS_KEPT_MAX;
 use self::pace::{LOOK_EVERY, Pace};
 pub use self::read_now::KeysRead;
+use self::together::Together;
 use super::{
     jwks_url::{FetchError, Fetched, JwksUrl},
     key::Key,
@@ -81,6 +83,8 @@ pub(super) struct Source {
     looked: watch::Sender<Instant>,
     /// What was last said to be wrong, so that it is said once.
     trouble: Mutex<String>,
+    /// The other sources of its issuer.
+    together: Together,
 }
 
 #[derive(Debug)]
@@ -175,6 +179,7 @@ impl Source {
             }),
             looked: watch::Sender::new(Instant::now()),
             trouble: Mutex::new(String::new()),
+            together: Together::default(),
         })
     }
 
@@ -322,6 +327,7 @@ impl Source {
                     tracing::info!(from = %self.name(), ?ids, "the keys of tokens have changed");
                 }
                 self.known.store(Arc::new(Known::new(keys, digest)));
+                self.check_together();
                 String::new()
             }
             Err(trouble) if self.are_old() => format!(

@@ -7,10 +7,22 @@ pub(super) const TRIED_MAX: usize = 8;
 /// Characters of a key's id that are repeated in an error.
 const SHOWN_CHARS_MAX: usize = 64;
 
+/// The keys, each once, however many sources of an issuer hold it.
+pub(super) fn distinct<'a>(keys: &[&'a Key]) -> Vec<&'a Key> {
+    let mut distinct: Vec<&'a Key> = Vec::new();
+    for &key in keys {
+        if !distinct.iter().any(|known| known.is_same(key)) {
+            distinct.push(key);
+        }
+    }
+    distinct
+}
+
 /// Refuses keys that are too much alike: a token names an id and an algorithm, and is tried against
 /// the first of all keys with both. The others would never be used.
 pub(super) fn check(keys: &[&Key]) -> Result<(), String> {
-    for key in keys {
+    let keys = distinct(keys);
+    for key in &keys {
         let alike = |other: &&&Key| (&other.id, other.algorithm) == (&key.id, key.algorithm);
         let count = keys.iter().filter(alike).count();
         if count > TRIED_MAX {
@@ -64,6 +76,8 @@ mod tests {
             checked(&[(Some("a"), 8), (Some("b"), 8), (None, 8)]),
             Ok(())
         );
+        // The same eight keys, of two sources.
+        assert_eq!(checked(&[(None, 8), (None, 8)]), Ok(()));
         let refused = checked(&[(Some("a"), 8), (Some("b"), 9)]).unwrap_err();
         assert!(
             refused.contains("9 keys for EdDSA have the `kid` \"b\""),

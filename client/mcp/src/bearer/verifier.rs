@@ -25,7 +25,7 @@ use super::{
     rejected::Rejected,
     scopes,
     source::KeysRead,
-    tried::TRIED_MAX,
+    tried::{TRIED_MAX, distinct},
 };
 
 /// How far the issuer's clock may be off, in seconds.
@@ -327,7 +327,7 @@ fn candidates<'a>(keys: &[&'a Key], header: &Header) -> Vec<&'a Key> {
         named.copied().collect()
     };
     let mut tried = match (keys, header.kid.as_deref()) {
-        ([only], None) => vec![*only],
+        ([only, more @ ..], None) if more.iter().all(|key| key.is_same(only)) => vec![*only],
         (_, None) => of(None),
         (_, Some(id)) => {
             let named = of(Some(id));
@@ -335,6 +335,7 @@ fn candidates<'a>(keys: &[&'a Key], header: &Header) -> Vec<&'a Key> {
         }
     };
     tried.retain(|key| key.algorithm == header.alg);
+    tried = distinct(&tried);
     tried.truncate(TRIED_MAX);
     tried
 }
@@ -358,4 +359,28 @@ fn rejected(kind: &ErrorKind) -> Rejected {
 fn now_seconds() -> Option<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     (since.as_secs() > LEEWAY_SECONDS).then_some(since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::Algorithm;
+    use serde_json::json;
+
+    use super::*;
+    use crate::bearer::key::Origin;
+
+    #[test]
+    fn key_in_two_sources_is_one_candidate() {
+        let x = BASE64URL_NOPAD.encode(&[1; 32]);
+        let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": "a"});
+        let keys = [(); 2].map(|()| Key::of_jwk(&jwk, Origin::File).unwrap());
+        let all: Vec<_> = keys.iter().collect();
+        for id in [None, Some("a")] {
+            let header = Header {
+                kid: id.map(str::to_owned),
+                ..Header::new(Algorithm::EdDSA)
+            };
+            assert_eq!(candidates(&all, &header).len(), 1, "{id:?}");
+        }
+    }
 }

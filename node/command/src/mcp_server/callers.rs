@@ -33,7 +33,7 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// What the server is to accept.
+    /// What the server is to accept. Logs what few clients will match.
     ///
     /// # Errors
     /// If a value could never match a header, is a wildcard, or if `none` is one of several.
@@ -42,6 +42,10 @@ impl AccessArgs {
             .allowed_host
             .iter()
             .map(|value| allowed::host(value).map_err(|error| anyhow!("--allowed-host {error}")));
+        let hosts: Vec<String> = hosts.collect::<anyhow::Result<_>>()?;
+        for why in allowed::warnings(&hosts) {
+            tracing::warn!("--allowed-host {why}");
+        }
         let origins = match &self.allowed_origin[..] {
             [none] if none == NO_ORIGIN => &[],
             origins if origins.iter().any(|origin| origin == NO_ORIGIN) => {
@@ -55,7 +59,7 @@ impl AccessArgs {
             allowed::origin(value).map_err(|error| anyhow!("--allowed-origin {error}"))
         });
         Ok(Access {
-            hosts: hosts.collect::<anyhow::Result<_>>()?,
+            hosts,
             origins: origins.collect::<anyhow::Result<_>>()?,
             ..Access::default()
         })

@@ -32,6 +32,16 @@ fn mint(value: &'static str, request_id: Option<u8>) -> MintRequest {
     }
 }
 
+/// The command of a request that has its identity within.
+fn command<M: Mutation>(
+    mut request: M,
+    caller: &Caller,
+    cluster_level: u32,
+) -> Result<Box<Command>, Failure> {
+    let identity = request.take_identity();
+    super::command(request, identity.as_ref(), caller, cluster_level)
+}
+
 fn fingerprint_of(request: MintRequest, caller: &Caller) -> Bytes {
     Vault::new(KeyFiles::none(), Keyring::default())
         .fingerprint(&canonical(&mut command(request, caller, LEVEL).unwrap()))
@@ -100,6 +110,23 @@ fn an_administrative_call_bears_an_identity_once_all_versions_honour_it() {
     let session = stand_in().identity;
     let refused = command(quotas(session), &one, LEVEL);
     assert!(matches!(refused, Err(Failure::Malformed(_))), "{refused:?}");
+}
+
+#[test]
+fn command_stamped_after_a_raise_is_as_one_made_after_it() {
+    let one = caller("default", "one");
+    let identity = CallIdentity {
+        identity: Some(Identity::RequestId(Bytes::from_static(&[
+            1, 2, 3, 4, 5, 6, 0x70, 8, 0x80, 10, 11, 12, 13, 14, 15, 16,
+        ]))),
+    };
+    let made =
+        |cluster_level| super::command(quotas(None), Some(&identity), &one, cluster_level).unwrap();
+    let mut early = made(level::FIRST);
+    assert_eq!(early.identity, None);
+    stamp_for(&mut early, Some(&identity), &one, LEVEL).unwrap();
+    assert_eq!(early.identity, Some(identity.clone()));
+    assert_eq!(early, made(LEVEL));
 }
 
 #[test]

@@ -115,14 +115,14 @@ class AsyncClient:
 
         `HELVE_ENDPOINTS` (default 127.0.0.1:7400), `HELVE_TOKEN_FILE`, `HELVE_TLS_CA`,
         `HELVE_TLS_CLIENT_CERT`, `HELVE_TLS_CLIENT_KEY`, `HELVE_TLS_SERVER_NAME`, and
-        `HELVE_INSECURE`, which is `true` or `1` for `insecure`.
+        `HELVE_INSECURE_TOKEN`, which is `true` or `1` for `insecure`.
         `options` as for the class.
         """
         given = {name: value for name, value in os.environ.items() if value}
         ca = given.get("HELVE_TLS_CA")
         found: dict[str, Any] = {
             "token_file": given.get("HELVE_TOKEN_FILE"),
-            "insecure": given.get("HELVE_INSECURE", "").lower() in ("true", "1"),
+            "insecure": given.get("HELVE_INSECURE_TOKEN", "").lower() in ("true", "1"),
         }
         if ca is not None:
             found["tls"] = Tls(
