@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use helve_proto::peer::v1::NodeRecord;
+use helve_proto::peer::v1::{MemberRole, NodeRecord};
 
 use super::types::{LogId, StoredMembership};
 
@@ -41,6 +41,19 @@ impl MemberSet {
     #[must_use]
     pub fn by_uuid(&self, uuid: &str) -> Option<(u64, &NodeRecord)> {
         self.members().find(|(_, node)| node.uuid == uuid)
+    }
+
+    /// Whether the node with this uuid votes; [`MemberRole::Unspecified`] before a cluster's first entry.
+    #[must_use]
+    pub fn role(&self, uuid: &str) -> MemberRole {
+        if self.set_by().is_none() {
+            return MemberRole::Unspecified;
+        }
+        let voters = self.voters();
+        match self.by_uuid(uuid) {
+            Some((id, _)) if voters.contains(&id) => MemberRole::Voter,
+            _ => MemberRole::NoVoter,
+        }
     }
 
     /// The ids of the members that vote.
