@@ -81,3 +81,21 @@ impl MemberSet {
         levels.min().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raft::{Group as _, fake_group::FakeGroup};
+
+    #[test]
+    fn a_role_is_that_of_the_membership() {
+        let group = FakeGroup::new([1, 2]);
+        group.add_learner(3);
+        let members = group.members();
+        assert_eq!(members.role("u-2"), MemberRole::Voter);
+        assert_eq!(members.role("u-3"), MemberRole::NoVoter);
+        assert_eq!(members.role("u-4"), MemberRole::NoVoter);
+        let none = MemberSet::new(Arc::default());
+        assert_eq!(none.role("u-1"), MemberRole::Unspecified);
+    }
+}
