@@ -1,6 +1,7 @@
 //! Nodes whose disks are put back to an older state: nothing on the disk shows it, and only the others can tell.
 
 mod diverged;
+mod learners;
 
 use std::path::{Path, PathBuf};
 

@@ -100,7 +100,7 @@ pub async fn begin(
                 "it is about to make a new, empty cluster, as --force-bootstrap says".to_owned()
             }
             Decision::Forced(Err(why)) => why.to_string(),
-            Decision::Join(address) => match join(identity, 0, &address).await {
+            Decision::Join(address) => match join(identity, 0, &address, peers).await {
                 Ok((node_id, cluster_id)) => {
                     return Ok(Beginning::Joined {
                         node_id,

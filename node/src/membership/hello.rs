@@ -89,8 +89,27 @@ pub async fn is_removed(identity: &Identity, peer_addresses: &[String]) -> bool 
     replies.into_iter().flatten().any(|reply| reply.removed_you)
 }
 
+/// Refuses, for a node that was started with `--learner`, a cluster of which a member would give it a vote: any of these may lead next.
+fn check_admits_learners<'a>(
+    identity: &Identity,
+    replies: impl IntoIterator<Item = &'a HelloReply>,
+) -> Result<(), String> {
+    let is_member = |reply: &HelloReply| {
+        (!reply.pristine || !reply.cluster_id.is_empty()) && !is_stranger(identity, reply)
+    };
+    for reply in replies {
+        if is_member(reply) && !reply.admits_learners {
+            return Err(format!(
+                "--learner: the version of the node at seat {} would give this node a vote, once it leads: upgrade that node first",
+                reply.seat
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Asks the leader for a seat; `node_id` is what an earlier answer gave, 0 for none. A node that was started with `--learner` asks only
-/// a leader that gives it no vote.
+/// if the leader gives it no vote, and none of the listed `peers` that answer would.
 ///
 /// # Errors
 /// Why not now.
@@ -98,15 +117,15 @@ pub async fn join(
     identity: &Identity,
     node_id: u64,
     leader_peer_address: &str,
+    peers: &BTreeMap<u64, String>,
 ) -> Result<(u64, String), String> {
     let silent = || "the leader does not answer".to_owned();
     if identity.is_learner {
         let leader = hello(identity, leader_peer_address).await;
-        if !leader.ok_or_else(silent)?.admits_learners {
-            return Err(format!(
-                "--learner: the version of the leader at {leader_peer_address} would give this node a vote: upgrade that node first"
-            ));
-        }
+        let leader = leader.ok_or_else(silent)?;
+        let listed = hello_all(identity, peers).await;
+        let asked = [&leader].into_iter().chain(listed.values());
+        check_admits_learners(identity, asked)?;
     }
     let mut client = identity.dialler().client(leader_peer_address);
     let request = JoinRequest {
@@ -166,4 +185,43 @@ pub async fn find_leader(identity: &Identity, peers: &BTreeMap<u64, String>) -> 
         .filter(|reply| !is_stranger(identity, reply))
         .map(|r| r.leader_peer_address)
         .find(|address| !address.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(seat: u64, cluster_id: &str) -> HelloReply {
+        HelloReply {
+            seat,
+            cluster_id: cluster_id.to_owned(),
+            ..HelloReply::default()
+        }
+    }
+
+    #[test]
+    fn a_learner_joins_only_if_no_member_would_give_it_a_vote() {
+        let identity = Identity::new(NodeRecord::default(), 0, "ours".to_owned());
+        let leader = HelloReply {
+            admits_learners: true,
+            ..of(1, "ours")
+        };
+        assert_eq!(check_admits_learners(&identity, [&leader]), Ok(()));
+        let older = of(2, "ours");
+        let refused = check_admits_learners(&identity, [&leader, &older]);
+        assert!(
+            matches!(&refused, Err(why) if why.contains("at seat 2") && why.contains("upgrade that node")),
+            "{refused:?}"
+        );
+        // One that may be a member, and one that is none.
+        let unnamed = of(3, "");
+        assert!(check_admits_learners(&identity, [&leader, &unnamed]).is_err());
+        let pristine = HelloReply {
+            pristine: true,
+            ..of(3, "")
+        };
+        for other in [pristine, of(3, "theirs")] {
+            assert_eq!(check_admits_learners(&identity, [&leader, &other]), Ok(()));
+        }
+    }
 }

@@ -8,13 +8,15 @@
 //!   older disks, and only the third know.
 //!
 //! Nothing is lost by the wait: without a majority no node is of use.
+//!
+//! Learners are asked too, and do not count: what a majority of the voters acknowledged, a learner may not have heard.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
-use helve_proto::peer::v1::HelloReply;
+use helve_proto::peer::v1::{HelloReply, MemberRole};
 
 use super::{
     hello::{hello, is_stranger},
@@ -43,18 +45,12 @@ pub async fn rejoin(consensus: &Consensus, peers: &BTreeMap<u64, String>) {
     let identity = consensus.identity();
     let begun = Instant::now();
     loop {
-        let voters = other_voters(consensus);
+        let others = Others::of(consensus, peers);
         let replies = ask(consensus, peers).await;
         if identity.put_back().is_some() {
             return;
         }
-        let listed = peers.keys().filter(|seat| **seat != identity.record().seat);
-        let count = if voters.is_empty() && !is_alone(consensus) {
-            listed.count()
-        } else {
-            voters.len()
-        };
-        match judge(identity, count, &voters, &replies, begun.elapsed()) {
+        match judge(identity, &others, &replies, begun.elapsed()) {
             Verdict::Clear => return consensus.take_part(),
             Verdict::Wait(why) => identity.acknowledged().set_waits_for(&why),
         }
@@ -62,21 +58,76 @@ pub async fn rejoin(consensus: &Consensus, peers: &BTreeMap<u64, String>) {
     }
 }
 
-/// The uuids of the voters beside this node, as its log has them.
-fn other_voters(consensus: &Consensus) -> BTreeSet<String> {
-    let own = &consensus.identity().record().uuid;
-    let members = consensus.overview().members.into_iter();
-    members
-        .filter(|member| member.voter && member.record.uuid != *own)
-        .map(|member| member.record.uuid)
-        .collect()
+/// The members beside this node, as its own log has them. The log may be old.
+#[derive(Debug, Default)]
+struct Others {
+    /// The uuids of the voters.
+    voters: BTreeSet<String>,
+    /// How many voters there are; while the log has no members, how many other nodes are listed.
+    count: usize,
+    /// The log has no members: this node has received nothing since the cluster was founded, or its disk is from before that.
+    is_unknown: bool,
+    /// This node alone votes, and there are learners.
+    is_only_voter: bool,
 }
 
-/// This node is the only member of its cluster.
-fn is_alone(consensus: &Consensus) -> bool {
-    let own = &consensus.identity().record().uuid;
-    let members = consensus.overview().members;
-    !members.is_empty() && members.iter().all(|member| member.record.uuid == *own)
+impl Others {
+    fn of(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> Self {
+        let own = consensus.identity().record();
+        let members = consensus.overview().members;
+        if members.is_empty() {
+            return Self {
+                count: peers.keys().filter(|seat| **seat != own.seat).count(),
+                is_unknown: true,
+                ..Self::default()
+            };
+        }
+        let others = members.iter().filter(|m| m.record.uuid != own.uuid);
+        let voters = others.clone().filter(|member| member.voter);
+        let voters: BTreeSet<String> = voters.map(|m| m.record.uuid.clone()).collect();
+        Self {
+            count: voters.len(),
+            is_unknown: false,
+            is_only_voter: voters.is_empty() && others.count() > 0,
+            voters,
+        }
+    }
+
+    /// Whether this reply is that of a voter, by this node's log or by the sender's.
+    fn is_of_voter(&self, uuid: &str, reply: &HelloReply) -> bool {
+        self.voters.contains(uuid)
+            || match reply.role() {
+                MemberRole::Voter => self.is_unknown || reply.knows_you,
+                MemberRole::NoVoter => false,
+                // Of a cluster that is being founded: no log, and no cluster id. An older version that has a membership may be that
+                // of a learner.
+                MemberRole::Unspecified => {
+                    self.is_unknown
+                        && !reply.knows_you
+                        && !reply.learner
+                        && reply.cluster_id.is_empty()
+                }
+            }
+    }
+
+    /// How many voters there are. Of listed nodes, those that say that they do not vote are left out: a cluster may have many learners.
+    fn count_beside(&self, replies: &BTreeMap<String, HelloReply>) -> usize {
+        if !self.is_unknown {
+            return self.count;
+        }
+        let says_no = |reply: &&HelloReply| match reply.role() {
+            MemberRole::Voter => false,
+            MemberRole::NoVoter => true,
+            MemberRole::Unspecified => reply.learner,
+        };
+        let without = replies.values().filter(says_no).count();
+        self.count.saturating_sub(without)
+    }
+
+    /// Whether this reply is that of an older version, which does not say whether its node votes; nor does this node's log.
+    fn is_mute(&self, uuid: &str, reply: &HelloReply) -> bool {
+        reply.knows_you && reply.role() == MemberRole::Unspecified && !self.voters.contains(uuid)
+    }
 }
 
 /// Asks all listed nodes and members, and returns the replies of this node's cluster, by uuid.
@@ -97,25 +148,31 @@ async fn ask(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> BTreeMap<S
         .collect()
 }
 
-/// `count` is how many other voters there are, `voters` who they are, as far as this node knows.
+/// What these replies, by the senders' uuids, are enough for.
 fn judge(
     identity: &Identity,
-    count: usize,
-    voters: &BTreeSet<String>,
+    others: &Others,
     replies: &BTreeMap<String, HelloReply>,
     waited: Duration,
 ) -> Verdict {
     let acknowledged = identity.acknowledged();
+    let count = others.count_beside(replies);
     let of_voters = replies
         .iter()
-        .filter(|(uuid, reply)| voters.is_empty() || voters.contains(*uuid) || reply.knows_you);
+        .filter(|(uuid, reply)| others.is_of_voter(uuid, reply));
     let (sound, put_back): (Vec<_>, Vec<_>) =
         of_voters.partition(|(uuid, _)| acknowledged.peer_put_back(uuid).is_none());
     let takes_part = |reply: &HelloReply| reply.testimony.as_ref().is_some_and(|t| t.takes_part);
+    let votes = |reply: &HelloReply| reply.role() == MemberRole::Voter;
     let needed = count.div_ceil(2);
     let is_vouched = sound.iter().any(|(_, reply)| takes_part(reply));
     let all_answered = sound.len() >= count;
-    if sound.len() >= needed && (is_vouched || all_answered || waited >= PATIENCE) {
+    // Those that have no members either know nothing of this node.
+    let is_known = !others.is_unknown || count == 0 || sound.iter().any(|(_, reply)| votes(reply));
+    // A learner may have been promoted since this node's disk was copied.
+    let is_heard = !others.is_only_voter || !replies.is_empty() || waited >= PATIENCE;
+    let is_enough = sound.len() >= needed && is_known && is_heard;
+    if is_enough && (is_vouched || all_answered || waited >= PATIENCE) {
         return Verdict::Clear;
     }
     if let Some((uuid, reply)) = put_back.first()
@@ -126,99 +183,24 @@ fn judge(
             reply.seat
         ));
     }
+    let mute = replies
+        .iter()
+        .filter(|(uuid, reply)| others.is_mute(uuid, reply));
+    let mute: Vec<u64> = mute.map(|(_, reply)| reply.seat).collect();
+    let upgrade = if mute.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "; the versions at seats {mute:?} do not say whether their nodes vote: upgrade those"
+        )
+    };
     Verdict::Wait(format!(
-        "it asks its peers whether its disk holds what it acknowledged: {} of {count} answer, {needed} have to; start them, or check \
-         the way to them; if the disks of a majority are lost for good, stop this node, and make a new cluster of it with `helve \
-         recover --data-dir DIR`",
+        "it asks its peers whether its disk holds what it acknowledged: {} of {count} voters answer, {needed} have to; start them, or \
+         check the way to them{upgrade}; if the disks of a majority are lost for good, stop this node, and make a new cluster of it \
+         with `helve recover --data-dir DIR`",
         sound.len()
     ))
 }
 
 #[cfg(test)]
-mod tests {
-    use helve_proto::peer::v1::{NodeRecord, Testimony};
-
-    use super::*;
-    use crate::raft::acknowledged::{Position, Run};
-
-    fn identity() -> Identity {
-        let record = NodeRecord {
-            uuid: "own".to_owned(),
-            seat: 1,
-            ..NodeRecord::default()
-        };
-        Identity::new(record, 1, "ours".to_owned())
-    }
-
-    #[expect(
-        clippy::fn_params_excessive_bools,
-        reason = "it is the message's own field"
-    )]
-    fn reply(takes_part: bool) -> HelloReply {
-        HelloReply {
-            testimony: Some(Testimony {
-                takes_part,
-                ..Testimony::default()
-            }),
-            ..HelloReply::default()
-        }
-    }
-
-    fn replies(of: &[(&str, bool)]) -> BTreeMap<String, HelloReply> {
-        of.iter()
-            .map(|(uuid, takes_part)| ((*uuid).to_owned(), reply(*takes_part)))
-            .collect()
-    }
-
-    fn is_clear(voters: &[&str], of: &[(&str, bool)], waited: Duration) -> bool {
-        let voters: BTreeSet<String> = voters.iter().map(ToString::to_string).collect();
-        let verdict = judge(&identity(), voters.len(), &voters, &replies(of), waited);
-        verdict == Verdict::Clear
-    }
-
-    #[test]
-    fn a_majority_clears_a_node_if_one_takes_part_or_all_answer_or_time_is_up() {
-        let soon = Duration::ZERO;
-        assert!(!is_clear(&["b", "c"], &[], PATIENCE));
-        assert!(!is_clear(&["b", "c"], &[("b", false)], soon));
-        assert!(is_clear(&["b", "c"], &[("b", true)], soon));
-        assert!(is_clear(&["b", "c"], &[("b", false)], PATIENCE));
-        assert!(is_clear(&["b", "c"], &[("b", false), ("c", false)], soon));
-        assert!(!is_clear(&["b", "c", "d", "e"], &[("b", true)], PATIENCE));
-        assert!(is_clear(
-            &["b", "c", "d", "e"],
-            &[("b", true), ("c", false)],
-            soon
-        ));
-        assert!(is_clear(&["b"], &[("b", false)], soon));
-        assert!(!is_clear(&["b"], &[], PATIENCE));
-        assert!(is_clear(&[], &[], soon));
-        // Who is no voter, and does not know this node, clears nothing.
-        assert!(!is_clear(&["b", "c"], &[("x", true)], PATIENCE));
-    }
-
-    #[test]
-    fn a_peer_that_is_on_an_older_disk_clears_nobody() {
-        let identity = identity();
-        let acknowledged = identity.acknowledged();
-        let run = |number| Run { number, nonce: 1 };
-        let newer = Position {
-            term: 2,
-            last: Some((2, 9)),
-        };
-        acknowledged.note("b", run(1), newer);
-        let testimony = Testimony {
-            run: Some(run(2).to_proto()),
-            takes_part: true,
-            ..Testimony::default()
-        };
-        identity.hear("b", Some(&testimony));
-        let voters: BTreeSet<String> = ["b".to_owned(), "c".to_owned()].into();
-        let replies = replies(&[("b", true)]);
-        let verdict = judge(&identity, 2, &voters, &replies, PATIENCE);
-        assert!(
-            matches!(&verdict, Verdict::Wait(why) if why.contains("entry 9 in term 2")),
-            "{verdict:?}"
-        );
-    }
-}
+mod tests;

@@ -148,13 +148,25 @@ impl<G: Group> Seats<G> {
                 peer_address,
             } => {
                 let holder = self.holder(*seat, peer_address, Some(*id))?;
-                if holder.is_none() && self.group.members().member(*id).is_none() {
-                    return Err(MembershipError::NoMember(*id));
-                }
-                Ok(())
+                self.check_replaced(*id, holder.map(|member| member.id))
             }
             Change::TakeOver { .. } => Ok(()),
         }
+    }
+
+    /// Refuses to replace a member that is gone, unless `coming` votes in its place already. If the member was removed otherwise, whether
+    /// `coming` was to vote is not known.
+    pub(super) fn check_replaced(
+        &self,
+        leaving: u64,
+        coming: Option<u64>,
+    ) -> Result<(), MembershipError> {
+        let members = self.group.members();
+        let is_done = coming.is_some_and(|id| members.voters().contains(&id));
+        if is_done || members.member(leaving).is_some() {
+            return Ok(());
+        }
+        Err(MembershipError::NoMember(leaving))
     }
 
     fn check_promotion(&self, id: u64) -> Result<(), MembershipError> {

@@ -86,6 +86,7 @@ impl<'a, G: Group> Steps<'a, G> {
             None => self.admit_learner().await?,
         };
         self.caught_up(id).await?;
+        self.seats.check_replaced(leaving, Some(id))?;
         // What takes the place of a learner is one.
         let is_voter = self.seats.group.members().voters().contains(&leaving);
         if is_voter {
@@ -124,11 +125,12 @@ impl<'a, G: Group> Steps<'a, G> {
         self.seats.former_members(&uuid, seat)?;
         self.add_learner(Applicant { id, record }).await?;
         self.caught_up(id).await?;
-        // The seat's former member may have come back in the meantime.
+        let voting = self.started_as(id).await?;
+        // The seat's former member may have come back in the meantime. Nothing is waited for between this look and the change.
         let former = self.seats.former_members(&uuid, seat)?;
         let voters = self.seats.group.members().voters();
         if !former.is_disjoint(&voters) {
-            self.check_may_vote(id).await?;
+            check_may_vote(id, voting)?;
             self.held.reached(Stage::Committing);
             self.set_voters(|voters| {
                 voters.retain(|voter| !former.contains(voter));
@@ -185,10 +187,7 @@ impl<'a, G: Group> Steps<'a, G> {
 
     /// Refuses a vote to a member that was started with `--learner`.
     async fn check_may_vote(&self, id: u64) -> Result<(), MembershipError> {
-        match self.started_as(id).await? {
-            Voting::Voter => Ok(()),
-            Voting::Learner => Err(MembershipError::StartedAsLearner(id)),
-        }
+        check_may_vote(id, self.started_as(id).await?)
     }
 
     /// Takes a learner out.
@@ -213,3 +212,13 @@ impl<'a, G: Group> Steps<'a, G> {
         Ok(self.seats.group.edit(edit).await?)
     }
 }
+
+fn check_may_vote(id: u64, voting: Voting) -> Result<(), MembershipError> {
+    match voting {
+        Voting::Voter => Ok(()),
+        Voting::Learner => Err(MembershipError::StartedAsLearner(id)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

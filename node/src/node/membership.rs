@@ -60,7 +60,7 @@ pub(super) async fn take_seat(consensus: Consensus, peers: BTreeMap<u64, String>
             }
         }
         if let Some(leader) = hello::find_leader(&identity, &peers).await
-            && let Err(why) = hello::join(&identity, identity.node_id(), &leader).await
+            && let Err(why) = hello::join(&identity, identity.node_id(), &leader, &peers).await
             && member.is_none()
         {
             identity.set_waits_for(&why);

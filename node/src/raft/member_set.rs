@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use helve_proto::peer::v1::NodeRecord;
+use helve_proto::peer::v1::{MemberRole, NodeRecord};
 
 use super::types::{LogId, StoredMembership};
 
@@ -43,6 +43,19 @@ impl MemberSet {
         self.members().find(|(_, node)| node.uuid == uuid)
     }
 
+    /// Whether the node with this uuid votes; [`MemberRole::Unspecified`] before a cluster's first entry.
+    #[must_use]
+    pub fn role(&self, uuid: &str) -> MemberRole {
+        if self.set_by().is_none() {
+            return MemberRole::Unspecified;
+        }
+        let voters = self.voters();
+        match self.by_uuid(uuid) {
+            Some((id, _)) if voters.contains(&id) => MemberRole::Voter,
+            _ => MemberRole::NoVoter,
+        }
+    }
+
     /// The ids of the members that vote.
     #[must_use]
     pub fn voters(&self) -> BTreeSet<u64> {
@@ -66,5 +79,23 @@ impl MemberSet {
     pub fn common_level(&self) -> u32 {
         let levels = self.members().map(|(_, node)| node.feature_level);
         levels.min().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raft::{Group as _, fake_group::FakeGroup};
+
+    #[test]
+    fn a_role_is_that_of_the_membership() {
+        let group = FakeGroup::new([1, 2]);
+        group.add_learner(3);
+        let members = group.members();
+        assert_eq!(members.role("u-2"), MemberRole::Voter);
+        assert_eq!(members.role("u-3"), MemberRole::NoVoter);
+        assert_eq!(members.role("u-4"), MemberRole::NoVoter);
+        let none = MemberSet::new(Arc::default());
+        assert_eq!(none.role("u-1"), MemberRole::Unspecified);
     }
 }

@@ -11,6 +11,8 @@ mod address_book;
 mod applied;
 pub mod codec;
 mod compaction;
+#[cfg(test)]
+pub(crate) mod fake_group;
 pub mod foresight;
 mod group;
 pub mod identity;

@@ -172,7 +172,9 @@ impl PeerService for PeerServer {
             reply.leader_id = consensus.leading().leader.unwrap_or(0);
             let leader = consensus.peer_address(reply.leader_id);
             reply.leader_peer_address = leader.unwrap_or_default();
-            reply.knows_you = consensus.members().by_uuid(&asker.uuid).is_some();
+            let members = consensus.members();
+            reply.knows_you = members.by_uuid(&asker.uuid).is_some();
+            reply.role = members.role(&record.uuid).into();
             reply.cluster_feature_level = consensus.applied().feature_level();
             reply.feature_level = records::own(&consensus).feature_level;
             reply.removed_you = self.has_removed(&consensus, &asker);
