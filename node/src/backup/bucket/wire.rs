@@ -6,7 +6,7 @@ use std::{error::Error, net::IpAddr, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::{Method, StatusCode, Uri, body::Body};
+use hyper::{Method, Uri, body::Body};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector as Tcp},
@@ -139,7 +139,7 @@ impl HttpService for Wire {
             ));
         }
         let is_of_machine = is_of_machine(request.uri().host().unwrap_or_default());
-        let is_object = is_object(request.method(), request.uri());
+        let whole_max = bytes_max(request.method(), request.uri());
         let answer = timeout(BUCKET_ATTEMPT_MAX, self.client.request(request)).await;
         let response = match answer {
             Err(_) => {
@@ -167,22 +167,18 @@ impl HttpService for Wire {
             }
             Ok(Ok(response)) => response,
         };
-        let bytes_max = bytes_max(is_object, response.status());
+        let bytes_max = match response.status().is_success() {
+            true => whole_max,
+            false => Some(ERROR_BYTES_MAX),
+        };
         Ok(response.map(|body| bounded(body, bytes_max)))
     }
 }
 
-/// Whether the answer to a request is what is in an object.
-fn is_object(method: &Method, uri: &Uri) -> bool {
+/// Bytes that an answer to a request may have; `None` for what is in an object, which is not held whole.
+fn bytes_max(method: &Method, uri: &Uri) -> Option<usize> {
     let host = uri.host().unwrap_or_default();
-    method == Method::GET && uri.query().is_none() && !is_of_machine(host)
-}
-
-/// Bytes that an answer may have; `None` for what is in an object, which is not held whole.
-fn bytes_max(is_object: bool, status: StatusCode) -> Option<usize> {
-    if !status.is_success() {
-        return Some(ERROR_BYTES_MAX);
-    }
+    let is_object = method == Method::GET && uri.query().is_none() && !is_of_machine(host);
     (!is_object).then_some(BUCKET_ANSWER_BYTES_MAX)
 }
 
@@ -252,11 +248,8 @@ mod tests {
             (&Method::PUT, "https://s3.example/b/helve/backups/1", true),
         ] {
             let uri: Uri = uri.parse().unwrap();
-            let is_object = is_object(method, &uri);
-            let most = bytes_max(is_object, StatusCode::OK);
+            let most = bytes_max(method, &uri);
             assert_eq!(most.is_some(), is_bounded, "{method} {uri}");
-            let most = bytes_max(is_object, StatusCode::NOT_FOUND);
-            assert_eq!(most, Some(ERROR_BYTES_MAX), "{method} {uri}");
         }
     }
 

@@ -52,7 +52,6 @@ mod tests {
 
     use serde_json::json;
 
-    use super::*;
     use crate::bearer::{
         issuer::{Issuer, Owners, Trusted},
         source::KeySource,
