@@ -33,9 +33,9 @@ use self::proof::Unproven;
 pub use self::{
     delete::{Deleted, Run},
     error::BackupError,
-    place::PlainHttp,
     receiver::{Received, Receiver},
     store_error::{StoreError, StoreProblem},
+    url::PlainHttp,
 };
 use crate::storage::snapshot_writer;
 

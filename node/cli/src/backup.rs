@@ -1,5 +1,6 @@
 //! `helve backup`: a copy of all rows, in a directory or a bucket that keeps several.
 
+mod bucket;
 mod delete;
 mod failed;
 mod list;
@@ -14,11 +15,11 @@ use helve_command::{
     ending::{Ending, Outcome},
     output::{OutputArgs, bytes, count, time},
 };
-use helve_node::backup::{Backup, PlainHttp, Received};
+use helve_node::backup::{Backup, Received};
 use serde::Serialize;
 
-pub(super) use self::failed::unread;
 use self::take::Taken;
+pub(super) use self::{bucket::BucketArgs, failed::unread};
 
 /// Back up all rows of the cluster to a directory or a bucket, while it serves
 ///
@@ -60,25 +61,6 @@ pub(crate) struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-/// How a bucket is reached.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct BucketArgs {
-    /// Reach a store at http:// elsewhere than on this machine, in a network that you trust
-    #[arg(long, env = "HELVE_BACKUP_ALLOW_HTTP")]
-    allow_http: bool,
-}
-
-impl BucketArgs {
-    /// Whether a bucket may be reached without TLS.
-    pub(super) fn http(&self) -> PlainHttp {
-        if self.allow_http {
-            PlainHttp::Allowed
-        } else {
-            PlainHttp::Refused
-        }
-    }
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]

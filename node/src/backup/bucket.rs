@@ -9,14 +9,14 @@
 //! Every request has a deadline, and is made again a few times. An object is there whole or not at
 //! all, so a file with the right name and size counts as arrived; `verify` reads what is in it.
 
-mod connect;
+pub(super) mod connect;
 mod deletion;
 mod failure;
 mod listing;
-mod mark;
+pub(super) mod mark;
 #[cfg(test)]
 mod tests;
-mod upload;
+pub(super) mod upload;
 mod wire;
 
 use std::{
@@ -32,12 +32,10 @@ use futures::{TryStreamExt as _, stream::BoxStream};
 use object_store::{ObjectStore, ObjectStoreExt as _, path::Path as Key};
 use tokio::time::timeout;
 
-pub(super) use self::{
-    connect::connect,
-    mark::{Work, first_to_mend},
-    upload::Upload,
+use self::{
+    failure::Failure,
+    mark::{Mark, Work},
 };
-use self::{failure::Failure, mark::Mark};
 use super::{
     Backup, BackupError, BackupFile, FILE_KEY_BYTES,
     directory::{file_of, manifest_of, newest, stored_name},

@@ -8,7 +8,12 @@ use bytes::Bytes;
 use helve_proto::v1::{BackupChunk, BackupManifest};
 
 #[cfg(feature = "object-store")]
-use super::bucket::{Bucket, Upload, Work, connect, first_to_mend};
+use super::bucket::{
+    Bucket,
+    connect::connect,
+    mark::{Work, first_to_mend},
+    upload::Upload,
+};
 #[cfg(not(feature = "object-store"))]
 use super::store_error::{StoreError, StoreProblem};
 use super::{
@@ -16,7 +21,7 @@ use super::{
     delete::{Deleted, Run},
     directory::{BackupDir, Listed},
     receiver::{Received, Receiver},
-    url::Url,
+    url::{PlainHttp, Url},
 };
 use crate::limits::{BACKUP_UNFINISHED_MIN, SNAPSHOT_CHUNK_BYTES};
 
@@ -38,15 +43,6 @@ enum To<'a> {
     Directory(Box<Receiver<'a>>),
     #[cfg(feature = "object-store")]
     Bucket(Box<Upload<'a>>),
-}
-
-/// Whether a bucket beyond this machine may be reached without TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlainHttp {
-    /// No: anyone on the way could read and change what is sent.
-    Refused,
-    /// Yes, as the operator says.
-    Allowed,
 }
 
 impl Place {

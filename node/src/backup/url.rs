@@ -2,6 +2,15 @@
 
 use std::path::Path;
 
+/// Whether a bucket beyond this machine may be reached without TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainHttp {
+    /// No: anyone on the way could read and change what is sent.
+    Refused,
+    /// Yes, as the operator says.
+    Allowed,
+}
+
 /// A URL, in its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Url<'a> {

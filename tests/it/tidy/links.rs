@@ -47,7 +47,9 @@ pub(super) fn check_names(
     paths: &[String],
     tests: &[String],
 ) -> Vec<Finding> {
-    let is_file = |name: &str| name.ends_with(".rs") || name.ends_with('/');
+    // An address ends as a directory does.
+    let is_file =
+        |name: &str| name.ends_with(".rs") || (name.ends_with('/') && !name.contains("://"));
     let is_test = |name: &str| {
         name.contains("::")
             && name

@@ -9,7 +9,7 @@ use helve_command::{
 use helve_node::backup::{Deleted, Run, place::Place};
 use serde::Serialize;
 
-use super::{BucketArgs, Shown, failed::ending};
+use super::{Shown, bucket::BucketArgs, failed::ending};
 use crate::progress::Progress;
 
 /// Delete one backup, and the files that no other backup needs

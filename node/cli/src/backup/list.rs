@@ -9,7 +9,7 @@ use helve_command::{
 use helve_node::backup::place::Place;
 use serde::Serialize;
 
-use super::{BucketArgs, Shown, failed::unread};
+use super::{Shown, bucket::BucketArgs, failed::unread};
 use crate::progress::Progress;
 
 /// Show the backups in a directory or a bucket

@@ -13,7 +13,7 @@ use helve_node::{
 };
 use serde::Serialize;
 
-use super::{BucketArgs, failed::unread};
+use super::{bucket::BucketArgs, failed::unread};
 use crate::{data_key::DataKeyFileArgs, progress::Progress};
 
 /// Check that the files of backups are as they were written

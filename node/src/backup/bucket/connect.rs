@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     backup::{
-        BackupError, PlainHttp,
+        BackupError,
         store_error::{StoreError, StoreProblem},
-        url::Url,
+        url::{PlainHttp, Url},
     },
     limits::{BUCKET_CALL_MAX, BUCKET_RETRIES_MAX},
 };

@@ -23,7 +23,7 @@ use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio::time::timeout;
 
 use crate::{
-    backup::{PlainHttp, store_error::StoreProblem},
+    backup::{store_error::StoreProblem, url::PlainHttp},
     limits::{BUCKET_ANSWER_BYTES_MAX, BUCKET_ATTEMPT_MAX},
 };
 
@@ -182,7 +182,7 @@ fn bytes_max(method: &Method, uri: &Uri) -> Option<usize> {
     (!is_object).then_some(BUCKET_ANSWER_BYTES_MAX)
 }
 
-/// An answer that fails behind so many bytes.
+/// An answer that fails behind its bound.
 pub(super) fn bounded<B>(body: B, bytes_max: Option<usize>) -> HttpResponseBody
 where
     B: Body<Data = Bytes> + Send + Sync + 'static,
