@@ -10,15 +10,11 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use helve_mcp::bearer::{KeySource, Owners, TrustError, Trusted, Verifier};
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
-};
 use serde_json::{Value, json};
 
 use crate::{
     forms::{bare, disguised, known, recognised},
-    tokens::{AUDIENCE, Claims, SECRET, Signer, p256_jwk},
+    tokens::{AUDIENCE, Claims, SECRET, Signer, new_p256_jwk, p256_jwk},
 };
 
 /// Bytes of a secret.
@@ -263,16 +259,7 @@ fn odd_entries_of_a_set_are_skipped_and_the_rest_works() {
 
 #[test]
 fn a_key_id_that_comes_twice_is_tried_against_each() {
-    let other = {
-        let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
-        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
-        let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
-        let mut jwk = p256_jwk(Some("same"));
-        jwk["x"] = json!(BASE64URL_NOPAD.encode(x));
-        jwk["y"] = json!(BASE64URL_NOPAD.encode(y));
-        jwk
-    };
+    let other = new_p256_jwk("same");
     let sets = [
         json!({"keys": [other.clone(), p256_jwk(Some("same"))]}),
         json!({"keys": [p256_jwk(Some("same")), other.clone()]}),
@@ -285,13 +272,13 @@ fn a_key_id_that_comes_twice_is_tried_against_each() {
         assert!(verifier.verify(&token).is_ok());
     }
     // Not against any number of them.
-    let mut keys = vec![other; 7];
+    let mut keys: Vec<_> = (0..7).map(|_| new_p256_jwk("same")).collect();
     keys.push(p256_jwk(Some("same")));
     let signer = Signer::es256_with(json!({"keys": keys}).to_string().as_bytes());
     let verifier = Verifier::new(signer.file(), AUDIENCE, None).unwrap();
     let token = signer.sign_with(&header, &Claims::of("alice"));
     assert!(verifier.verify(&token).is_ok());
-    keys.insert(0, p256_jwk(Some("same")));
+    keys.insert(0, other);
     let signer = Signer::es256_with(json!({"keys": keys}).to_string().as_bytes());
     let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
     let named = "9 keys for ES256 have the `kid` \"same\"";

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     properties::check,
-    tokens::{AUDIENCE, Claims, Signer, p256_jwk},
+    tokens::{AUDIENCE, Claims, Signer, new_p256_jwk},
 };
 
 const A: &str = "https://a.example";
@@ -184,15 +184,17 @@ fn each_principal_has_an_owner_of_its_own() {
 
 #[tokio::test]
 async fn an_issuers_sources_together_have_no_more_keys_than_are_tried() {
-    let signer = Signer::es256_with(
-        json!({"keys": vec![p256_jwk(Some("same")); 5]})
-            .to_string()
-            .as_bytes(),
-    );
+    let with_five = || {
+        let keys: Vec<_> = (0..5).map(|_| new_p256_jwk("same")).collect();
+        Signer::es256_with(json!({ "keys": keys }).to_string().as_bytes())
+    };
+    let (signer, another) = (with_five(), with_five());
     let mut one = trusted(Some(A), &signer, Owners::Plain);
     let open = |one: Trusted| Verifier::open(vec![one], AUDIENCE);
     assert!(open(one.clone()).await.is_ok());
     one.keys.push(KeySource::File(signer.file().to_owned()));
+    assert!(open(one.clone()).await.is_ok(), "the same five");
+    one.keys.push(KeySource::File(another.file().to_owned()));
     let refused = open(one).await.unwrap_err();
     assert!(matches!(refused, TrustError::Alike(_)), "{refused}");
     assert!(

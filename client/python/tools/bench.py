@@ -1,7 +1,7 @@
 """The client's own cost beside other clients, on one machine: calls a second and processor time.
 
 Usage: python tools/bench.py HELVE [--seconds 5], for three nodes of the binary HELVE that it
-starts itself. redis-py is measured beside it if redis-server is there.
+starts itself. redis-py and etcd3 are measured beside it where they and their servers are there.
 A call is a write of 256 bytes or a read of it. Processor time is that of this process alone, and
 hardly depends on what else the machine does; calls a second do.
 """
@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib.util
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TOP = Path(__file__).parents[3]
@@ -28,6 +30,7 @@ from helve import SHARED, AsyncClient, Client, Raw  # noqa: E402
 VALUE = b"v" * 256
 TASKS = (1, 64)
 Call = Callable[[], Awaitable[object]]
+Called = Callable[[], object]
 
 
 async def measured(call: Call, tasks: int, seconds: float) -> tuple[float, float]:
@@ -72,22 +75,53 @@ async def redis(directory: Path) -> AsyncIterator[dict[str, Call]]:
         server.kill()
 
 
-def threads(endpoints: list[str], seconds: float) -> None:
-    """The client for threads, with one."""
+@contextlib.contextmanager
+def etcd(directory: Path) -> Iterator[dict[str, Called]]:
+    """Three etcd nodes, and the client `etcd3`, whose reads are linearizable. It is for threads."""
+    import etcd3
+
+    names = ("a", "b", "c")
+    ports = {name: (free_port(), free_port()) for name in names}
+    peers = ",".join(f"{name}=http://127.0.0.1:{ports[name][1]}" for name in names)
+    nodes: list[Process] = []
+    with contextlib.ExitStack() as started:
+        for name, (port, peer_port) in ports.items():
+            command = ["etcd", "--name", name, "--data-dir", str(directory / f"etcd-{name}")]
+            for flag, at in (("client", port), ("peer", peer_port)):
+                urls = f"http://127.0.0.1:{at}"
+                ours = "" if flag == "client" else "initial-"
+                command += [f"--listen-{flag}-urls", urls, f"--{ours}advertise-{flag}-urls", urls]
+            command += ["--initial-cluster", peers, "--log-level", "error"]
+            log = directory / f"etcd-{name}.log"
+            node = Process(f"etcd {name}", command, port, log)
+            nodes.append(node)
+            started.callback(lambda node=node: node.running and node.kill())
+        # None listens before a majority is there.
+        with ThreadPoolExecutor() as starting:
+            list(starting.map(Process.start, nodes))
+        client = etcd3.client(port=ports["a"][0], timeout=10)
+        started.callback(client.close)
+        yield {"write": lambda: client.put("k", VALUE), "read": lambda: client.get("k")}
+
+
+def threads(name: str, calls: dict[str, Called], seconds: float) -> None:
+    """A client for threads, with one."""
+    for what, call in calls.items():
+        call()
+        end, count, used = time.monotonic() + seconds, 0, time.process_time()
+        began = time.monotonic()
+        while time.monotonic() < end:
+            call()
+            count += 1
+        rate = count / (time.monotonic() - began)
+        show(name, what, 1, rate, (time.process_time() - used) / count * 1e6)
+
+
+def helve_in_threads(endpoints: list[str], seconds: float) -> None:
     with Client(endpoints) as client:
         keys = client.keys(owner=SHARED, codec=Raw())
-        for what, call in (
-            ("write", lambda: keys.put("k", VALUE)),
-            ("read", lambda: keys.get("k")),
-        ):
-            call()
-            end, count, used = time.monotonic() + seconds, 0, time.process_time()
-            began = time.monotonic()
-            while time.monotonic() < end:
-                call()
-                count += 1
-            rate = count / (time.monotonic() - began)
-            show("helve, threads", what, 1, rate, (time.process_time() - used) / count * 1e6)
+        calls = {"write": lambda: keys.put("k", VALUE), "read": lambda: keys.get("k")}
+        threads("helve, threads", calls, seconds)
 
 
 def show(client: str, what: str, tasks: int, rate: float, used: float) -> None:
@@ -103,6 +137,14 @@ async def beside(
                 show(name, what, tasks, *await measured(call, tasks, s))
 
 
+def is_here(server: str, client: str) -> bool:
+    """Whether a server and its client are installed; says which is not."""
+    found = shutil.which(server) is not None and importlib.util.find_spec(client) is not None
+    if not found:
+        print(f"{server}, or the package {client}, is not here: left out", file=sys.stderr)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("helve", type=Path)
@@ -115,11 +157,12 @@ def main() -> None:
         with running(cluster):
             endpoints = cluster.endpoints.split(",")
             asyncio.run(beside(helve(endpoints), "helve, asyncio", asked.seconds))
-            threads(endpoints, asked.seconds)
-        if shutil.which("redis-server") is None:
-            print("redis-server is not here: left out", file=sys.stderr)
-            return
-        asyncio.run(beside(redis(Path(directory)), "redis-py, asyncio", asked.seconds))
+            helve_in_threads(endpoints, asked.seconds)
+        if is_here("redis-server", "redis"):
+            asyncio.run(beside(redis(Path(directory)), "redis-py, asyncio", asked.seconds))
+        if is_here("etcd", "etcd3"):
+            with etcd(Path(directory)) as calls:
+                threads("etcd3, threads", calls, asked.seconds)
 
 
 if __name__ == "__main__":

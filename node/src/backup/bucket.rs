@@ -32,10 +32,7 @@ use futures::{TryStreamExt as _, stream::BoxStream};
 use object_store::{ObjectStore, ObjectStoreExt as _, path::Path as Key};
 use tokio::time::timeout;
 
-use self::{
-    failure::Failure,
-    mark::{Mark, Work},
-};
+use self::{failure::Failure, mark::Mark};
 use super::{
     Backup, BackupError, BackupFile, FILE_KEY_BYTES,
     directory::{file_of, manifest_of, newest, stored_name},

@@ -12,8 +12,8 @@ use ring::{
     hmac,
     rand::SystemRandom,
     signature::{
-        ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256,
-        RsaKeyPair, RsaPublicKeyComponents,
+        ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+        RSA_PKCS1_SHA256, RsaKeyPair, RsaPublicKeyComponents,
     },
 };
 use serde::Serialize;
@@ -29,6 +29,18 @@ pub(crate) fn p256_jwk(id: Option<&str>) -> Value {
     if let Some(id) = id {
         jwk["kid"] = json!(id);
     }
+    jwk
+}
+
+/// The JWK of a new key of the same kind, whose tokens it makes none.
+pub(crate) fn new_p256_jwk(id: &str) -> Value {
+    let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+    let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
+    let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+    let mut jwk = p256_jwk(Some(id));
+    jwk["x"] = json!(BASE64URL_NOPAD.encode(x));
+    jwk["y"] = json!(BASE64URL_NOPAD.encode(y));
     jwk
 }
 

@@ -10,7 +10,7 @@ use helve_proto::{
 use object_store::memory::InMemory;
 use prost::Message as _;
 
-use super::{upload::Upload, *};
+use super::{mark::Work, upload::Upload, *};
 use crate::{
     backup::{Deleted, Run, receiver::Received, tests::Node},
     storage::checkpoint::SnapshotDir,
