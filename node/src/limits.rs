@@ -185,6 +185,8 @@ pub const REFUSALS_WITHOUT_PAUSE: u32 = 64;
 
 /// How long a connection is not read whose calls find no room.
 pub const REFUSALS_PAUSE: Duration = Duration::from_millis(250);
+/// The longest such pause: each is twice the one before, until a call finds room.
+pub const REFUSALS_PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused as `TOO_LARGE`.
 /// A token of ours takes 54.

@@ -2,6 +2,8 @@
 
 Usage: python tools/bench.py HELVE [--seconds 5], for three nodes of the binary HELVE that it
 starts itself. redis-py and etcd3 are measured beside it where they and their servers are there.
+etcd3 0.12 wants protobuf below 3.21, and helve a newer one: --clients chooses what an environment
+can measure.
 A call is a write of 256 bytes or a read of it. Processor time is that of this process alone, and
 hardly depends on what else the machine does; calls a second do.
 """
@@ -25,10 +27,9 @@ sys.path[:0] = [str(TOP / "tests" / "mcp"), str(Path(__file__).parents[1] / "src
 
 from processes import Cluster, Process, free_port, running  # noqa: E402
 
-from helve import SHARED, AsyncClient, Client, Raw  # noqa: E402
-
 VALUE = b"v" * 256
 TASKS = (1, 64)
+CLIENTS = ("helve", "redis", "etcd3")
 Call = Callable[[], Awaitable[object]]
 Called = Callable[[], object]
 
@@ -53,6 +54,8 @@ async def measured(call: Call, tasks: int, seconds: float) -> tuple[float, float
 
 @contextlib.asynccontextmanager
 async def helve(endpoints: list[str]) -> AsyncIterator[dict[str, Call]]:
+    from helve import SHARED, AsyncClient, Raw
+
     async with AsyncClient(endpoints) as client:
         keys = client.keys(owner=SHARED, codec=Raw())
         yield {"write": lambda: keys.put("k", VALUE), "read": lambda: keys.get("k")}
@@ -118,6 +121,8 @@ def threads(name: str, calls: dict[str, Called], seconds: float) -> None:
 
 
 def helve_in_threads(endpoints: list[str], seconds: float) -> None:
+    from helve import SHARED, Client, Raw
+
     with Client(endpoints) as client:
         keys = client.keys(owner=SHARED, codec=Raw())
         calls = {"write": lambda: keys.put("k", VALUE), "read": lambda: keys.get("k")}
@@ -149,18 +154,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("helve", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--clients", nargs="+", default=list(CLIENTS), choices=CLIENTS)
     asked = parser.parse_args()
     print("| client | call | tasks | calls a second | processor time of the client, µs |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="helve-bench-") as directory:
-        cluster = Cluster(asked.helve, Path(directory))
-        with running(cluster):
-            endpoints = cluster.endpoints.split(",")
-            asyncio.run(beside(helve(endpoints), "helve, asyncio", asked.seconds))
-            helve_in_threads(endpoints, asked.seconds)
-        if is_here("redis-server", "redis"):
+        if "helve" in asked.clients:
+            cluster = Cluster(asked.helve, Path(directory))
+            with running(cluster):
+                endpoints = cluster.endpoints.split(",")
+                asyncio.run(beside(helve(endpoints), "helve, asyncio", asked.seconds))
+                helve_in_threads(endpoints, asked.seconds)
+        if "redis" in asked.clients and is_here("redis-server", "redis"):
             asyncio.run(beside(redis(Path(directory)), "redis-py, asyncio", asked.seconds))
-        if is_here("etcd", "etcd3"):
+        if "etcd3" in asked.clients and is_here("etcd", "etcd3"):
             with etcd(Path(directory)) as calls:
                 threads("etcd3, threads", calls, asked.seconds)
 

@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use tokio::{
@@ -18,7 +19,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use crate::limits::{REFUSALS_PAUSE, REFUSALS_WITHOUT_PAUSE};
+use crate::limits::{REFUSALS_PAUSE, REFUSALS_PAUSE_MAX, REFUSALS_WITHOUT_PAUSE};
 
 /// Bytes that are read at once before a call was let in: those of a few dozen calls without a message.
 const LITTLE_BYTES: usize = 2 << 10;
@@ -33,6 +34,8 @@ struct Calls {
     refused: AtomicU32,
     /// The last one that asked for room found it.
     let_in: AtomicBool,
+    /// Pauses since a call was let in.
+    pauses: AtomicU32,
 }
 
 impl Pace {
@@ -46,15 +49,18 @@ impl Pace {
     pub(super) fn found_room(&self) {
         self.0.refused.store(0, Ordering::Relaxed);
         self.0.let_in.store(true, Ordering::Relaxed);
+        self.0.pauses.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a pause is due, which begins now.
-    fn begins_pause(&self) -> bool {
-        let is_due = self.0.refused.load(Ordering::Relaxed) >= REFUSALS_WITHOUT_PAUSE;
-        if is_due {
-            self.0.refused.store(0, Ordering::Relaxed);
+    /// The pause that is due, and begins now: twice the one before, unless a call was let in since.
+    fn begins_pause(&self) -> Option<Duration> {
+        if self.0.refused.load(Ordering::Relaxed) < REFUSALS_WITHOUT_PAUSE {
+            return None;
         }
-        is_due
+        self.0.refused.store(0, Ordering::Relaxed);
+        let before = self.0.pauses.fetch_add(1, Ordering::Relaxed);
+        let pause = REFUSALS_PAUSE.saturating_mul(1_u32.checked_shl(before).unwrap_or(u32::MAX));
+        Some(pause.min(REFUSALS_PAUSE_MAX))
     }
 
     /// Whether little is read at once: the transport would take up a thousand calls before the first is refused.
@@ -88,8 +94,9 @@ impl<C: AsyncRead + Unpin> AsyncRead for Paced<C> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.pause.is_none() && this.pace.begins_pause() {
-            this.pause = Some(Box::pin(sleep(REFUSALS_PAUSE)));
+        if this.pause.is_none() {
+            let pause = this.pace.begins_pause();
+            this.pause = pause.map(|pause| Box::pin(sleep(pause)));
         }
         if let Some(pause) = &mut this.pause {
             ready!(pause.as_mut().poll(context));
@@ -146,7 +153,7 @@ mod tests {
     use super::*;
 
     /// How long a byte takes that is there, by a clock that moves on when all wait.
-    async fn read(node: &mut (impl AsyncRead + Unpin)) -> std::time::Duration {
+    async fn read(node: &mut (impl AsyncRead + Unpin)) -> Duration {
         let begun = Instant::now();
         node.read_u8().await.unwrap();
         begun.elapsed()
@@ -168,6 +175,26 @@ mod tests {
         pace.found_room();
         pace.found_no_room();
         assert!(read(&mut node).await.is_zero(), "one call was let in");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_to_their_bound_until_a_call_is_let_in() {
+        let (mut caller, node) = duplex(64);
+        caller.write_all(&[0; 64]).await.unwrap();
+        let pace = Pace::default();
+        let mut node = Paced::new(node, pace.clone());
+        let mut refused = async || {
+            (0..REFUSALS_WITHOUT_PAUSE).for_each(|_| pace.found_no_room());
+            read(&mut node).await
+        };
+        let mut pause = REFUSALS_PAUSE;
+        for _ in 0..40 {
+            assert!(refused().await >= pause);
+            pause = (2 * pause).min(REFUSALS_PAUSE_MAX);
+        }
+        assert!(refused().await < 2 * REFUSALS_PAUSE_MAX);
+        pace.found_room();
+        assert!(refused().await < 2 * REFUSALS_PAUSE);
     }
 
     #[tokio::test]
