@@ -96,6 +96,7 @@ check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "client alone" $(CARGO) check --locked --package helve-client
 	@$(STEP) "client alone, in memory" $(CARGO) check --locked --package helve-client --no-default-features --features memory
 	@$(STEP) "state tools alone, with a write queue" $(CARGO) check --locked --package helve-state --features write-queue
+	@$(STEP) "fuzz targets" .ci/fuzz check
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "documentation" $(CARGO) doc --locked --workspace --no-deps
 	@$(STEP) "tidy" $(TESTS) --test it -- tidy::
 

@@ -65,8 +65,25 @@ public final class Handles {
     private long clockAheadMs;
 
     Handles(List<String> endpoints, String token) {
+        for (String endpoint : endpoints) {
+            // Every machine between could read it.
+            if (token != null && !mayBeTold(URI.create(endpoint))) {
+                throw new IllegalArgumentException("the token would go to " + endpoint
+                    + " in plain text: use https, or set HELVE_INSECURE_TOKEN=true if you vouch for the network");
+            }
+        }
         this.endpoints = endpoints;
         this.token = token;
+    }
+
+    /** Whether calls to an endpoint may bear a token: over TLS, on this machine, or where that is vouched for. */
+    private static boolean mayBeTold(URI endpoint) {
+        String host = endpoint.getHost() == null ? "" : endpoint.getHost();
+        return "https".equals(endpoint.getScheme())
+            || "true".equals(System.getenv("HELVE_INSECURE_TOKEN"))
+            || host.equalsIgnoreCase("localhost")
+            || host.equals("[::1]")
+            || host.matches("127([.](0|[1-9][0-9]{0,2})){3}");
     }
 
     /** A UUIDv7 of the cluster's time, as a request's identity. */

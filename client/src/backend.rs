@@ -66,7 +66,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// What each of its nodes says of itself, `None` where none says anything within `patience`. If not told: there are no nodes.
     async fn survey(&self, patience: Duration) -> Vec<Option<v1::StatusReply>> {
-        let _nobody_to_wait_for = patience;
+        let _unused = patience;
         Vec::new()
     }
 
@@ -114,21 +114,4 @@ macro_rules! requests {
     }};
 }
 
-requests! {
-    Mint: MintRequest -> MintReply,
-    Put: PutRequest -> PutReply,
-    Get: GetRequest -> GetReply,
-    Take: TakeRequest -> TakeReply,
-    Renew: RenewRequest -> RenewReply,
-    Delete: DeleteRequest -> DeleteReply,
-    Claim: ClaimRequest -> ClaimReply,
-    Count: CountRequest -> CountReply,
-    Store: StoreRequest -> StoreReply,
-    Retrieve: RetrieveRequest -> RetrieveReply,
-    DeleteKey: DeleteKeyRequest -> DeleteKeyReply,
-    Exists: ExistsRequest -> ExistsReply,
-    BatchStore: BatchStoreRequest -> BatchStoreReply,
-    BatchRetrieve: BatchRetrieveRequest -> BatchRetrieveReply,
-    Transact: TransactRequest -> TransactReply,
-    OpenSession: OpenSessionRequest -> OpenSessionReply,
-}
+helve_proto::each_call!(requests);

@@ -12,7 +12,9 @@ mod greeted;
 mod limits;
 pub(crate) mod line_error;
 mod list;
+mod named;
 mod node_connection;
+mod pace;
 mod proxy_words;
 mod session;
 mod survey;
@@ -28,7 +30,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use helve_proto::{
-    Reason,
+    Reason, TraceParent,
     v1::{
         ListKeysReply, ListKeysRequest, ListReply, ListRequest, OpenSessionRequest, WatchRequest,
         exchange_answer::Answer, exchange_call::Call,
@@ -50,20 +52,23 @@ pub use self::{
     bearer::{Bearer, exposed},
     builder::ClusterBuilder,
     failure::{Between, Failure},
+    named::{Content as NamedContent, read as read_named},
     node_connection::NodeConnection,
 };
 use crate::{
     backend::{Backend, name},
     cluster::{
         channel::{Node, Pool},
+        pace::{Effect, Pace},
         session::{Number, Session},
-        tries::{Effect, Pace, Tries, end},
+        tries::{Tries, end},
         verdict::{Health, Verdict},
         watching::Watching,
     },
     error::{Error, ErrorKind},
     limits::DEADLINE_MAX,
     promises::Promises,
+    trace,
     watch::WatchParts,
 };
 
@@ -228,6 +233,10 @@ impl Cluster {
         let transport = match self.transport {
             // It would hold up the others.
             Transport::Streams if call.encoded_len() > limits::EXCHANGE_CALL_BYTES_MAX => {
+                Transport::Unary
+            }
+            // A batch bears no span.
+            Transport::Streams if trace::parent().is_some_and(TraceParent::is_sampled) => {
                 Transport::Unary
             }
             transport => transport,

@@ -5,7 +5,7 @@
 //! caller's deadline, and lifetimes with defaults. Programs that only use stores need nothing from here.
 
 #[cfg(feature = "cluster")]
-pub use crate::cluster::exposed;
+pub use crate::cluster::{NamedContent, exposed, read_named};
 pub use crate::{
     record::{decode, decode_value, encode, present},
     retry::Backoff,

@@ -11,7 +11,7 @@
 //! | [`Guards`] | locks that expire, with fencing tokens |
 //! | [`Claims`] | side effects that must happen once, with their results |
 //!
-//! [`Client::watch`] tells changes of records as they happen.
+//! [`Client::watch`] tells changes of records as they happen. [`within_trace`] makes calls in a span of the caller's.
 //!
 //! ```
 //! # #[cfg(feature = "memory")]
@@ -86,6 +86,7 @@ mod retry;
 mod seeds;
 mod state_tool;
 mod steps;
+mod trace;
 mod transaction;
 mod ttl;
 #[cfg(test)]
@@ -107,7 +108,7 @@ pub use guard::{Guard, Guards};
 pub use handle_store::{HandleStore, HandleStoreExt, PutOutcome, TakeOutcome};
 pub use handles::{HandleOptions, Handles};
 pub use helve_proto::{
-    Reason,
+    Reason, TraceParent,
     v1::{self, ChangeKind, RecordInfo},
 };
 pub use keys::{KeyOptions, Keys};
@@ -118,6 +119,7 @@ pub use partition::{PartitionOptions, PartitionState};
 pub use promises::Promises;
 pub use record::{Listing, NotLive, Page, Record, Resolved};
 pub use state_tool::{StateTool, StoreOutcome};
+pub use trace::within_trace;
 pub use transaction::{Committed, Transacted, Transaction};
 pub use ttl::Ttl;
 pub use watch::{Change, Changed, Changes, Watch, WatchParts};

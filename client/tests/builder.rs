@@ -10,7 +10,8 @@ fn debug_of_client_and_stores_is_one_line_without_secrets() {
     let secret = "hlv_not-to-be-shown";
     let bearer = Bearer::given(secret).expect("it is a token");
     let builder = Over::Unary.builder(["a:1".to_owned(), "[::1]:2".to_owned()]);
-    let client = builder.token(bearer).build().expect("two addresses");
+    let client = builder.token(bearer).insecure_token().build();
+    let client = client.expect("two addresses");
     let handles: Handles<u32> = client.handles(HandleOptions::new("carts", "alice"));
     let keys = client.keys(KeyOptions::shared());
     for said in [

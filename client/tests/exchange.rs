@@ -81,9 +81,9 @@ async fn a_call_that_a_stopping_node_left_unanswered_may_go_under_another_identi
     let sound = Node::start([expired, Step::Answer]).await;
     let minted = mint(&client(&[&stopping, &sound]), "v").await;
     assert_eq!(minted, Ok("minted".to_owned()));
-    let [expired, anew] = sound.identities().try_into().unwrap();
+    let [expired, reopened] = sound.identities().try_into().unwrap();
     assert_eq!(stopping.identities(), std::slice::from_ref(&expired));
-    assert_ne!(expired, anew);
+    assert_ne!(expired, reopened);
 }
 
 #[tokio::test]
@@ -92,9 +92,9 @@ async fn a_call_that_was_shut_out_with_its_stream_goes_over_the_next_and_is_not_
     let node = Node::start([Step::End(Reason::Unauthenticated), expired, Step::Answer]).await;
     let minted = mint(&client(&[&node]), "v").await;
     assert_eq!(minted, Ok("minted".to_owned()));
-    let [shut_out, expired, anew] = node.identities().try_into().unwrap();
+    let [shut_out, expired, reopened] = node.identities().try_into().unwrap();
     assert_eq!(shut_out, expired);
-    assert_ne!(expired, anew);
+    assert_ne!(expired, reopened);
 }
 
 #[tokio::test]

@@ -15,6 +15,11 @@ use scripted::{Node, Over, Step};
 
 /// Longer than any test takes.
 const PATIENT: Duration = Duration::from_secs(600);
+/// Far beyond what a node takes that answers: a busy machine is not taken for a silent node.
+const TRY: Duration = Duration::from_secs(5);
+/// For tries of which one meets a silent node, and for calls that cannot succeed: time enough to
+/// send them.
+const BRIEF: Duration = Duration::from_secs(1);
 
 macro_rules! over_both {
     ($($name:ident,)*) => {
@@ -40,7 +45,7 @@ over_both! {
     overload_is_waited_out,
     a_call_that_had_no_effect_gets_a_new_session_when_its_own_has_expired,
     a_call_in_doubt_is_never_sent_under_another_identity,
-    an_outcome_stands_though_an_earlier_try_was_in_doubt,
+    outcome_is_final_though_an_earlier_try_was_in_doubt,
     out_of_time_is_ambiguous_only_if_a_try_may_have_had_an_effect,
     a_cancelled_call_holds_no_later_one_back,
     a_node_that_stops_did_nothing_and_another_one_is_tried,
@@ -48,9 +53,13 @@ over_both! {
 }
 
 fn client(over: Over, nodes: &[&Node]) -> Client {
+    client_with(over, nodes, TRY)
+}
+
+fn client_with(over: Over, nodes: &[&Node], attempt_timeout: Duration) -> Client {
     let addresses = nodes.iter().map(|node| node.address.clone());
     over.builder(addresses)
-        .attempt_timeout(Duration::from_millis(100))
+        .attempt_timeout(attempt_timeout)
         .deadline(Duration::from_secs(20))
         .build()
         .expect("the nodes have addresses")
@@ -82,7 +91,7 @@ async fn a_try_whose_answer_is_lost_is_repeated_under_the_same_identity_on_anoth
 async fn a_silent_node_does_not_eat_the_deadline(over: Over) {
     let silent = Node::start([Step::Hang, Step::Hang]).await;
     let sound = Node::start([Step::Answer, Step::Answer]).await;
-    let client = client(over, &[&silent, &sound]);
+    let client = client_with(over, &[&silent, &sound], BRIEF);
     for _ in 0..2 {
         assert_eq!(mint(&client).await, Ok("minted".to_owned()));
     }
@@ -107,8 +116,8 @@ async fn overload_is_waited_out(over: Over) {
 async fn a_call_that_had_no_effect_gets_a_new_session_when_its_own_has_expired(over: Over) {
     let node = Node::start([Step::Refuse(Reason::SessionExpired), Step::Answer]).await;
     assert_eq!(mint(&client(over, &[&node])).await, Ok("minted".to_owned()));
-    let [expired, anew] = node.identities().try_into().unwrap();
-    assert_ne!(expired, anew);
+    let [expired, reopened] = node.identities().try_into().unwrap();
+    assert_ne!(expired, reopened);
 }
 
 async fn a_call_in_doubt_is_never_sent_under_another_identity(over: Over) {
@@ -126,7 +135,7 @@ async fn a_call_in_doubt_is_never_sent_under_another_identity(over: Over) {
     assert_eq!(first, second);
 }
 
-async fn an_outcome_stands_though_an_earlier_try_was_in_doubt(over: Over) {
+async fn outcome_is_final_though_an_earlier_try_was_in_doubt(over: Over) {
     let conflict = Step::Refuse(Reason::Conflict);
     let node = Node::start([Step::Break, conflict]).await;
     let (revision, operation) = (0, 0);
@@ -138,18 +147,17 @@ async fn an_outcome_stands_though_an_earlier_try_was_in_doubt(over: Over) {
 }
 
 async fn out_of_time_is_ambiguous_only_if_a_try_may_have_had_an_effect(over: Over) {
-    let brief = Duration::from_millis(300);
     let silent = Node::start([Step::Hang; 8]).await;
     let in_doubt = client(over, &[&silent]);
     assert_eq!(
-        mint(&in_doubt.with_deadline(brief)).await,
+        mint(&in_doubt.with_deadline(BRIEF)).await,
         Err(ErrorKind::Ambiguous)
     );
-    let read = store(&in_doubt.with_deadline(brief)).get("h").await;
+    let read = store(&in_doubt.with_deadline(BRIEF)).get("h").await;
     assert_eq!(read.unwrap_err().kind(), ErrorKind::Unavailable);
 
     let gone = Node::gone().await;
-    let unconnected = over.builder([gone]).deadline(brief).build().unwrap();
+    let unconnected = over.builder([gone]).deadline(BRIEF).build().unwrap();
     assert_eq!(mint(&unconnected).await, Err(ErrorKind::Unavailable));
 }
 
@@ -182,7 +190,7 @@ async fn a_node_that_stops_did_nothing_and_another_one_is_tried(over: Over) {
     let stopping = Node::start([Step::Refuse(Reason::Stopping)]).await;
     let client = client(over, &[&in_doubt, &stopping]);
     assert_eq!(
-        mint(&client.with_deadline(Duration::from_millis(300))).await,
+        mint(&client.with_deadline(BRIEF)).await,
         Err(ErrorKind::Ambiguous)
     );
 }

@@ -3,6 +3,8 @@
 use helve_proto::command::v1::{Command, Outcome};
 use tokio::time::Instant;
 
+use crate::traces::Trace;
+
 /// A command, and until when somebody waits for it.
 #[derive(Debug)]
 pub struct Timed {
@@ -10,6 +12,8 @@ pub struct Timed {
     pub command: Box<Command>,
     /// From then on it is not begun any more.
     pub deadline: Instant,
+    /// Where spans of its way belong, if its trace is recorded.
+    pub trace: Option<Trace>,
 }
 
 /// What became of one attempt to have a command executed.

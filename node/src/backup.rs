@@ -7,20 +7,27 @@
 //! ```
 //!
 //! A backup is a snapshot's files, named as they are on the node. A table file never changes, so a
-//! node sends it once.
+//! node sends it once. Between backups, the committed entries of the log are archived in segments
+//! (`archive.rs`), and a restore applies them up to a point in time (`point.rs`).
 
+mod archive;
 #[cfg(feature = "object-store")]
 mod bucket;
 mod delete;
 mod describe;
 pub mod directory;
 mod error;
+mod kept_log;
 pub mod place;
+pub(crate) mod point;
 mod proof;
 mod receiver;
+mod segment;
+mod segment_path;
 mod store_error;
 #[cfg(test)]
 mod tests;
+mod until;
 mod url;
 
 use helve_proto::{peer::v1::SnapshotManifest, v1::BackupManifest};
@@ -28,14 +35,20 @@ use helve_seal::{KeyId, Keyring};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::describe::{DescribeError, Maker, describe};
 use self::proof::Unproven;
 pub use self::{
+    archive::{Archive, LogRun, Tip},
     delete::{Deleted, Run},
     error::BackupError,
     receiver::{Received, Receiver},
+    segment::{Closed, Growing, Segment},
     store_error::{StoreError, StoreProblem},
+    until::Until,
     url::PlainHttp,
+};
+pub(crate) use self::{
+    describe::{DescribeError, Maker, data_key_ids, describe},
+    proof::piece,
 };
 use crate::storage::snapshot_writer;
 
@@ -113,9 +126,15 @@ impl Backup {
     #[must_use]
     pub fn data_key_ids(&self) -> Vec<String> {
         let mut ids = self.manifest.data_key_ids.clone();
-        let proof = proof::key_id(&self.manifest).map(|id| id.to_string());
+        let proof = proof::key_id(&self.manifest.proof).map(|id| id.to_string());
         ids.extend(proof.filter(|id| !self.manifest.data_key_ids.contains(id)));
         ids
+    }
+
+    /// Whether a node with data keys made it.
+    #[must_use]
+    pub fn has_proof(&self) -> bool {
+        !self.manifest.proof.is_empty()
     }
 
     /// Checks that a node which held one of these keys made it. Where none is given, there is

@@ -7,6 +7,7 @@ mod peers;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traces;
 
 use std::{
     collections::BTreeMap,
@@ -20,6 +21,7 @@ pub use auth::{
 pub use exposure::Exposure;
 pub use peers::{host_and_port, parse as parse_peers, reached_at};
 pub use tls::{Tls, TlsSettings};
+pub use traces::TraceSettings;
 
 use helve_seal::Keyring;
 
@@ -63,6 +65,8 @@ pub struct Settings {
     pub audit: Option<audit::Settings>,
     /// `--data-key-file`, `--data-keys`, `--data-key-migrate`.
     pub data_keys: KeyFiles,
+    /// `--otlp-endpoint`, `--otlp-ca`, `--trace-sample`.
+    pub traces: TraceSettings,
     /// `--raft-threads`, `--service-threads`, `--snapshot-entries`, `--log-keep-entries`.
     pub tuning: Tuning,
 }
@@ -115,6 +119,8 @@ pub struct Config {
     pub data_keys: KeyFiles,
     /// What was read from there.
     pub keyring: Keyring,
+    /// Where spans of calls go; `None`: there are none.
+    pub traces: Option<crate::traces::Settings>,
     /// What an operator seldom touches.
     pub tuning: Tuning,
 }
@@ -217,6 +223,7 @@ impl Config {
             audit: settings.audit.clone(),
             keyring: settings.data_keys.read()?,
             data_keys: settings.data_keys.clone(),
+            traces: traces::check(&settings.traces, settings.exposure)?,
             tuning: settings.tuning.clone(),
         })
     }

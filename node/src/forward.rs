@@ -22,6 +22,7 @@ use crate::{
     attempt::{Attempt, Rejection, Timed},
     limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
     raft::Consensus,
+    traces::Trace,
 };
 
 struct Sent {
@@ -39,7 +40,7 @@ pub struct Forwarder {
 struct Link {
     uuid: String,
     address: String,
-    queue: mpsc::Sender<Sent>,
+    queue: mpsc::Sender<Vec<Sent>>,
     _connected: AbortOnDropHandle<()>,
 }
 
@@ -60,23 +61,34 @@ impl Forwarder {
         leader: u64,
         commands: Vec<Timed>,
     ) -> FuturesUnordered<impl Future<Output = (usize, Attempt)> + Send + use<>> {
-        let queue = self.link(leader);
-        let sent = commands.into_iter().enumerate().map(|(at, timed)| {
-            let answer = send(queue.as_ref(), timed);
-            async move {
-                let attempt = match answer {
-                    Ok(answer) => answer.await.unwrap_or_else(|_| {
+        let mut spans = Vec::with_capacity(commands.len());
+        let (sent, answers): (Vec<_>, Vec<_>) = commands
+            .into_iter()
+            .map(|mut timed| {
+                let trace = timed.trace.take();
+                let span = trace.and_then(|trace| trace.request("forward"));
+                timed.trace = span.as_ref().map(|span| span.trace().clone());
+                spans.push(span);
+                Sent::new(timed)
+            })
+            .unzip();
+        let rejected = send(self.link(leader).as_ref(), sent).err();
+        let attempts = answers.into_iter().zip(spans).enumerate().map(
+            move |(at, (answer, span))| async move {
+                let _until_answered = span;
+                let attempt = match rejected {
+                    None => answer.await.unwrap_or_else(|_| {
                         Attempt::Unknown("the connection to the leader was lost".to_owned())
                     }),
-                    Err(rejection) => Attempt::Rejected(rejection),
+                    Some(rejection) => Attempt::Rejected(rejection),
                 };
                 (at, attempt)
-            }
-        });
-        sent.collect()
+            },
+        );
+        attempts.collect()
     }
 
-    fn link(&self, leader: u64) -> Option<mpsc::Sender<Sent>> {
+    fn link(&self, leader: u64) -> Option<mpsc::Sender<Vec<Sent>>> {
         let members = self.consensus.members();
         let node = members.member(leader)?;
         let address = self.consensus.peer_address(leader)?;
@@ -110,15 +122,18 @@ impl Forwarder {
     }
 }
 
-/// Queues a command for the connection to the leader, if there is one.
-fn send(
-    queue: Option<&mpsc::Sender<Sent>>,
-    timed: Timed,
-) -> Result<oneshot::Receiver<Attempt>, Rejection> {
+impl Sent {
+    fn new(timed: Timed) -> (Self, oneshot::Receiver<Attempt>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { timed, reply }, answer)
+    }
+}
+
+/// Queues a batch for the connection to the leader, if there is one: as a whole, so that it is not in more messages than it needs. The
+/// leader bounds those that it has under way.
+fn send(queue: Option<&mpsc::Sender<Vec<Sent>>>, batch: Vec<Sent>) -> Result<(), Rejection> {
     let queue = queue.ok_or(Rejection::NotLeading)?;
-    let (reply, answer) = oneshot::channel();
-    let sent = queue.try_send(Sent { timed, reply });
-    sent.map(|()| answer).map_err(|error| match error {
+    queue.try_send(batch).map_err(|error| match error {
         mpsc::error::TrySendError::Full(_) => Rejection::Overloaded,
         // The connection has just ended; the next attempt makes another.
         mpsc::error::TrySendError::Closed(_) => Rejection::NotLeading,
@@ -134,7 +149,7 @@ async fn run(
     leader: u64,
     uuid: String,
     address: String,
-    mut queued: mpsc::Receiver<Sent>,
+    mut queued: mpsc::Receiver<Vec<Sent>>,
 ) {
     let mut client = consensus.identity().dialler().client(&address);
     let (batches, outgoing) = mpsc::channel::<ForwardBatch>(FORWARD_BATCHES_MAX);
@@ -150,7 +165,7 @@ async fn run(
     let header = consensus.identity().header(leader, &uuid);
     let mut waiting = Waiting::new();
     let mut next_id = 0;
-    let mut buffer = Vec::new();
+    let (mut arrived, mut buffer) = (Vec::new(), Vec::new());
     loop {
         tokio::select! {
             reply = replies.next() => match reply {
@@ -168,10 +183,11 @@ async fn run(
                     permit.send(ForwardBatch { header: Some(header.clone()), calls });
                 }
             }
-            received = queued.recv_many(&mut buffer, FORWARD_QUEUE_MAX), if buffer.is_empty() => {
+            received = queued.recv_many(&mut arrived, FORWARD_QUEUE_MAX), if buffer.is_empty() => {
                 if received == 0 {
                     break;
                 }
+                buffer.extend(arrived.drain(..).flatten());
             }
         }
     }
@@ -183,11 +199,13 @@ async fn run(
     reject_queued(&mut queued);
 }
 
-fn reject_queued(queued: &mut mpsc::Receiver<Sent>) {
+fn reject_queued(queued: &mut mpsc::Receiver<Vec<Sent>>) {
     queued.close();
-    while let Ok(sent) = queued.try_recv() {
-        // A caller that has gone away wants no answer.
-        let _ = sent.reply.send(Attempt::Rejected(Rejection::NotLeading));
+    while let Ok(batch) = queued.try_recv() {
+        for sent in batch {
+            // A caller that has gone away wants no answer.
+            let _ = sent.reply.send(Attempt::Rejected(Rejection::NotLeading));
+        }
     }
 }
 
@@ -201,7 +219,11 @@ fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> V
     };
     let count = buffer.iter().take_while(fits).count().max(1);
     let number = |sent: Sent| {
-        let Timed { command, deadline } = sent.timed;
+        let Timed {
+            command,
+            deadline,
+            trace,
+        } = sent.timed;
         let timeout_ms = deadline.saturating_duration_since(now).as_millis();
         if timeout_ms == 0 {
             // A caller that has gone away wants no answer.
@@ -214,6 +236,7 @@ fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> V
             correlation_id: *next_id,
             timeout_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
             command: Some(command),
+            span: trace.as_ref().map(Trace::to_forward),
         })
     };
     buffer
@@ -290,12 +313,23 @@ mod tests {
     use crate::properties::{bytes_like, check};
 
     fn sent(deadline: Instant) -> (Sent, oneshot::Receiver<Attempt>) {
-        let (reply, answer) = oneshot::channel();
-        let timed = Timed {
+        Sent::new(Timed {
             command: Box::default(),
             deadline,
-        };
-        (Sent { timed, reply }, answer)
+            trace: None,
+        })
+    }
+
+    #[test]
+    fn batch_is_queued_as_a_whole_or_refused() {
+        let (queue, mut queued) = mpsc::channel(1);
+        let batch = || vec![sent(Instant::now()).0, sent(Instant::now()).0];
+        assert_eq!(send(None, batch()), Err(Rejection::NotLeading));
+        assert_eq!(send(Some(&queue), batch()), Ok(()));
+        assert_eq!(send(Some(&queue), batch()), Err(Rejection::Overloaded));
+        assert_eq!(queued.try_recv().map(|batch| batch.len()).ok(), Some(2));
+        drop(queued);
+        assert_eq!(send(Some(&queue), batch()), Err(Rejection::NotLeading));
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@
     reason = "an item says what its own module offers; which modules the crate offers is said here"
 )]
 
+mod apply;
 mod attempt;
 pub mod audit;
 pub mod backup;
@@ -29,9 +30,11 @@ mod fair_queue;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod identity;
 mod keyed_places;
 mod leader_contact;
 pub mod limits;
+mod log_replay;
 mod log_throttle;
 mod membership;
 mod metrics;
@@ -57,6 +60,7 @@ pub mod stamp;
 pub mod storage;
 mod ticker;
 pub mod tls;
+mod traces;
 mod upgrade;
 pub mod vault;
 

@@ -4,12 +4,14 @@
 mod audit;
 mod backups;
 mod console;
+mod refusals;
+mod traces;
 mod turns;
 mod watches;
 
 use std::time::Duration;
 
-pub use self::{audit::*, backups::*, console::*, turns::*, watches::*};
+pub use self::{audit::*, backups::*, console::*, refusals::*, traces::*, turns::*, watches::*};
 
 /// The one consensus group, until there are many.
 pub const GROUP_ID: u32 = 1;
@@ -58,10 +60,10 @@ pub const EXECUTE_BATCHES_MAX: usize = 2;
 /// Commands of several batches that a leader puts together into one; a single larger one goes alone.
 pub const EXECUTE_COMMANDS_MAX: usize = 1_024;
 
-/// Commands that may wait for the connection to the leader.
-pub const FORWARD_QUEUE_MAX: usize = 4_096;
+/// Batches that may wait for the connection to the leader; over it, callers hear OVERLOADED.
+pub const FORWARD_QUEUE_MAX: usize = 16;
 
-/// Batches that may wait in the connection to the leader.
+/// Messages with commands, or with what became of them, that may wait in that connection.
 pub const FORWARD_BATCHES_MAX: usize = 8;
 
 /// Bytes of commands or outcomes in one message between nodes; a single larger one goes alone.
@@ -179,14 +181,6 @@ pub const STREAM_SEND_BYTES_MAX: usize = 64 << 10;
 
 /// How long nothing may be written to a connection that there is something for; then it is closed.
 pub const CONNECTION_STALL_MAX: Duration = Duration::from_secs(30);
-
-/// Calls of one connection in a row that find no room for their streams before it is read after a [`REFUSALS_PAUSE`] alone.
-pub const REFUSALS_WITHOUT_PAUSE: u32 = 64;
-
-/// How long a connection is not read whose calls find no room.
-pub const REFUSALS_PAUSE: Duration = Duration::from_millis(250);
-/// The longest such pause: each is twice the one before, until a call finds room.
-pub const REFUSALS_PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// Bytes of the headers of one request, as HTTP/2 counts them (RFC 9113, section 6.5.2); a request with more is refused as `TOO_LARGE`.
 /// A token of ours takes 54.

@@ -15,6 +15,7 @@ mod sealing;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::{
     fmt,
@@ -36,6 +37,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
+pub use traces::TraceCounters;
 
 use self::{
     constant::{gauge, of_ms, seconds_gauge},

@@ -36,7 +36,7 @@ pub use self::{addresses::Addresses, background::Broken, refusal::StartError, re
 use crate::{
     audit::Audit,
     config::{Config, Refusal},
-    membership::{strangers::Misplaced, transfer::transfer_leader},
+    membership::{misplaced::Misplaced, transfer::transfer_leader},
     propose::Proposer,
     raft::{Consensus, log_store::LogStore},
     read_index::own_command,

@@ -1,5 +1,6 @@
 //! Connections between nodes.
 
+pub(crate) mod address_book;
 mod connector;
 
 use std::{sync::Arc, time::Duration};

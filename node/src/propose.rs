@@ -3,8 +3,10 @@
 //! Every command has an identity, so a command whose fate is unknown is proposed again under the same one, here or through
 //! another leader, and takes effect at most once. Only a rejection before append, or an outcome, says "not done".
 
+mod at_leader;
 mod error;
 mod kinds;
+mod next_batch;
 mod own_session;
 mod queued;
 mod rates;
@@ -26,22 +28,24 @@ use helve_machine::is_repeatable;
 use helve_proto::command::v1::{Command, Outcome};
 use prost::Message;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::mpsc,
     task::JoinSet,
     time::{Instant, sleep_until, timeout_at},
 };
 
-pub use self::{
-    error::ProposeError,
-    queued::{Answered, Answers},
-};
 use self::{
+    at_leader::{AtLeader, Part},
     kinds::{above_level, counts_as_write, frees_space},
+    next_batch::next_batch,
     own_session::{Opened, OwnSessions},
-    queued::{Queued, Reply, Waiting, until_one_ends},
+    queued::{Queued, Reply, Waiting, until_room},
     rates::Rates,
     settle::{final_rejection, of_answer, settle},
     turns::Turns,
+};
+pub use self::{
+    error::ProposeError,
+    queued::{Answered, Answers},
 };
 use crate::{
     attempt::{Attempt, Rejection, Timed},
@@ -49,13 +53,12 @@ use crate::{
     disk_watch::DiskWatch,
     failpoint::{self, Failpoint},
     forward::Forwarder,
-    limits::{
-        FORWARD_BYTES_MAX, LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_QUEUE_MAX,
-        TURN_BYTES,
-    },
+    keyed_places::SharedPlaces,
+    limits::{LOG_QUEUED_BYTES_MAX, PROPOSE_BATCH_COMMANDS_MAX, PROPOSE_QUEUE_MAX, TURN_BYTES},
     raft::{Consensus, log_store::LogStore},
     stamp::Stamper,
     storage::state_db::StateDb,
+    traces::{self, Entered, Passage, Traces},
 };
 
 /// Proposes commands. Cheap to clone.
@@ -74,12 +77,11 @@ struct Core {
     sessions: OwnSessions,
     rates: Rates,
     turns: Turns,
-    /// Room for commands of this node that wait.
-    room: Arc<Semaphore>,
+    traces: Traces,
+    /// Room for commands of this node that wait, by their tenants.
+    room: SharedPlaces,
     /// Grows whenever something was executed.
     executed: AtomicU64,
-    /// Commands that found the queue full, ever.
-    queue_refused: AtomicU64,
     /// Commands that were refused since too much waited for the log's disk, ever.
     log_refused: AtomicU64,
 }
@@ -93,6 +95,7 @@ impl Proposer {
         disk: Arc<DiskWatch>,
         log: LogStore,
         state: Arc<StateDb>,
+        traces: Traces,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, arrived) = mpsc::unbounded_channel();
         let sessions = OwnSessions::default();
@@ -105,9 +108,9 @@ impl Proposer {
             sessions,
             rates: Rates::new(state),
             turns: Turns::default(),
-            room: Arc::new(Semaphore::new(PROPOSE_QUEUE_MAX)),
+            traces,
+            room: SharedPlaces::new(PROPOSE_QUEUE_MAX),
             executed: AtomicU64::new(0),
-            queue_refused: AtomicU64::new(0),
             log_refused: AtomicU64::new(0),
         });
         let proposing = batches(Arc::clone(&core), arrived);
@@ -174,11 +177,15 @@ impl Proposer {
         if self.core.disk.is_low() && !frees_space(&command) {
             return Attempt::Rejected(Rejection::DiskFull);
         }
-        let Ok(room) = Arc::clone(&self.core.room).try_acquire_owned() else {
-            self.core.queue_refused.fetch_add(1, Ordering::Relaxed);
+        let Some(room) = self.core.room.take(&command.tenant, 1) else {
             return Attempt::Rejected(Rejection::Overloaded);
         };
-        let (queued, hold, answer) = Queued::of_caller(Timed { command, deadline }, room);
+        let timed = Timed {
+            command,
+            deadline,
+            trace: traces::current(),
+        };
+        let (queued, hold, answer) = Queued::of_caller(timed, room);
         let before = self.core.executed.load(Ordering::Relaxed);
         if self.queue.send(queued).is_err() {
             return Attempt::Rejected(Rejection::Stopping);
@@ -208,13 +215,19 @@ impl Proposer {
         answers
     }
 
+    /// Begins the spans of calls, and of commands that come from other nodes.
+    #[must_use]
+    pub fn traces(&self) -> &Traces {
+        &self.core.traces
+    }
+
     /// Commands of this node that wait to be proposed or forwarded.
     #[must_use]
     pub fn queued(&self) -> Shared {
         Shared {
-            used: PROPOSE_QUEUE_MAX.saturating_sub(self.core.room.available_permits()),
+            used: self.core.room.used(),
             limit: PROPOSE_QUEUE_MAX,
-            refused: self.core.queue_refused.load(Ordering::Relaxed),
+            refused: self.core.room.refused(),
         }
     }
 
@@ -238,14 +251,15 @@ impl Proposer {
 }
 
 /// Takes what has arrived, without lingering. While another node leads, it goes there in a few batches at a time, in which tenants take
-/// turns; on the leader they do where commands of all nodes meet. A batch ends with its last answer: what one tenant has waiting at the
-/// leader may so hold up the next batch, and the commands of others in it.
+/// turns; on the leader they do where commands of all nodes meet. A batch ends with its last answer. While all of them
+/// are under way, tenants that have nothing at the leader send a turn's worth beside them.
 async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) {
     let mut under_way = JoinSet::new();
     let mut arriving = Vec::with_capacity(PROPOSE_BATCH_COMMANDS_MAX);
     let mut waiting = Waiting::new(TURN_BYTES);
+    let there = AtLeader::default();
     loop {
-        until_one_ends(&mut under_way, &mut arrived, &mut waiting).await;
+        until_room(&mut under_way, &mut arrived, &mut waiting, &there).await;
         if waiting.is_empty() && arrived.recv_many(&mut arriving, PROPOSE_QUEUE_MAX).await == 0 {
             return;
         }
@@ -260,14 +274,11 @@ async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) 
         for queued in arriving.drain(..) {
             queued.wait_in(&mut waiting);
         }
-        let batch = waiting.take(
-            PROPOSE_BATCH_COMMANDS_MAX,
-            FORWARD_BYTES_MAX,
-            Queued::is_wanted,
-        );
+        let batch = next_batch(under_way.len(), &mut waiting, &there);
         let batch = batch.into_iter().filter_map(Queued::leave);
         if let Some(leader) = leading.leader {
             let (commands, replies): (Vec<_>, Vec<_>) = batch.unzip();
+            let replies = replies.into_iter().zip(there.parts(&commands)).collect();
             let core = Arc::clone(&core);
             under_way.spawn(async move { core.forward(leader, commands, replies).await });
         } else {
@@ -279,7 +290,7 @@ async fn batches(core: Arc<Core>, mut arrived: mpsc::UnboundedReceiver<Queued>) 
 impl Core {
     /// Forwards, and says what became of each command as soon as that is known. It does not wait for a leader that has lost its office: a
     /// hung one may never answer.
-    async fn forward(&self, leader: u64, commands: Vec<Timed>, replies: Vec<Reply>) {
+    async fn forward(&self, leader: u64, commands: Vec<Timed>, replies: Vec<(Reply, Arc<Part>)>) {
         let Some(deadline) = commands.iter().map(|timed| timed.deadline).max() else {
             return;
         };
@@ -288,7 +299,7 @@ impl Core {
         let answered = async {
             while let Some((at, attempt)) = attempts.next().await {
                 self.note_executed(std::slice::from_ref(&attempt));
-                if let Some(reply) = replies.get_mut(at).and_then(Option::take) {
+                if let Some((reply, _part)) = replies.get_mut(at).and_then(Option::take) {
                     reply.tell(attempt);
                 }
             }
@@ -298,7 +309,7 @@ impl Core {
             // A leader that was cut off may answer only when it is connected again. No caller waits any more.
             () = sleep_until(deadline) => {}
             _ = self.consensus.wait_leading(move |l| l.leader != Some(leader)) => {
-                for reply in replies.into_iter().flatten() {
+                for (reply, _) in replies.into_iter().flatten() {
                     reply.tell(Attempt::Unknown("the leader changed".to_owned()));
                 }
             }
@@ -326,25 +337,33 @@ impl Core {
         let now = Instant::now();
         let mut attempts: Vec<Option<Attempt>> = Vec::with_capacity(count);
         let mut encoded = Vec::with_capacity(count);
-        for Timed { command, deadline } in commands {
-            if deadline <= now {
+        let mut entered = Vec::new();
+        for timed in commands {
+            if timed.deadline <= now {
                 // Its turn came too late: a leader that is cut off is no leader, and has not too much to do.
                 attempts.push(Some(Attempt::Rejected(Rejection::NotLeading)));
             } else if log_full {
                 self.log_refused.fetch_add(1, Ordering::Relaxed);
                 attempts.push(Some(Attempt::Rejected(Rejection::Overloaded)));
-            } else if disk_full && !frees_space(&command) {
+            } else if disk_full && !frees_space(&timed.command) {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));
-            } else if let Some(refused) = above_level(&command, progress) {
+            } else if let Some(refused) = above_level(&timed.command, progress) {
                 attempts.push(Some(Attempt::Outcome(Box::new(refused))));
-            } else if counts_as_write(&command) && !self.rates.admits(&command.tenant, now) {
+            } else if counts_as_write(&timed.command)
+                && !self.rates.admits(&timed.command.tenant, now)
+            {
                 attempts.push(Some(Attempt::Rejected(Rejection::WriteRate)));
             } else {
                 attempts.push(None);
-                encoded.push(self.stamped(command, leading.term));
+                let recorded = timed.trace.map(Entered::now);
+                let passage = recorded.as_ref().map(Entered::passage);
+                entered.extend(recorded);
+                let command = self.stamped(timed.command, leading.term);
+                encoded.push((command, passage.unwrap_or_default()));
             }
         }
         let mut answers = self.append(encoded).await.into_iter();
+        drop(entered);
         failpoint::passed(Failpoint::OutcomeBeforeAnswer).await;
         let lost = || Attempt::Unknown("consensus stopped".to_owned());
         attempts
@@ -359,7 +378,7 @@ impl Core {
         Bytes::from(command.encode_to_vec())
     }
 
-    async fn append(&self, encoded: Vec<Bytes>) -> Vec<Attempt> {
+    async fn append(&self, encoded: Vec<(Bytes, Passage)>) -> Vec<Attempt> {
         let count = encoded.len();
         match self.consensus.write_many(encoded).await {
             Ok(answers) => answers.map(of_answer).collect().await,

@@ -1,5 +1,7 @@
 //! Times and counts the way operators read them.
 
+use time::OffsetDateTime;
+
 /// Units of durations in milliseconds, longest first.
 pub const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
@@ -43,9 +45,35 @@ pub fn count(count: u64) -> String {
     format!("{scaled:.2}{}", UNITS[unit])
 }
 
+/// Writes a time, in milliseconds since the Unix epoch, the way people read it: in UTC, to the second (RFC 3339).
+#[must_use]
+pub fn time(ms: u64) -> String {
+    let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
+    OffsetDateTime::from_unix_timestamp(seconds).map_or_else(
+        |_| "beyond the year 9999".to_owned(),
+        |at| {
+            let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+            let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+            format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{count, display_ms};
+    use super::{count, display_ms, time};
+
+    #[test]
+    fn times_are_shown_in_utc_to_the_second() {
+        let table = [
+            (0, "1970-01-01T00:00:00Z"),
+            (1_764_093_599_999, "2025-11-25T17:59:59Z"),
+            (u64::MAX, "beyond the year 9999"),
+        ];
+        for (ms, text) in table {
+            assert_eq!(time(ms), text);
+        }
+    }
 
     #[test]
     fn durations_are_shown_to_two_units() {

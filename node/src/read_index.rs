@@ -31,14 +31,16 @@ use self::{
     rounds::{Asker, Rounds},
 };
 use crate::{
+    bounds::Shared,
     leader_contact::LeaderContact,
-    limits::TICK_ROWS_MIN,
+    limits::{NO_TENANT, TICK_ROWS_MIN},
     peer_links::PeerLinks,
     propose::Proposer,
     raft::Consensus,
     renewals::{Renewal, Renewals},
     stamp::Stamper,
     storage::{error::StorageError, state_db::StateDb, state_view::StateView},
+    traces,
 };
 
 /// Serves linearizable reads on this node, whichever node leads. Cheap to clone.
@@ -95,20 +97,20 @@ impl Reader {
     ///
     /// # Errors
     /// See [`ReadError`].
-    pub async fn ticket(&self, deadline: Instant) -> Result<Ticket, ReadError> {
+    pub async fn ticket(&self, tenant: &str, deadline: Instant) -> Result<Ticket, ReadError> {
         if planted::is(Plant::ReadWithoutReadIndex) {
             let stamp_ms = self.core.consensus.applied().progress().clock_ms;
             return Ok(Ticket { index: 0, stamp_ms });
         }
-        self.confirmed(deadline).await
+        self.confirmed(tenant, deadline).await
     }
 
     /// The same, of whatever bug is planted.
     ///
     /// # Errors
     /// See [`ReadError`].
-    pub async fn confirmed(&self, deadline: Instant) -> Result<Ticket, ReadError> {
-        let ticket = self.rounds.next(deadline).await?;
+    pub async fn confirmed(&self, tenant: &str, deadline: Instant) -> Result<Ticket, ReadError> {
+        let ticket = self.rounds.next(tenant, deadline).await?;
         self.core.follow(ticket, deadline).await?;
         Ok(ticket)
     }
@@ -123,6 +125,12 @@ impl Reader {
             stamp_ms: 0,
         };
         self.core.follow(applied, deadline).await
+    }
+
+    /// Reads that wait for a round, and those that wait for a thread because their rows are on the disk.
+    #[must_use]
+    pub fn waiting(&self) -> [Shared; 2] {
+        [self.rounds.fullness(), self.core.disk_reads.fullness()]
     }
 
     /// When a leader last answered this node.
@@ -144,7 +152,7 @@ impl Reader {
     }
 
     /// Answers a query from a linearizable view. Where the query says that time or a renewal must pass through the log first, that is
-    /// done, and the query asked again. It is asked where `place` says.
+    /// done, and the query asked again. It is asked where `place` says, in a turn of the tenant.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -160,7 +168,7 @@ impl Reader {
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         let query = Arc::new(query);
-        let (mut ticket, mut read) = self.first(deadline, place, &query).await?;
+        let (mut ticket, mut read) = self.first(tenant, deadline, place, &query).await?;
         loop {
             match read {
                 Read::Answer(answer) => return Ok(answer),
@@ -172,14 +180,15 @@ impl Reader {
                 Read::Busy => return Err(ReadError::Overloaded),
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
-            ticket = self.ticket(deadline).await?.not_after(ticket);
-            read = self.ask(ticket, place, &query, deadline).await?;
+            ticket = self.ticket(tenant, deadline).await?.not_after(ticket);
+            read = self.ask(tenant, ticket, place, &query, deadline).await?;
         }
     }
 
     /// A read's first look: with those that wait for the same round, in one view.
     async fn first<T, Q>(
         &self,
+        tenant: &str,
         deadline: Instant,
         place: Place,
         query: &Arc<Q>,
@@ -189,15 +198,16 @@ impl Reader {
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         if place == Place::Disk || planted::is(Plant::ReadWithoutReadIndex) {
-            let ticket = self.ticket(deadline).await?;
-            return Ok((ticket, self.ask(ticket, place, query, deadline).await?));
+            let ticket = self.ticket(tenant, deadline).await?;
+            let read = self.ask(tenant, ticket, place, query, deadline).await?;
+            return Ok((ticket, read));
         }
-        let Asked { ticket, read } = self.rounds.ask(query, deadline).await?;
+        let Asked { ticket, read } = self.rounds.ask(tenant, query, deadline).await?;
         let read = match read {
             Some(read) => read?,
             None => {
                 self.core.follow(ticket, deadline).await?;
-                self.ask(ticket, place, query, deadline).await?
+                self.ask(tenant, ticket, place, query, deadline).await?
             }
         };
         Ok((ticket, read))
@@ -205,6 +215,7 @@ impl Reader {
 
     async fn ask<T, Q>(
         &self,
+        tenant: &str,
         ticket: Ticket,
         place: Place,
         query: &Arc<Q>,
@@ -215,11 +226,13 @@ impl Reader {
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
         if place == Place::Disk {
-            return self.ask_disk(ticket, Extent::Many, query, deadline).await;
+            let extent = Extent::Many;
+            return self.ask_disk(tenant, ticket, extent, query, deadline).await;
         }
         match self.core.ask_memory(ticket, &**query) {
             Err(fault) if is_not_cached(&fault) => {
-                self.ask_disk(ticket, Extent::Few(1), query, deadline).await
+                let extent = Extent::Few(1);
+                self.ask_disk(tenant, ticket, extent, query, deadline).await
             }
             read => Ok(read?),
         }
@@ -243,11 +256,13 @@ impl Reader {
             index: 0,
             stamp_ms: 0,
         };
-        self.ask(any, place, &Arc::new(query), deadline).await
+        self.ask(NO_TENANT, any, place, &Arc::new(query), deadline)
+            .await
     }
 
     async fn ask_disk<T, Q>(
         &self,
+        tenant: &str,
         ticket: Ticket,
         extent: Extent,
         query: &Arc<Q>,
@@ -259,7 +274,8 @@ impl Reader {
     {
         let query = Arc::clone(query);
         let asked = move |view: &StateView<'_>| ask(view, ticket, &*query);
-        Ok(self.core.disk_reads.ask(extent, deadline, asked).await??)
+        let disk_reads = &self.core.disk_reads;
+        Ok(disk_reads.ask(tenant, extent, deadline, asked).await??)
     }
 
     /// Asks a query of the current view, which must follow the ticket. It may wait for the disk, so call it where that is allowed.
@@ -348,6 +364,7 @@ impl Core {
 
     /// Waits until the rows are as far as the ticket says.
     async fn follow(&self, ticket: Ticket, deadline: Instant) -> Result<(), ReadError> {
+        let _wait = traces::part("rows");
         match timeout_at(deadline, self.consensus.applied().wait_rows(ticket.index)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(ReadError::Stopping),

@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    identity::{REMOVED, peer_problems::Rival},
     leader_contact::{Declined, Lacking, LeaderContact},
     limits::LAG_READY_MAX,
     membership::{
@@ -22,9 +23,7 @@ use crate::{
     quantity::count,
     raft::{
         Consensus,
-        identity::REMOVED,
         overview::{Overview, Role},
-        peer_problems::Rival,
     },
 };
 

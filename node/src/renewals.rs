@@ -89,7 +89,7 @@ mod tests {
             ..Command::default()
         };
         let Renewal::First(guard) = renewals.begin(&command) else {
-            panic!("nobody began it")
+            panic!("no renewal began")
         };
         let second = renewals.begin(&command);
         assert!(matches!(second, Renewal::Another(_)));

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_behind_the_newest_snapshot_stays_for_whoever_receives_the_one_before() {
+    fn log_behind_the_newest_snapshot_stays_for_its_receivers() {
         let mut spans = Spans::new(100, 0);
         assert!(!spans.is_full(99));
         assert!(spans.is_full(100));

@@ -115,6 +115,15 @@ pub fn wall_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The wall clock in nanoseconds since the Unix epoch, for what is shown to people; 0 before it.
+#[must_use]
+pub fn wall_ns() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// The latest evidence of the leader's time: a stamp that came with a read index, or what a peer vouches for.

@@ -9,15 +9,13 @@ use helve_proto::command::v1::{Tick, command::Operation, outcome::Outcome as Kin
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    apply::{Milestones, Progress},
     limits::{
-        STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_ENTRIES_PER_ROW, TICK_OVERDUE_MAX, TICK_ROWS_MAX,
-        TICK_ROWS_MIN, TICK_SPACING, TIME_LOOK,
+        NO_TENANT, STAMP_POLL, TICK_ALONE_ENTRIES_MAX, TICK_ENTRIES_PER_ROW, TICK_OVERDUE_MAX,
+        TICK_ROWS_MAX, TICK_ROWS_MIN, TICK_SPACING, TIME_LOOK,
     },
     propose::Proposer,
-    raft::{
-        Consensus,
-        state_machine::{Milestones, Progress},
-    },
+    raft::Consensus,
     read_index::{ReadError, Reader, own_command},
     stamp::Stamper,
 };
@@ -118,7 +116,10 @@ pub async fn watch_stamps(consensus: Consensus, reader: Reader) {
         if consensus.leading().here {
             continue;
         }
-        match reader.confirmed(Instant::now() + STAMP_POLL).await {
+        match reader
+            .confirmed(NO_TENANT, Instant::now() + STAMP_POLL)
+            .await
+        {
             Ok(_) | Err(ReadError::NoLeader | ReadError::Lagging) => {}
             Err(ReadError::Stopping) => return,
             Err(error) => tracing::debug!(%error, "the leader's stamp is not known"),

@@ -109,6 +109,7 @@ async fn raise(proposer: &Proposer, level: u32) -> Result<(), String> {
     let timed = Timed {
         command: Box::new(own_command(operation)),
         deadline: Instant::now() + ATTEMPT_LIMIT,
+        trace: None,
     };
     let answered = proposer.execute_here(vec![timed]).recv().await;
     let outcome = match answered.and_then(|mut answered| answered.pop()) {

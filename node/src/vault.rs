@@ -39,7 +39,7 @@ pub use self::{
     disk::{DiskKeys, NewDiskKey},
     files::{KeyFiles, Migration, watch_files},
     members::Members,
-    open::{Asked, OpenError, See, Values},
+    open::{Asked, OpenError},
     seal::SealError,
     switch::{Switch, SwitchError, Target},
     walk::walk_as_leader,

@@ -42,7 +42,17 @@ pub const ERROR_DOMAIN: &str = "helve.v1";
 mod checked;
 #[cfg(feature = "json")]
 pub mod json;
+mod loopback;
+mod not_pem;
 pub mod operations;
 mod reason;
+mod shown_url;
+mod token_file;
+mod trace_parent;
 
+pub use loopback::{is_loopback, is_loopback_host};
+pub use not_pem::NotPem;
 pub use reason::Reason;
+pub use shown_url::shown_url;
+pub use token_file::NotAToken;
+pub use trace_parent::TraceParent;

@@ -1,8 +1,8 @@
 //! What each operation is, in one table: who may call it, what it does, and what its command asks of a node.
 //!
 //! A row is a call of the public services, a command of the log, or both. What follows from the fields of messages alone, such as which
-//! record a request names, is generated from the contracts beside it (`build.rs`). A command, or a call that a stream carries, does not
-//! compile without a row; a test compares the rows with the methods of the services.
+//! record a request names and which values it brings, is generated from the contracts beside it (`build/`). A command, or a call that a
+//! stream carries, does not compile without a row; a test compares the rows with the methods of the services.
 //!
 //! Replicas look here when they apply a command: a row never changes, but for a call's path and caller.
 
@@ -13,6 +13,7 @@ use crate::{
     v1::{ClaimRequest, claim_request::Action, operation::Operation as Part},
 };
 
+mod contents;
 mod facts;
 mod named;
 
@@ -21,6 +22,7 @@ use self::{
     Repeat::{Administrative, Identity, Itself},
 };
 pub use self::{
+    contents::{CallReply, CallRequest, SeeRecord},
     facts::{About, CallFacts, CommandFacts, Facts, Least, LowDisk, Repeat, Value},
     named::Named,
 };
@@ -44,6 +46,7 @@ pub const OPERATIONS: &[Facts] = &[
     alone("/helve.v1.ClusterService/AddMember", Least::Operator),
     alone("/helve.v1.ClusterService/Backup", Least::Operator),
     alone("/helve.v1.ClusterService/DataKeyStatus", Least::Operator),
+    alone("/helve.v1.ClusterService/FollowLog", Least::Operator),
     alone("/helve.v1.ClusterService/PromoteMember", Least::Operator),
     alone("/helve.v1.ClusterService/RemoveMember", Least::Operator),
     alone("/helve.v1.ClusterService/ReplaceMember", Least::Operator),
@@ -200,6 +203,20 @@ const fn call_facts(field: &str) -> &'static CallFacts {
         Some(facts) => facts,
         None => panic!("the operation's row says nothing of a call"),
     }
+}
+
+/// The call with this path, as [`command_facts`].
+const fn call_at(path: &str) -> &'static CallFacts {
+    let mut at = 0;
+    while at < OPERATIONS.len() {
+        if let Some(call) = &OPERATIONS[at].call
+            && is_same(call.path.as_bytes(), path.as_bytes())
+        {
+            return call;
+        }
+        at += 1;
+    }
+    panic!("a call has no row in the table of operations")
 }
 
 const fn row(field: &str) -> &'static Facts {

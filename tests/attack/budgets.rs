@@ -47,19 +47,26 @@ async fn silent(
 ) -> Result<String> {
     let begun = Instant::now();
     let mut held = Vec::new();
+    let mut closed = 0;
     while begun.elapsed() < time {
         for node in &target.nodes {
             let token = token.as_deref();
             let call = (path, token);
-            let opened = Silent::open(node.client, call, CONNECTIONS, STREAMS, PATIENCE);
-            held.push(opened.await?);
+            match Silent::open(node.client, call, CONNECTIONS, STREAMS, PATIENCE).await {
+                Ok(opened) => held.push(opened),
+                // A node may throw an attacker out, who goes on with other connections.
+                Err(_) => closed += 1,
+            }
         }
         // The newest are enough to fill the budgets.
         held.drain(..held.len().saturating_sub(2 * target.nodes.len()));
+        tokio::task::yield_now().await;
     }
     let ended: usize = held.iter().map(Silent::ended).sum();
     let opened = held.len() * CONNECTIONS * STREAMS as usize;
-    Ok(format!("of the last {opened} streams {ended} were ended"))
+    Ok(format!(
+        "of the last {opened} streams {ended} were ended; {closed} times connections were closed"
+    ))
 }
 
 /// Streams of strangers on which nothing comes.
@@ -197,11 +204,14 @@ pub(crate) async fn watches(target: Target, time: Duration) -> Result<String> {
     let (mut refused, mut changed) = (0, 0);
     while begun.elapsed() < time {
         for node in &target.nodes {
-            for watch in watches::unread(node.client, &target.writer, WATCHES).await? {
-                match watch {
-                    Ok(watch) => held.push(watch),
-                    Err(_) => refused += 1,
+            match watches::unread(node.client, &target.writer, WATCHES).await {
+                Ok(opened) => {
+                    let before = held.len();
+                    held.extend(opened.into_iter().flatten());
+                    refused += WATCHES - (held.len() - before);
                 }
+                // A node may reset the connection while it begins.
+                Err(_) => refused += WATCHES,
             }
             // Other attacks of the same tenant may have all of its room.
             changed += usize::from(watches::change(&writer, KEYS).await.is_ok()) * KEYS;

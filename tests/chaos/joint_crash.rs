@@ -1,12 +1,13 @@
 //! A leader that dies while two sets of voters must agree.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow};
 use helve_node::failpoint::Failpoint;
 use helve_tests::{
     cluster::Cluster,
     failpoints::{arm, disarm},
     fault::{Fault, Majority, Seen},
     members::{self, Change},
+    wait::{Look, until},
 };
 use rand::{RngExt as _, rngs::SmallRng, seq::IndexedRandom as _};
 use tonic::async_trait;
@@ -55,12 +56,20 @@ impl Fault for JointCrash {
             leader,
             &format!("{}=kill", Failpoint::JointApplied.as_str()),
         )?;
-        // The leader does not live to answer, or another one leads by now.
-        let asked = members::ask(cluster, leader, change).await;
-        ensure!(
-            asked.is_err(),
-            "{change:?} was made, and its leader lives: {asked:?}"
-        );
+        // Again where it is refused, such as while a new node is slow to start. The leader does not
+        // live to answer.
+        until("the leader to die of a change", async || {
+            if cluster.node_mut(leader).assert_running().is_err() {
+                return Look::Done(Ok(()));
+            }
+            match members::ask(cluster, leader, change).await {
+                Ok(id) => Look::Done(Err(anyhow!(
+                    "{change:?} was made, of node {id}, and its leader lives"
+                ))),
+                Err(status) => Look::NotYet(status.to_string()),
+            }
+        })
+        .await??;
         let mut seen = Seen::one(format!("{change:?}"));
         seen.add(dies(cluster, leader).await?);
         Ok(seen)

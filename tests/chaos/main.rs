@@ -1,6 +1,7 @@
 //! The chaos suite: clusters of real processes, broken by plan while clients work, every answer judged. Each run is drawn from a
 //! seed and prints the command that repeats it.
 
+mod archive;
 mod arguments;
 mod armed;
 mod cases;

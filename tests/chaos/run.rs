@@ -22,6 +22,7 @@ use rand::{SeedableRng as _, rngs::SmallRng};
 use tokio::time::timeout;
 
 use super::{
+    archive::Archive,
     keep, load,
     load::Load,
     measure,
@@ -102,6 +103,7 @@ impl Findings {
 struct Scene {
     cluster: Cluster,
     nemesis: Nemesis,
+    archive: Option<Archive>,
     history: Arc<History>,
     clients: Arc<[Client]>,
     load: Load,
@@ -130,6 +132,11 @@ impl Scene {
             cluster.start(seat)?;
         }
         cluster.all_ready().await?;
+        // A planted bug may break the archive too, and is to be found by the rest.
+        let archive = match plan.plant {
+            Some(_) => None,
+            None => Archive::begin(&cluster).await?,
+        };
         let history = Arc::new(History::new());
         let mut rng = SmallRng::seed_from_u64(plan.seeds.recovery);
         let clients = load::clients(&cluster, &history, &mut rng)?;
@@ -137,6 +144,7 @@ impl Scene {
         Ok(Self {
             cluster,
             nemesis,
+            archive,
             history,
             clients,
             load,
@@ -180,7 +188,11 @@ impl Scene {
         recovery::scan(&written, &patient, nodes).await?;
         self.step = "the comparison of rows";
         digest::agree(&self.cluster).await?;
-        Ok(())
+        self.step = "the comparison of rows with the archive";
+        match &mut self.archive {
+            Some(archive) => archive.check(&self.cluster).await,
+            None => Ok(()),
+        }
     }
 
     /// What is under way.

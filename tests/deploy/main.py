@@ -74,6 +74,9 @@ def check_manifests(checks: Checks, helve: Path, directory: Path) -> None:
     checks.check("manifests", manifests.certificate_names_the_peers, production)
     checks.check("manifests", manifests.release_names_its_objects, "carts")
     checks.check("manifests", manifests.console_is_off_unless_it_is_asked_for)
+    checks.check("manifests", manifests.spans_go_to_a_collector_that_is_named_alone)
+    checks.check("manifests", manifests.pods_are_placed_as_the_values_say)
+    checks.check("manifests", manifests.misspelt_values_are_refused)
     checks.check("manifests", manifests.shipped_rules_are_the_same)
     checks.check("manifests", variables.variables_are_known, helve)
 
@@ -88,6 +91,7 @@ def check_release(checks: Checks, directory: Path) -> None:
     checks.check("release", releasing.package_of_a_pre_release_has_a_name_that_github_keeps)
     checks.check("release", releasing.workflows_fit_their_schema, directory)
     checks.check("release", releasing.workflows_name_what_exists)
+    checks.check("release", releasing.release_needs_every_job_and_the_history_of_an_upgrade)
     checks.check("release", releasing.scripts_pass_shellcheck, directory)
 
 

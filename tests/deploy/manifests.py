@@ -213,6 +213,60 @@ def console_is_off_unless_it_is_asked_for() -> str:
     return "HELVE_CONSOLE"
 
 
+def spans_go_to_a_collector_that_is_named_alone() -> str:
+    def said(values: Object) -> tuple[list[str], list[int]]:
+        objects = rendered(values)
+        env = pod_of(objects)["spec"]["containers"][0]["env"]
+        policy = next(each for each in objects if each["kind"] == "NetworkPolicy")["spec"]
+        ports = [port["port"] for rule in policy["egress"] for port in rule["ports"]]
+        urls = [each["value"] for each in env if each["name"] == "HELVE_OTLP_ENDPOINT"]
+        return urls, [port for port in ports if port == 4317]
+
+    url = "https://collector.monitoring.svc:4317"
+    equal(said({}), ([], []), "the collector of the chart as it is")
+    equal(said({"traces": {"endpoint": url}}), ([url], [4317]), "the collector, and the way to it")
+    return "HELVE_OTLP_ENDPOINT"
+
+
+def pods_are_placed_as_the_values_say() -> str:
+    toleration = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
+    values = {
+        "image": {"pullSecrets": ["registry"]},
+        "nodeSelector": {"disk": "nvme"},
+        "tolerations": [toleration],
+        "priorityClassName": "stateful",
+        "podAnnotations": {"team": "carts"},
+    }
+    pod = pod_of(rendered(values))
+    equal(pod["metadata"]["annotations"], {"team": "carts"}, "annotations")
+    spec = pod["spec"]
+    equal(spec["imagePullSecrets"], [{"name": "registry"}], "secrets of the registry")
+    placed = [spec[field] for field in ("nodeSelector", "tolerations", "priorityClassName")]
+    equal(placed, [{"disk": "nvme"}, [toleration], "stateful"], "where pods may run")
+    every_object_fits_its_schema(rendered(values))
+    return ", ".join(values)
+
+
+def misspelt_values_are_refused() -> str:
+    wrong = [{"replica": 5}, {"antiAffinity": "some"}, {"replicas": "five"}, {"tls": {"secret": "mine"}}, {"env": {"A": {}}}]
+    # The node refuses a variable of its own that is set to nothing.
+    wrong.append({"env": {"HELVE_BLOCK_CACHE": ""}})
+    for values in wrong:
+        try:
+            rendered(values)
+        except helm_python.HelmError as error:
+            expect("schema" in str(error), f"{values}: {error}")
+        else:
+            raise AssertionError(f"{values} are taken")
+    rendered({"env": {"HELVE_BLOCK_CACHE": "256MiB", "HELVE_RAFT_THREADS": 2, "HELVE_INSECURE": False, "PROXY": ""}})
+    # What the chart says by itself is what its schema knows.
+    own = yaml.safe_load((CHART / "values.yaml").read_text())
+    known = json.loads((CHART / "values.schema.json").read_text())["properties"]
+    # A chart that this one is a part of sets the two.
+    equal(set(own), set(known) - {"enabled", "global"}, "values that the schema knows")
+    return f"{len(wrong)} refusals"
+
+
 def shipped_rules_are_the_same() -> str:
     """The PrometheusRule and the chart hold the rules of deploy/prometheus/alerts.yaml."""
     rules = yaml.safe_load((TOP / "deploy/prometheus/alerts.yaml").read_text())

@@ -10,7 +10,7 @@ import threading
 import yaml
 
 from checks import equal, expect
-from kubelet import Kubelet, seat_of
+from kubelet import Kubelet, docker, seat_of
 from manifests import problems
 from processes import until
 from secured import TOP
@@ -34,6 +34,20 @@ def live(kubelet: Kubelet) -> int:
     """Handles in the store that the test fills."""
     command = ["helve", "handle", "count", "--store", "cart", "--output", "json", "--token-file", TOKEN]
     return json.loads(kubelet.exec(1, *command))["live"]
+
+
+def hand_over(kubelet: Kubelet, seat: int) -> None:
+    """Leadership goes to this pod. It may lead already, and a transfer is refused while its heir lags."""
+    to = next(member["id"] for member in members(kubelet) if member["seat"] == seat)
+
+    def look() -> bool:
+        status = docker("exec", kubelet.called(1), "helve", "status", "--output", "json", check=False)
+        if status.returncode == 0 and json.loads(status.stdout)["leader_id"] == to:
+            return True
+        docker("exec", kubelet.called(1), "helve", "leader", "transfer", "--to", str(to), check=False)
+        return False
+
+    until(f"pod {seat} to lead", look)
 
 
 def pods_found_their_cluster(kubelet: Kubelet) -> str:
@@ -92,7 +106,7 @@ class Minting(threading.Thread):
 def rolling_restart_loses_no_call(kubelet: Kubelet) -> str:
     """Each pod but the caller's own is replaced, the leader among them, while handles are minted."""
     kubelet.exec(1, "helve", "token", "create", "--tenant", "default", "--role", "writer", "--name", "cart", "--out", TOKEN)
-    kubelet.exec(1, "helve", "leader", "transfer", "--to", str(next(m["id"] for m in members(kubelet) if m["seat"] == 3)))
+    hand_over(kubelet, 3)
     others = ",".join(f"helve-{seat}.helve-peers:7400" for seat in (3, 2, 1))
     callers = [Minting(kubelet, others) for _ in range(CALLERS)]
     for caller in callers:

@@ -227,6 +227,23 @@ def workflows_name_what_exists() -> str:
     return ", ".join(sorted(actions))
 
 
+def release_needs_every_job_and_the_history_of_an_upgrade() -> str:
+    """What publishes waits for all other jobs, and a job that builds the release before has a checkout with its tag."""
+    text = (WORKFLOWS / "release.yml").read_text()
+    _, *parts = re.split(r"^  ([a-z]+):$", text.split("\njobs:\n")[1], flags=re.M)
+    jobs = dict(zip(parts[::2], parts[1::2]))
+    needed = re.search(r"^    needs: \[(.+)\]$", jobs["publish"], re.M)
+    expect(needed is not None, "publish needs no jobs")
+    # The notes are what all others need.
+    equal(set(needed.group(1).split(", ")), set(jobs) - {"publish", "notes"}, "jobs that publish needs")
+    rolling = [name for name, job in jobs.items() if "upgrade-test" in job]
+    equal(len(rolling), 1, "jobs that roll from the release before")
+    expect("fetch-depth: 0" in jobs[rolling[0]], f"{rolling[0]} has no history to build the release before from")
+    target = re.search(r"^upgrade-test:.*\n((?:\t.*\n)+)", (TOP / "Makefile").read_text(), re.M)
+    expect(target is not None and "build-before" in target.group(1), "make upgrade-test builds no release before")
+    return ", ".join(sorted(jobs))
+
+
 def scripts_pass_shellcheck(directory: Path) -> str:
     def checked(*paths: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["shellcheck", *map(str, paths)], capture_output=True, text=True)

@@ -11,6 +11,7 @@ use helve_node::{
 use helve_proto::{Reason, v1::handle_service_client::HandleServiceClient};
 use helve_tests::{
     caller::{Caller, reason, with_deadline},
+    cluster::Cluster,
     wait::{Look, until},
 };
 use tokio::{
@@ -72,11 +73,13 @@ async fn headers_over_the_limit_are_refused_and_others_are_served() -> Result<()
 const CONNECTIONS: usize = 6;
 const CALLS_EACH: usize = 900;
 
-#[tokio::test]
-async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<()> {
-    let mut cluster = nodes(3).start().await?;
-    let leader = cluster.leader().await?.seat;
-    // Without its followers no write of the leader ends, so that all are under way at once.
+/// Floods of which one must fill the node: on a busy machine the leader may step down before all
+/// calls have come.
+const FLOODS: usize = 3;
+
+/// Floods a leader whose followers stand still, so that no write ends and all are under way at once.
+/// Returns how the calls ended that were refused for their number.
+async fn flood(cluster: &mut Cluster, leader: u64) -> Result<Vec<Status>> {
     for seat in cluster.others(leader) {
         cluster.node(seat).freeze()?;
     }
@@ -87,18 +90,30 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
         .iter()
         .flat_map(|caller| iter::repeat_n(caller, CALLS_EACH));
     let answers = join_all(calls.map(|caller| caller.mint(mint_of("carts")))).await;
-    let refused: Vec<_> = answers
-        .iter()
-        .filter_map(|answer| answer.as_ref().err())
-        .filter(|status| reason(status) == Some(Reason::Overloaded))
-        .collect();
+    for seat in cluster.others(leader) {
+        cluster.node(seat).thaw()?;
+    }
+    cluster.all_ready().await?;
+    let failed = answers.into_iter().filter_map(Result::err);
+    let refused = failed.filter(|status| reason(status) == Some(Reason::Overloaded));
+    Ok(refused.collect())
+}
+
+#[tokio::test]
+async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<()> {
+    let mut cluster = nodes(3).start().await?;
     let bound = Bounds::default().of(OwnerKind::Address, What::Calls);
     let above = CONNECTIONS * CALLS_EACH - bound;
-    ensure!(
-        refused.len() >= above,
-        "{} of {above} were refused",
-        refused.len()
-    );
+    let mut counts = Vec::new();
+    let (leader, refused) = loop {
+        let leader = cluster.leader().await?.seat;
+        let refused = flood(&mut cluster, leader).await?;
+        counts.push(refused.len());
+        if refused.len() >= above {
+            break (leader, refused);
+        }
+        ensure!(counts.len() < FLOODS, "{counts:?} of {above} were refused");
+    };
     for status in refused {
         assert_eq!(status.code(), Code::ResourceExhausted);
         let details = status.get_error_details();
@@ -108,10 +123,6 @@ async fn a_flood_above_the_limit_is_refused_with_a_pause_and_passes() -> Result<
         let pause_ms = OVERLOADED_RETRY_AFTER.as_millis().to_string();
         assert_eq!(info.metadata.get("retry_after_ms"), Some(&pause_ms));
     }
-    for seat in cluster.others(leader) {
-        cluster.node(seat).thaw()?;
-    }
-    cluster.all_ready().await?;
     let caller = cluster.caller(leader);
     until("the node to serve again", async || {
         Look::of(caller.mint(mint_of("carts")).await)

@@ -27,7 +27,7 @@ use tonic::Code;
 
 use super::{binary, command_line::ABSENT, nodes};
 
-const SECRET: &str = "a value that nobody else may read";
+const SECRET: &str = "a value that no other may read";
 
 /// One node with an audit log, in a directory of its own.
 struct Audited {
@@ -61,12 +61,13 @@ impl Audited {
         Ok(minted.info.unwrap_or_default().name)
     }
 
-    /// Waits until the log has lines with all these words.
+    /// Waits until the log has whole lines with all these words.
     async fn says(&self, words: &[&str]) -> Result<String> {
         until("lines of the audit log", async || {
             let text = fs::read_to_string(self.log()).unwrap_or_default();
             match words.iter().find(|word| !text.contains(**word)) {
-                None => Look::Done(text),
+                None if text.ends_with('\n') => Look::Done(text),
+                None => Look::NotYet(format!("a line is being written:\n{text}")),
                 Some(word) => Look::NotYet(format!("`{word}` is not in\n{text}")),
             }
         })

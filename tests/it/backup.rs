@@ -7,6 +7,7 @@ mod claimed;
 pub(super) mod cut_short;
 mod damage;
 mod disk;
+mod follow;
 mod rights;
 
 use std::{path::Path, process::Output};
@@ -14,7 +15,7 @@ use std::{path::Path, process::Output};
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join;
 use helve_machine::limits::FEATURE_LEVEL;
-use helve_proto::v1::{CountRequest, GetRequest, HandleStatus, MintRequest};
+use helve_proto::v1::{CountRequest, GetRequest, HandleStatus, MintReply, MintRequest};
 use helve_tests::{
     caller::new_identity,
     cluster::Cluster,
@@ -100,10 +101,55 @@ pub(super) fn lose_all(cluster: &mut Cluster) -> Result<()> {
     Ok(())
 }
 
-/// A handle whose mint was acknowledged, and its revision.
+/// A handle whose mint was acknowledged, with the revision and the cluster's time of that.
+#[derive(Debug, Clone)]
 struct Minted {
     id: String,
     revision: u64,
+    clock_ms: u64,
+}
+
+impl Minted {
+    fn of(reply: MintReply) -> Result<Self> {
+        let info = reply.info.context("a mint says what it made")?;
+        Ok(Self {
+            id: info.name,
+            revision: info.revision,
+            clock_ms: reply.header.context("a reply has a header")?.clock_ms,
+        })
+    }
+}
+
+fn mint_of(value: &'static [u8]) -> MintRequest {
+    MintRequest {
+        identity: Some(new_identity()),
+        store: STORE.to_owned(),
+        value: value.into(),
+        ..MintRequest::default()
+    }
+}
+
+/// Mints [`MARK`] through the node of seat 1, once the cluster seals.
+async fn mint_marked(cluster: &Cluster) -> Result<Minted> {
+    let (caller, mint) = (cluster.caller(1), mint_of(MARK));
+    let minted = until("a mint to be sealed", async || {
+        Look::of(caller.mint(mint.clone()).await)
+    });
+    Minted::of(minted.await?)
+}
+
+/// Starts the node of seat 1, which must open this handle's value.
+async fn opens_marked(cluster: &mut Cluster, id: String) -> Result<()> {
+    cluster.start(1)?;
+    cluster.ready(1).await?;
+    let get = GetRequest {
+        store: STORE.to_owned(),
+        id,
+        ..GetRequest::default()
+    };
+    let reply = cluster.caller(1).get(get).await?;
+    promise!(&reply.value[..] == MARK, "{reply:?}");
+    Ok(())
 }
 
 /// Mints through every node until the future beside it has ended.
@@ -116,18 +162,12 @@ async fn minted_during<T>(
         let mut minted = Vec::new();
         let seats = cluster.running();
         for seat in seats.iter().cycle() {
-            let mint = MintRequest {
-                identity: Some(new_identity()),
-                store: STORE.to_owned(),
-                value: "load".into(),
-                ..MintRequest::default()
-            };
-            let reply = cluster.caller(*seat).mint(mint).await?;
-            let info = reply.info.context("a mint says what it made")?;
-            minted.push(Minted {
-                id: info.name,
-                revision: info.revision,
+            let (caller, mint) = (cluster.caller(*seat), mint_of(b"load"));
+            // On a busy machine the leader may change meanwhile.
+            let reply = until("a mint to be acknowledged", async || {
+                Look::of(caller.mint(mint.clone()).await)
             });
+            minted.push(Minted::of(reply.await?)?);
             if *over.borrow_and_update() && minted.len() >= MINTS {
                 break;
             }
@@ -249,18 +289,7 @@ async fn backup_is_restored_into_an_empty_directory_alone() -> Result<()> {
 async fn backup_of_sealed_values_holds_none_plain_and_needs_their_key() -> Result<()> {
     let keys = Keys::new()?;
     let mut cluster = keys.setup_of(1).start().await?;
-    let mark = MintRequest {
-        identity: Some(new_identity()),
-        store: STORE.to_owned(),
-        value: MARK.into(),
-        ..MintRequest::default()
-    };
-    let caller = cluster.caller(1);
-    let id = until("a mint to be sealed", async || {
-        Look::of(caller.mint(mark.clone()).await)
-    })
-    .await?;
-    let id = id.info.context("a mint says what it made")?.name;
+    let marked = mint_marked(&cluster).await?;
     let directory = tempfile::tempdir()?;
     let to = directory.path().join("to");
     let backup = report(&back_up(&cluster, 1, &to).await?)?;
@@ -280,16 +309,7 @@ async fn backup_of_sealed_values_holds_none_plain_and_needs_their_key() -> Resul
     );
     let held = keys.0.path().to_owned();
     report(&restore(&to, &data, &["--data-keys", text(&held)?]).await?)?;
-    cluster.start(1)?;
-    cluster.ready(1).await?;
-    let get = GetRequest {
-        store: STORE.to_owned(),
-        id,
-        ..GetRequest::default()
-    };
-    let reply = cluster.caller(1).get(get).await?;
-    promise!(&reply.value[..] == MARK, "{reply:?}");
-    Ok(())
+    opens_marked(&mut cluster, marked.id).await
 }
 
 #[tokio::test]

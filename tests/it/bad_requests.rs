@@ -193,7 +193,7 @@ async fn what_is_over_a_limit_is_too_large_and_what_is_at_it_is_not() -> Result<
 }
 
 #[tokio::test]
-async fn a_malformed_key_or_a_key_that_stands_twice_is_refused() -> Result<()> {
+async fn malformed_key_or_key_named_twice_is_refused() -> Result<()> {
     let (_cluster, caller) = one_node().await?;
     let refused = |answer| assert_refused::<()>(answer, Code::InvalidArgument, Reason::BadKey);
     refused(caller.store(store("")).await.map(drop));

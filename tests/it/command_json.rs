@@ -1,12 +1,17 @@
 //! What the `helve` command prints for programs: every verb one JSON value, with what a script needs in it.
 
 use std::{
+    iter,
     net::TcpListener,
     process::{Output, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
 };
 
 use anyhow::{Context as _, Result};
-use helve_tests::cluster::Cluster;
+use helve_tests::{
+    cluster::Cluster,
+    wait::{Look, until},
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -154,8 +159,18 @@ async fn every_verb_on_keys_prints_json() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_verb_on_the_cluster_prints_json() -> Result<()> {
     let cluster = nodes(3).start().await?;
-    let before = cluster.leader().await?;
-    let moved = told(&cluster, &["leader", "transfer"])?;
+    // It is refused while the others lag, or if none takes over in time.
+    let (before, moved) = until("leadership to be handed on", async || {
+        let before = match cluster.leader().await {
+            Ok(leader) => leader,
+            Err(error) => return Look::NotYet(error.to_string()),
+        };
+        match ask(&cluster, &["leader", "transfer"]) {
+            Ok((Some(0), moved)) => Look::Done((before, moved)),
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    })
+    .await?;
     assert_ne!(moved["leader_id"], json!(before.id), "{moved}");
     assert!(moved["term"].as_u64() > Some(before.term), "{moved}");
     let taken = told(&cluster, &["snapshot"])?;
@@ -214,7 +229,7 @@ async fn a_bench_prints_what_was_answered_at_every_node_and_what_failed() -> Res
     for seat in cluster.seats() {
         cluster.kill(seat)?;
     }
-    let nobody = [
+    let unasked = [
         "bench",
         "--workload",
         "mint",
@@ -223,7 +238,7 @@ async fn a_bench_prints_what_was_answered_at_every_node_and_what_failed() -> Res
         "--timeout",
         "100ms",
     ];
-    let output = helve(&cluster, &nobody)?;
+    let output = helve(&cluster, &unasked)?;
     assert_eq!(output.status.code(), Some(UNAVAILABLE), "{output:?}");
     Ok(())
 }
@@ -242,11 +257,13 @@ async fn first_line(arguments: &[&str]) -> Result<Value> {
     serde_json::from_str(&line).with_context(|| format!("{arguments:?} printed {line:?}"))
 }
 
-/// The first of three free ports.
+/// The first of three free ports. Each is given out once: what one test starts may not listen yet
+/// when another test asks.
 pub(crate) fn free_ports() -> Result<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
     let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    (20_000..30_000)
-        .step_by(3)
+    iter::from_fn(|| Some(NEXT.fetch_add(3, Ordering::Relaxed)))
+        .take_while(|&port| port < 30_000)
         .find(|&port| (port..port + 3).all(is_free))
         .context("no three free ports in a row")
 }

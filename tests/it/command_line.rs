@@ -1,6 +1,9 @@
 //! The `helve` command against a cluster: what it prints, and what it exits with.
 
-use std::process::{Command, Output};
+use std::{
+    fs::OpenOptions,
+    process::{Command, Output},
+};
 
 use anyhow::Result;
 use helve_tests::cluster::Cluster;
@@ -96,6 +99,18 @@ async fn a_key_goes_its_way_on_the_command_line() -> Result<()> {
         assert!(page.contains(r"odd\n\u{1b}[31m"), "{page:?}");
     }
     assert_eq!(listed.lines().count(), 2, "{listed:?}");
+    // Nor does it begin a line of an error.
+    let gone = "gone\n\u{1b}[31m";
+    for get in [
+        &["state", "retrieve", gone][..],
+        &["handle", "get", gone, "--store", "s"][..],
+    ] {
+        let absent = helve(&cluster, get)?;
+        let said = String::from_utf8_lossy(&absent.stderr);
+        assert_eq!(absent.status.code(), Some(ABSENT), "{said}");
+        assert!(said.contains(r"gone\n\u{1b}[31m"), "{said:?}");
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+    }
     printed(&helve(&cluster, &["state", "exists", "logs/1"])?);
     printed(&helve(&cluster, &["state", "delete", "logs/1"])?);
     assert_eq!(
@@ -190,6 +205,59 @@ fn a_demo_without_a_place_for_its_files_is_fatal() -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(FATAL), "{said}");
     assert!(said.contains("/nowhere/at/all"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn output_that_cannot_be_written_leaves_the_exit_status() -> Result<()> {
+    let full = || OpenOptions::new().write(true).open("/dev/full");
+    let dead = ["state", "retrieve", "k", "--endpoints", "127.0.0.1:1"];
+    for (arguments, status) in [
+        (&["state", "store", "k", "@/no/such/file"][..], USAGE),
+        (&["status", "--timeout", "soon"][..], USAGE),
+        (&dead[..], UNAVAILABLE),
+    ] {
+        let ended = Command::new(binary())
+            .args(arguments)
+            .stderr(full()?)
+            .status()?;
+        assert_eq!(ended.code(), Some(status), "{arguments:?}");
+    }
+    let output = Command::new(binary())
+        .args(["completions", "bash"])
+        .stdout(full()?)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(FATAL), "{said}");
+    let expected = "helve: standard output cannot be written: No space left on device\n";
+    assert_eq!(said, expected);
+    Ok(())
+}
+
+#[test]
+fn benchmark_of_no_time_is_refused() -> Result<()> {
+    let output = Command::new(binary())
+        .args(["bench", "--for", "0s", "--endpoints", "127.0.0.1:1"])
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(USAGE), "{said}");
+    assert!(
+        said.contains("nothing can be measured in no time"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn variable_that_is_set_to_nothing_ends_a_command() -> Result<()> {
+    let output = Command::new(binary())
+        .args(["handle", "list", "--store", "s", "--endpoints"])
+        .arg("127.0.0.1:1")
+        .env("HELVE_OWNER", "")
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(USAGE), "{said}");
+    assert!(said.contains("HELVE_OWNER is empty: unset it"), "{said}");
     Ok(())
 }
 

@@ -307,7 +307,10 @@ fn recovery_of_what_is_no_node_says_what_it_is() -> Result<()> {
 
 /// The flags of one kind, and where they stand in the help.
 const HEADINGS: &[(&str, &[&str])] = &[
-    ("Cluster", &["endpoints", "timeout", "token_file"]),
+    (
+        "Cluster",
+        &["endpoints", "timeout", "token_file", "insecure_token"],
+    ),
     (
         "TLS",
         &[

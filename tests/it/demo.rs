@@ -171,7 +171,7 @@ async fn copied(command: &str) -> Result<Output> {
 }
 
 #[tokio::test]
-async fn a_kept_demo_answers_as_it_says_and_nobody_without_tls_and_a_token() -> Result<()> {
+async fn kept_demo_answers_only_with_tls_and_a_token() -> Result<()> {
     let _slot = slot().await?;
     let mut watched = Watched::start(&["--keep", "--flows", "10"])?;
     watched.says("Left running until Ctrl-C").await?;

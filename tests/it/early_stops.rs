@@ -145,9 +145,10 @@ fn process_stopped_right_after_its_start_never_aborts() -> Result<()> {
 fn node_stopped_while_it_opens_its_storage_closes_it() -> Result<()> {
     let temporary = tempfile::tempdir()?;
     let hold = format!("{}=delay:2000", STEPS[0].as_str());
+    let port = free_ports()?.to_string();
     let mut command = Command::new(binary());
     command
-        .arg("dev")
+        .args(["dev", "--port", &port])
         .env("TMPDIR", temporary.path())
         .env("HELVE_FAILPOINT", hold);
     let mut dev = Started::run(&mut command)?;

@@ -171,8 +171,7 @@ async fn a_node_that_dies_at_any_step_of_a_write_loses_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_write_what_it_answered_ends_though_nobody_calls_it_again() -> Result<()>
-{
+async fn node_that_cannot_write_what_it_answered_ends_by_itself() -> Result<()> {
     let mut cluster = three_nodes(&[]).await?;
     let ledger = Ledger::new("unwritten");
     let point = Failpoint::ApplyBeforeWrite.as_str();

@@ -52,7 +52,7 @@ struck_and_healed! {
     a_wiped_node_comes_back_under_a_new_id: "wiped-volume";
     a_leader_in_the_minority_is_replaced_and_comes_back: "partition-leader-minority";
     answers_that_come_late_depose_a_leader: "late-answers";
-    a_leader_that_hears_nobody_is_replaced_or_served: "leader-deaf";
+    a_leader_that_hears_no_peer_is_replaced_or_served: "leader-deaf";
     a_bridge_is_crossed: "bridge";
     clients_that_are_cut_off_are_let_in_again: "client-cut";
     flapping_links_hold_still_again: "flapping-links";
@@ -75,6 +75,6 @@ struck_and_healed! {
     a_hot_handle_counts_right: "hot-handle";
     leadership_goes_round: "leader-transfer-loop";
     a_majority_of_full_disks_has_room_again: "disk-full-majority";
-    callers_that_never_end_their_calls_keep_nobody_from_being_served: "slow-loris";
+    callers_that_never_end_their_calls_hold_up_no_other: "slow-loris";
     what_is_over_a_limit_is_refused_and_what_is_at_it_is_kept: "over-limits";
 }

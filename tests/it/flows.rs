@@ -137,7 +137,7 @@ async fn flows_that_reach_no_cart_server_show_nothing() -> Result<()> {
     let cluster = nodes(1).start().await?;
     let directory = tempfile::tempdir()?;
     let endpoints = cluster.endpoints().join(",");
-    let nobody = [
+    let unanswered = [
         "flows",
         "--url",
         "http://127.0.0.1:1/mcp",
@@ -145,8 +145,15 @@ async fn flows_that_reach_no_cart_server_show_nothing() -> Result<()> {
         &endpoints,
     ];
     let few = ["--flows", "4", "--patience", "100ms", "--output", "json"];
-    let mut flows = started(&[&nobody[..], &few].concat(), directory.path())?;
+    let mut flows = started(&[&unanswered[..], &few].concat(), directory.path())?;
     let status = flows.stopped().await?;
-    assert_eq!(status.code(), Some(UNAVAILABLE), "{}", flows.log_tail());
+    let said = flows.log_tail();
+    assert_eq!(status.code(), Some(UNAVAILABLE), "{said}");
+    // Not in the words of the libraries between.
+    assert!(
+        !said.contains("rmcp::") && !said.contains("reqwest"),
+        "{said}"
+    );
+    assert!(said.contains("at last: Connection refused"), "{said}");
     Ok(())
 }

@@ -129,7 +129,7 @@ fn nodes_are_not_given_the_key_that_signs_and_callers_nothing_of_nodes() -> Resu
 }
 
 #[test]
-fn a_certificate_at_its_end_and_one_that_was_half_made_are_made_anew() -> Result<()> {
+fn certificate_at_its_end_or_half_made_is_made_again() -> Result<()> {
     const PAST: Life = Life {
         not_before_ms: 1_000_000_000_000,
         not_after_ms: 1_100_000_000_000,

@@ -107,6 +107,32 @@ async fn java_example_takes_unknown_reasons_as_in_doubt() -> Result<()> {
 }
 
 #[tokio::test]
+async fn java_example_sends_no_token_beyond_loopback() -> Result<()> {
+    if is_left_out().await {
+        return Ok(());
+    }
+    // No handle: it ends before its first call.
+    let run = async |endpoints: &str| {
+        let mut java = Command::new("java");
+        java.args([EXAMPLE, endpoints, "0"])
+            .env("HELVE_TOKEN", "hlv_secret")
+            .env_remove("HELVE_INSECURE_TOKEN");
+        java.output().await
+    };
+    let near = "http://127.0.0.1:1,http://[::1]:1,http://LOCALHOST:1,https://helve-1:1";
+    let ended = run(near).await?;
+    let told = String::from_utf8_lossy(&ended.stderr);
+    ensure!(ended.status.success(), "{told}");
+    for far in ["helve-1:7400", "localhost@evil:1", "127.0.0.1.example:1"] {
+        let ended = run(&format!("http://127.0.0.1:1,http://{far}")).await?;
+        let told = String::from_utf8_lossy(&ended.stderr);
+        let is_refused = !ended.status.success() && told.contains("in plain text");
+        ensure!(is_refused && !told.contains("hlv_secret"), "{far}: {told}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn java_example_loses_nothing_while_the_leader_dies() -> Result<()> {
     if is_left_out().await {
         return Ok(());

@@ -120,6 +120,10 @@ async fn lists_in_json_are_pages() -> Result<()> {
     let page = done(&cluster, 1, "StateService/List", behind).await?;
     assert_eq!(page["records"].as_array().map(Vec::len), Some(2));
     assert_eq!(page["resumeToken"], "");
+    let made_up = json!({ "owner": "ann", "after": "k2", "resumeToken": "AAAA" }).to_string();
+    let address = cluster.listeners(1).client;
+    let (status, _, error) = post(address, "StateService/List", "", &made_up).await?;
+    assert_eq!((status, reason(&error)), (400, "BAD_REQUEST"));
     cluster.stop().await
 }
 
@@ -263,6 +267,25 @@ async fn json_that_is_no_call_is_refused_with_the_remedy() -> Result<()> {
     stream.write_all(head.as_bytes()).await?;
     let (status, _, refused) = answer(stream).await?;
     assert_eq!((status, reason(&refused)), (400, "TOO_LARGE"), "{refused}");
+    cluster.stop().await
+}
+
+#[tokio::test]
+async fn message_that_cannot_be_decoded_is_a_bad_request() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let mut stream = TcpStream::connect(cluster.listeners(1).client).await?;
+    // The name of a coding is written in any case.
+    let head = head("StateService/Retrieve", "Content-Encoding: IDENTITY\r\n", 4);
+    let head = head.replace("application/json", "application/proto");
+    stream.write_all(head.as_bytes()).await?;
+    // A key that is no UTF-8.
+    stream.write_all(b"\x12\x02\xff\xfe").await?;
+    let (status, _, refused) = answer(stream).await?;
+    assert_eq!(
+        (status, reason(&refused)),
+        (400, "BAD_REQUEST"),
+        "{refused}"
+    );
     cluster.stop().await
 }
 

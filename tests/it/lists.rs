@@ -172,7 +172,7 @@ async fn every_part_of_a_list_is_of_one_view_while_others_write() -> Result<()> 
     };
     let (written, listed) = tokio::join!(write_until(&stop, &writer), lists);
     listed?;
-    assert!(written? > 1, "nobody wrote while the lists ran");
+    assert!(written? > 1, "nothing was written while the lists ran");
     Ok(())
 }
 
@@ -212,7 +212,7 @@ fn narrow(cluster: &Cluster) -> Result<Channel> {
 }
 
 #[tokio::test]
-async fn a_list_that_nobody_reads_lapses_and_says_where_to_go_on() -> Result<()> {
+async fn list_left_unread_lapses_and_says_where_to_go_on() -> Result<()> {
     let cluster = nodes(1).start().await?;
     fill(&cluster.caller(1)).await?;
     let mut stream = list(narrow(&cluster)?, &Bytes::new()).await?;

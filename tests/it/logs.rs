@@ -18,8 +18,10 @@ const WARNINGS_MAX: usize = 10;
 /// The lines of a node's log, as level and message.
 fn lines(cluster: &Cluster, seat: u64) -> Result<Vec<(String, String)>> {
     let text = fs::read_to_string(cluster.log_file(seat))?;
+    // The node may be writing the last one.
+    let (whole, _) = text.rsplit_once('\n').context("no whole line")?;
     let mut lines = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with('{')) {
+    for line in whole.lines().filter(|line| line.starts_with('{')) {
         let line: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
         let field = |name: &str| line[name].as_str().map(str::to_owned);
         lines.push((

@@ -71,6 +71,7 @@ mod strangers;
 mod tidy;
 mod tls;
 mod tokens;
+mod traces;
 mod transfer;
 mod two_clusters;
 mod upgrade;

@@ -1,11 +1,11 @@
 //! `helve mcp` as a process that serves HTTP, and bare requests to it.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path};
 
 use anyhow::{Context as _, Result};
 use helve_tests::{
     process::{Process, Start},
-    wait::{Look, until},
+    wait::{Look, PATIENCE, until},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -15,9 +15,6 @@ use tokio::{
 };
 
 use super::{binary, probes::get};
-
-/// How long an answer may take: it ends a test of a server that never answers.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server of the state tool that has not been started yet. With `open_files`, it may open no more than that.
 pub(crate) fn server(

@@ -44,7 +44,7 @@ async fn a_client_hears_how_much_of_its_cluster_it_can_reach() -> Result<()> {
     let report = {
         let told = Arc::clone(&told);
         move |report: &helve_state::Report| {
-            let mut told = told.lock().expect("nobody panics with it");
+            let mut told = told.lock().expect("no holder panics");
             told.push((report.key.clone(), report.verdict.clone()));
         }
     };
@@ -81,7 +81,7 @@ async fn a_client_hears_how_much_of_its_cluster_it_can_reach() -> Result<()> {
     wait_for(&mut watch, PartitionState::Healthy).await?;
     let drained = queue.drain().await?;
     promise!((drained.settled, drained.waiting) == (2, 0), "{drained:?}");
-    let told = told.lock().expect("nobody panics with it").clone();
+    let told = told.lock().expect("no holder panics").clone();
     promise!(matches!(told[0].1, Verdict::Applied { .. }), "{told:?}");
     promise!(matches!(told[1].1, Verdict::Conflict { .. }), "{told:?}");
     promise!(

@@ -72,7 +72,7 @@ async fn with_bug(bug: &str) -> Result<Cluster> {
 fn assert_found(bug: &str, checked: Result<()>) {
     match checked {
         Ok(()) => panic!(
-            "nobody noticed {bug}; were the tests built with `--features helve-tests/planted`?"
+            "no test noticed {bug}; were the tests built with `--features helve-tests/planted`?"
         ),
         Err(error) => assert!(is_broken(&error), "{bug}: {error:?}"),
     }

@@ -101,7 +101,7 @@ async fn a_follower_that_is_left_alone_turns_not_ready() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_node_that_restarts_alone_is_not_ready_whoever_led_before() -> Result<()> {
+async fn node_that_restarts_alone_is_not_ready() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let leader = cluster.leader().await?.seat;
     let follower = cluster.others(leader)[0];

@@ -12,11 +12,12 @@ use helve_proto::{
     v1::{RetrieveRequest, StoreRequest},
 };
 use helve_tests::{
-    caller::{Caller, reason},
+    caller::{Caller, new_identity, reason},
     cluster::{Cluster, Equipment},
     fault::{Fault as _, late_answers::LateAnswers},
     promise,
     promise::Broken,
+    wait::{Look, until},
 };
 use rand::{SeedableRng as _, rngs::SmallRng};
 use tokio::time::timeout;
@@ -40,18 +41,28 @@ pub(crate) async fn check_reads_after_writes(cluster: &Cluster) -> Result<()> {
         for writer in cluster.seats() {
             let value = format!("{round} by {writer}");
             let request = StoreRequest {
+                identity: Some(new_identity()),
                 key: "counter".to_owned(),
                 value: value.clone().into(),
                 ..StoreRequest::default()
             };
-            let written = cluster.caller(writer).store(request).await?;
+            // On a busy machine the leader may change meanwhile.
+            let caller = cluster.caller(writer);
+            let written = until("a write to be acknowledged", async || {
+                Look::of(caller.store(request.clone()).await)
+            })
+            .await?;
             let revision = written.info.unwrap_or_default().revision;
             for reader in cluster.seats() {
                 let request = RetrieveRequest {
                     key: "counter".to_owned(),
                     ..RetrieveRequest::default()
                 };
-                let reply = cluster.caller(reader).retrieve(request).await?;
+                let caller = cluster.caller(reader);
+                let reply = until("a read to be answered", async || {
+                    Look::of(caller.retrieve(request.clone()).await)
+                })
+                .await?;
                 let found = reply.record.unwrap_or_default();
                 promise!(
                     found.value == value.as_bytes()

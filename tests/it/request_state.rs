@@ -55,7 +55,7 @@ fn json(output: &Output) -> Result<Value> {
 }
 
 #[test]
-fn a_state_is_sealed_and_opened_in_every_format_and_for_nobody_else() -> Result<()> {
+fn state_is_opened_in_every_format_and_by_its_caller_alone() -> Result<()> {
     let (_directory, key) = key()?;
     for (format, prefix) in [("v1", "v1."), ("v1e", "v1e."), ("hardened", "h1.")] {
         let flags = |subject: &'static str, tool: &'static str| {

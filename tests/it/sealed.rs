@@ -41,7 +41,7 @@ pub(crate) use self::keys::Keys;
 use super::{nodes, replay, revisions};
 
 /// What no disk may hold.
-pub(crate) const MARK: &[u8] = b"the-plaintext-that-nobody-may-find-on-a-disk";
+pub(crate) const MARK: &[u8] = b"the-plaintext-that-may-be-found-on-no-disk";
 const REFUSED: i32 = 2;
 
 async fn key_status(caller: &Caller) -> Result<DataKeyStatusReply, Status> {

@@ -56,7 +56,7 @@ async fn unread(channel: &Channel) -> Result<Streaming<BatchRetrieveReply>, Stat
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_bounded_and_whoever_reads_goes_on() -> Result<()> {
+async fn unread_answers_are_bounded_and_other_readers_go_on() -> Result<()> {
     // Room for more than may be left unread: what is unread is bounded by itself.
     let room = 4 * ANSWERS_WAITING_BYTES_MAX;
     let bounds = format!("node-answer-bytes={room},address-answer-bytes={room}");

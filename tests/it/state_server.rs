@@ -44,7 +44,7 @@ fn unsafe_combinations_are_refused_and_name_their_flags() -> Result<()> {
             &["--replicas", "--memory"],
         ),
         (
-            &["--replicas", "2", "--ephemeral-key"],
+            &["--replicas", "2", "--ephemeral-key", "--enable-writes"],
             &["--replicas", "--ephemeral-key"],
         ),
         (&["--replicas", "2", "--stdio"], &["--replicas", "--stdio"]),

@@ -5,7 +5,9 @@ mod refusals;
 
 use std::{
     fs,
+    io::Write as _,
     net::SocketAddr,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -58,6 +60,25 @@ async fn three_nodes_with_certificates_are_a_cluster_that_outlives_its_leader() 
     cluster.start(leader)?;
     cluster.all_ready().await?;
     ledger.check(&cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ca_of_a_pipe_is_there_when_a_command_connects() -> Result<()> {
+    let cluster = nodes(1).on(Equipment::Certificates).start().await?;
+    let ca = fs::read(cluster.certificates()?.path("ca.crt"))?;
+    let mut status = Command::new(binary())
+        .args(["status", "--tls-ca", "/dev/stdin", "--endpoints"])
+        .arg(cluster.endpoints().join(","))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // The command's check of the file reads it to its end.
+    let mut pipe = status.stdin.take().context("it has a pipe")?;
+    pipe.write_all(&ca)?;
+    drop(pipe);
+    assert!(!printed(&status.wait_with_output()?).is_empty());
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +171,7 @@ async fn beyond_loopback_the_http_port_speaks_tls_and_answers_nothing_in_plain_t
 
 #[test]
 fn certificates_for_development_are_made_once_and_keys_for_their_owner_alone() -> Result<()> {
-    use std::{os::unix::fs::PermissionsExt as _, process::Command};
+    use std::os::unix::fs::PermissionsExt as _;
 
     let directory = tempfile::tempdir()?;
     let place = directory.path().join("certs").display().to_string();

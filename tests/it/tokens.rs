@@ -69,6 +69,41 @@ fn refusal(command: &str, flags: &[&str], environment: &[(&str, &str)]) -> Resul
 }
 
 #[test]
+fn names_of_tokens_with_white_space_around_them_are_refused() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("set");
+    fs::write(&path, SET)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    let path = path.display().to_string();
+    for command in ["mcp", "cart"] {
+        for (audience, issuer, flag) in [
+            (
+                "https://shop.example/mcp ",
+                "https://a.example",
+                "--token-audience",
+            ),
+            (
+                "https://shop.example/mcp\r",
+                "https://a.example",
+                "--token-audience",
+            ),
+            (
+                "https://shop.example/mcp",
+                " https://a.example",
+                "--token-issuer",
+            ),
+        ] {
+            let names = ["--token-audience", audience, "--token-issuer", issuer];
+            let flags = [&["--token-key-file", &*path][..], &names].concat();
+            let said = refusal(command, &flags, &[])?;
+            assert!(said.contains(&format!("{flag} \"")), "{flag}: {said}");
+            assert!(said.contains("white space around it"), "{said}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn servers_refuse_key_files_that_are_not_unmistakable() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let table: [(&str, &[u8], &str); 7] = [
@@ -174,11 +209,24 @@ fn servers_refuse_issuers_that_could_not_be_told_apart() -> Result<()> {
             vec![&["--token-jwks-url", "http://127.0.0.1:1/jwks"], A],
             "--token-jwks-url",
         ),
+        (
+            vec![&["--token-jwks-url", "https://a:s3cret@id.example/jwks"], A],
+            "https://...@id.example/jwks",
+        ),
+        (
+            vec![
+                key,
+                A,
+                &["--token-resource", "https://a:s3cret@shop.example"],
+            ],
+            "https://...@shop.example",
+        ),
     ];
     for (flags, why) in table {
         let flags = [&flags.concat()[..], AUDIENCE].concat();
         let said = refusal("cart", &flags, &[])?;
         assert!(said.contains(why), "{flags:?} without {why}: {said}");
+        assert!(!said.contains("s3cret"), "{said}");
     }
     Ok(())
 }
@@ -219,12 +267,9 @@ fn servers_refuse_hosts_and_origins_that_never_match() -> Result<()> {
         ];
         let said = refusal(command, &flags, &[])?;
         assert!(said.contains("Add shop.example for"), "{said}");
-        for (variable, flag) in [
-            ("HELVE_ALLOWED_HOST", "--allowed-host"),
-            ("HELVE_ALLOWED_ORIGIN", "--allowed-origin"),
-        ] {
+        for variable in ["HELVE_ALLOWED_HOST", "HELVE_ALLOWED_ORIGIN"] {
             let said = refusal(command, &[], &[(variable, "")])?;
-            assert!(said.contains(flag) && said.contains("unset"), "{said}");
+            assert!(said.contains(variable) && said.contains("unset"), "{said}");
         }
     }
     Ok(())

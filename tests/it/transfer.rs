@@ -24,11 +24,19 @@ const WRITES: usize = 100;
 #[tokio::test]
 async fn leadership_goes_to_the_voter_that_is_asked_for() -> Result<()> {
     let cluster = nodes(3).start().await?;
-    let leader = cluster.leader().await?;
-    let heir = cluster.others(leader.seat)[1];
-    let heir_id = cluster.status(heir).await?.node.unwrap_or_default().id;
-    let request = TransferLeaderRequest { to: heir_id };
-    let reply = cluster.caller(leader.seat).transfer_leader(request).await?;
+    // It is refused while the heir lags, or if that does not take over in time.
+    let (leader, heir, heir_id, reply) = until("a transfer to be carried out", async || {
+        let asked = async {
+            let leader = cluster.leader().await?;
+            let heir = cluster.others(leader.seat)[1];
+            let to = cluster.status(heir).await?.node.unwrap_or_default().id;
+            let caller = cluster.caller(leader.seat);
+            let reply = caller.transfer_leader(TransferLeaderRequest { to }).await?;
+            anyhow::Ok((leader, heir, to, reply))
+        };
+        Look::of(asked.await)
+    })
+    .await?;
     promise!(
         reply.leader_id == heir_id && reply.term > leader.term,
         "asked for {heir_id}, got {reply:?}"

@@ -289,7 +289,7 @@ def mcp_server(books: Books, issuer: str, resource: str) -> MCPServer:
         """The subject of the caller's token."""
         books.count("called")
         token = get_access_token()
-        return (token.subject if token else None) or "nobody"
+        return (token.subject if token else None) or "unknown"
 
     return server
 

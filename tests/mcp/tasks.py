@@ -204,7 +204,7 @@ async def status_notifications(service: Service) -> str:
         "jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen",
         "params": {
             "_meta": {META + "protocolVersion": MODERN, META + "clientCapabilities": DECLARED},
-            "notifications": {"taskIds": [task, "task-of-nobody"]},
+            "notifications": {"taskIds": [task, "unknown-task"]},
         },
     }
     sent = {
@@ -233,7 +233,7 @@ async def status_notifications(service: Service) -> str:
                 if params["status"] in ENDED:
                     expect(bool(params["result"]["content"]), params)
                     break
-    equal(acknowledged_ids, [[task, "task-of-nobody"]], "which tasks are acknowledged")
+    equal(acknowledged_ids, [[task, "unknown-task"]], "which tasks are acknowledged")
     equal(heard[-1], "completed", "the last status")
     expect("input_required" in heard, heard)
     return " ".join(heard)

@@ -175,7 +175,7 @@ fn real_time(events: &[Event], mutations: &[Mutation], bounds: &Bounds) -> Vec<F
                 rule: Rule::RealTime,
                 events: vec![by, event.number],
                 text: format!(
-                    "the second was called when the first had returned, and stands before index {must}:\n    {}",
+                    "the second was called when the first had returned, and is before index {must}:\n    {}",
                     lines.join("\n    ")
                 ),
             });

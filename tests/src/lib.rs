@@ -15,6 +15,7 @@
 //! - [`wait`]: the one way to wait. [`mod@promise`]: the difference between a broken promise and a broken test.
 
 pub mod address;
+pub mod archive;
 pub mod attack;
 pub mod caller;
 pub mod certificates;

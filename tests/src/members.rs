@@ -3,14 +3,14 @@
 use anyhow::{Context as _, Result};
 use helve_proto::v1::{
     AddMemberRequest, ChangeProgress, Member, RemoveMemberRequest, ReplaceMemberRequest, Role,
-    change_progress::Stage, cluster_service_client::ClusterServiceClient,
+    TransferLeaderRequest, change_progress::Stage, cluster_service_client::ClusterServiceClient,
 };
 use tokio::time::timeout;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::{
     caller::DEADLINE,
-    cluster::Cluster,
+    cluster::{Cluster, Leader},
     wait::{Look, PATIENCE, until},
 };
 
@@ -179,6 +179,32 @@ async fn leader(cluster: &Cluster) -> Option<u64> {
 pub async fn id_of(cluster: &Cluster, seat: u64) -> Result<u64> {
     let node = cluster.status(seat).await?.node;
     Ok(node.context("a status names its node")?.id)
+}
+
+/// Hands leadership to the node of a seat, and waits until all running nodes say that it leads. A
+/// transfer is asked for again where the heir lags, or does not take over in time: both happen on a
+/// busy machine.
+///
+/// # Errors
+///
+/// If the node does not come to lead.
+pub async fn hand_over(cluster: &Cluster, seat: u64) -> Result<Leader> {
+    until(&format!("node {seat} to lead"), async || {
+        let handed = async {
+            let leader = cluster.leader().await?;
+            if leader.seat != seat {
+                let to = id_of(cluster, seat).await?;
+                let caller = cluster.caller(leader.seat);
+                caller.transfer_leader(TransferLeaderRequest { to }).await?;
+            }
+            anyhow::Ok(leader)
+        };
+        match handed.await {
+            Ok(leader) if leader.seat == seat => Look::Done(leader),
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    })
+    .await
 }
 
 /// A change takes as long as a new node needs to catch up.

@@ -124,7 +124,7 @@ host {
         an_owner_without_a_name_is_refused_unsent;
     guards:
         one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fence,
-        a_guard_that_nobody_lets_go_lapses,
+        a_guard_that_is_not_released_lapses,
         a_dropped_guard_is_let_go;
     claims:
         one_of_sixteen_has_the_lease_and_all_get_its_result,

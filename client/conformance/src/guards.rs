@@ -29,7 +29,7 @@ pub(super) async fn one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fen
     Ok(())
 }
 
-pub(super) async fn a_guard_that_nobody_lets_go_lapses(setup: Setup) -> Result<(), Error> {
+pub(super) async fn a_guard_that_is_not_released_lapses(setup: Setup) -> Result<(), Error> {
     let (dead, heir) = (setup.client(0), setup.client(1));
     let lost = dead
         .guards(&setup.name)

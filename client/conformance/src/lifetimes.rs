@@ -65,7 +65,8 @@ pub(super) async fn put_and_delete_of_an_expired_handle_are_false(
     Ok(())
 }
 
-async fn get(client: &Client, store: &str, id: &str) -> Result<(GetReply, u64), Error> {
+/// A handle, and the cluster's time of the reply.
+pub(super) async fn get(client: &Client, store: &str, id: &str) -> Result<(GetReply, u64), Error> {
     let request = GetRequest {
         store: store.to_owned(),
         id: id.to_owned(),

@@ -229,7 +229,7 @@ pub(super) async fn updates_of_sixteen_callers_lose_nothing(setup: ToolSetup) ->
 pub(super) async fn a_contested_store_is_resolved(setup: ToolSetup) -> Result<(), Error> {
     let tool = setup.tool(0);
     let base = tool.store_record("k", &json!(["base"]), Ttl::Never).await?;
-    let never = |_: helve_state::Contested<'_>| -> Resolution { panic!("nobody else wrote") };
+    let never = |_: helve_state::Contested<'_>| -> Resolution { panic!("no other writer wrote") };
     let settled = tool
         .store_resolving("k", &json!(["mine"]), base.revision, never)
         .await?;
@@ -240,7 +240,11 @@ pub(super) async fn a_contested_store_is_resolved(setup: ToolSetup) -> Result<()
     let other = setup.tool(1);
     let settled = tool
         .store_resolving("k", &json!(["late"]), base.revision, |contested| {
-            let theirs = contested.theirs.expect("nobody deletes it").value.clone();
+            let theirs = contested
+                .theirs
+                .expect("no writer deletes it")
+                .value
+                .clone();
             assert_eq!(*contested.mine, json!(["late"]));
             met.push(theirs.clone());
             if met.len() == 1 {

@@ -9,9 +9,12 @@ use std::{
 };
 
 use helve_client::{Client, Error, HandleStore, Handles, Record, Resolved, Ttl};
-use helve_proto::v1::{GetRequest, HandleStatus};
+use helve_proto::v1::HandleStatus;
 
-use crate::setup::{HOUR, PATIENCE, SHORT, Setup, together, wait_until};
+use crate::{
+    lifetimes::get,
+    setup::{HOUR, PATIENCE, SHORT, Setup, together, wait_until},
+};
 
 const HOUR_MS: u64 = 3_600_000;
 const RENEWALS: usize = 5;
@@ -71,17 +74,7 @@ async fn live(store: &Handles<u32>, id: &str) -> Result<Record<u32>, Error> {
 async fn read(client: &Client, store: &str, id: &str, renewed: &Renewed) -> Result<(), Error> {
     while !renewed.is_over.load(Ordering::Acquire) {
         let deadline_ms = renewed.deadline_ms.load(Ordering::Acquire);
-        let request = GetRequest {
-            store: store.to_owned(),
-            id: id.to_owned(),
-            owner: String::new(),
-        };
-        let reply = client.call(request).await?;
-        let clock_ms = reply
-            .header
-            .as_ref()
-            .expect("every reply has a header")
-            .clock_ms;
+        let (reply, clock_ms) = get(client, store, id).await?;
         match reply.status() {
             HandleStatus::Live => assert_eq!(reply.value, "7"),
             HandleStatus::Expired => assert!(clock_ms >= deadline_ms, "it was renewed"),

@@ -1,7 +1,7 @@
 //! One connection from its acceptance to its end.
 
 use std::{
-    future::{Future as _, poll_fn},
+    future::{Future, poll_fn},
     io,
     pin::{Pin, pin},
     sync::Arc,
@@ -88,21 +88,46 @@ pub(crate) async fn serve<O: Open>(
         .into_stream();
     match end {
         End::Over(ended) => {
+            // The caller may still be sending the rest of a head that is refused.
+            let is_refused = ended.as_ref().is_err_and(hyper::Error::is_parse);
             if let Err(error) = ended {
                 broke(&site, &line, &error);
             }
-            if line.is_unread() {
-                close(stream, b"").await;
+            if is_refused || line.is_unread() {
+                leave(&site, &line, close(stream, b"")).await;
             } else {
                 close_quietly(stream).await;
             }
         }
         End::Refused(refusal) => {
             site.refuses(line.from, refusal, Refused::Connection);
-            close(stream, &refusal.bytes(site.port.style)).await;
+            let last = refusal.bytes(site.port.style);
+            leave(&site, &line, close(stream, &last)).await;
         }
         End::Rested => close_quietly(stream).await,
         End::Cut(bound, why) => site.gives_up(line.from, bound, why),
+    }
+}
+
+/// Closes a connection. One whose place another has is no longer counted, and of those only a few
+/// are still read: callers that connect fast enough would else hold any number of open files.
+async fn leave(site: &Site, line: &ConnectionState, closing: impl Future<Output = ()>) {
+    let mut closing = pin!(closing);
+    let lost = poll_fn(|context| {
+        if line.place_lost().has_rung(context.waker()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    });
+    tokio::select! {
+        // First, so that the last bytes are written in any case.
+        biased;
+        () = &mut closing => return,
+        () = lost => {}
+    }
+    if let Ok(_permit) = site.leaving.try_acquire() {
+        closing.await;
     }
 }
 
@@ -219,5 +244,45 @@ where
             (Phase::Head, Some(_)) => End::Refused(Refusal::Crowded),
             _ => end,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::Router;
+    use futures::FutureExt as _;
+    use tokio::io::{AsyncReadExt as _, duplex};
+
+    use super::*;
+    use crate::{Bounds, Port, Shutdown, site::LEAVING_MAX};
+
+    /// Whether a connection is still read after its last bytes, and those, when a number of others came
+    /// after it.
+    async fn is_read(site: &Arc<Site>, others: usize) -> (bool, Vec<u8>) {
+        let from = SocketAddr::from(([127, 0, 0, 1], 1));
+        let open = || ConnectionState::open(&site.connections, from).unwrap();
+        let line = open();
+        let _others: Vec<_> = (0..others).map(|_| open()).collect();
+        let (mut caller, stream) = duplex(64);
+        let left = leave(site, &line, close(stream, b"no room")).now_or_never();
+        let mut told = Vec::new();
+        caller.read_to_end(&mut told).await.unwrap();
+        (left.is_none(), told)
+    }
+
+    #[tokio::test]
+    async fn few_connections_without_a_place_are_still_read() {
+        let port = Port {
+            bounds: Bounds::default().connections(1),
+            ..Port::new("a port")
+        };
+        let site = Site::new(port, Router::new(), Shutdown::new());
+        let told = b"no room".to_vec();
+        assert_eq!(is_read(&site, 1).await, (true, told.clone()));
+        assert_eq!(site.leaving.forget_permits(LEAVING_MAX), LEAVING_MAX);
+        assert_eq!(is_read(&site, 1).await, (false, told.clone()));
+        assert_eq!(is_read(&site, 0).await, (true, told), "it has a place");
     }
 }

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_over_the_whole_share_evicts_nobody() {
+    fn claim_over_the_whole_share_evicts_nothing() {
         let pool = Pool::new(10, 5);
         let (other, told) = enter(&pool, 1);
         other.claim(5).unwrap();

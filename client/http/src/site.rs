@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Instant};
 use axum::Router;
 use http::request::Parts;
 use hyper_util::service::TowerToHyperService;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,6 +17,9 @@ use crate::{
     shutdown::Shutdown,
     traffic::{Bound, Traffic},
 };
+
+/// Connections that are still read after their last bytes, although others have their places.
+pub(crate) const LEAVING_MAX: usize = 64;
 
 /// What a listener is for, what it bears, and how it stops.
 #[derive(Debug, Clone)]
@@ -60,6 +64,8 @@ pub(crate) struct Site {
     pub(crate) requests: Arc<Pool>,
     pub(crate) answers: Arc<Pool>,
     pub(crate) outstanding: Outstanding,
+    /// Room for connections that have lost their places.
+    pub(crate) leaving: Semaphore,
     refused: LogThrottle,
     slow: LogThrottle,
 }
@@ -81,6 +87,7 @@ impl Site {
             shutdown,
             closed: CancellationToken::new(),
             outstanding: Outstanding::default(),
+            leaving: Semaphore::new(LEAVING_MAX),
             refused: LogThrottle::default(),
             slow: LogThrottle::default(),
         })

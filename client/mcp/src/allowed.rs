@@ -5,9 +5,10 @@
 
 use std::net::Ipv6Addr;
 
+use helve_proto::shown_url;
 use url::{Host, Url};
 
-use crate::serve::Access;
+use crate::{serve::Access, wire::host::is_port};
 
 /// Bytes of a label of a name (RFC 1035, section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
@@ -43,7 +44,7 @@ pub struct NameError {
 impl NameError {
     fn new(value: &str, problem: impl Into<String>) -> Self {
         Self {
-            value: value.to_owned(),
+            value: shown_url(value),
             problem: problem.into(),
         }
     }
@@ -82,8 +83,9 @@ pub fn host(value: &str) -> Result<String, NameError> {
     }
     if let Some((_, rest)) = text.split_once("://") {
         let name = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let named = host(name).unwrap_or_else(|_| "a name such as shop.example".to_owned());
         return refused(&format!(
-            "has a scheme, which no Host header has: write {name}"
+            "has a scheme, which no Host header has: write {named}"
         ));
     }
     if SWITCHES.iter().any(|word| text.eq_ignore_ascii_case(word)) {
@@ -170,8 +172,10 @@ pub fn origin(value: &str) -> Result<String, NameError> {
         return refused("is a wildcard, and matches no Origin header: name each origin");
     }
     if !text.contains("://") {
+        let named = origin(&format!("https://{text}"))
+            .unwrap_or_else(|_| "one such as https://app.example".to_owned());
         return refused(&format!(
-            "has no scheme, which every Origin header has: write https://{text}"
+            "has no scheme, which every Origin header has: write {named}"
         ));
     }
     let Ok(url) = Url::parse(text) else {
@@ -282,11 +286,6 @@ fn default_port(scheme: &str) -> Option<u16> {
         "https" => Some(443),
         _ => None,
     }
-}
-
-pub(crate) fn is_port(text: &str) -> bool {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    is_number && text.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]

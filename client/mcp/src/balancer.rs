@@ -21,7 +21,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use helve_http::{Bounds, Drain, Plain, Port, Shutdown, Style};
-use http::{HeaderMap, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts};
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
@@ -35,6 +35,8 @@ use crate::{
 const BODY_BYTES_MAX: usize = serve::BODY_BYTES_MAX;
 /// How long a replica's name may take to be resolved, and the replica to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Seconds in `Retry-After` when no replica can be reached.
+const RETRY_SECONDS: &str = "1";
 
 struct Balancer {
     replicas: Vec<String>,
@@ -135,10 +137,9 @@ async fn forward(State(balancer): State<Arc<Balancer>>, request: Request) -> Res
     };
     strip_hop_headers(&mut parts.headers);
     let Some(stream) = balancer.connect().await else {
-        return answer(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "no replica can be reached; nothing was sent",
-        );
+        let why = "no replica can be reached; nothing was sent";
+        let retry = [(header::RETRY_AFTER, RETRY_SECONDS)];
+        return (StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response();
     };
     match exchange(stream, parts, body).await {
         Ok(response) => response,
@@ -178,13 +179,19 @@ async fn exchange(stream: TcpStream, parts: Parts, body: Bytes) -> Result<Respon
     // It ends with the answer, or once the client has gone and the answer is not read; its failure
     // is the answer's too.
     tokio::spawn(connection);
+    let is_head = parts.method == Method::HEAD;
     let request = http::Request::from_parts(parts, Full::new(body));
     let (mut parts, body) = sender
         .send_request(request)
         .await
         .map_err(text)?
         .into_parts();
+    // Of a body that does not come; of others the length is that of what is passed on.
+    let length = parts.headers.get(header::CONTENT_LENGTH).cloned();
     strip_hop_headers(&mut parts.headers);
+    if let Some(length) = length.filter(|_| is_head) {
+        parts.headers.insert(header::CONTENT_LENGTH, length);
+    }
     if is_event_stream(&parts.headers) {
         return Ok(Response::from_parts(parts, Body::new(body)));
     }
@@ -200,14 +207,30 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Headers that speak of one connection, not of the message.
+/// Removes the headers that speak of one connection, not of the message: these, and those that the
+/// header `Connection` names (RFC 9110, section 7.6.1).
 fn strip_hop_headers(headers: &mut HeaderMap) {
-    for name in [
+    let named = headers.get_all(header::CONNECTION).iter();
+    let named = named.filter_map(|value| value.to_str().ok());
+    let named: Vec<HeaderName> = named
+        .flat_map(|names| names.split(','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
+        // A replica checks `Host`, whatever `Connection` says.
+        .filter(|name| name.as_str() != "host")
+        .collect();
+    let of_connection = [
         header::CONNECTION,
         header::TRANSFER_ENCODING,
         header::CONTENT_LENGTH,
         header::UPGRADE,
-    ] {
+        header::TE,
+        header::TRAILER,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+    ];
+    for name in of_connection.into_iter().chain(named) {
         headers.remove(name);
     }
 }

@@ -3,7 +3,11 @@
 //! A browser asks with a preflight, which bears no token, and hides each answer from a page whose origin the answer does
 //! not name, errors included. So this layer is the outermost, before authentication.
 
-use std::{net::Ipv6Addr, sync::Arc, time::Duration};
+use std::{
+    net::Ipv6Addr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
@@ -11,13 +15,14 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
+use helve_http::LogThrottle;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use tower_http::cors::{AllowHeaders, AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
-use crate::{allowed::is_port, serve::MCP_PATH};
+use crate::{excerpt::Excerpt, serve::MCP_PATH, wire::host::is_port};
 
 /// How long a browser may remember the answer to a preflight.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
@@ -51,13 +56,34 @@ pub(crate) fn open_to(origins: &[String], router: Router) -> Router {
     router.layer(cors).layer(from_fn_with_state(allowed, check))
 }
 
+/// Limits the log lines about refused origins.
+static REFUSED: LogThrottle = LogThrottle::new();
+
 /// Refuses a page of another origin, as the transport's specification demands, whatever else its request bears.
 async fn check(State(allowed): State<Arc<[Origin]>>, request: Request, next: Next) -> Response {
     if is_mcp(request.uri().path()) && !passes(&allowed, request.headers()) {
+        log(request.headers());
         let why = "pages of this Origin may not call: the server's --allowed-origin names those that may\n";
         return (StatusCode::FORBIDDEN, why).into_response();
     }
     next.run(request).await
+}
+
+/// Names the refused origin. A browser hides the answer from the page, so that only the log tells.
+fn log(headers: &HeaderMap) {
+    if let Some(count) = REFUSED.count(Instant::now()) {
+        let several = headers.get_all(ORIGIN).iter().nth(1).is_some();
+        let origin = headers
+            .get(ORIGIN)
+            .map_or("", |origin| origin.to_str().unwrap_or("not ASCII"));
+        let origin = Excerpt::name(origin);
+        tracing::info!(
+            count,
+            %origin,
+            several,
+            "pages of origins that --allowed-origin does not name were refused, the last one of this"
+        );
+    }
 }
 
 fn is_mcp(path: &str) -> bool {

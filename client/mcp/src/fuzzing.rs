@@ -19,13 +19,13 @@ use crate::{
 
 /// The one origin whose pages may call.
 const ALLOWED: &str = "https://app.example";
-/// Bytes of a complaint.
-const COMPLAINT_BYTES_MAX: usize = 400;
+/// Bytes of an error.
+const ERROR_BYTES_MAX: usize = 400;
 
 /// Reads a message of JSON-RPC, its envelope, and the tasks that it names.
 ///
 /// # Panics
-/// If its id is another one than JSON says, or the complaint about it is long.
+/// If its id is another one than JSON says, or the error about it is long.
 pub fn rpc_message(bytes: &[u8]) {
     let envelope = Envelope::of(bytes);
     let _scalar_or_null = id_at_end(bytes);
@@ -36,7 +36,7 @@ pub fn rpc_message(bytes: &[u8]) {
             let whole: Value = serde_json::from_slice(bytes).expect("it was read");
             let is_integer = |id: &&Value| id.is_string() || id.is_i64();
             let id = whole.get("id").filter(is_integer);
-            if id.is_none_or(|id| id.to_string().len() < COMPLAINT_BYTES_MAX) {
+            if id.is_none_or(|id| id.to_string().len() < ERROR_BYTES_MAX) {
                 assert_eq!(&envelope.id, id.unwrap_or(&Value::Null));
             }
             assert_eq!(envelope.has_method, whole.get("method").is_some());
@@ -44,7 +44,7 @@ pub fn rpc_message(bytes: &[u8]) {
         Err(refused) => {
             let answer = refused.answer(&refused.envelope.id);
             let message = answer["error"]["message"].as_str();
-            assert!(message.is_some_and(|message| message.len() < COMPLAINT_BYTES_MAX));
+            assert!(message.is_some_and(|message| message.len() < ERROR_BYTES_MAX));
             assert_eq!(answer["id"], envelope.id);
         }
     }

@@ -61,6 +61,7 @@ mod schema;
 #[path = "../../src/seeds.rs"]
 mod seeds;
 pub mod serve;
+mod span;
 pub mod state;
 pub mod stdio;
 pub mod storage;

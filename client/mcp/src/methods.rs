@@ -23,7 +23,12 @@ pub fn misread(
     let method = request.method.as_str();
     let newest = ProtocolVersion::V_2026_07_28;
     let is_modern = version.is_some_and(|version| version.as_str() >= newest.as_str());
-    if !(is_modern && is_gone(method)) && is_served(method, capabilities) {
+    let is_of_version = match is_modern {
+        true => !is_gone(method),
+        // Without a version a server may be asked for one.
+        false => version.is_none() || !is_new(method),
+    };
+    if is_of_version && is_served(method, capabilities) {
         let message = format!("Invalid params: they are not what {method} takes");
         return ErrorData::invalid_params(message, None);
     }
@@ -63,6 +68,11 @@ fn is_gone(method: &str) -> bool {
             | "resources/subscribe"
             | "resources/unsubscribe"
     )
+}
+
+/// Whether protocol 2026-07-28 has brought the method.
+fn is_new(method: &str) -> bool {
+    matches!(method, "server/discover" | "subscriptions/listen")
 }
 
 fn is_served(method: &str, capabilities: &ServerCapabilities) -> bool {
@@ -144,6 +154,22 @@ mod tests {
                 expected,
                 "{method}"
             );
+        }
+    }
+
+    #[test]
+    fn method_of_a_newer_protocol_is_unknown_to_an_older_one() {
+        let none = ServerCapabilities::default();
+        for (version, expected) in [
+            (None, -32602),
+            (Some(&ProtocolVersion::V_2025_03_26), -32601),
+            (Some(&ProtocolVersion::V_2026_07_28), -32602),
+        ] {
+            for method in ["subscriptions/listen", "server/discover"] {
+                let request = CustomRequest::new(method, None);
+                let told = misread(&request, &none, version).code.0;
+                assert_eq!(told, expected, "{method} {version:?}");
+            }
         }
     }
 }

@@ -4,13 +4,17 @@
 
 use std::{convert::Infallible, net::SocketAddr};
 
-use axum::{Router, body::Body, routing::post};
+use axum::{
+    Router,
+    body::Body,
+    routing::{get, post},
+};
 use futures::{StreamExt as _, stream};
 use helve_mcp::{
     balancer,
     serve::{EndOnDrop, Shutdown},
 };
-use http::header;
+use http::{HeaderMap, header};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -140,8 +144,70 @@ async fn answers_of_the_balancer_itself_say_their_type() {
         let request = http.post(format!("http://{balancer}/mcp")).body("hi");
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), status);
+        let retry = answer.headers().get(header::RETRY_AFTER);
+        assert_eq!(retry.is_some(), status == 503, "{status}");
         let kind = answer.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok());
         assert_eq!(kind, Some("text/plain; charset=utf-8"), "{status}");
     }
+}
+
+/// A replica that answers with the names of the headers that it was sent.
+async fn naming_replica() -> SocketAddr {
+    let (listener, address) = loopback().await;
+    let names = |headers: HeaderMap| async move {
+        let mut names: Vec<_> = headers
+            .keys()
+            .map(|name| name.as_str().to_owned())
+            .collect();
+        names.sort_unstable();
+        let of_connection = [
+            ("keep-alive", "timeout=5"),
+            ("proxy-authenticate", "Basic"),
+            ("upgrade", "h2c"),
+            ("x-kept", "1"),
+        ];
+        (of_connection, names.join(" "))
+    };
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(names))).await });
+    address
+}
+
+#[tokio::test]
+async fn answer_to_head_says_the_length_that_get_has() {
+    let (listener, replica) = loopback().await;
+    let page = Router::new().route("/", get(async || "hello"));
+    tokio::spawn(async move { axum::serve(listener, page).await });
+    let (balancer, _guard) = balancer(vec![replica]).await;
+    let mut stream = TcpStream::connect(balancer).await.unwrap();
+    let request = "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("content-length: 5\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn headers_of_one_connection_are_not_passed_on() {
+    let (balancer, _guard) = balancer(vec![naming_replica().await]).await;
+    let mut stream = TcpStream::connect(balancer).await.unwrap();
+    let request = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close, X-Hop, host\r\nX-Hop: 1\r\n\
+                   X-Kept: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\n\
+                   Trailer: X-Sum\r\nProxy-Connection: close\r\n\
+                   Proxy-Authorization: Basic eDp5\r\nContent-Length: 0\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("x-kept"), "{head}");
+    for name in ["keep-alive", "proxy-authenticate", "upgrade"] {
+        assert!(!head.contains(name), "{head}");
+    }
+    for name in body.split(' ') {
+        assert!(
+            ["content-length", "host", "x-kept"].contains(&name),
+            "{body}"
+        );
+    }
+    assert!(body.contains("x-kept") && body.contains("host"), "{body}");
 }

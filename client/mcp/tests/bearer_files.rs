@@ -52,6 +52,18 @@ fn pem_with_keys_of_two_kinds_checks_tokens_of_both() {
 }
 
 #[test]
+fn pem_without_line_ends_is_refused_with_what_to_do() {
+    let public = fs::read_to_string(keys().join("es256.pub.pem")).unwrap();
+    let signer = Signer::es256_with(public.replace('\n', "\\n").as_bytes());
+    let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains(r"but its line ends are written as `\n`"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn pem_that_holds_no_public_key_is_refused_with_what_to_give() {
     let public = fs::read_to_string(keys().join("es256.pub.pem")).unwrap();
     for label in [

@@ -7,7 +7,7 @@ mod tokens;
 
 use std::fs;
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use helve_mcp::bearer::{Rejected, Verifier};
 use serde_json::{Value, json};
 
@@ -111,12 +111,58 @@ fn weak_keys_are_refused() {
         rsa(&[0xff; 256], &[]),
         rsa(&[], &[1, 0, 1]),
         json!({"kty": "oct", "k": part(&[7; 31])}),
+        json!({"kty": "oct", "k": part(&[0; 32])}),
+        json!({"kty": "oct", "k": part(&b"01234".repeat(8))}),
     ];
     for jwk in weak {
         let signer = Signer::es256_with(json!({"keys": [jwk]}).to_string().as_bytes());
         let refused = Verifier::new(signer.file(), AUDIENCE, None);
         assert!(refused.is_err(), "{jwk}");
     }
+}
+
+/// Section 3.5: the points of a small order, for which anybody can make a signature up.
+#[test]
+fn keys_that_need_no_private_key_are_refused() {
+    let middle = |first: u8, byte: u8, last: u8| [&[first][..], &[byte; 30], &[last]].concat();
+    let of_order_8 = |hex: &str| HEXLOWER.decode(hex.as_bytes()).unwrap();
+    let points = [
+        middle(0, 0, 0),
+        middle(0, 0, 0x80),
+        middle(1, 0, 0),
+        middle(1, 0, 0x80),
+        middle(0xec, 0xff, 0x7f),
+        middle(0xec, 0xff, 0xff),
+        middle(0xed, 0xff, 0x7f),
+        middle(0xed, 0xff, 0xff),
+        middle(0xee, 0xff, 0x7f),
+        middle(0xee, 0xff, 0xff),
+        of_order_8("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+        of_order_8("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85"),
+        of_order_8("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
+        of_order_8("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa"),
+    ];
+    for point in points {
+        let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": BASE64URL_NOPAD.encode(&point)});
+        let signer = Signer::es256_with(json!({"keys": [jwk]}).to_string().as_bytes());
+        let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+        assert!(refused.to_string().contains("small order"), "{refused}");
+    }
+}
+
+/// A point on P-256 is public, though an entry says that it is a secret.
+#[test]
+fn a_point_in_a_set_is_no_secret() {
+    let jwk = p256_jwk(None);
+    let coordinate = |name: &str| {
+        let text = jwk[name].as_str().unwrap();
+        BASE64URL_NOPAD.decode(text.as_bytes()).unwrap()
+    };
+    let point = [&[4][..], &coordinate("x"), &coordinate("y")].concat();
+    let said = json!({"kty": "oct", "k": BASE64URL_NOPAD.encode(&point)});
+    let signer = Signer::es256_with(json!({"keys": [said]}).to_string().as_bytes());
+    let refused = Verifier::new(signer.file(), AUDIENCE, None).unwrap_err();
+    assert!(refused.to_string().contains("may be public"), "{refused}");
 }
 
 /// Section 3.4: what is no point of the curve, or no signature, is refused and panics nowhere.
@@ -161,7 +207,10 @@ fn a_header_may_demand_nothing_that_is_not_done() {
         json!({"crit": ["exp"]}),
         json!({"crit": []}),
         json!({"crit": "exp"}),
+        json!({"crit": null}),
         json!({"crit": ["b64"], "b64": false}),
+        json!({"b64": false}),
+        json!({"b64": null}),
         json!({"zip": "DEF"}),
         json!({"cty": "JWT"}),
         json!({"typ": 1}),
@@ -237,6 +286,7 @@ fn each_claim_is_checked_for_its_type_and_value() {
         ("nbf", Some(json!("soon"))),
         ("iat", Some(json!(now + 120))),
         ("iat", Some(json!("today"))),
+        ("iat", Some(json!(null))),
         ("aud", None),
         ("aud", Some(json!(null))),
         ("aud", Some(json!([]))),
@@ -288,6 +338,7 @@ fn claims_are_json_in_utf8_with_each_member_once() {
         good.replace('}', r#","aud":"other"}"#).into_bytes(),
         [good.as_bytes(), b" x"].concat(),
         [&good.as_bytes()[..10], b"\xff", &good.as_bytes()[10..]].concat(),
+        [&b"{\"more\":\"\xff\","[..], &good.as_bytes()[1..]].concat(),
         b"null".to_vec(),
         b"[]".to_vec(),
         b"".to_vec(),

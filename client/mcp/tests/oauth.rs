@@ -173,7 +173,7 @@ async fn a_holder_that_lost_its_guard_cannot_overwrite_newer_credentials() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_whose_guard_lapsed_saves_if_nobody_came_in_between() {
+async fn holder_whose_guard_lapsed_saves_if_no_other_came() {
     let client = memory();
     credentials(&client).save(stored("old")).await.unwrap();
     let slow = credentials(&client);

@@ -105,6 +105,8 @@ class Node:
         self.parts = parts
         self.identities = []
         self.tokens = []
+        #: The `traceparent` of each mint, get and watch, or None.
+        self.spans = []
         self.lists = 0
         self.over = threading.Event()
         # A node bears the pings of its callers.
@@ -152,10 +154,12 @@ class Node:
     def mint(self, request, context):
         self.identities.append(request.identity)
         self.tokens.append(dict(context.invocation_metadata()).get("authorization"))
+        self.spans.append(dict(context.invocation_metadata()).get("traceparent"))
         info = wire.RecordInfo(name="minted")
         return self.step(context, wire.MintReply(header=self.header(), info=info))
 
     def get(self, request, context):
+        self.spans.append(dict(context.invocation_metadata()).get("traceparent"))
         reply = wire.GetReply(header=self.header(), status=wire.HANDLE_STATUS_LIVE, value=b"1")
         reply.info.name = request.id
         return self.step(context, reply)
@@ -188,6 +192,7 @@ class Node:
     def watch(self, request, context):
         end = threading.Event()
         context.add_callback(end.set)
+        self.spans.append(dict(context.invocation_metadata()).get("traceparent"))
         self.watched.append(request)
         self.ends.append(end)
         for each in self.watches.pop(0) if self.watches else ():

@@ -79,12 +79,13 @@ def test_another_ca_and_plain_text_are_unavailable_and_say_why(secured, helve, t
     subprocess.run([helve, "init", "--dir", tmp_path / "other"], check=True, capture_output=True)
     token = (secrets / "shop.token").read_text().strip()
     began = time.monotonic()
-    with Client(address, tls=Tls(tmp_path / "other" / "ca.crt"), token=token) as client:
+    tls = Tls(tmp_path / "other" / "ca.crt")
+    with Client(address, tls=tls, token=token, deadline=60.0) as client:
         with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED") as raised:
             store(client).mint(1)
         assert raised.value.is_unconnected
         assert not raised.value.maybe_done
-    assert time.monotonic() - began < 4, "it is not tried until the deadline"
+    assert time.monotonic() - began < 30, "it is not tried until the deadline"
     with Client(address, token=token, deadline=1.0) as client, pytest.raises(UnavailableError):
         store(client).get("h")
 

@@ -116,6 +116,31 @@ def test_verdict(case):
         assert verdict.error.operation == case["operation"]
 
 
+def test_a_pause_may_be_asked_for_until_a_date():
+    for code, details in (
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many requests"),
+        (grpc.StatusCode.UNAVAILABLE, "Received http2 header with status: 503"),
+    ):
+
+        def pause(text, code=code, details=details):
+            error = SimpleNamespace(
+                code=lambda: code,
+                details=lambda: details,
+                trailing_metadata=lambda: (("retry-after", text),),
+            )
+            return of_status("a:1", error).pause
+
+        century = 100 * 365 * 24 * 3600
+        assert pause("Fri, 31 Dec 9999 23:59:59 GMT") > century
+        for over in (
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 99 Nov 1994 08:49:37 GMT",
+            "1.5",
+            "soon",
+        ):
+            assert pause(over) == 0, over
+
+
 @pytest.mark.parametrize("case", vectors("tries", "cases"), ids=lambda case: str(case["answers"]))
 def test_tries(case):
     pool = Pool([f"n{at}:1" for at in range(case["nodes"])], str, is_tls=False, learns=False)
@@ -140,6 +165,25 @@ def test_tries(case):
             tries.timeout()
         ends = raised.value.kind.value
     assert (on, ends) == (case["on"], case["ends"])
+
+
+@pytest.mark.parametrize(
+    ("is_lasting", "left", "is_tried_again"),
+    [(True, 0.01, False), (True, 0.04, True), (False, 0.01, True)],
+)
+def test_write_that_was_refused_is_not_sent_too_late_for_an_answer(
+    is_lasting, left, is_tried_again
+):
+    pool = Pool(["a:1"], str, is_tls=False, learns=False)
+    tries = Tries(pool, 1 + left, Pace(), is_lasting=is_lasting, clock=lambda: 0.0)
+    refused = of_status("a:1", status({"http": 503, "retry_after_s": 1}))
+    tries.timeout()
+    if is_tried_again:
+        assert tries.failed(refused) == 1
+    else:
+        with pytest.raises(HelveError) as raised:
+            tries.failed(refused)
+        assert raised.value.kind.value == "Unavailable"
 
 
 @pytest.mark.parametrize("text", vectors("values", "kept"))
@@ -202,6 +246,42 @@ def test_address_is_taken(case):
 def test_address_is_refused_with_the_remedy(case):
     with pytest.raises(InvalidError, match=re.escape(case["remedy"])) as raised:
         Pool([case["endpoint"]], str, is_tls=False, learns=False)
+    assert raised.value.reason == "BAD_REQUEST"
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "a:" + "1" * 5_000,
+        "[fe80::1%eth0]:1",
+        "[::1%a b]:1",
+        *("x" * 100_000 + end for end in ("", ":1", "://a:1", "@a")),
+        "[" + "x" * 100_000,
+        "::1%" + "x" * 100_000,
+        "user:password@a:1",
+        "user:password@x://b:1",
+        "https://password@a@b:1/",
+    ],
+    ids=lambda endpoint: endpoint[:30],
+)
+def test_address_of_a_stranger_is_refused_with_a_bounded_part_and_no_password(endpoint):
+    with pytest.raises(InvalidError) as raised:
+        Pool([endpoint], str, is_tls=False, learns=False)
+    assert raised.value.reason == "BAD_REQUEST"
+    assert len(str(raised.value)) < 300
+    assert "password" not in str(raised.value)
+
+
+@pytest.mark.parametrize("endpoint", vectors("addresses", "loopback"))
+def test_a_token_may_go_to_this_machine_in_plain_text(endpoint):
+    Pool([endpoint], str, is_tls=False, learns=False, guards_token=True)
+
+
+@pytest.mark.parametrize("endpoint", vectors("addresses", "beyond"))
+def test_no_token_goes_beyond_this_machine_in_plain_text(endpoint):
+    Pool([endpoint], str, is_tls=False, learns=False)
+    with pytest.raises(InvalidError, match="in plain text") as raised:
+        Pool([endpoint], str, is_tls=False, learns=False, guards_token=True)
     assert raised.value.reason == "BAD_REQUEST"
 
 

@@ -1,7 +1,7 @@
 //! Keys from files, and values sealed under them.
 //!
-//! A node seals at rest what it receives, and the client seals end to end what it sends: both do it with this. It reads no clock and
-//! draws no randomness: who seals brings it.
+//! A node seals at rest what it receives, and the client seals end to end what it sends: both do it with this. Sealing reads no clock
+//! and draws no randomness: who seals brings it.
 //!
 //! # How a value is sealed
 //! ```text
@@ -18,6 +18,7 @@
 mod exposed;
 mod keyring;
 mod looks;
+mod named;
 mod place;
 pub mod primitives;
 mod sealed;
@@ -27,6 +28,7 @@ pub use self::{
     exposed::Exposed,
     keyring::{GivenTwice, Keyring},
     looks::{Looks, decode_line},
+    named::NamedContent,
     place::Place,
     sealed::{DataKey, KEY_ID_BYTES, KeyId, RANDOM_BYTES, SEAL_BYTES},
     secret::{SECRET_BYTES_MIN, Secret, SecretError},

@@ -1,12 +1,13 @@
 //! A secret, from a file.
 
-use std::{fmt, fs, io, io::Read, path::Path};
+use std::{fmt, io, path::Path};
 
 use zeroize::Zeroizing;
 
 use crate::{
     exposed::Exposed,
     looks::{Looks, decode_line},
+    named::NamedContent,
 };
 
 /// Bytes that a secret must have at least.
@@ -81,15 +82,12 @@ impl Secret {
     /// If the file cannot be read, is open to other users of the machine, or holds anything else:
     /// the message says what it looks like.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
-        let file = fs::File::open(path)?;
-        // Of the open file: its name may lead elsewhere by now.
-        Exposed::check(path, &file.metadata()?)?;
-        let mut content = Zeroizing::new(Vec::new());
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
-        if content.len() as u64 > FILE_BYTES_MAX {
+        let NamedContent { bytes, metadata } = NamedContent::read(path, FILE_BYTES_MAX)?;
+        Exposed::check(path, &metadata)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(SecretError::TooLong);
         }
-        Self::parse(&content)
+        Self::parse(&bytes)
     }
 
     fn parse(content: &[u8]) -> Result<Self, SecretError> {
@@ -131,7 +129,7 @@ impl fmt::Debug for Secret {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{fs, io::Write};
 
     use data_encoding::{BASE64, BASE64URL_NOPAD};
 

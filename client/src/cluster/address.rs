@@ -2,7 +2,7 @@
 
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 
-use helve_proto::Reason;
+use helve_proto::{Reason, is_loopback_host};
 
 use crate::error::Error;
 
@@ -36,6 +36,14 @@ impl Address {
     pub fn scheme(&self) -> Option<&'static str> {
         self.scheme
     }
+
+    /// Whether it is loopback, so that what is sent there crosses no network: `localhost`, or an address of `127.0.0.0/8` or `::1`, also as
+    /// IPv6 writes it (`::ffff:127.0.0.1`). Names are not resolved, and forms such as `127.1` are not recognized.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let (host, _) = self.host_and_port.rsplit_once(':').unwrap_or_default();
+        is_loopback_host(host)
+    }
 }
 
 impl fmt::Display for Address {
@@ -56,6 +64,9 @@ impl FromStr for Address {
             Some(("http", rest)) => (Some("http"), rest),
             Some(("https", rest)) => (Some("https"), rest),
             Some((other, _)) => {
+                // What is before an `@` may be a password.
+                let other = other.rsplit('@').next().unwrap_or_default();
+                let other: String = other.chars().take(SCHEME_CHARS_MAX).collect();
                 let remedy = format!("a node is reached over http or https, not {other:?}");
                 return Err(refused(text, &remedy));
             }
@@ -86,17 +97,14 @@ fn check(text: &str) -> Result<(), String> {
         Some((host, port)) if !port.contains(']') => (host, port),
         _ => return Err(format!("give a port, as in {}:7400", shown(text))),
     };
-    match host.strip_prefix('[') {
-        Some(rest) => {
-            let inner = rest.strip_suffix(']').map(str::parse::<Ipv6Addr>);
-            if !matches!(inner, Some(Ok(_))) {
-                return Err("brackets hold an IPv6 address, as in [::1]:7400".to_owned());
-            }
+    if host.starts_with('[') {
+        if !is_bracketed(host) {
+            return Err("brackets hold an IPv6 address, as in [::1]:7400".to_owned());
         }
-        None if host.contains(':') => {
-            return Err("give an IPv6 address in brackets, as in [::1]:7400".to_owned());
-        }
-        None => check_name(host)?,
+    } else if host.contains(':') {
+        return Err("give an IPv6 address in brackets, as in [::1]:7400".to_owned());
+    } else {
+        check_name(host)?;
     }
     match port.parse::<u16>() {
         // A sign would parse, too.
@@ -124,21 +132,35 @@ const HOST_BYTES_MAX: usize = 255;
 fn shown(text: &str) -> &str {
     match text.trim_end_matches(':') {
         "" => "127.0.0.1",
-        text if text.starts_with('[') || check_name(text).is_ok() => text,
+        text if is_bracketed(text) || check_name(text).is_ok() => text,
         _ => "helve-1",
     }
 }
 
+/// Whether this is an IPv6 address in brackets.
+fn is_bracketed(text: &str) -> bool {
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inner.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok())
+}
+
 fn refused(text: &str, remedy: &str) -> Error {
-    // It may be anything, a secret in the wrong place included.
-    let head: String = text.chars().take(SHOWN_CHARS_MAX).collect();
-    let cut = if head.len() < text.len() { "..." } else { "" };
-    let message = format!("'{head}{cut}' is no endpoint: {remedy}");
+    // It may be anything, a secret in the wrong place included: what is before an `@` may be a password.
+    let (hidden, told) = match text.rsplit_once('@') {
+        Some((_, told)) => ("...@", told),
+        None => ("", text),
+    };
+    let head: String = told.chars().take(SHOWN_CHARS_MAX).collect();
+    let cut = if head.len() < told.len() { "..." } else { "" };
+    let message = format!("'{hidden}{head}{cut}' is no endpoint: {remedy}");
     Error::refused(Reason::BadRequest, message, 0, 0)
 }
 
 /// Characters of an endpoint that an error repeats.
 const SHOWN_CHARS_MAX: usize = 100;
+/// Characters of its scheme that the remedy repeats.
+const SCHEME_CHARS_MAX: usize = 20;
 
 #[cfg(test)]
 mod tests {
@@ -215,9 +237,29 @@ mod tests {
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
-        let long = format!("{}:1", "x".repeat(100_000));
-        let refused = long.parse::<Address>().unwrap_err().to_string();
-        assert!(refused.len() < 300, "{}", refused.len());
+    }
+
+    #[test]
+    fn refusal_repeats_a_bounded_part_and_no_password() {
+        let long = "x".repeat(100_000);
+        for text in [
+            format!("{long}:1"),
+            format!("[{long}"),
+            format!("[{long}]"),
+            format!("{long}://a:1"),
+            format!("a:{long}"),
+            format!("{long}@a"),
+        ] {
+            let refused = text.parse::<Address>().unwrap_err().to_string();
+            assert!(refused.len() < 300, "{}", refused.len());
+        }
+        for text in ["user:password@a:1", "https://password@a@b:1/", "password@"] {
+            let refused = text.parse::<Address>().unwrap_err().to_string();
+            assert!(refused.contains("no user name"), "{refused}");
+            assert!(!refused.contains("password"), "{refused}");
+        }
+        let refused = "user:password@x://b:1".parse::<Address>().unwrap_err();
+        assert!(!refused.to_string().contains("password"), "{refused}");
     }
 
     #[test]

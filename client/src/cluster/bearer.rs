@@ -2,17 +2,17 @@
 
 use std::{
     fmt, fs,
-    io::Read as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
-use helve_proto::Reason;
+use helve_proto::{NotAToken, Reason};
 use tokio::time::Instant;
 use tonic::codegen::http::HeaderValue;
 use zeroize::Zeroizing;
 
+use super::named;
 use crate::error::Error;
 
 /// Bytes that a token's file may have.
@@ -48,7 +48,7 @@ impl Bearer {
     }
 
     /// The token in this file. It is read again when the file has changed, within a second; a file that cannot be read then leaves the
-    /// token that was there.
+    /// token that was there. A pipe is read once; this blocks until its writer ends, for ten seconds at most.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) if the file cannot be read, can be read by everyone, or holds no token.
@@ -56,6 +56,11 @@ impl Bearer {
         let path = path.into();
         let read = Mutex::new(Loaded::new(&path)?);
         Ok(Self(Some(Arc::new(Source::File { path, read }))))
+    }
+
+    /// Whether calls bear no token.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_none()
     }
 
     /// The content of `authorization`; nothing where there is no token.
@@ -90,11 +95,16 @@ impl Source {
 
 impl Loaded {
     fn new(path: &Path) -> Result<Self, Error> {
-        let (token, changed) = read(path)?;
-        let header = header(token.trim()).map_err(|error| {
-            let message = format!("the token file {}: {error}", path.display());
+        let (content, changed) = read(path)?;
+        let refused = |what: &dyn fmt::Display| {
+            let message = format!("the token file {}: {what}", path.display());
             Error::refused(Reason::BadRequest, message, 0, 0)
-        })?;
+        };
+        if let Some(flaw) = NotAToken::of(&content) {
+            return Err(refused(&flaw));
+        }
+        let token = std::str::from_utf8(&content).unwrap_or_default();
+        let header = header(token.trim()).map_err(|error| refused(&error))?;
         Ok(Self {
             header,
             changed,
@@ -108,7 +118,12 @@ impl Loaded {
             return;
         }
         self.looked_at = now;
-        let changed = fs::metadata(path).and_then(|file| file.modified()).ok();
+        let found = fs::metadata(path);
+        // A pipe gives its token once, and to open it again would wait for another writer.
+        if found.as_ref().is_ok_and(named::is_pipe) {
+            return;
+        }
+        let changed = found.and_then(|file| file.modified()).ok();
         if changed == self.changed {
             return;
         }
@@ -119,30 +134,28 @@ impl Loaded {
     }
 }
 
-/// The text of a token's file, and when it was changed.
-fn read(path: &Path) -> Result<(Zeroizing<String>, Option<SystemTime>), Error> {
+/// The content of a token's file, and when it was changed.
+fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Option<SystemTime>), Error> {
     let refused = |what: &str| {
         let message = format!("the token file {}: {what}", path.display());
         Error::refused(Reason::BadRequest, message, 0, 0)
     };
-    let unreadable = |error| refused("it cannot be read").with_source(error);
-    let file = fs::File::open(path).map_err(unreadable)?;
-    // Of the open file: its name may lead elsewhere by now.
-    let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.is_dir() {
+    let unreadable = |error| {
+        refused("it cannot be read: name a file that this user may read").with_source(error)
+    };
+    if path.is_dir() {
         return Err(refused("it is a directory"));
     }
+    let named::Content { bytes, metadata } =
+        named::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
     if let Some(why) = exposed(path, &metadata) {
         return Err(refused(&why));
     }
-    let mut text = Zeroizing::new(String::new());
-    let mut file = file.take(FILE_BYTES_MAX + 1);
-    let bytes = file.read_to_string(&mut text).map_err(unreadable)?;
     // The beginning of a longer file would be another token.
-    if bytes as u64 > FILE_BYTES_MAX {
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(refused("it is over 4096 bytes, and holds something else"));
     }
-    Ok((text, metadata.modified().ok()))
+    Ok((bytes, metadata.modified().ok()))
 }
 
 /// Why a file must hold no secret: users who neither own it nor are in its group can read it, or change it.
@@ -225,6 +238,12 @@ mod tests {
             (file("empty", ""), "there is no token"),
             (file("blank", "\n"), "there is no token"),
             (file("words", "a token\n"), "there is no token"),
+            (
+                file("mark", "\u{feff}hlv_a"),
+                "starts with a byte-order mark",
+            ),
+            (file("lines", "hlv_a\nhlv_b\n"), "has two lines"),
+            (file("quotes", "\"hlv_a\"\n"), "is in quotes"),
         ] {
             let said = Bearer::from_file(&path).unwrap_err().to_string();
             let shown = path.display().to_string();
@@ -232,6 +251,34 @@ mod tests {
         }
         let line = Bearer::from_file(file("line", &format!("{SECRET}\r\n"))).unwrap();
         assert_eq!(sent(&line), Some(format!("Bearer {SECRET}")));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn token_of_a_pipe_is_read_once_and_stays_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = named::tests::pipe(directory.path());
+        let writer = {
+            let path = path.clone();
+            std::thread::spawn(move || fs::write(path, SECRET))
+        };
+        let bearer = Bearer::from_file(&path).unwrap();
+        writer.join().unwrap().unwrap();
+        tokio::time::advance(FRESH * 2).await;
+        let Some(Source::File { read, .. }) = bearer.0.as_deref() else {
+            panic!("it is of a file");
+        };
+        read.lock().unwrap().changed = None;
+        // Who opened it again would have this token.
+        let other = {
+            let path = path.clone();
+            std::thread::spawn(move || fs::write(path, "hlv_another"))
+        };
+        assert_eq!(sent(&bearer), Some(format!("Bearer {SECRET}")));
+        assert_eq!(fs::read(&path).unwrap(), b"hlv_another");
+        other.join().unwrap().unwrap();
+        let looked_at = read.lock().unwrap().looked_at;
+        assert_eq!(looked_at, Instant::now(), "it was not looked at");
     }
 
     #[cfg(unix)]

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
-use super::{Cluster, Transport, limits, tries::Pace};
+use super::{Cluster, Transport, limits, pace::Pace};
 #[cfg(feature = "tls")]
 use crate::cluster::tls::Tls;
 use crate::{
@@ -53,9 +53,16 @@ impl ClusterBuilder {
     }
 
     /// The token that every call bears: `Bearer::given(token)`, or `Bearer::from_file(path)`, which is read again when the file
-    /// changes. Without one, calls bear none.
+    /// changes. Without one, calls bear none. Without TLS it goes to loopback alone, unless [`insecure_token`](Self::insecure_token) is
+    /// said.
     pub fn token(mut self, bearer: Bearer) -> Self {
         self.dial.bearer = bearer;
+        self
+    }
+
+    /// Sends the token in plain text beyond this machine, too, where every machine between can read it: you vouch for that network.
+    pub fn insecure_token(mut self) -> Self {
+        self.dial.is_vouched_for = true;
         self
     }
 
@@ -120,7 +127,8 @@ impl ClusterBuilder {
     /// A client. Connects to nothing before its first call, which must be made within a tokio runtime.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) if there is no endpoint, one is not `HOST:PORT`, or what was given for TLS cannot be used.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if there is no endpoint, one is not `HOST:PORT`, or what was given for TLS cannot be used;
+    /// and for a token without TLS, if an endpoint is not loopback, unless [`insecure_token`](Self::insecure_token) was said.
     pub fn build(self) -> Result<Client, Error> {
         Ok(Client::new(Arc::new(Cluster {
             pool: Arc::new(Pool::new(&self.endpoints, self.hints, self.dial)?),

@@ -233,6 +233,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cluster::bearer::Bearer;
 
     fn pool(hints: Hints) -> Pool {
         let addresses = ["a:1", "http://b:1", "c:1"].map(str::to_owned);
@@ -268,12 +269,23 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_nobody_named_is_followed_only_if_asked_for() {
+    fn leader_that_no_node_named_is_followed_only_if_asked_for() {
         let (known, learn) = (pool(Hints::Known), pool(Hints::Learn));
         for (pool, expected) in [(known, "a:1"), (learn, "d:1")] {
             pool.answered(&pool.preferred(), "d:1");
             assert_eq!(pool.preferred().authority, expected);
         }
+    }
+
+    #[test]
+    fn leader_beyond_this_machine_is_told_no_token() {
+        let mut dial = Dial::plain(Duration::from_secs(1));
+        dial.bearer = Bearer::given("hlv_secret").unwrap();
+        let pool = Pool::new(&["127.0.0.1:1".to_owned()], Hints::Learn, dial).unwrap();
+        pool.answered(&pool.preferred(), "10.0.0.1:7400");
+        assert_eq!(pool.preferred().authority, "127.0.0.1:1");
+        pool.answered(&pool.preferred(), "127.0.0.2:7400");
+        assert_eq!(pool.preferred().authority, "127.0.0.2:7400");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) struct Dial {
     pub(crate) tls: Option<Tls>,
     /// Who calls.
     pub(crate) bearer: Bearer,
+    /// Whether the caller vouches for the network that the token crosses in plain text.
+    pub(crate) is_vouched_for: bool,
 }
 
 impl Dial {
@@ -33,6 +35,7 @@ impl Dial {
             #[cfg(feature = "tls")]
             tls: None,
             bearer: Bearer::default(),
+            is_vouched_for: false,
         }
     }
 
@@ -54,6 +57,12 @@ impl Dial {
             }
             _ => {}
         }
+        if scheme == "http" && !self.may_be_read(&parsed) {
+            return Err(refused(format!(
+                "the token would go to '{address}' in plain text: say whom to trust with ClusterBuilder::tls (feature `tls`), or \
+                 ClusterBuilder::insecure_token if you vouch for the network between"
+            )));
+        }
         let authority = parsed.host_and_port().to_owned();
         // Without TLS as far as tonic knows: the connector adds TLS to each connection.
         let endpoint = Endpoint::from_shared(format!("http://{authority}"));
@@ -68,6 +77,11 @@ impl Dial {
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
         Ok((authority, endpoint))
+    }
+
+    /// Whether what calls to this address bear may go there in plain text.
+    fn may_be_read(&self, address: &Address) -> bool {
+        self.bearer.is_none() || self.is_vouched_for || address.is_loopback()
     }
 
     /// A connection to this endpoint, made when it is needed. In plain text it bears no call until a server of HTTP/2 is at its other
@@ -121,7 +135,10 @@ impl Dial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error::ErrorKind, vectors::part};
+    use crate::{
+        error::ErrorKind,
+        vectors::{part, texts},
+    };
 
     #[test]
     fn endpoints_are_taken_or_refused_as_the_vectors_say() {
@@ -138,6 +155,33 @@ mod tests {
             let remedy = case["remedy"].as_str().unwrap();
             assert!(refused.to_string().contains(remedy), "{case}: {refused}");
         }
+    }
+
+    #[test]
+    fn token_in_plain_text_stays_on_this_machine() {
+        let mut dial = Dial::plain(Duration::from_secs(1));
+        let (loopback, beyond) = (
+            texts("addresses.json", "loopback"),
+            texts("addresses.json", "beyond"),
+        );
+        let refused = |dial: &Dial, endpoints: &[String]| -> Vec<Error> {
+            let refused = endpoints.iter().map(|each| dial.endpoint(each));
+            refused.filter_map(Result::err).collect()
+        };
+        assert!(refused(&dial, &beyond).is_empty(), "there is no token");
+        dial.bearer = Bearer::given("hlv_secret").unwrap();
+        let none = refused(&dial, &loopback);
+        assert!(none.is_empty(), "{none:?}");
+        let all = refused(&dial, &beyond);
+        assert_eq!(all.len(), beyond.len(), "{all:?}");
+        for error in all {
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert_eq!(error.reason(), Some(Reason::BadRequest), "{error}");
+            let said = error.to_string();
+            assert!(said.contains("insecure_token") && !said.contains("hlv_secret"));
+        }
+        dial.is_vouched_for = true;
+        assert!(refused(&dial, &beyond).is_empty());
     }
 
     #[test]

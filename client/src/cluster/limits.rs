@@ -9,6 +9,8 @@ pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pauses between the tries of one call, on different nodes.
 pub(crate) const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(200);
+/// A write that was certainly not done so far is not sent again with less time left.
+pub(crate) const TRY_LEAST: Duration = Duration::from_millis(20);
 /// How long a connection may take to be made.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A connection without traffic is probed this often, and given up when the probe gets no answer for as long again.

@@ -288,6 +288,10 @@ fn http_remedy(status: StatusCode) -> (Code, &'static str) {
             Code::ResourceExhausted,
             "the request is too large for a proxy between. Write less at once, or raise its limit to 8 MiB",
         ),
+        408 | 425 => (
+            Code::Unavailable,
+            "a proxy between did not take the request this time. Try again later",
+        ),
         429 => (
             Code::ResourceExhausted,
             "a proxy between limits the rate of calls. Call less often, or raise its limit",
@@ -312,7 +316,7 @@ fn http_remedy(status: StatusCode) -> (Code, &'static str) {
 }
 
 /// How long to wait, in seconds or until a date (RFC 9110, section 10.2.3).
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
@@ -349,7 +353,7 @@ mod tests {
 
     #[test]
     fn response_that_a_node_makes_up_is_grpc_or_an_error_of_one_line() {
-        let header = "[ -~]{0,80}";
+        let header = "[ -~]{0,2000}";
         let answers = (100..1000_u16, header, header);
         check(&answers, |(status, content, after)| {
             let response = Response::builder()

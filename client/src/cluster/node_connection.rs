@@ -8,21 +8,25 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use helve_proto::TraceParent;
 use tonic::{
     Status,
     body::Body,
     codegen::{
         Service,
-        http::{Request, Response, header::AUTHORIZATION},
+        http::{HeaderValue, Request, Response, header::AUTHORIZATION},
     },
     transport::{Channel, Endpoint},
 };
 
-use crate::cluster::{bearer::Bearer, details, greeted::Greeting, line_error::LineError};
+use crate::{
+    cluster::{bearer::Bearer, details, greeted::Greeting, line_error::LineError},
+    trace,
+};
 
-/// A connection to one address, whose calls bear the client's token. Generated clients of `helve.v1` work over it. An answer that is
-/// no gRPC, as of a proxy that refuses a call, and a connection that cannot be made are [`tonic::Status`]es that name the address, the
-/// cause and what to do.
+/// A connection to one address, whose calls bear the client's token, and the span that [`within_trace`](crate::within_trace) names.
+/// Generated clients of `helve.v1` work over it. An answer that is no gRPC, as of a proxy that refuses a call, and a connection that
+/// cannot be made are [`tonic::Status`]es that name the address, the cause and what to do.
 #[derive(Clone)]
 pub struct NodeConnection {
     address: Arc<str>,
@@ -43,6 +47,8 @@ impl NodeConnection {
 
     /// The same in plain text, connected when it is first used. It bears no call until a server of HTTP/2 has spoken at its other end, so
     /// that a call to anything else was certainly not sent. Needs a tokio runtime around it.
+    ///
+    /// The bearer's token goes wherever this says, for all between to read: ask [`Address::is_loopback`](crate::Address::is_loopback).
     #[must_use]
     pub fn plain(
         address: impl Into<Arc<str>>,
@@ -75,6 +81,11 @@ impl Service<Request<Body>> for NodeConnection {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if let Some(token) = self.bearer.header() {
             request.headers_mut().insert(AUTHORIZATION, token);
+        }
+        let parent = trace::parent().map(|parent| HeaderValue::try_from(parent.to_string()));
+        // Digits and hyphens are always a value.
+        if let Some(Ok(parent)) = parent {
+            request.headers_mut().insert(TraceParent::NAME, parent);
         }
         let answering = self.channel.call(request);
         let address = Arc::clone(&self.address);

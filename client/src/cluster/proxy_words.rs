@@ -1,7 +1,5 @@
 //! What proxies say in words, where they speak gRPC: its codes alone do not tell whether a call was passed on.
 
-use std::time::Duration;
-
 use tonic::{Code, Status};
 
 /// What a proxy means that speaks gRPC. A status of the transport itself has a source, and none of these meanings.
@@ -82,10 +80,4 @@ fn is_rate(status: &Status, said: &str) -> bool {
     let header = status.metadata().get("x-envoy-ratelimited");
     let is_marked = header.is_some_and(|value| value.as_encoded_bytes() == b"true");
     is_marked || has_any(said, &["rate_limited", "rate limited", "ratelimited"])
-}
-
-/// How long something between asks to be left alone, in seconds, where it speaks gRPC.
-pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
-    let text = status.metadata().get("retry-after")?.to_str().ok()?;
-    text.parse().ok().map(Duration::from_secs)
 }

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use helve_proto::Reason;
+use helve_proto::{NotPem, Reason};
 use rustls::{
     ClientConfig, RootCertStore,
     client::Resumption,
@@ -172,7 +172,7 @@ impl Tls {
         let read = read.unwrap_or_else(|error| Err(unusable().with_source(error)));
         match (read, known) {
             (Err(error), Some(known)) => {
-                self.complain(&error);
+                self.warn_once(&error);
                 Ok(known)
             }
             (Err(error), None) => Err(error),
@@ -180,7 +180,7 @@ impl Tls {
         }
     }
 
-    fn complain(&self, error: &Error) {
+    fn warn_once(&self, error: &Error) {
         let trouble = error.to_string();
         let mut latest = self.latest();
         if latest.trouble != trouble {
@@ -213,9 +213,10 @@ impl Tls {
                 let (certificate, key) = (certificate.read()?, key.read()?);
                 let chain = CertificateDer::pem_slice_iter(&certificate).collect();
                 let chain: Result<Vec<_>, _> = chain;
-                let wrong = |error| unusable().with_source(error);
-                let key = PrivateKeyDer::from_pem_slice(&key).map_err(wrong)?;
-                let shown = builder.with_client_auth_cert(chain.map_err(wrong)?, key);
+                let chain = chain.map_err(|_| malformed("certificate", &certificate))?;
+                let key =
+                    PrivateKeyDer::from_pem_slice(&key).map_err(|_| malformed("key", &key))?;
+                let shown = builder.with_client_auth_cert(chain, key);
                 shown.map_err(broken)?
             }
         };
@@ -232,11 +233,22 @@ fn roots(ca: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     let (added, _left_out) = roots.add_parsable_certificates(found.unwrap_or_default());
     if added == 0 {
+        if let Some(flaw) = NotPem::of(ca) {
+            return Err(refused(format!("the CA holds no certificate: {flaw}")));
+        }
         return Err(refused(
             "the CA holds no certificate in PEM: give the file that `helve cert ca` wrote as ca.crt, or the like",
         ));
     }
     Ok(roots)
+}
+
+/// Of what no parser takes for PEM. Its own words repeat the line, which may be the key.
+fn malformed(what: &str, pem: &[u8]) -> Error {
+    match NotPem::of(pem) {
+        Some(flaw) => refused(format!("TLS cannot be set up: the client's {what}: {flaw}")),
+        None => unusable(),
+    }
 }
 
 fn unusable() -> Error {

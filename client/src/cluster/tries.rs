@@ -13,32 +13,13 @@ use tracing::Instrument as _;
 use crate::{
     cluster::{
         channel::{Node, Pool},
+        limits,
+        pace::{Effect, Pace},
         verdict::{Health, Verdict},
     },
     error::{Error, ErrorKind},
     retry::Backoff,
 };
-
-/// Whether a try that had no answer may have changed something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It reads, or what it does may be done twice.
-    Harmless,
-    /// It may have: the call must be repeated under its identity, and if that fails its outcome is ambiguous.
-    Lasting,
-}
-
-/// How tries follow each other.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// How long the first try waits for its node; each further one twice as long.
-    pub(crate) attempt_timeout: Duration,
-    /// The pause before the second try, at most; each further one is twice as long.
-    pub(crate) backoff_first: Duration,
-    pub(crate) backoff_max: Duration,
-    /// How many tries a call has, if time is left.
-    pub(crate) tries_max: u32,
-}
 
 /// Tries a call on one node after the other, until it is answered, refused, or out of time.
 pub(crate) struct Tries<'a> {
@@ -120,7 +101,8 @@ impl<'a> Tries<'a> {
             let next = self.weigh(&node, verdict)?;
             (node, last) = (next.node, next.error);
             // It may be longer than any clock has room for.
-            if next.pause >= self.until.saturating_duration_since(Instant::now()) {
+            let least = next.pause.saturating_add(self.least());
+            if least >= self.until.saturating_duration_since(Instant::now()) {
                 return Err(self.out_of_time(last));
             }
             tokio::select! {
@@ -187,6 +169,14 @@ impl<'a> Tries<'a> {
             _ => self.backoff.next_pause().max(asked),
         };
         (next, pause)
+    }
+
+    /// The time that the next try must have. One that is cut off would put in doubt what is certain so far: that nothing was done.
+    fn least(&self) -> Duration {
+        match self.effect {
+            Effect::Lasting if !self.in_doubt => limits::TRY_LEAST,
+            _ => Duration::ZERO,
+        }
     }
 
     /// A refusal is final if no earlier try is in doubt, or if it is the replicated outcome, which
@@ -268,6 +258,8 @@ fn about(mut error: Error, last: &Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    mod late;
+
     use std::sync::{
         Mutex,
         atomic::{AtomicU32, Ordering},

@@ -1,6 +1,6 @@
 //! What a failed try says of the call.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use helve_proto::{ERROR_DOMAIN, Reason, v1::ErrorReply};
 use tonic::{Code, Status, codegen::http::StatusCode};
@@ -8,8 +8,8 @@ use tonic_types::StatusExt;
 
 use crate::{
     cluster::{
-        line_error::{Fault, LineError, chain},
-        proxy_words::{Meaning, retry_after},
+        line_error::{Fault, LineError, chain, retry_after},
+        proxy_words::Meaning,
     },
     error::{Error, ErrorKind},
 };
@@ -341,7 +341,7 @@ fn asked_pause(status: &Status) -> Option<Duration> {
     let asked = status.get_details_retry_info();
     asked
         .and_then(|info| info.retry_delay)
-        .or_else(|| retry_after(status))
+        .or_else(|| retry_after(status.metadata().as_ref(), SystemTime::now()))
 }
 
 /// Address, code, message and innermost cause of a status, each once.

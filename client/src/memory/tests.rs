@@ -68,7 +68,7 @@ async fn the_gc_interval_removes_the_rows_of_what_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hosts_own_session_is_opened_anew_after_it_expired() {
+async fn hosts_own_session_is_opened_again_after_it_expired() {
     let client = MemoryBuilder::new().build().unwrap();
     let store = client.handles::<u32>(HandleOptions::shared("s"));
     store.put("a", &1, Ttl::Default).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_value_of_another_type_is_a_codec_error_and_stays() {
 }
 
 #[tokio::test]
-async fn a_reply_says_at_which_index_its_view_stands() {
+async fn reply_says_the_index_of_its_view() {
     let client = MemoryBuilder::new().build().unwrap();
     let store = client.handles::<u32>(HandleOptions::shared("s"));
     store.put("a", &1, Ttl::Default).await.unwrap();

@@ -29,7 +29,7 @@ use self::{
     entry::{Entry, QueuedWrite, Step},
     journal::Journal,
 };
-use crate::limits::{JOURNAL_SLACK_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::limits::{JOURNAL_SLACK_BYTES, check_key, check_value_bytes};
 
 /// Writes to keys, kept in a file until the cluster takes them, each of which takes effect at most once.
 ///
@@ -266,20 +266,8 @@ async fn blocking<O: Send + 'static>(
 /// What the cluster would refuse for its size or its key is not queued in the first place.
 fn check(write: &QueuedWrite) -> Result<(), Error> {
     let (_, key) = write.name();
-    if key.is_empty() || key.len() > KEY_BYTES_MAX || key.contains('\0') {
-        let message = format!(
-            "a key of {} bytes: it must have 1 to {KEY_BYTES_MAX}, and no NUL",
-            key.len()
-        );
-        return Err(Error::refused(Reason::BadKey, message, 0, 0));
-    }
-    let bytes = write.store.as_ref().map_or(0, |store| store.value.len());
-    if bytes > VALUE_BYTES_MAX {
-        let message =
-            format!("a value of {bytes} bytes as JSON, and {VALUE_BYTES_MAX} are allowed");
-        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
-    }
-    Ok(())
+    check_key(key)?;
+    check_value_bytes(write.store.as_ref().map_or(0, |store| store.value.len()))
 }
 
 fn nothing_waits(key: &str) -> Error {

@@ -85,6 +85,7 @@ pub(crate) struct Node {
 struct Script {
     steps: Arc<Mutex<VecDeque<Step>>>,
     seen: Arc<Mutex<Vec<CallIdentity>>>,
+    parents: Arc<Mutex<Vec<Option<String>>>>,
     exchanged: Arc<Mutex<Exchanged>>,
     /// Streams are read from while this is true.
     reads: Arc<watch::Sender<bool>>,
@@ -130,6 +131,11 @@ impl Node {
         self.calls()
             .map(|(session_id, seq, _)| (session_id, seq))
             .collect()
+    }
+
+    /// The span that each mint named that came by itself, in order.
+    pub(crate) fn parents(&self) -> Vec<Option<String>> {
+        self.script.parents.lock().unwrap().clone()
     }
 
     /// From now on streams are opened, and not read from.
@@ -228,11 +234,8 @@ impl Script {
             let Some(batch) = batches.message().await? else {
                 return Ok(());
             };
-            self.exchanged
-                .lock()
-                .unwrap()
-                .batches
-                .push(batch.calls.len());
+            let calls = batch.calls.len();
+            self.exchanged.lock().unwrap().batches.push(calls);
             for call in batch.calls {
                 let correlation_id = call.correlation_id;
                 let Some(answer) = self.exchanged_call(call.call.unwrap())? else {
@@ -310,6 +313,9 @@ impl HandleService for Script {
     type ListStream = Replies<ListReply>;
 
     async fn mint(&self, request: Request<MintRequest>) -> Result<Response<MintReply>, Status> {
+        let parent = request.metadata().get("traceparent");
+        let parent = parent.map(|parent| parent.to_str().unwrap().to_owned());
+        self.parents.lock().unwrap().push(parent);
         let reply = self.minted(request.into_inner());
         self.step(reply).await
     }

@@ -9,6 +9,7 @@ import { Keys } from "./keys.js";
 import { ATTEMPT_TIMEOUT, BACKOFF_FIRST, BACKOFF_MAX, DEADLINE, LEASE } from "./limits.js";
 import type { Owner } from "./owner.js";
 import { platform, type Runtime } from "./runtime.js";
+import { parsed, type TraceParent } from "./trace.js";
 import { Transaction } from "./transaction.js";
 import type { Defaults } from "./ttl.js";
 
@@ -18,6 +19,8 @@ export interface ClientOptions {
   readonly token?: Token | undefined;
   /** Whether nodes are reached over TLS. Whom to trust is a setting of the platform. */
   readonly tls?: boolean | undefined;
+  /** Sends the token in plain text beyond loopback, too: you vouch for the network between. */
+  readonly insecureToken?: boolean | undefined;
   /** How long each call may take, retries included: 5 s if not told; a day at most. */
   readonly deadline?: number | undefined;
   /** How long the first try of a call waits for its node: 1 s. Each further one twice as long. */
@@ -26,6 +29,11 @@ export interface ClientOptions {
   readonly backoff?: readonly [first: number, maximum: number] | undefined;
   /** How many tries a call has. With 1, a write whose answer is lost is ambiguous at once. */
   readonly triesMax?: number | undefined;
+  /**
+   * The span around each call, asked once for it, as a `traceparent` of W3C Trace Context. Nodes
+   * that export traces continue it if it is sampled. What is malformed is left out.
+   */
+  readonly traceparent?: TraceParent | undefined;
   /** What to use in place of the platform's `fetch`. It must not retry. */
   readonly fetch?: Runtime["fetch"] | undefined;
   /** What to use in place of the platform's clocks, timers and draws. */
@@ -79,7 +87,8 @@ export class Client {
    * `endpoints`: the nodes, each as `HOST:PORT`, or one text with commas between. One suffices;
    * with several the client goes on when one is gone.
    *
-   * Throws InvalidError if an endpoint is not `HOST:PORT`, or an option cannot be used.
+   * Throws InvalidError if an endpoint is not `HOST:PORT`, or an option cannot be used; and for a
+   * token without TLS, if an endpoint is not loopback, unless `insecureToken`.
    */
   constructor(endpoints: string | readonly string[], options: ClientOptions = {}) {
     const { token, backoff = [BACKOFF_FIRST, BACKOFF_MAX] } = options;
@@ -90,6 +99,8 @@ export class Client {
       endpoints: typeof endpoints === "string" ? endpoints.split(",") : endpoints,
       isTls: options.tls ?? false,
       token,
+      insecureToken: options.insecureToken ?? false,
+      trace: options.traceparent,
       pace: {
         attemptTimeout: checkedTime("attemptTimeout", options.attemptTimeout ?? ATTEMPT_TIMEOUT),
         backoffFirst: checkedTime("backoff", backoff[0]),
@@ -104,6 +115,17 @@ export class Client {
   withDeadline(deadline: number): Client {
     const other = Object.create(Client.prototype) as Client;
     return Object.assign(other, this, { deadline: checkedTime("deadline", deadline) });
+  }
+
+  /**
+   * The same client, but its calls are made in this span of yours: the `traceparent` of the request
+   * that you answer. A value that is malformed, or none, changes nothing.
+   */
+  withTrace(traceparent: string | null | undefined): Client {
+    const parent = parsed(traceparent);
+    if (parent === undefined) return this;
+    const other = Object.create(Client.prototype) as Client;
+    return Object.assign(other, this, { cluster: this.cluster.traced(() => parent) });
   }
 
   /**

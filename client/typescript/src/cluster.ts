@@ -8,6 +8,7 @@ import { Clock } from "./identity.js";
 import { CALLS_MAX, DEADLINE_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX } from "./limits.js";
 import { type Node, Pool } from "./pool.js";
 import { type Runtime, sentOnce } from "./runtime.js";
+import { parsed, type TraceParent } from "./trace.js";
 import { type Pace, Tries } from "./tries.js";
 import { ofAnswer, ofThrown, silence, tooLarge, type Verdict } from "./verdict.js";
 import * as wire from "./wire.js";
@@ -20,6 +21,9 @@ export interface Dial {
   readonly endpoints: readonly string[];
   readonly isTls: boolean;
   readonly token: Token | undefined;
+  /** Whether the token may go beyond loopback in plain text. */
+  readonly insecureToken: boolean;
+  readonly trace?: TraceParent | undefined;
   readonly pace: Pace;
   readonly runtime: Runtime;
 }
@@ -48,16 +52,28 @@ export class Cluster {
   private readonly pool: Pool;
   private readonly clock: Clock;
   private readonly waiting = new Set<() => void>();
-  /** Calls that wait for a place among those under way, the longest first. */
-  private line: (() => void)[] = [];
-  private callsUnderWay = 0;
-  private isClosed = false;
+  /** What a cluster shares with the ones made of it. */
+  private readonly shared = {
+    /** Calls that wait for a place among those under way, the longest first. */
+    line: [] as (() => void)[],
+    callsUnderWay: 0,
+    isClosed: false,
+  };
+  private trace: TraceParent | undefined;
 
-  /** Throws InvalidError if an endpoint is none. */
+  /** Throws InvalidError if an endpoint is none, or must not be told the token. */
   constructor(private readonly dial: Dial) {
     const { endpoints, isTls, runtime } = dial;
-    this.pool = new Pool(endpoints, isTls, () => runtime.monotonicMs());
+    const guardsToken = dial.token !== undefined && !dial.insecureToken;
+    this.pool = new Pool(endpoints, isTls, () => runtime.monotonicMs(), guardsToken);
     this.clock = new Clock(() => runtime.wallMs());
+    this.trace = dial.trace;
+  }
+
+  /** The same cluster, but its calls are made in these spans. */
+  traced(trace: TraceParent): Cluster {
+    const other = Object.create(Cluster.prototype) as Cluster;
+    return Object.assign(other, this, { trace });
   }
 
   get runtime(): Runtime {
@@ -83,8 +99,8 @@ export class Cluster {
     try {
       return await this.made(call);
     } finally {
-      const next = this.line.shift();
-      if (next === undefined) this.callsUnderWay -= 1;
+      const next = this.shared.line.shift();
+      if (next === undefined) this.shared.callsUnderWay -= 1;
       else next();
     }
   }
@@ -97,25 +113,25 @@ export class Cluster {
 
   /** Ends the calls under way. */
   close(): void {
-    this.isClosed = true;
+    this.shared.isClosed = true;
     for (const end of [...this.waiting]) end();
   }
 
   /** Waits for a place among the calls under way, in line. Throws ClosedError. */
   private async place(until: number): Promise<void> {
-    if (this.isClosed) throw closed();
-    if (this.callsUnderWay < CALLS_MAX) {
-      this.callsUnderWay += 1;
+    if (this.shared.isClosed) throw closed();
+    if (this.shared.callsUnderWay < CALLS_MAX) {
+      this.shared.callsUnderWay += 1;
       return;
     }
     let enter: () => void = () => undefined;
-    const turn = new Promise<void>((resolve) => this.line.push((enter = resolve)));
+    const turn = new Promise<void>((resolve) => this.shared.line.push((enter = resolve)));
     const what = `${CALLS_MAX} calls of this client were under way`;
     const late = () => new OverloadedError(`${what} until the deadline ended`);
     try {
       await this.within(until - this.runtime.monotonicMs(), turn, late);
     } catch (error) {
-      this.line = this.line.filter((each) => each !== enter);
+      this.shared.line = this.shared.line.filter((each) => each !== enter);
       throw error;
     }
   }
@@ -141,10 +157,10 @@ export class Cluster {
   private async answer<R extends wire.Reply>(call: Call<R>): Promise<R> {
     const { pace, runtime } = this.dial;
     const tries = new Tries(this.pool, call.until, pace, call.method.mutates, runtime);
-    if (this.isClosed) throw closed();
+    if (this.shared.isClosed) throw closed();
     const sent = await this.sent(call);
     for (;;) {
-      if (this.isClosed) throw tries.closed(false);
+      if (this.shared.isClosed) throw tries.closed(false);
       const node = tries.node;
       try {
         const reply = await this.attempt(node, sent, tries.timeout());
@@ -159,17 +175,28 @@ export class Cluster {
     }
   }
 
+  /** The span around a call; none if the tracer fails: no call fails for it. */
+  private span(): string | undefined {
+    try {
+      return parsed(this.trace?.());
+    } catch {
+      return undefined;
+    }
+  }
+
   private async sent({ method, request, until }: Call<wire.Reply>): Promise<Sent> {
     const body = JSON.stringify(request);
     if (body.length > REQUEST_BYTES_MAX) {
       const size = `the request has ${body.length} characters of at most ${REQUEST_BYTES_MAX}`;
       throw refused("TOO_LARGE", `${size}: write less at once`);
     }
+    const traceparent = this.span();
     const token = await this.bearer(until);
     const headers = {
       "content-type": "application/json",
       "connect-protocol-version": "1",
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(traceparent === undefined ? {} : { traceparent }),
     };
     const hasValues = method.mutates && wire.takes(method, request);
     return { path: `/helve.v1.${method.path}`, body, headers, hasValues };
@@ -220,7 +247,8 @@ export class Cluster {
     const reply = status === 200 ? replyOf(body) : undefined;
     if (reply !== undefined) return reply;
     const { headers } = response;
-    throw new Failed(ofAnswer(address, { status, body, headers }, sent.hasValues));
+    const nowMs = this.runtime.wallMs();
+    throw new Failed(ofAnswer(address, { status, body, headers, nowMs }, sent.hasValues));
   }
 
   /** What the work gives. Throws what `late` makes once its time ends, ClosedError on `close`. */

@@ -21,5 +21,6 @@ export type {
 } from "./records.js";
 export type { Runtime } from "./runtime.js";
 export type { Condition, PageOptions, PutOptions } from "./store.js";
+export type { TraceParent } from "./trace.js";
 export { Aborted, Committed, type Ticket, type Transaction } from "./transaction.js";
 export type { Defaults, Lifetime } from "./ttl.js";

@@ -9,6 +9,8 @@ export const ATTEMPT_TIMEOUT = 1_000;
 /** Pauses between the tries of one call. */
 export const BACKOFF_FIRST = 5;
 export const BACKOFF_MAX = 200;
+/** A write that was certainly not done so far is not sent again with less time left. */
+export const TRY_LEAST = 20;
 /** Pauses after a proxy answered in a node's place. */
 export const BEHIND_FIRST = 50;
 export const BEHIND_MAX = 1_000;

@@ -1,6 +1,6 @@
 /** The endpoints of a cluster, and which of them to try next. */
 
-import { endpoint } from "./address.js";
+import { endpoint, isLoopback } from "./address.js";
 import { refused } from "./errors.js";
 import { SUSPECT } from "./limits.js";
 
@@ -17,17 +17,27 @@ export class Pool {
   private readonly suspectUntil: number[];
   private preferredIndex = 0;
 
-  /** Throws InvalidError if there is no endpoint, or one is not `HOST:PORT`. */
+  /**
+   * `guardsToken`: calls bear a token, and their caller vouches for no network.
+   *
+   * Throws InvalidError if there is no endpoint, one is not `HOST:PORT`, or the token would go
+   * beyond loopback in plain text.
+   */
   constructor(
     endpoints: readonly string[],
     isTls: boolean,
     private readonly nowMs: () => number,
+    guardsToken = false,
   ) {
     if (endpoints.length === 0) {
       throw refused("BAD_REQUEST", "a cluster needs at least one endpoint, as HOST:PORT");
     }
     this.nodes = endpoints.map((given, index) => {
       const address = endpoint(given, isTls);
+      if (guardsToken && !isTls && !isLoopback(address)) {
+        const remedy = "say `tls: true`, or `insecureToken: true` if you vouch for the network";
+        throw refused("BAD_REQUEST", `the token would go to ${address} in plain text: ${remedy}`);
+      }
       return { index, address, url: `${isTls ? "https" : "http"}://${address}` };
     });
     this.suspectUntil = endpoints.map(() => -Infinity);

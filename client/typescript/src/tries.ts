@@ -2,7 +2,7 @@
 
 import { Backoff } from "./backoff.js";
 import { AmbiguousError, closed, type HelveError, UnavailableError } from "./errors.js";
-import { BEHIND_FIRST, BEHIND_MAX } from "./limits.js";
+import { BEHIND_FIRST, BEHIND_MAX, TRY_LEAST } from "./limits.js";
 import type { Node, Pool } from "./pool.js";
 import type { Runtime } from "./runtime.js";
 import { isOutcome, type Verdict } from "./verdict.js";
@@ -70,7 +70,9 @@ export class Tries {
     if (following === undefined) throw this.unlessInDoubt();
     const pause = this.pause(verdict, following);
     this.node = following;
-    if (pause < this.until - this.runtime.monotonicMs()) return pause;
+    // One that is cut off would put in doubt what is certain so far: that nothing was done.
+    const least = this.isLasting && !this.isInDoubt ? TRY_LEAST : 0;
+    if (pause + least < this.until - this.runtime.monotonicMs()) return pause;
     throw this.gaveUp("within the deadline");
   }
 

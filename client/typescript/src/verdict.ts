@@ -42,6 +42,8 @@ export interface Answer {
   readonly status: number;
   readonly body: string;
   readonly headers: Pick<Headers, "get">;
+  /** When it came, by the time of day, in milliseconds since the Unix epoch. */
+  readonly nowMs: number;
 }
 
 /** The codes of the Connect protocol. */
@@ -203,9 +205,10 @@ function whole(text: string | null | undefined): number {
 }
 
 /** What a proxy's own answer says: it answers without asking a node, but for what says so. */
-function ofHttp(address: string, { status, headers }: Answer): Verdict {
+function ofHttp(address: string, answer: Answer): Verdict {
+  const { status } = answer;
   const answered = `${address}: a proxy between, or another server, answered with HTTP ${status}`;
-  const pauseMs = askedPause(headers);
+  const pauseMs = askedPause(answer);
   if (DENIALS.includes(status)) {
     const message = `${answered}: give it the credentials, or reach the nodes without it`;
     return verdict("barred", new DeniedError(message, { address }));
@@ -227,9 +230,14 @@ function ofHttp(address: string, { status, headers }: Answer): Verdict {
   return verdict("unknown", down, status >= 500 && status <= 599 ? "behind" : "useless");
 }
 
-/** How long an answer asks to be left alone by `Retry-After`, in milliseconds. */
-function askedPause(headers: Answer["headers"]): number {
-  return whole(headers.get("retry-after")) * 1_000;
+/** A date as HTTP writes it. */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/** How long an answer asks to be left alone by `Retry-After`, in milliseconds: seconds or a date. */
+function askedPause({ headers, nowMs }: Pick<Answer, "headers" | "nowMs">): number {
+  const text = headers.get("retry-after")?.trim() ?? "";
+  const until = HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(until) ? whole(text) * 1_000 : Math.max(until - nowMs, 0);
 }
 
 /**
@@ -245,7 +253,7 @@ function ofWords(
   if (RESETS.test(message)) return undefined;
   const { status, headers } = answer;
   const words = said(address, code, message);
-  const pauseMs = details.pauseMs || askedPause(headers);
+  const pauseMs = details.pauseMs || askedPause(answer);
   if (status === 413) return ofHttp(address, answer);
   if (code === "unknown" || code === "out_of_range" || code === "resource_exhausted") {
     if (REQUEST_SIZES.test(message)) return tooLarge(address, words, false);

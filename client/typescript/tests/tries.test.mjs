@@ -28,7 +28,7 @@ const ids = (sent) => sent.map(({ body }) => body.identity.requestId);
 const timeOf = (id) => Buffer.from(id, "base64").readUIntBE(0, 6);
 
 test("a call is a post of JSON with its deadline and token", async () => {
-  const { time, sent, store } = set([minted()], { token: "hlv_secret" });
+  const { time, sent, store } = set([minted()], { token: "hlv_secret", insecureToken: true });
   assert.equal(await time.during(store.mint({ a: 1 })), "minted");
   const [{ url, headers, body, init }] = sent;
   assert.equal(url, "http://n0:1/helve.v1.HandleService/Mint");
@@ -175,6 +175,14 @@ test("a proxy tells by words and headers if it passed a call on", async () => {
   assert.equal(time.now, 3_000);
 });
 
+test("a pause until a date ends by the client's own time of day", async () => {
+  const until = new Date(new Time().wall + 3_000).toUTCString();
+  const limited = new Response("", { status: 503, headers: { "retry-after": until } });
+  const { time, store } = set([limited, minted()], { endpoints: ["n0:1"] });
+  await time.during(store.mint(1));
+  assert.equal(time.now, 3_000);
+});
+
 test("an answer that no node gives is no reply", async () => {
   const steps = [new Response("<html>log in</html>"), Response.json({ login: true })];
   const { time, sent, store } = set(steps, { endpoints: ["n0:1", "n1:1"] });
@@ -191,17 +199,17 @@ test("a redirect is not followed", async () => {
 
 test("a token is asked for with each call, and checked", async () => {
   const tokens = ["hlv_1", "hlv_2", "hlv 3"];
-  const { time, sent, store } = set([minted(), minted()], { token: async () => tokens.shift() });
+  const { time, sent, store } = set([minted(), minted()], { token: async () => tokens.shift(), insecureToken: true });
   await time.during(store.mint(1));
   await time.during(store.mint(1));
   assert.deepEqual(sent.map(({ headers }) => headers.authorization), ["Bearer hlv_1", "Bearer hlv_2"]);
   await assert.rejects(time.during(store.mint(1)), InvalidError);
-  const none = set([], { token: () => Promise.reject(new Error("vault is sealed")) });
+  const none = set([], { token: () => Promise.reject(new Error("vault is sealed")), insecureToken: true });
   await assert.rejects(none.time.during(none.store.get("h")), (error) => {
     assert.ok(error instanceof DeniedError && /vault is sealed/.test(error.message), error);
     return true;
   });
-  const slow = set([], { token: () => new Promise(() => {}) });
+  const slow = set([], { token: () => new Promise(() => {}), insecureToken: true });
   await assert.rejects(slow.time.during(slow.store.get("h")), /no token was given within the deadline/);
 });
 

@@ -19,6 +19,7 @@ const VECTORS = new URL("../../../docs/clients/vectors/", import.meta.url);
 const vectors = (name) => JSON.parse(readFileSync(new URL(`${name}.json`, VECTORS), "utf8"));
 
 const MISTRUSTED = { code: "SELF_SIGNED_CERT_IN_CHAIN", message: "self-signed certificate" };
+const NOW_MS = 1_800_000_000_000;
 const FAULTS = { broken: BROKEN, unconnected: REFUSED, mistrusted: MISTRUSTED };
 
 /** The verdict on an answer of the vectors, as this client meets it. */
@@ -28,11 +29,13 @@ function weighed(given, hasValues = false) {
   const { code, reason, metadata, message = "", retry_info_ms: retryMs } = given;
   const headers = new Headers(given.headers);
   if (given.retry_after_s !== undefined) headers.set("retry-after", String(given.retry_after_s));
-  if (code === "OK") return ofAnswer("a:1", { status: 200, body: "{}", headers }, hasValues);
+  const answered = (status, body) =>
+    ofAnswer("a:1", { status, body, headers, nowMs: NOW_MS }, hasValues);
+  if (code === "OK") return answered(200, "{}");
   // Where a vector has no status of HTTP, it is one that tells nothing.
   const { http: status = 400 } = given;
   if (code === undefined && reason === undefined) {
-    return ofAnswer("a:1", { status, body: "<html>", headers }, hasValues);
+    return answered(status, "<html>");
   }
   const name = (code ?? "FAILED_PRECONDITION").toLowerCase();
   const body = JSON.stringify({
@@ -40,7 +43,7 @@ function weighed(given, hasValues = false) {
     message,
     ...(reason === undefined ? {} : { details: details({ reason, metadata, retryMs }) }),
   });
-  return ofAnswer("a:1", { status, body, headers }, hasValues);
+  return answered(status, body);
 }
 
 test("request ids", () => {
@@ -63,10 +66,24 @@ test("verdicts", async (t) => {
   }
 });
 
+test("a pause may be asked for until a date", () => {
+  const pause = (retryAfter) => {
+    const headers = new Headers({ "retry-after": retryAfter });
+    const answer = { status: 503, body: "", headers, nowMs: NOW_MS };
+    return ofAnswer("a:1", answer, false).pauseMs;
+  };
+  assert.equal(pause("Fri, 15 Jan 2027 08:00:02 GMT"), 2_000);
+  assert.ok(pause("Fri, 31 Dec 9999 23:59:59 GMT") > 100 * 365 * 24 * 3_600_000);
+  for (const over of ["Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 99 Nov 1994 08:49:37 GMT", "1.5", "soon"]) {
+    assert.equal(pause(over), 0, over);
+  }
+});
+
 test("words of proxies tell whether a 503 was passed on", () => {
   const headers = new Headers({ "retry-after": "2" });
   const found = (body) => {
-    const { effect, health, pauseMs } = ofAnswer("a:1", { status: 503, body, headers }, false);
+    const answer = { status: 503, body, headers, nowMs: NOW_MS };
+    const { effect, health, pauseMs } = ofAnswer("a:1", answer, false);
     return [effect, health, pauseMs];
   };
   const coded = (message) => found(JSON.stringify({ code: "unavailable", message }));
@@ -108,6 +125,19 @@ test("tries", async (t) => {
       }
       assert.deepEqual({ on, ends }, { on: each.on, ends: each.ends });
     });
+  }
+});
+
+test("a write that was refused is not sent too late for an answer", () => {
+  for (const [isLasting, left, isTriedAgain] of [[true, 10, false], [true, 40, true], [false, 10, true]]) {
+    const time = new Time();
+    const pool = new Pool(["a:1"], false, time.runtime.monotonicMs);
+    const pace = { attemptTimeout: 1000, backoffFirst: 5, backoffMax: 200, triesMax: Infinity };
+    const tries = new Tries(pool, 1_000 + left, pace, isLasting, time.runtime);
+    tries.timeout();
+    const next = () => tries.failed(weighed({ http: 503, retry_after_s: 1 }));
+    if (isTriedAgain) assert.equal(next(), 1_000);
+    else assert.throws(next, { kind: "Unavailable" });
   }
 });
 
@@ -177,6 +207,40 @@ test("addresses", () => {
   }
 });
 
+test("an address that is refused is repeated in part, and without a password", () => {
+  const long = "x".repeat(100_000);
+  const bare = ["", ":1", "://a:1", "@a"].map((end) => `${long}${end}`);
+  const others = [`[${long}`, `a:${long}`, "user:password@a:1", "https://password@a@b:1/"];
+  others.push("user:password@x://b:1");
+  for (const each of [...bare, ...others]) {
+    assert.throws(() => endpoint(each, false), (error) => {
+      assert.ok(error instanceof InvalidError && error.reason === "BAD_REQUEST", error);
+      assert.ok(error.message.length < 300 && !error.message.includes("password"), error.message);
+      return true;
+    });
+  }
+});
+
+test("a token in plain text stays on this machine", () => {
+  const { loopback, beyond } = vectors("addresses");
+  assert.ok(loopback.length > 10 && beyond.length > 10);
+  for (const token of ["hlv_secret", () => "hlv_secret"]) {
+    for (const each of loopback) assert.doesNotThrow(() => new Client(each, { token }), each);
+    for (const each of beyond) {
+      assert.throws(() => new Client(["127.0.0.1:1", each], { token }), (error) => {
+        assert.ok(error instanceof InvalidError && error.reason === "BAD_REQUEST", each);
+        assert.match(error.message, /in plain text: .*insecureToken/);
+        assert.ok(!error.message.includes("hlv_secret"));
+        return true;
+      });
+      assert.doesNotThrow(() => new Client(each, { token, insecureToken: true }), each);
+      assert.doesNotThrow(() => new Client(each), each);
+      const host = each.replace("http://", "");
+      assert.doesNotThrow(() => new Client(host, { token, tls: true }), each);
+    }
+  }
+});
+
 test("whatever answer is made up there is a verdict", () => {
   let seed = 1;
   const draw = (below) => {
@@ -198,7 +262,8 @@ test("whatever answer is made up there is a verdict", () => {
     ][Math.max(draw(8) - 4, 0)];
     const retryAfter = ["9".repeat(draw(30)), "soon", undefined][draw(3)];
     const headers = new Headers(retryAfter === undefined ? {} : { "retry-after": retryAfter });
-    const found = ofAnswer("a:1", { status: draw(700), body, headers }, draw(2) === 0);
+    const answer = { status: draw(700), body, headers, nowMs: NOW_MS };
+    const found = ofAnswer("a:1", answer, draw(2) === 0);
     assert.ok(found.pauseMs >= 0 && found.error instanceof HelveError);
   }
 });

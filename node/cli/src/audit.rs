@@ -77,7 +77,7 @@ pub(crate) struct AuditArgs {
 
     /// Size at which the file is put aside, under a name with the number of its first line, and
     /// another one begins
-    #[arg(long, help_heading = "Audit log", default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_AUDIT_SIZE", value_name = "SIZE")]
+    #[arg(long, help_heading = "Audit log", default_value = "64MiB", value_parser = size::parse_file, hide_short_help = true, env = "HELVE_AUDIT_SIZE", value_name = "SIZE")]
     audit_size: u64,
 
     /// Least number of files put aside that are kept; older ones are removed once --audit-keep-for
@@ -93,7 +93,7 @@ pub(crate) struct AuditArgs {
     audit_keep: usize,
 
     /// Size at which the file of calls that were turned away, FILE.denied, is put aside
-    #[arg(long, help_heading = "Audit log", default_value = "16MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_AUDIT_DENIED_SIZE", value_name = "SIZE")]
+    #[arg(long, help_heading = "Audit log", default_value = "16MiB", value_parser = size::parse_file, hide_short_help = true, env = "HELVE_AUDIT_DENIED_SIZE", value_name = "SIZE")]
     audit_denied_size: u64,
 
     /// Least number of files of calls that were turned away that are kept after they were put aside

@@ -3,23 +3,26 @@
 mod bucket;
 mod delete;
 mod failed;
+mod follow;
 mod list;
+mod shown;
 mod take;
 mod verify;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::anyhow;
 use helve_command::{
     cluster::{ClusterArgs, check_one_cluster},
+    duration,
     ending::{Ending, Outcome},
-    output::{OutputArgs, bytes, count, time},
+    output::{OutputArgs, bytes, count},
 };
-use helve_node::backup::{Backup, Received};
+use helve_node::backup::Received;
 use serde::Serialize;
 
-use self::take::Taken;
 pub(super) use self::{bucket::BucketArgs, failed::unread};
+use self::{follow::Follow, shown::Shown, take::Taken};
 
 /// Back up all rows of the cluster to a directory or a bucket, while it serves
 ///
@@ -27,6 +30,11 @@ pub(super) use self::{bucket::BucketArgs, failed::unread};
 /// before the command. Files that earlier backups to the same place brought are not sent again. An
 /// interrupted backup leaves no backup: run the same command again, and files that arrived whole
 /// are not sent again. `helve restore` makes a new cluster of a backup.
+///
+/// With --follow the command makes a backup if there is none of this cluster, and then archives what
+/// is committed behind it, until SIGINT or SIGTERM: `helve restore` can go to any revision or time
+/// up to the end of the archive. It goes on at another endpoint when its node fails, and where the
+/// archive ends when it is started again.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -34,6 +42,7 @@ pub(super) use self::{bucket::BucketArgs, failed::unread};
     after_long_help = "Examples:
   helve backup /backup/helve --endpoints node1:7400,node2:7400,node3:7400
   helve backup s3://backups/helve --endpoints node1:7400,node2:7400,node3:7400
+  helve backup /backup/helve --follow --endpoints node1:7400,node2:7400,node3:7400
   helve backup list /backup/helve
   helve backup verify /backup/helve
   helve backup delete /backup/helve 8c2f11d0-120934
@@ -54,6 +63,14 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "TO")]
     to: Option<PathBuf>,
 
+    /// Stay, and archive what is committed behind the newest backup, until it is stopped
+    #[arg(long, env = "HELVE_BACKUP_FOLLOW")]
+    follow: bool,
+
+    /// With --follow: time after which archived entries are on disk at the latest, at most a day
+    #[arg(long, default_value = "60s", value_parser = duration::parse_wait, env = "HELVE_SEGMENT_EVERY", value_name = "DURATION")]
+    segment_every: Duration,
+
     #[command(flatten)]
     bucket: BucketArgs,
 
@@ -68,50 +85,6 @@ enum Command {
     List(list::Args),
     Verify(verify::Args),
     Delete(delete::Args),
-}
-
-/// A backup, as it is shown.
-#[derive(Debug, Serialize)]
-struct Shown {
-    id: String,
-    /// The cluster's time in it, in UTC.
-    time: String,
-    cluster_id: String,
-    /// The last entry of the log whose effect it holds.
-    revision: u64,
-    rows: u64,
-    /// SHA-256 over all rows, as `helve digest` shows it.
-    digest: String,
-    files: usize,
-    bytes: u64,
-    /// The node that made it.
-    node_id: u64,
-    /// The version that made it.
-    version: String,
-    /// The feature level that a version must support to restore it.
-    feature_level: u32,
-    /// The data keys that it takes to restore it.
-    data_key_ids: Vec<String>,
-}
-
-impl Shown {
-    fn of(backup: &Backup) -> Self {
-        let manifest = backup.manifest();
-        Self {
-            id: backup.id(),
-            time: time(manifest.clock_ms),
-            cluster_id: manifest.cluster_id.clone(),
-            revision: manifest.revision,
-            rows: manifest.rows,
-            digest: data_encoding::HEXLOWER.encode(&manifest.digest),
-            files: backup.files().len(),
-            bytes: backup.bytes(),
-            node_id: manifest.node_id,
-            version: manifest.version.clone(),
-            feature_level: manifest.feature_level,
-            data_key_ids: backup.data_key_ids(),
-        }
-    }
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +115,16 @@ pub(super) async fn run(args: &Args) -> Outcome {
     let to = args.to.as_deref();
     let to = to.ok_or_else(|| Ending::Refused(anyhow!("name a directory for the backup")))?;
     check_one_cluster(&args.cluster).await?;
+    if args.follow {
+        let follow = Follow {
+            cluster: &args.cluster,
+            to,
+            http: args.bucket.http(),
+            output: &args.output,
+            every: args.segment_every,
+        };
+        return follow.run().await;
+    }
     let Taken {
         received,
         endpoint,

@@ -10,7 +10,7 @@ use helve_client::{NodeConnection, v1::Unit};
 use helve_command::{
     cluster::{ClusterArgs, check_one_cluster, ending, ending_of_change, request},
     ending::{Ending, Outcome},
-    output::{OutputArgs, count},
+    output::{self, OutputArgs, count},
 };
 use helve_node::{stamp, vault::PURPOSE};
 use helve_proto::v1::{
@@ -147,7 +147,7 @@ async fn change(cluster: &ClusterArgs, output: &OutputArgs, target: Target) -> O
         let counts = (reply.counts, reply.resealed, reply.walked_rows);
         if seen.as_ref() != Some(&counts) {
             if !output.is_json() {
-                eprintln!("{}", progress(&counts.0, &set.key_id));
+                output::say(format_args!("{}", progress(&counts.0, &set.key_id)));
             }
             (seen, moved) = (Some(counts), Instant::now());
         }

@@ -13,7 +13,9 @@ use helve_command::{
     signals::Signals,
 };
 use helve_node::{
-    config::{AuthSetting, Bootstrap, Config, Exposure, Settings, TlsSettings, Tuning},
+    config::{
+        AuthSetting, Bootstrap, Config, Exposure, Settings, TlsSettings, TraceSettings, Tuning,
+    },
     limits,
     node::StartError,
     vault::KeyFiles,
@@ -157,6 +159,7 @@ fn settings(port: u16, data_dir: PathBuf) -> Settings {
         learner: false,
         audit: None,
         data_keys: KeyFiles::none(),
+        traces: TraceSettings::default(),
         tuning: Tuning::default(),
     }
 }

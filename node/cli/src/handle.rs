@@ -11,7 +11,7 @@ use helve_client::v1::{
 use helve_command::{
     cluster::{client, failed, identity, writing_client},
     ending::{Ending, Outcome},
-    output::OutputArgs,
+    output::{OutputArgs, harmless},
 };
 use serde::Serialize;
 
@@ -63,13 +63,8 @@ async fn mint(args: &MintArgs) -> Outcome {
     };
     let reply = client.call(request).await.map_err(failed)?;
     let info = reply.info.unwrap_or_default();
-    let answer = answer(
-        "created",
-        info.name.clone(),
-        Some(info),
-        reply.header.as_ref(),
-        None,
-    );
+    let (id, header) = (info.name.clone(), reply.header.as_ref());
+    let answer = answer("created", &id, Some(info), header, None);
     args.common
         .output
         .print(&answer, |answer| answer.id.clone())
@@ -94,13 +89,7 @@ async fn put(args: &PutArgs) -> Outcome {
         WriteStatus::Taken => "taken",
         WriteStatus::Unspecified => "unknown",
     };
-    let answer = answer(
-        status,
-        args.id.clone(),
-        reply.info,
-        reply.header.as_ref(),
-        None,
-    );
+    let answer = answer(status, &args.id, reply.info, reply.header.as_ref(), None);
     finish(&args.common.output, &answer, |record, status| {
         record.line(status)
     })
@@ -115,13 +104,7 @@ async fn get(args: &NameArgs) -> Outcome {
     };
     let reply = client.call(request).await.map_err(failed)?;
     let (status, header) = (status(reply.status()), reply.header.as_ref());
-    let answer = answer(
-        status,
-        args.id.clone(),
-        reply.info,
-        header,
-        Some(&reply.value),
-    );
+    let answer = answer(status, &args.id, reply.info, header, Some(&reply.value));
     finish(&args.common.output, &answer, value)
 }
 
@@ -136,13 +119,7 @@ async fn take(args: &RevisionArgs) -> Outcome {
     };
     let reply = client.call(request).await.map_err(failed)?;
     let (status, header) = (status(reply.status()), reply.header.as_ref());
-    let answer = answer(
-        status,
-        args.id.clone(),
-        reply.info,
-        header,
-        Some(&reply.value),
-    );
+    let answer = answer(status, &args.id, reply.info, header, Some(&reply.value));
     finish(&args.common.output, &answer, value)
 }
 
@@ -157,7 +134,7 @@ async fn renew(args: &RenewArgs) -> Outcome {
     };
     let reply = client.call(request).await.map_err(failed)?;
     let (status, header) = (status(reply.status()), reply.header.as_ref());
-    let answer = answer(status, args.id.clone(), reply.info, header, None);
+    let answer = answer(status, &args.id, reply.info, header, None);
     finish(&args.common.output, &answer, |record, _| {
         record.line("renewed")
     })
@@ -173,13 +150,8 @@ async fn delete(args: &RevisionArgs) -> Outcome {
         if_revision: args.if_revision,
     };
     let reply = client.call(request).await.map_err(failed)?;
-    let answer = answer(
-        status(reply.status()),
-        args.id.clone(),
-        None,
-        reply.header.as_ref(),
-        None,
-    );
+    let (status, header) = (status(reply.status()), reply.header.as_ref());
+    let answer = answer(status, &args.id, None, header, None);
     let deleted = reply.status() == HandleStatus::Live;
     let output = &args.common.output;
     // People read the error alone.
@@ -206,14 +178,14 @@ async fn count(args: &CountArgs) -> Outcome {
 
 fn answer(
     status: &'static str,
-    id: String,
+    id: &str,
     info: Option<RecordInfo>,
     header: Option<&ReplyHeader>,
     value: Option<&[u8]>,
 ) -> Answer {
     Answer {
         status,
-        id,
+        id: id.to_owned(),
         record: info.map(|info| Record::new(info, header, value)),
     }
 }
@@ -238,7 +210,8 @@ fn value(record: &Record, _: &'static str) -> String {
 }
 
 fn not_live(answer: &Answer) -> Ending {
-    Ending::Absent(anyhow!("handle {} is {}", answer.id, answer.status))
+    let id = harmless(&answer.id);
+    Ending::Absent(anyhow!("handle {id} is {}", answer.status))
 }
 
 fn status(status: HandleStatus) -> &'static str {

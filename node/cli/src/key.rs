@@ -1,7 +1,7 @@
 //! `helve key`: the key rings of the cluster, under which MCP servers seal what clients carry.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +13,7 @@ use helve_command::{
 };
 use helve_node::stamp;
 use helve_request_state::state_codec::{KeyId, KeyRing, OperatorKey, Patience, RingKey};
+use helve_seal::{Secret, SecretError};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -228,14 +229,20 @@ async fn ring(args: &Args) -> Result<KeyRing, Ending> {
 /// # Errors
 /// If the file cannot be read, or holds no key.
 pub(crate) fn operator_key(file: &Path) -> anyhow::Result<OperatorKey> {
-    OperatorKey::read(file).map_err(|error| {
+    let secret = Secret::read(file).map_err(|error| {
         // Another key would not open what that of a file sealed that is there, and cannot be read.
-        let next = match fs::read(file).map_err(|error| error.kind()) {
-            Ok(_) | Err(io::ErrorKind::NotFound) => "`helve key new FILE` makes one",
-            Err(_) => "name a file that this user may read",
+        let next = match &error {
+            SecretError::Unreadable(error) if error.kind() != io::ErrorKind::NotFound => {
+                "name a file that this user may read"
+            }
+            _ => "`helve key new FILE` makes one",
         };
-        anyhow!("--key-file: {error}; {next}")
-    })
+        anyhow!(
+            "--key-file: the key file {}: {error}; {next}",
+            file.display()
+        )
+    })?;
+    Ok(OperatorKey::new(secret.bytes())?)
 }
 
 fn print(args: &Args, keys: &[RingKey]) -> Outcome {
@@ -267,6 +274,8 @@ mod tests {
         let said = |file: &Path| operator_key(file).err().unwrap().to_string();
         let none = said(&directory.path().join("none"));
         assert!(none.contains("`helve key new FILE` makes one"), "{none}");
+        let endless = said(Path::new("/dev/zero"));
+        assert!(endless.contains("it is a device"), "{endless}");
         let unreadable = said(directory.path());
         assert!(!unreadable.contains("helve key new"), "{unreadable}");
         assert!(

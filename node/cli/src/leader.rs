@@ -25,7 +25,7 @@ pub(crate) enum Command {
   helve leader transfer --endpoints 127.0.0.1:7400
   helve leader transfer --to 3 --output json
 
-Exit status: 0 done, 2 the endpoints are of several clusters, 3 no leader is known, 6 not possible now, such as without a caught-up voter; others as `helve --help` lists them.")]
+Exit status: 0 done, 2 --to names no voter or the leader, or the endpoints are of several clusters, 3 no leader is known, 6 not possible now, such as without a caught-up voter; others as `helve --help` lists them.")]
 pub(crate) struct TransferArgs {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -1,5 +1,11 @@
 //! The `helve` command line. Every flag has an environment variable `HELVE_...`; a flag wins over its variable.
 
+#![deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "these panic where nothing can be written: helve_command::output does not"
+)]
+
 mod access;
 mod audit;
 mod backup;
@@ -13,6 +19,7 @@ mod digest;
 mod handle;
 mod healthcheck;
 mod init;
+mod instant;
 mod key;
 mod leader;
 mod lifetime;
@@ -37,6 +44,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod upgrade;
+mod usage;
 mod value;
 mod watch;
 mod whole_file;
@@ -49,6 +57,8 @@ use helve_command::{
     ending::{Outcome, said},
     output::{self, Format},
 };
+
+use self::usage::Environment;
 
 /// State handles for stateless MCP servers: a replicated store of handles and keys
 ///
@@ -173,19 +183,33 @@ impl Command {
 /// Parses the command line and runs it, on a runtime of one thread: a node brings its own.
 #[must_use]
 pub fn main() -> ExitCode {
-    let matches = Cli::command()
-        .try_get_matches()
-        .unwrap_or_else(|error| misused(&error));
+    let command = Cli::command();
+    let words: Vec<_> = std::env::args_os().collect();
+    let words = usage::joined(&command, &words);
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let environment = Environment::of(&command, &words, &variables);
+    let matches = command
+        .clone()
+        .try_get_matches_from(&words)
+        .unwrap_or_else(|error| misused(&environment, &error));
+    if let Some(emptied) = environment.emptied() {
+        refused(&emptied);
+    }
+    if let Some(said) = usage::without_effect(&command, &matches) {
+        refused(&environment.named(said));
+    }
     let cli = Cli::from_arg_matches(&matches)
-        .unwrap_or_else(|error| misused(&error.format(&mut Cli::command())));
-    let shared = Shared::of(&matches);
+        .unwrap_or_else(|error| misused(&environment, &error.format(&mut Cli::command())));
+    let shared = Shared::of(&matches, environment);
     if cli.command.keeps_values() {
         // RocksDB and the tools that keep state in files create theirs by it: 0600, and directories 0700.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
     #[cfg(not(feature = "planted"))]
     if std::env::var_os(FEATURE_LEVEL).is_some() {
-        eprintln!("helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it");
+        output::say(format_args!(
+            "helve: {FEATURE_LEVEL} is for builds that try upgrades: unset it"
+        ));
         return ExitCode::from(2);
     }
     match tokio::runtime::Builder::new_current_thread()
@@ -199,40 +223,58 @@ pub fn main() -> ExitCode {
             status
         }
         Err(error) => {
-            eprintln!("helve: cannot start the runtime: {error}");
+            output::say(format_args!("helve: cannot start the runtime: {error}"));
             ExitCode::from(4)
         }
     }
 }
 
 /// Ends a command that was not understood; one that was asked for help ends well.
-fn misused(error: &clap::Error) -> ! {
+fn misused(environment: &Environment, error: &clap::Error) -> ! {
+    if let Some(explained) = environment.explained(error) {
+        refused(&explained);
+    }
+    if error.use_stderr() {
+        tell_programs(usage::first_paragraph(&error.to_string()));
+    }
+    error.exit()
+}
+
+/// Ends a command whose flags or variables do not fit.
+fn refused(why: &str) -> ! {
+    tell_programs(why);
+    output::say(format_args!(
+        "error: {why}\n\nFor more information, try '--help'."
+    ));
+    std::process::exit(2)
+}
+
+/// Says on standard output what is wrong with a command line, if that asks for JSON.
+fn tell_programs(error: &str) {
     let words: Vec<_> = std::env::args_os().collect();
     let is_json = words.windows(2).any(|two| two == ["--output", "json"])
         || words.iter().any(|word| word == "--output=json")
         || std::env::var_os("HELVE_OUTPUT").is_some_and(|form| form == "json");
-    if error.use_stderr() && is_json {
-        let text = error.to_string();
-        let first = text.split("\n\n").next().unwrap_or_default();
+    if is_json {
         let failure = Failure {
-            error: first.strip_prefix("error: ").unwrap_or(first),
+            error,
             cause: "usage",
             endpoint: "",
             exit_status: 2,
         };
         failure.print_or_say();
     }
-    error.exit()
 }
 
 /// The flags that many commands have, of the command that is run. They are found by name, so that no command can be forgotten.
 struct Shared {
     cluster: Option<ClusterArgs>,
     output: Option<Format>,
+    environment: Environment,
 }
 
 impl Shared {
-    fn of(matches: &ArgMatches) -> Self {
+    fn of(matches: &ArgMatches, environment: Environment) -> Self {
         let mut command = matches;
         while let Some((_, below)) = command.subcommand() {
             command = below;
@@ -245,6 +287,7 @@ impl Shared {
             output: has("output")
                 .then(|| command.get_one::<Format>("output").copied())
                 .flatten(),
+            environment,
         }
     }
 }
@@ -275,7 +318,7 @@ impl Cli {
             Some(cluster) => diagnosis::explain(cluster, ending).await,
             None => ending,
         };
-        let error = said(&**ending.error());
+        let error = shared.environment.named(said(&**ending.error()));
         if shared.output == Some(Format::Json) && !output::has_printed() {
             let failure = Failure {
                 error: &error,
@@ -287,7 +330,7 @@ impl Cli {
         }
         // What a server said may be in it.
         let lines: Vec<_> = error.lines().map(output::harmless).collect();
-        eprintln!("helve: {}", lines.join("\n"));
+        output::say(format_args!("helve: {}", lines.join("\n")));
         ending.exit_code()
     }
 }
@@ -296,7 +339,7 @@ impl Failure<'_> {
     fn print_or_say(&self) {
         let json = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         if let Err(error) = json.and_then(|json| output::line(&json)) {
-            eprintln!("helve: cannot write to standard output: {error}");
+            output::say(format_args!("helve: {error}"));
         }
     }
 }

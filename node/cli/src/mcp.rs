@@ -26,6 +26,7 @@ use helve_mcp::{
     },
     stdio,
 };
+use helve_proto::is_loopback;
 use helve_request_state::state_codec::{
     ClusterKeys, FixedKeys, HardenedCodec, KeyRing, OperatorKey, StateCodec, StateKeys,
 };
@@ -114,7 +115,7 @@ async fn listen_addresses(args: &Args) -> anyhow::Result<Vec<SocketAddr>> {
 fn transport(args: &Args, addresses: &[SocketAddr]) -> Transport {
     if args.stdio {
         Transport::Stdio
-    } else if addresses.iter().all(|address| address.ip().is_loopback()) {
+    } else if addresses.iter().all(|address| is_loopback(address.ip())) {
         Transport::Loopback
     } else {
         Transport::Beyond

@@ -44,12 +44,17 @@ pub(crate) struct ListArgs {
     output: OutputArgs,
 }
 
-/// Time for a change.
+/// Flags of the commands that change members.
 #[derive(Debug, Clone, clap::Args)]
-struct WaitArgs {
+struct ChangeArgs {
     /// Time to wait for the node and for the change, such as 10m
     #[arg(long, default_value = "10m", value_parser = duration::parse, env = "HELVE_MEMBER_WAIT", value_name = "DURATION")]
     wait: Duration,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The node to add.
@@ -94,11 +99,7 @@ pub(crate) struct AddArgs {
     learner: bool,
 
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    change: ChangeArgs,
 }
 
 /// Make a learner a voter, once it has caught up
@@ -116,11 +117,7 @@ pub(crate) struct PromoteArgs {
     id: u64,
 
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    change: ChangeArgs,
 }
 
 /// Remove a member, dead or alive, the leader too
@@ -146,11 +143,7 @@ pub(crate) struct RemoveArgs {
     even_without_quorum: bool,
 
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    change: ChangeArgs,
 }
 
 /// Add a new node and remove a member, dead or alive, in one step
@@ -172,11 +165,7 @@ pub(crate) struct ReplaceArgs {
     #[command(flatten)]
     place: PlaceArgs,
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    change: ChangeArgs,
 }
 
 /// A change that is done, and what came of it.
@@ -205,18 +194,18 @@ pub(crate) async fn run(command: &Command) -> Outcome {
                 peer_address: args.place.peer.clone(),
                 learner: args.learner,
             });
-            change(&wish, &args.wait, &args.cluster, &args.output).await
+            change(&wish, &args.change).await
         }
         Command::Promote(args) => {
             let wish = Wish::Promote(PromoteMemberRequest { id: args.id });
-            change(&wish, &args.wait, &args.cluster, &args.output).await
+            change(&wish, &args.change).await
         }
         Command::Remove(args) => {
             let wish = Wish::Remove(RemoveMemberRequest {
                 id: args.id,
                 even_without_quorum: args.even_without_quorum,
             });
-            change(&wish, &args.wait, &args.cluster, &args.output).await
+            change(&wish, &args.change).await
         }
         Command::Replace(args) => {
             let wish = Wish::Replace(ReplaceMemberRequest {
@@ -224,22 +213,17 @@ pub(crate) async fn run(command: &Command) -> Outcome {
                 seat: args.place.seat,
                 peer_address: args.place.peer.clone(),
             });
-            change(&wish, &args.wait, &args.cluster, &args.output).await
+            change(&wish, &args.change).await
         }
     }
 }
 
-async fn change(
-    wish: &Wish,
-    wait: &WaitArgs,
-    cluster: &ClusterArgs,
-    output: &OutputArgs,
-) -> Outcome {
-    let node_id = carry_out(wish, wait.wait, cluster).await?;
+async fn change(wish: &Wish, args: &ChangeArgs) -> Outcome {
+    let node_id = carry_out(wish, args.wait, &args.cluster).await?;
     // The change is done, whether or not its result can be shown.
-    let members = list::members_after(wish, node_id, cluster).await.ok();
+    let members = list::members_after(wish, node_id, &args.cluster).await.ok();
     let changed = Changed { node_id, members };
-    output.print(&changed, text)
+    args.output.print(&changed, text)
 }
 
 fn text(changed: &Changed) -> String {

@@ -97,6 +97,16 @@ pub(crate) struct Records {
     pub records: Vec<Record>,
 }
 
+impl Records {
+    /// Those of a reply with this header.
+    pub(crate) fn new(header: Option<&ReplyHeader>, records: impl Iterator<Item = Record>) -> Self {
+        Self {
+            revision: header.map_or(0, |header| header.index),
+            records: records.collect(),
+        }
+    }
+}
+
 /// A list for people.
 #[must_use]
 pub(crate) fn records_text(list: &Records, name: &str) -> String {

@@ -30,8 +30,8 @@ use crate::{data_key::DataKeyFileArgs, serve::tls::PeerTlsArgs};
   helve serve --id 1 --data-dir /var/lib/helve --peers 1=node1:7401,2=node2:7401,3=node3:7401
   helve member add --seat 2 --peer node2:7401
 
-Exit status: 0 done, or reported what would be done, 2 refused: the node runs, a majority answers, or the directory holds no rows, 4 the
-data directory cannot be written, or its disk fails.")]
+Exit status: 0 done, or reported what would be done, 2 refused: the node runs, a majority answers, or the directory holds no rows or is
+another user's, 4 the disk of the data directory fails.")]
 pub(crate) struct Args {
     /// Data directory of the node that survived
     #[arg(long, env = "HELVE_DATA_DIR", value_name = "DIR")]
@@ -89,7 +89,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
 /// it names what cannot be used.
 pub(crate) fn ending(error: RecoverError) -> Ending {
     let is_of_machine = match &error {
-        RecoverError::DataDir(DataDirError::Io { .. } | DataDirError::ReadOnly(_))
+        RecoverError::DataDir(DataDirError::Io { .. })
         | RecoverError::Entropy(_)
         | RecoverError::Digest(_) => true,
         RecoverError::Storage(storage) => storage.is_of_disk(),
@@ -153,6 +153,8 @@ fn text(report: &Report) -> String {
 mod tests {
     use std::io;
 
+    use helve_node::storage::error::StorageError;
+
     use super::*;
 
     #[test]
@@ -161,11 +163,23 @@ mod tests {
             path: "data".into(),
             source: io::Error::from(io::ErrorKind::StorageFull),
         };
-        for error in [failing, DataDirError::ReadOnly("data".into())] {
-            let ending = ending(error.into());
+        let storage = |kind: io::ErrorKind| StorageError::Io {
+            action: "open",
+            path: "data".into(),
+            source: kind.into(),
+        };
+        for error in [
+            RecoverError::from(failing),
+            storage(io::ErrorKind::StorageFull).into(),
+        ] {
+            let ending = ending(error);
             assert!(matches!(ending, Ending::Fatal(_)), "{ending:?}");
         }
         for error in [
+            // As `helve serve` ends over them.
+            RecoverError::from(DataDirError::ReadOnly("data".into())),
+            storage(io::ErrorKind::PermissionDenied).into(),
+            storage(io::ErrorKind::ReadOnlyFilesystem).into(),
             RecoverError::Nothing("data".into()),
             DataDirError::NoNode("data".into()).into(),
             RecoverError::Removed("data".into()),

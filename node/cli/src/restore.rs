@@ -7,6 +7,7 @@ use helve_command::{
     output::{OutputArgs, count, time},
 };
 use helve_node::{
+    backup::Until,
     node::{
         recover::RecoverError,
         restore::{Report, Request, RestoreError, restore},
@@ -18,6 +19,7 @@ use helve_node::{
 use crate::{
     backup::{self, BucketArgs},
     data_key::DataKeyFileArgs,
+    instant,
     progress::Progress,
     recover,
 };
@@ -25,7 +27,8 @@ use crate::{
 /// Make a new cluster of a backup
 ///
 /// Writes the data directory of the new cluster's first node, with a new cluster id. Tokens,
-/// tenants, quotas and records are as they were at the backup. Time that has passed since counts:
+/// tenants, quotas and records are as they were at the backup, or at the point in time that is asked
+/// for, if `helve backup --follow` has archived the log up to it. Time that has passed since counts:
 /// records whose lifetimes have ended meanwhile expire when the node starts. The command checks
 /// every file, and the digest of the rows.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,11 +36,13 @@ use crate::{
   helve restore /backup/helve --data-dir /var/lib/helve
   helve restore /backup/helve --backup 8c2f11d0-120934 --data-dir /var/lib/helve --data-keys /etc/helve/keys
   helve restore s3://backups/helve --data-dir /var/lib/helve
+  helve restore /backup/helve --to-time 2026-11-28T12:00:00Z --data-dir /var/lib/helve
+  helve restore /backup/helve --to-latest --data-dir /var/lib/helve
   helve serve --id 1 --data-dir /var/lib/helve --peers 1=node1:7401,2=node2:7401,3=node3:7401
   helve member add --seat 2 --peer node2:7401
 
-Exit status: 0 done, 2 refused: the backup is damaged, too new, or needs a data key that is not given, or the data directory is not
-empty, 4 the data directory cannot be written, or a disk or a store fails.")]
+Exit status: 0 done, 2 refused: the backup is damaged, too new, or needs a data key that is not given, the archived log does not
+reach what is asked for, or the data directory is not empty or is another user's, 4 a disk or a store fails.")]
 pub(crate) struct Args {
     /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "FROM")]
@@ -46,9 +51,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     bucket: BucketArgs,
 
-    /// Id of the backup; by default the newest one
+    /// Id of the backup; by default the newest one, or the newest that is as old as what is asked for
     #[arg(long, env = "HELVE_BACKUP", value_name = "ID")]
     backup: Option<String>,
+
+    #[command(flatten)]
+    until: UntilArgs,
 
     /// Data directory of the new node: a new or an empty one
     #[arg(long, env = "HELVE_DATA_DIR", value_name = "DIR")]
@@ -65,6 +73,31 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
+/// Up to where, by the archived log.
+#[derive(Debug, Clone, clap::Args)]
+#[group(multiple = false)]
+struct UntilArgs {
+    /// Last revision to restore, by the archived log
+    #[arg(long, env = "HELVE_TO_REVISION", value_name = "N")]
+    to_revision: Option<u64>,
+
+    /// Time up to which to restore, by the archived log and the cluster's time (RFC 3339)
+    #[arg(long, env = "HELVE_TO_TIME", value_parser = instant::parse, value_name = "TIME")]
+    to_time: Option<u64>,
+
+    /// Restore all that the archived log has behind the newest backup
+    #[arg(long, env = "HELVE_TO_LATEST")]
+    to_latest: bool,
+}
+
+impl UntilArgs {
+    fn until(&self) -> Option<Until> {
+        let latest = self.to_latest.then_some(Until::Latest);
+        let revision = self.to_revision.map(Until::Revision);
+        revision.or(self.to_time.map(Until::Time)).or(latest)
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -74,6 +107,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
         from: &args.from,
         http: args.bucket.http(),
         backup: args.backup.as_deref(),
+        until: args.until.until(),
         data_dir: &args.data_dir,
         seat: args.id,
         data_keys: args.data_keys.files(Migration::Refused),
@@ -90,14 +124,15 @@ pub(super) async fn run(args: &Args) -> Outcome {
     args.output.print(&report, text)
 }
 
-/// A disk that fails, as one that is full does, a directory that this user may not write, or an operating system that gives no entropy:
-/// these are no faults of the command, and the help lists them under another status.
+/// A disk that fails, as one that is full does, or an operating system that gives no entropy: these
+/// are no faults of the command, and the help lists them under another status. A directory that
+/// this user may not write is one: another user may run the command.
 fn ending(error: RestoreError) -> Ending {
     match error {
         RestoreError::Storage(_)
         | RestoreError::Entropy(_)
         | RestoreError::DiskKey(_)
-        | RestoreError::DataDir(DataDirError::Io { .. } | DataDirError::ReadOnly(_))
+        | RestoreError::DataDir(DataDirError::Io { .. })
         | RestoreError::Founding(RecoverError::Storage(_)) => Ending::Fatal(error.into()),
         RestoreError::Founding(founding) => recover::ending(founding),
         RestoreError::Backup(backup) => backup::unread(backup),
@@ -109,6 +144,7 @@ fn text(report: &Report) -> String {
     let Report {
         backup,
         former_cluster_id,
+        backup_revision,
         revision,
         clock_ms,
         rows,
@@ -118,9 +154,13 @@ fn text(report: &Report) -> String {
         node_id,
         seat,
     } = report;
+    let archived = match revision - backup_revision {
+        0 => "as they were backed up".to_owned(),
+        entries => format!("with {} archived entries behind the backup", count(entries)),
+    };
     format!(
         "backup {backup} of cluster {former_cluster_id}, up to entry {revision}, {}\n\
-         {} rows, digest {digest}: as they were backed up\n\
+         {} rows, digest {digest}: {archived}\n\
          new cluster {cluster_id}, node {node_id}, seat {seat}, in {}\n\
          next: start this node (`helve serve --id {seat} ...`), then the others with empty directories, and add each: `helve member add \
          --seat SEAT --peer HOST:PORT`",
@@ -149,17 +189,20 @@ mod tests {
             RestoreError::from(full()),
             RestoreError::DiskKey(refusal.clone()),
             RestoreError::Founding(full().into()),
-            RestoreError::from(DataDirError::ReadOnly("data".into())),
-            RestoreError::Founding(DataDirError::ReadOnly("data".into()).into()),
         ] {
             let ending = ending(error);
             assert!(matches!(ending, Ending::Fatal(_)), "{ending:?}");
         }
         let taken = DataDirError::NotEmpty("data".into());
         let absent = DataDirError::Missing("data".into());
+        let dangling = DataDirError::Dangling("data".into());
         for error in [
             RestoreError::from(taken),
             RestoreError::from(absent),
+            RestoreError::from(dangling),
+            // As `helve serve` ends over it.
+            RestoreError::from(DataDirError::ReadOnly("data".into())),
+            RestoreError::Founding(DataDirError::ReadOnly("data".into()).into()),
             RestoreError::from(BackupError::Nothing("backups".into())),
             RestoreError::Keys(refusal),
         ] {

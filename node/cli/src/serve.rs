@@ -2,6 +2,7 @@
 
 mod running;
 pub(crate) mod tls;
+mod traces;
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use helve_node::{
 };
 
 pub(super) use self::running::run_node;
-use self::tls::TlsArgs;
+use self::{tls::TlsArgs, traces::TraceArgs};
 use super::{audit::AuditArgs, data_key::DataKeyArgs, size};
 
 /// Run one node of a cluster
@@ -150,7 +151,7 @@ pub(crate) struct Args {
     data_keys: DataKeyArgs,
 
     /// Number of entries after which a snapshot is taken
-    #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 100_000, hide_short_help = true, env = "HELVE_SNAPSHOT_ENTRIES", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     snapshot_entries: u64,
 
     /// Size of the entries after which a snapshot is taken, such as 256MiB. The log before the
@@ -165,13 +166,14 @@ pub(crate) struct Args {
         default_value_t = 50_000,
         hide_short_help = true,
         env = "HELVE_LOG_KEEP_ENTRIES",
-        value_name = "N"
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=1_000_000_000)
     )]
     log_keep_entries: u64,
 
     /// Memory for rows and indexes that were read from disk, such as 1GiB. Everything else takes up
     /// to 400 MiB, with ten million handles
-    #[arg(long, default_value = "64MiB", value_parser = size::parse, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
+    #[arg(long, default_value = "64MiB", value_parser = size::parse_cache, hide_short_help = true, env = "HELVE_BLOCK_CACHE", value_name = "SIZE")]
     block_cache: u64,
 
     /// Number of threads for consensus and peer traffic; one is the fastest on two cores
@@ -180,7 +182,8 @@ pub(crate) struct Args {
         default_value_t = 1,
         hide_short_help = true,
         env = "HELVE_RAFT_THREADS",
-        value_name = "N"
+        value_name = "N",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     raft_threads: usize,
 
@@ -190,7 +193,8 @@ pub(crate) struct Args {
         default_value_t = 1,
         hide_short_help = true,
         env = "HELVE_SERVICE_THREADS",
-        value_name = "N"
+        value_name = "N",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     service_threads: usize,
 
@@ -220,6 +224,9 @@ pub(crate) struct Args {
     audit: AuditArgs,
 
     #[command(flatten)]
+    traces: TraceArgs,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -233,8 +240,8 @@ enum AuthMode {
 /// What the operator vouches for.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ForceBootstrap {
-    /// A variable that is set to nothing counts as not set
-    #[value(name = "false", alias = "", hide = true)]
+    /// As without the flag
+    #[value(name = "false", hide = true)]
     No,
     /// The flag without a value
     #[value(name = "true", hide = true)]
@@ -280,6 +287,7 @@ impl Args {
             learner: self.learner,
             audit: self.audit.settings(),
             data_keys: self.data_keys.files(),
+            traces: self.traces.settings(),
             tuning: Tuning {
                 consensus: ConsensusSettings {
                     snapshot_entries: self.snapshot_entries,

@@ -15,7 +15,7 @@ use helve_client::{
 use helve_command::{
     cluster::{client, failed, identity, writing_client},
     ending::{Ending, Outcome},
-    output::OutputArgs,
+    output::{OutputArgs, harmless},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -161,11 +161,7 @@ async fn list(args: &ListArgs) -> Outcome {
             let value = args.values.then_some(&record.value[..]);
             Record::new(record.info.unwrap_or_default(), header.as_ref(), value)
         });
-    let revision = header.as_ref().map_or(0, |header| header.index);
-    let list = Records {
-        revision,
-        records: records.collect(),
-    };
+    let list = Records::new(header.as_ref(), records);
     args.common
         .output
         .print(&list, |list| records_text(list, "KEY"))
@@ -203,11 +199,7 @@ async fn batch_store(args: &BatchStoreArgs) -> Outcome {
         .infos
         .into_iter()
         .map(|info| Record::new(info, header.as_ref(), None));
-    let revision = header.as_ref().map_or(0, |header| header.index);
-    let list = Records {
-        revision,
-        records: records.collect(),
-    };
+    let list = Records::new(header.as_ref(), records);
     args.common
         .output
         .print(&list, |list| records_text(list, "KEY"))
@@ -232,11 +224,7 @@ async fn batch_retrieve(args: &BatchRetrieveArgs) -> Outcome {
                 Some(&record.value),
             )
         });
-    let revision = header.as_ref().map_or(0, |header| header.index);
-    let list = Records {
-        revision,
-        records: found.collect(),
-    };
+    let list = Records::new(header.as_ref(), found);
     args.common
         .output
         .print(&list, |list| records_text(list, "KEY"))?;
@@ -257,5 +245,5 @@ fn absent_from(output: &OutputArgs, key: &str) -> Outcome {
 }
 
 fn absent(key: &str) -> Ending {
-    Ending::Absent(anyhow!("no key {key} exists"))
+    Ending::Absent(anyhow!("no key {} exists", harmless(key)))
 }

@@ -3,7 +3,7 @@
 mod doubt;
 mod proxies;
 
-use clap::{Command, CommandFactory, Parser};
+use clap::{Command, CommandFactory, Parser, error::ErrorKind};
 
 use super::Cli;
 
@@ -67,4 +67,30 @@ fn serve_takes_the_flags_of_the_manual() {
     let line = "helve serve --id 1 --data-dir d --listen 127.0.0.1:7400 --peer-listen 127.0.0.1:7401 \
                 --http-listen 127.0.0.1:7402 --peers 1=a:7401,2=b:7401 --advertise a:7400";
     assert!(Cli::try_parse_from(line.split_whitespace()).is_ok());
+}
+
+#[test]
+fn serve_refuses_numbers_that_it_cannot_run_with() {
+    let refused = |more: &[&str]| {
+        let line = "helve serve --id 1 --data-dir d --peers 1=a:7401";
+        let words = line.split_whitespace().chain(more.iter().copied());
+        let parsed = Cli::try_parse_from(words);
+        parsed.map(drop).map_err(|error| error.kind())
+    };
+    for (flag, value) in [
+        ("--audit-size", "0"),
+        ("--audit-denied-size", "0"),
+        ("--block-cache", "0"),
+        ("--log-keep-entries", "18446744073709551615"),
+        ("--raft-threads", "0"),
+        ("--raft-threads", "100000"),
+        ("--service-threads", "0"),
+        ("--snapshot-entries", "18446744073709551615"),
+    ] {
+        let why = refused(&["--audit-log", "f", flag, value]);
+        assert_eq!(why, Err(ErrorKind::ValueValidation), "{flag} {value}");
+    }
+    for flag in ["--audit-size", "--audit-denied-size"] {
+        assert_eq!(refused(&["--audit-log", "f", flag, "1MiB"]), Ok(()));
+    }
 }

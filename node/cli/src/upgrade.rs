@@ -10,7 +10,7 @@ use helve_client::v1::Unit;
 use helve_command::{
     cluster::{ClusterArgs, ending_of_change, request},
     ending::{Cause, Caused, Ending, Outcome, said},
-    output::OutputArgs,
+    output::{self, OutputArgs},
 };
 use helve_proto::v1::{
     SetUpgradeHoldRequest, cluster_service_client::ClusterServiceClient,
@@ -125,7 +125,7 @@ async fn finish(args: &FinishArgs) -> Outcome {
 /// Says a step to people.
 fn progress(output: &OutputArgs, step: &str) {
     if !output.is_json() {
-        eprintln!("{step}");
+        output::say(format_args!("{step}"));
     }
 }
 

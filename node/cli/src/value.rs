@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{anyhow, bail};
 use bytes::Bytes;
 use data_encoding::BASE64;
 use helve_client::exact;
@@ -18,7 +18,12 @@ const READ_BYTES_MAX: u64 = 8 << 20;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ValueArgs {
     /// Value: JSON, `@FILE` for a file's content, or `-` for standard input
-    #[arg(long, env = "HELVE_VALUE", value_name = "JSON")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        env = "HELVE_VALUE",
+        value_name = "JSON"
+    )]
     pub value: String,
 
     /// Store the value as it is, even if it is not JSON
@@ -48,8 +53,9 @@ pub(crate) fn encode(said: Vec<u8>, raw: Option<Raw>) -> anyhow::Result<Bytes> {
     if raw.is_some() {
         return Ok(said.into());
     }
-    exact::check(&said)
-        .context("the value cannot be kept: quote text as '\"text\"', or pass --raw")?;
+    exact::check(&said).map_err(|error| {
+        anyhow!("the value cannot be kept: {error}; quote text as '\"text\"', or pass --raw")
+    })?;
     Ok(compact(said).into())
 }
 
@@ -75,10 +81,13 @@ fn compact(mut json: Vec<u8>) -> Vec<u8> {
 pub(crate) fn read(said: &str) -> anyhow::Result<Vec<u8>> {
     let mut content = Vec::new();
     let (source, mut reader): (&str, Box<dyn Read>) = match said.strip_prefix('@') {
-        Some(path) => (
-            path,
-            Box::new(fs::File::open(path).with_context(|| format!("`{path}` cannot be read"))?),
-        ),
+        Some("") => {
+            bail!("`@` names no file: give @FILE, `-` for standard input, or the text itself")
+        }
+        Some(path) => {
+            let file = fs::File::open(path).map_err(|error| unreadable(path, &error))?;
+            (path, Box::new(file))
+        }
         None if said == "-" => ("standard input", Box::new(io::stdin())),
         None => return Ok(said.as_bytes().to_vec()),
     };
@@ -86,11 +95,27 @@ pub(crate) fn read(said: &str) -> anyhow::Result<Vec<u8>> {
         .by_ref()
         .take(READ_BYTES_MAX)
         .read_to_end(&mut content)
-        .with_context(|| format!("`{source}` cannot be read"))?;
+        .map_err(|error| unreadable(source, &error))?;
     if content.len() as u64 == READ_BYTES_MAX {
-        return Err(anyhow!("`{source}` is too large for a value"));
+        bail!("`{source}` is too large: give less than 8 MiB");
     }
     Ok(content)
+}
+
+/// Why a file or standard input cannot be read, and what to do.
+fn unreadable(source: &str, error: &io::Error) -> anyhow::Error {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "does not exist; name a file behind `@`, or give the text itself"
+        }
+        io::ErrorKind::NotADirectory => "lies in a file; name one in a directory",
+        io::ErrorKind::IsADirectory => "is a directory; name a file in it",
+        io::ErrorKind::PermissionDenied => {
+            "cannot be read by this user; grant that, or name another file"
+        }
+        _ => return anyhow!("`{source}` cannot be read: {error}; name another file"),
+    };
+    anyhow!("`{source}` {why}")
 }
 
 /// A stored value for programs: itself if it is JSON, else its base64.
@@ -123,7 +148,19 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
+    use clap::Args as _;
+
     use super::*;
+
+    #[test]
+    fn a_value_may_be_a_negative_number() {
+        for value in ["-1", "-0", "-1.5", "-9223372036854775808"] {
+            let command = ValueArgs::augment_args(clap::Command::new("helve"));
+            let parsed = command.try_get_matches_from(["helve", "--value", value]);
+            let said = parsed.unwrap().get_one::<String>("value").cloned();
+            assert_eq!(said.as_deref(), Some(value));
+        }
+    }
 
     #[test]
     fn a_value_is_json_unless_said_to_be_raw() {
@@ -181,7 +218,17 @@ mod tests {
             read(&format!("@{}", file.path().display())).unwrap(),
             b"[1,2]"
         );
-        assert!(read("@/no/such/file").is_err());
+        let said = |argument: &str| read(argument).unwrap_err().to_string();
+        for (argument, why) in [
+            (
+                "@/no/such/file",
+                "`/no/such/file` does not exist; name a file",
+            ),
+            ("@/", "`/` is a directory; name a file in it"),
+            ("@", "`@` names no file: give @FILE"),
+        ] {
+            assert!(said(argument).starts_with(why), "{}", said(argument));
+        }
         assert_eq!(read("[3]").unwrap(), b"[3]");
     }
 }

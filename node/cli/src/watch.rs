@@ -7,7 +7,7 @@ use helve_client::{Change, ChangeKind, Error, ErrorKind, Owner, Watch};
 use helve_command::{
     cluster::{ClusterArgs, client, failed},
     ending::{Ending, Outcome},
-    output::{OutputArgs, harmless},
+    output::{self, OutputArgs, harmless},
     signals::Signals,
 };
 use serde::Serialize;
@@ -254,10 +254,10 @@ impl Outage {
     fn say(&mut self, error: &Error) {
         if !self.is_said {
             let why = error.to_string();
-            eprintln!(
+            output::say(format_args!(
                 "helve: no node tells changes now, and the watch goes on once one does: {}",
                 harmless(&why)
-            );
+            ));
             self.is_said = true;
         }
     }

@@ -38,28 +38,65 @@ pub(super) fn write(
     let parent = path.parent().filter(|parent| parent.as_os_str() != "");
     let directory = parent.unwrap_or(Path::new("."));
     // Made for its owner alone, and shown to others only where it may be.
-    let mut file = NamedTempFile::new_in(directory).map_err(without_path)?;
-    file.write_all(content)?;
+    let mut file = NamedTempFile::new_in(directory).map_err(advised)?;
+    file.write_all(content).map_err(advised)?;
     if readers == Readers::Everyone {
         let everyone = Permissions::from_mode(0o644);
         file.as_file().set_permissions(everyone)?;
     }
-    file.as_file().sync_all()?;
-    match replace {
-        Replace::Never => {
-            file.persist_noclobber(path)
-                .map_err(|refused| match refused.error.kind() {
-                    kind @ io::ErrorKind::AlreadyExists => io::Error::new(kind, EXISTS),
-                    _ => refused.error,
-                })?
-        }
-        Replace::Allowed => file.persist(path)?,
+    file.as_file().sync_all().map_err(advised)?;
+    let kept = match replace {
+        Replace::Never => file.persist_noclobber(path),
+        Replace::Allowed => file.persist(path),
     };
+    kept.map_err(|refused| advised(refused.error))?;
     File::open(directory)?.sync_all()
 }
 
-/// Of a file that would be written over.
-const EXISTS: &str = "it exists already; name a new file, or remove this one first";
+/// What to do about a file that cannot be made.
+fn advised(error: io::Error) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "its directory does not exist; create that, or name another file"
+        }
+        io::ErrorKind::NotADirectory => "it lies in a file; name one in a directory",
+        io::ErrorKind::PermissionDenied => {
+            "this user may not write its directory; grant that, or name another file"
+        }
+        io::ErrorKind::AlreadyExists => {
+            "it exists already; name a new file, or remove this one first"
+        }
+        io::ErrorKind::IsADirectory => "it is a directory; name a file in it",
+        io::ErrorKind::StorageFull => "its disk is full; free space there, or name another file",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "its file system is read-only; name a file on another one"
+        }
+        _ => return without_path(error),
+    };
+    io::Error::new(error.kind(), advice)
+}
+
+/// What to do about a directory that cannot be made.
+pub(super) fn directory_advice(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            "it is, or lies in, a link to a directory that does not exist; create that, or remove the link"
+        }
+        io::ErrorKind::NotFound => {
+            "the directory above it does not exist, and cannot be made; name another directory"
+        }
+        io::ErrorKind::NotADirectory => "it lies in a file; name a directory",
+        io::ErrorKind::PermissionDenied => {
+            "this user may not create it; grant that, or name another directory"
+        }
+        io::ErrorKind::StorageFull => {
+            "its disk is full; free space there, or name another directory"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only; name another directory",
+        _ => return format!("it cannot be created: {error}; name another directory"),
+    };
+    advice.to_owned()
+}
 
 /// What the operating system said, without the name of the temporary file.
 fn without_path(error: io::Error) -> io::Error {
@@ -94,6 +131,10 @@ mod tests {
         let refused = super::write(&nowhere, b"", Readers::Owner, Replace::Never);
         let refused = refused.unwrap_err().to_string();
         assert!(!refused.contains(".tmp"), "{refused}");
+        assert!(refused.contains("create that"), "{refused}");
+        let within = super::write(&path.join("x"), b"", Readers::Owner, Replace::Never);
+        let within = within.unwrap_err().to_string();
+        assert!(within.contains("name one in a directory"), "{within}");
         // Nothing else is left behind.
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }

@@ -4,11 +4,13 @@ mod one;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod token;
 
 use std::{path::PathBuf, time::Duration};
 
+use clap::{ArgAction, builder::BoolishValueParser};
 use helve_client::{
-    Bearer, Between, Client, ClusterBuilder, ErrorKind, Failure, NodeConnection, Tls,
+    Address, Bearer, Between, Client, ClusterBuilder, ErrorKind, Failure, NodeConnection, Tls,
 };
 use helve_node::{config::host_and_port, stamp};
 use helve_proto::{
@@ -58,6 +60,17 @@ pub struct ClusterArgs {
     )]
     pub token_file: Option<PathBuf>,
 
+    /// Send the token in plain text beyond this machine, too: you vouch for the network between
+    #[arg(
+        long,
+        help_heading = "Cluster",
+        env = "HELVE_INSECURE_TOKEN",
+        action = ArgAction::SetTrue,
+        value_parser = BoolishValueParser::new(),
+        hide_short_help = true
+    )]
+    pub insecure_token: bool,
+
     /// How to call nodes over TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -72,11 +85,21 @@ impl ClusterArgs {
         let Some(file) = &self.token_file else {
             return Ok(Bearer::default());
         };
-        Bearer::from_file(file).map_err(|error| {
-            let Caused { cause, message, .. } = Caused::of_file(Cause::TokenFile, &error);
-            let next = "name a file with the token that `helve token create --out FILE` wrote";
-            Caused::new(cause, format!("--token-file: {message}; {next}")).into()
-        })
+        Ok(token::bearer(file)?)
+    }
+
+    /// Refuses what is no endpoint, and a place to which the token would go for all between to read.
+    fn check(&self, address: &str, scheme: &str) -> Result<(), Caused> {
+        check_endpoint(address, scheme)?;
+        let is_shown = scheme == "http" && self.token_file.is_some() && !self.insecure_token;
+        let is_here = || address.parse::<Address>().is_ok_and(|it| it.is_loopback());
+        if is_shown && !is_here() {
+            let why = format!("the token would go to `{address}` in plain text");
+            let next =
+                "pass --tls-ca FILE, or --insecure-token if you vouch for the network between";
+            return Err(refused(address, &why, next));
+        }
+        Ok(())
     }
 
     /// A channel to one endpoint, connected when it is first used.
@@ -87,7 +110,7 @@ impl ClusterArgs {
         let address = address.trim().trim_end_matches('/');
         let tls = self.tls.client()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        check_endpoint(address, scheme)?;
+        self.check(address, scheme)?;
         let uri = if address.contains("://") {
             address.to_owned()
         } else {
@@ -130,11 +153,14 @@ impl ClusterArgs {
     ) -> anyhow::Result<ClusterBuilder> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         for endpoint in endpoints {
-            check_endpoint(endpoint.trim().trim_end_matches('/'), scheme)?;
+            self.check(endpoint.trim().trim_end_matches('/'), scheme)?;
         }
-        let builder = ClusterBuilder::new(endpoints)
+        let mut builder = ClusterBuilder::new(endpoints)
             .deadline(self.timeout)
             .token(self.bearer()?);
+        if self.insecure_token {
+            builder = builder.insecure_token();
+        }
         Ok(match tls {
             Some(tls) => builder.tls(tls),
             None => builder,
@@ -142,16 +168,26 @@ impl ClusterArgs {
     }
 }
 
-/// An endpoint of a list: a comma too many would else be a node without an address.
+/// An endpoint of a list: a comma too many would else be a node without an address. What is before
+/// an `@` may be a password: it is left out here, and the endpoint is refused where it is used.
 fn endpoint(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("an address is empty: give HOST:PORT,..., such as 127.0.0.1:7400".to_owned()),
-        _ => Ok(text.to_owned()),
+    if text.trim().is_empty() {
+        return Err("an address is empty: give HOST:PORT,..., such as 127.0.0.1:7400".to_owned());
     }
+    Ok(match text.rsplit_once('@') {
+        Some((_, host)) => format!("...@{host}"),
+        None => text.to_owned(),
+    })
 }
 
 /// An endpoint is `HOST:PORT`, perhaps with the scheme that is in use anyway.
 fn check_endpoint(address: &str, scheme: &str) -> Result<(), Caused> {
+    if let Some((_, host)) = address.rsplit_once('@') {
+        // What is before it may be a password.
+        let why = format!("`...@{host}` has a user name");
+        let next = "give HOST:PORT alone, and a token by --token-file";
+        return Err(refused(host, &why, next));
+    }
     let authority = match address.split_once("://") {
         None => address,
         Some((said, authority)) if said == scheme => authority,

@@ -222,7 +222,26 @@ pub fn said(error: &(dyn std::error::Error + 'static)) -> String {
         }
         source = error.source();
     }
-    message
+    without_numbers(message)
+}
+
+/// The text without the numbers of the operating system's errors, which say less than the words before them.
+fn without_numbers(mut text: String) -> String {
+    const NUMBER: &str = " (os error ";
+    let mut from = 0;
+    while let Some(found) = text[from..].find(NUMBER) {
+        let begin = from + found;
+        let rest = &text[begin + NUMBER.len()..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let is_number = digits > 0 && rest[digits..].starts_with(')');
+        from = if is_number {
+            text.replace_range(begin..=begin + NUMBER.len() + digits, "");
+            begin
+        } else {
+            begin + NUMBER.len()
+        };
+    }
+    text
 }
 
 impl Ending {
@@ -328,6 +347,16 @@ mod tests {
         assert_eq!(ends(Cause::ProxyFails), 3);
         assert_eq!(ends(Cause::ProxyLimits), 6);
         assert_eq!(ends(Cause::ProxyRefuses), 2);
+    }
+
+    #[test]
+    fn numbers_of_the_operating_system_are_not_said() {
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(2));
+        let line = said(&*error.context("f (os error x) and (os error 5) cannot be read"));
+        assert_eq!(
+            line,
+            "f (os error x) and cannot be read: No such file or directory"
+        );
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! Structured logs on standard error.
 
 use std::{
-    fs::File,
-    io::{self, IsTerminal, Read as _},
+    io::{self, IsTerminal},
     path::Path,
     sync::Arc,
 };
 
 use anyhow::{Context as _, anyhow};
+use helve_seal::NamedContent;
 use tracing_subscriber::{EnvFilter, fmt, reload};
 
 /// Bytes that a file of directives may have.
 const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// What is logged by default. rmcp's worker logs each request of a client that fails, as its own
+/// types are printed; what sent the request says that, too. A server's legacy session that breaks
+/// is not logged, either: its client is answered.
+const DEFAULT: &str = "info,openraft=error,rmcp=error,rmcp::transport::worker=off";
 
 /// Form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -41,7 +46,7 @@ pub struct LogArgs {
     #[arg(
         long,
         help_heading = "Logs",
-        default_value = "info,openraft=error,rmcp=error",
+        default_value = DEFAULT,
         env = "HELVE_LOG",
         value_name = "DIRECTIVES|@FILE"
     )]
@@ -116,10 +121,18 @@ fn directives(said: &str) -> anyhow::Result<String> {
     let Some(path) = said.strip_prefix('@').map(Path::new) else {
         return Ok(said.to_owned());
     };
-    let mut text = String::new();
-    let read =
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
-    read.with_context(|| format!("{} cannot be read", path.display()))?;
+    let refused = |why: &dyn std::fmt::Display| {
+        anyhow!(
+            "{} cannot be read: {why}; name a file of directives, or give them, such as `info`",
+            path.display()
+        )
+    };
+    // A pipe without a writer must not hold up what reads other files again.
+    let read = NamedContent::read(path, FILE_BYTES_MAX).map_err(|error| refused(&error))?;
+    if read.bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(refused(&format!("it has over {FILE_BYTES_MAX} bytes")));
+    }
+    let text = std::str::from_utf8(&read.bytes).map_err(|_| refused(&"it is no text in UTF-8"))?;
     let lines = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -135,7 +148,7 @@ fn directives(said: &str) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, process::Command, thread};
 
     use super::*;
 
@@ -151,7 +164,33 @@ mod tests {
         .unwrap();
         assert_eq!(directives(&said).unwrap(), "info,openraft=error");
         assert_eq!(directives("debug").unwrap(), "debug");
-        assert!(directives("@/nowhere/at/all").is_err());
+        let missing = directives("@/nowhere/at/all").unwrap_err().to_string();
+        assert!(missing.contains("name a file of directives"), "{missing}");
         assert!(filter("info,=").is_err());
+    }
+
+    #[test]
+    fn file_that_is_a_pipe_or_too_large_is_read_in_bounds() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("directives");
+        let said = format!("@{}", path.display());
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let writer = {
+            let path = path.clone();
+            thread::spawn(move || fs::write(path, "debug"))
+        };
+        // It has no second writer.
+        for _ in 0..2 {
+            assert_eq!(directives(&said).unwrap(), "debug");
+        }
+        writer.join().unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        let size = usize::try_from(FILE_BYTES_MAX).unwrap() + 1;
+        fs::write(&path, "info,".repeat(size / 5 + 1)).unwrap();
+        let why = directives(&said).unwrap_err().to_string();
+        assert!(why.contains("over 65536 bytes"), "{why}");
+        let why = directives("@/dev/zero").unwrap_err().to_string();
+        assert!(why.contains("device"), "{why}");
     }
 }

@@ -3,13 +3,13 @@
 mod table;
 
 use std::{
+    fmt,
     io::{self, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-pub use helve_node::quantity::count;
+pub use helve_node::quantity::{count, time};
 use serde::Serialize;
-use time::OffsetDateTime;
 
 pub use self::table::{Table, harmless, table};
 use super::ending::{Ending, Outcome};
@@ -95,29 +95,24 @@ pub fn line(page: &str) -> io::Result<()> {
         .write_all(page.as_bytes())
         .and_then(|()| out.write_all(newline.as_bytes()))
     {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let why = format!("standard output cannot be written: {error}");
+            Err(io::Error::new(error.kind(), why))
+        }
         _ => Ok(()),
     }
+}
+
+/// Writes a line to standard error. Where that cannot be written, there is no other place to say it, and the exit status still tells
+/// how the command ended.
+pub fn say(line: fmt::Arguments<'_>) {
+    let _written = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Whether this command has printed anything: a program that reads standard output has its one value then.
 #[must_use]
 pub fn has_printed() -> bool {
     HAS_PRINTED.load(Ordering::Relaxed)
-}
-
-/// Writes a time, in milliseconds since the Unix epoch, the way people read it: in UTC, to the second (RFC 3339).
-#[must_use]
-pub fn time(ms: u64) -> String {
-    let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
-    OffsetDateTime::from_unix_timestamp(seconds).map_or_else(
-        |_| "beyond the year 9999".to_owned(),
-        |at| {
-            let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
-            let (hour, minute, second) = (at.hour(), at.minute(), at.second());
-            format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-        },
-    )
 }
 
 /// Writes a count of bytes the way people read it.
@@ -140,19 +135,7 @@ pub fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, time};
-
-    #[test]
-    fn times_are_shown_in_utc_to_the_second() {
-        let table = [
-            (0, "1970-01-01T00:00:00Z"),
-            (1_764_093_599_999, "2025-11-25T17:59:59Z"),
-            (u64::MAX, "beyond the year 9999"),
-        ];
-        for (ms, text) in table {
-            assert_eq!(time(ms), text);
-        }
-    }
+    use super::bytes;
 
     #[test]
     fn bytes_are_shown_in_the_unit_that_fits() {

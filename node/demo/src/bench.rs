@@ -11,7 +11,7 @@ use helve_command::{
     cluster::{self, ClusterArgs, refused_endpoint},
     duration,
     ending::{Ending, Outcome},
-    output::OutputArgs,
+    output::{self, OutputArgs},
     signals::Signals,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -111,6 +111,10 @@ pub struct Args {
 /// # Errors
 /// See [`Ending`].
 pub(crate) async fn run(args: &Args) -> Outcome {
+    if args.time.is_zero() {
+        let why = "--for: nothing can be measured in no time: give more, such as 10s";
+        return Err(Ending::Refused(anyhow!(why)));
+    }
     let mut signals = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
     cluster::check_one_cluster(&args.cluster).await?;
     let load = Load::new(args, clients(args)?);
@@ -168,7 +172,7 @@ async fn watch(args: &Args, tally: &Tally, begun: Instant) {
         bar.set_position(begun.elapsed().as_secs());
         bar.set_message(line.clone());
         if !looked_at {
-            eprintln!("{line}");
+            output::say(format_args!("{line}"));
         }
     }
 }

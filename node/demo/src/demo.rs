@@ -29,7 +29,7 @@ use anyhow::{Context as _, anyhow};
 use helve_command::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs, LogFormat},
-    output::OutputArgs,
+    output::{self, OutputArgs},
     signals::Signals,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -125,7 +125,10 @@ pub(crate) async fn run(args: &Args) -> Outcome {
         stage.stop().await.map_err(Ending::Fatal)?;
     }
     if verdict.is_err() {
-        eprintln!("logs, ledger and data are kept in {}", dir.keep().display());
+        output::say(format_args!(
+            "logs, ledger and data are kept in {}",
+            dir.keep().display()
+        ));
     }
     verdict
 }
@@ -147,7 +150,7 @@ async fn demonstrate(
     let progress = progress(flow_count);
     let say = |what: String| {
         let seconds = started.elapsed().as_secs_f64();
-        progress.suspend(|| eprintln!("{seconds:5.1}s  {what}"));
+        progress.suspend(|| output::say(format_args!("{seconds:5.1}s  {what}")));
     };
     say(format!(
         "starting {NODES} nodes and {REPLICAS} cart servers; logs in {}",

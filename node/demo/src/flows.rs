@@ -49,6 +49,7 @@ pub struct Args {
     #[arg(
         long,
         default_value = "http://127.0.0.1:8080/mcp",
+        value_parser = server_url,
         env = "HELVE_URL",
         value_name = "URL"
     )]
@@ -84,6 +85,16 @@ pub struct Args {
     output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
+}
+
+/// The address of an MCP server: with another one, each client would try until its patience ends.
+fn server_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://");
+    let rest = rest.or_else(|| text.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.starts_with(['/', ':']) => Ok(text.to_owned()),
+        _ => Err("give the URL of an MCP server, such as http://127.0.0.1:8080/mcp".to_owned()),
+    }
 }
 
 /// Runs the flows; the outcome is the verdict.
@@ -150,4 +161,31 @@ async fn watch(args: &Args, clients: &Clients, signals: &mut Signals) {
 
 fn no_verdict(signal: &'static str) -> Ending {
     Ending::Fatal(anyhow!("{signal} came first, so there is no verdict"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server_url;
+
+    #[test]
+    fn url_of_a_server_has_a_scheme_of_http_and_a_host() {
+        for good in [
+            "http://127.0.0.1:8080/mcp",
+            "https://cart.example",
+            "http://[::1]:1/mcp",
+        ] {
+            assert_eq!(server_url(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "",
+            "127.0.0.1:8080",
+            "ftp://x/mcp",
+            "http://",
+            "http:///mcp",
+            "http://:80",
+        ] {
+            let why = server_url(bad).unwrap_err();
+            assert!(why.contains("give the URL"), "{why}");
+        }
+    }
 }

@@ -4,6 +4,12 @@
 //! The binary `helve` links these commands in by its feature `demo`, which is on by default. No
 //! other command calls them: a node starts and runs without this crate.
 
+#![deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "these panic where nothing can be written: helve_command::output does not"
+)]
+
 mod balancer;
 mod bench;
 mod cart;

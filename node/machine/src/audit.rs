@@ -331,7 +331,7 @@ impl Audit {
             .is_some_and(|at_ms| at_ms < self.deadlines_from_ms)
         {
             return Err(Fault::Corrupt(
-                "a deadline stands before the time that the index begins at",
+                "a deadline is before the time that the index begins at",
             ));
         }
         self.tenants_deadlines()?;

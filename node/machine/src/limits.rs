@@ -34,8 +34,6 @@ pub const TRANSACTION_BYTES_MAX: usize = 4 << 20;
 pub const CLAIM_DIGEST_BYTES_MAX: usize = 64;
 /// How long the lease of a claim may last, in milliseconds of replicated time: a holder that is gone keeps others out for so long.
 pub const CLAIM_LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
-/// Bytes of a list's resume token.
-pub const RESUME_TOKEN_BYTES_MAX: usize = 2048;
 /// Bytes of a cluster's id.
 pub const CLUSTER_ID_BYTES_MAX: usize = 64;
 /// Bytes of a session or request id.

@@ -64,7 +64,7 @@ impl<V> Overlay<V> {
     pub(crate) fn put_new(&mut self, key: Bytes, value: Bytes) {
         match self.writes.entry(key) {
             // The batch deleted the view's row, or took back what it had put.
-            Entry::Occupied(mut written) => written.get_mut().put_anew(value),
+            Entry::Occupied(mut written) => written.get_mut().put_again(value),
             Entry::Vacant(vacant) => {
                 vacant.insert(Write::new_row(value));
             }

@@ -93,10 +93,20 @@ mod tests {
         bound(&mut many);
         assert_eq!(many.targets.len(), AUDIT_LINE_TARGETS_MAX);
         assert_eq!(many.more_targets, 1_000_000 - AUDIT_LINE_TARGETS_MAX as u64);
-        let mut long = of(vec!["\u{1}".repeat(8 << 20)]);
+        let name = "\u{1}".repeat(8 << 20);
+        let mut long = of(vec![name.clone()]);
+        long.tenant.clone_from(&name);
+        long.principal = name;
         bound(&mut long);
+        // A target that is too long for a line would be left out whole.
+        assert_eq!(long.targets.len(), 1);
+        let key = long.targets[0].key.as_ref().unwrap();
+        for name in [key, &long.tenant, &long.principal] {
+            assert!(name.ends_with(CUT), "{}", name.len());
+            assert_eq!(name.len(), AUDIT_NAME_BYTES_MAX + CUT.len());
+        }
         let line = serde_json::to_vec(&long).unwrap();
-        assert!(line.len() < 8 * AUDIT_NAME_BYTES_MAX, "{}", line.len());
+        assert!(line.len() < 24 * AUDIT_NAME_BYTES_MAX, "{}", line.len());
     }
 
     proptest! {

@@ -171,7 +171,7 @@ mod tests {
             let (first, second) = (read(&lines[0]), lines[1].trim_ascii_end());
             let line = SealedLine::of(second).unwrap();
             assert!(seal.holds(&first, &line));
-            assert!(!seal.holds(&[0; 32], &line), "it stands elsewhere");
+            assert!(!seal.holds(&[0; 32], &line), "it is elsewhere");
             let other = Seal::new(Some(&AuditKey::for_tests(8)));
             assert!(!other.holds(&first, &line), "another key");
             let changed = String::from_utf8(second.to_vec()).unwrap();

@@ -4,8 +4,8 @@ use super::{
     Audit,
     bound::bound,
     event::{CANCELLED, Event, Target},
-    room::Place,
 };
+use crate::keyed_places::SharedPlace;
 
 /// A call on its way. Dropping it records that its caller went away before the answer.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ struct Begun {
     audit: Audit,
     event: Event,
     /// Absent for a call that is recorded only if it is denied, or for which there was no room.
-    room: Option<Place>,
+    room: Option<SharedPlace>,
 }
 
 /// How a call ended.
@@ -54,7 +54,7 @@ impl Entry {
         Self(None)
     }
 
-    pub(super) fn of(audit: Audit, event: Event, room: Option<Place>) -> Self {
+    pub(super) fn of(audit: Audit, event: Event, room: Option<SharedPlace>) -> Self {
         Self(Some(Begun { audit, event, room }))
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use helve_proto::operations::Least;
 use serde::Serialize;
 
 /// What kind of call it is. An operator chooses which of them are recorded.
@@ -14,6 +15,18 @@ pub enum Class {
     Write,
     /// It shows or changes the cluster itself: members, leader, snapshots, tokens.
     Admin,
+}
+
+impl Class {
+    /// The class of a call that asks this of its caller.
+    #[must_use]
+    pub fn of(least: Least) -> Self {
+        match least {
+            Least::Open | Least::Token | Least::Reader => Self::Read,
+            Least::Writer => Self::Write,
+            Least::Manager | Least::Operator => Self::Admin,
+        }
+    }
 }
 
 /// One record that a call named, or a range of them. What a call does not name is absent. Values are never here.

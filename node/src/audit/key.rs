@@ -1,13 +1,9 @@
 //! The operator's key for the audit log: its holder can check the chain, and find a record by the
 //! hash of its id.
 
-use std::{
-    fmt, fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{fmt, io, path::Path};
 
-use helve_seal::{Exposed, Looks};
+use helve_seal::{Exposed, Looks, NamedContent};
 use zeroize::Zeroizing;
 
 /// Fewer bytes are no key.
@@ -23,7 +19,7 @@ pub struct AuditKey(Zeroizing<Vec<u8>>);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// It cannot be read.
-    #[error("it cannot be read: {0}")]
+    #[error("it cannot be read: {0}; name a file with a key that this user may read")]
     Io(#[from] io::Error),
     /// Others could read it, or put a key of their own in its place.
     #[error(transparent)]
@@ -45,11 +41,8 @@ impl AuditKey {
     /// # Errors
     /// See [`KeyError`].
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let file = fs::File::open(path)?;
-        // Of the open file: its name may lead elsewhere by now.
-        Exposed::check(path, &file.metadata()?)?;
-        let mut bytes = Zeroizing::new(Vec::new());
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        let NamedContent { bytes, metadata } = NamedContent::read(path, BYTES_MAX)?;
+        Exposed::check(path, &metadata)?;
         if bytes.len() < BYTES_MIN || bytes.len() as u64 > BYTES_MAX {
             return Err(KeyError::Length(bytes.len()));
         }
@@ -81,7 +74,7 @@ impl fmt::Debug for AuditKey {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write as _, os::unix::fs::PermissionsExt as _};
+    use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _};
 
     use super::*;
 

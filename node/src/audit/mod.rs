@@ -49,8 +49,10 @@ pub use self::{
     open::OpenError,
     settings::{Destination, OnFailure, Settings},
 };
-use self::{health::Health, kinds::Kinds, room::Place, writer::Message};
-use crate::{limits::AUDIT_DENIED_TARGETS_MAX, metrics::AuditCounters, stamp};
+use self::{health::Health, kinds::Kinds, writer::Message};
+use crate::{
+    keyed_places::SharedPlace, limits::AUDIT_DENIED_TARGETS_MAX, metrics::AuditCounters, stamp,
+};
 
 /// The audit log of a node; or none, which records nothing and costs nothing. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -164,7 +166,7 @@ impl Audit {
 
 impl Desk {
     /// Room in the queue; `None` if lines cannot be written now.
-    fn room(&self, event: &Event, bytes: usize) -> Option<Place> {
+    fn room(&self, event: &Event, bytes: usize) -> Option<SharedPlace> {
         if self.health.is_failing() {
             return None;
         }
@@ -197,7 +199,7 @@ impl Desk {
         left_out.inc_by(event.more_targets);
     }
 
-    fn send(&self, mut event: Event, room: Place) {
+    fn send(&self, mut event: Event, room: SharedPlace) {
         self.count_left_out(&event);
         event.wall_ms = stamp::wall_ms();
         let message = Message::Call(Box::new(event), room);

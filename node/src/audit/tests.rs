@@ -204,7 +204,7 @@ fn only_chosen_classes_have_lines_and_who_is_turned_away_always_has() {
 }
 
 #[test]
-fn hashed_names_are_found_by_who_knows_them_and_by_nobody_else() {
+fn hashed_names_are_found_only_by_who_knows_them() {
     let mut log = Log::new();
     log.settings.ids = Ids::Hash;
     log.write(2);
@@ -237,8 +237,8 @@ fn under_a_key_only_who_has_it_can_check_the_chain() {
 #[test]
 fn no_audit_log_records_nothing_and_refuses_nothing() {
     let audit = Audit::default();
-    let entry = audit.begin(|| unreachable!("nobody asks")).unwrap();
-    entry.ended(|| unreachable!("nobody asks"));
+    let entry = audit.begin(|| unreachable!("it is not recorded")).unwrap();
+    entry.ended(|| unreachable!("it is not recorded"));
     audit.record(Event::of(Class::Admin, "TakeSnapshot"));
     audit.close();
     assert!(audit.counters().is_none());

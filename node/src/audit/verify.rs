@@ -281,7 +281,7 @@ impl Walk {
         if let Some(noted) = self.noted.filter(|noted| noted.seq == head.seq) {
             if noted.hash != head.hash {
                 return Err(
-                    "it is not the line whose head was noted: the log was made anew".into(),
+                    "it is not the line whose head was noted: the log was made again".into(),
                 );
             }
             self.has_noted = true;

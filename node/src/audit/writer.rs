@@ -20,10 +20,10 @@ use super::{
     kinds::Kind,
     names::Names,
     record::{Record, content},
-    room::Place,
     sink::Sink,
 };
 use crate::{
+    keyed_places::SharedPlace,
     limits::{AUDIT_BATCH_LINES_MAX, AUDIT_GATHER, AUDIT_RETRY, AUDIT_SYNC_SPACING},
     stamp,
 };
@@ -31,7 +31,7 @@ use crate::{
 /// What the thread is sent.
 pub(super) enum Message {
     /// A call ended. Its room in the queue is given back once its line is durable.
-    Call(Box<Event>, Place),
+    Call(Box<Event>, SharedPlace),
     /// A call was turned away.
     Denied(Box<Event>),
     /// Whether the file is still where its name leads is to be looked at now.
@@ -51,7 +51,7 @@ pub(super) struct Writer {
     pub(super) kept: HeadFile,
     pub(super) health: Arc<Health>,
     /// Room of lines that are not durable yet.
-    pub(super) undurable: Vec<Place>,
+    pub(super) undurable: Vec<SharedPlace>,
     /// What lines may take within the time for which they are kept.
     pub(super) budget: Budget,
     /// Where calls that were turned away go; `None`: where all others go.

@@ -3,6 +3,7 @@
 //! ```text
 //! TO/files/NODE/NAME.SIZE.CRC32C  as in a directory
 //! TO/backups/ID                   as in a directory, written last, and never over another one
+//! TO/log/...                      the archived log: see `archive.rs`
 //! TO/running/WORK-UUID            the mark of a command that writes or deletes there
 //! ```
 //!
@@ -13,6 +14,7 @@ pub(super) mod connect;
 mod deletion;
 mod failure;
 mod listing;
+pub(super) mod log;
 pub(super) mod mark;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,11 @@
-//! What the deletion of one backup removes: its manifest, and the files that no other backup needs.
+//! What the deletion of one backup removes: its manifest, and the files and archived segments that
+//! no other backup needs.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use super::{
     Backup, BackupError,
+    archive::Archive,
     directory::{Listed, stored_name},
 };
 
@@ -32,6 +34,8 @@ pub enum Run {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) files: Vec<Stored>,
+    /// Segments of the archived log, by their names.
+    pub(super) segments: Vec<String>,
     pub(super) deleted: Deleted,
 }
 
@@ -49,6 +53,10 @@ pub struct Deleted {
     pub left_files: u64,
     /// Their bytes.
     pub left_bytes: u64,
+    /// Segments of the archived log that no other backup needs, and that went with it.
+    pub segments: u64,
+    /// Their bytes.
+    pub segment_bytes: u64,
     /// Backups that are left.
     pub backups: u64,
 }
@@ -61,7 +69,7 @@ pub struct Deleted {
 pub(super) fn plan(
     place: &Path,
     listed: Vec<Listed>,
-    stored: Vec<Stored>,
+    (stored, archive): (Vec<Stored>, &Archive),
     id: &str,
     (now_s, unfinished_min): (i64, Duration),
 ) -> Result<Plan, BackupError> {
@@ -104,7 +112,11 @@ pub(super) fn plan(
             left_bytes += file.size_bytes;
         }
     }
+    let left: Vec<_> = others.iter().map(Backup::id).collect();
+    let unneeded = archive.unneeded(&left);
     let deleted = Deleted {
+        segments: unneeded.len() as u64,
+        segment_bytes: unneeded.iter().map(|(_, bytes)| bytes).sum(),
         backup,
         files: files.len() as u64,
         bytes,
@@ -112,7 +124,11 @@ pub(super) fn plan(
         left_bytes,
         backups: others.len() as u64,
     };
-    Ok(Plan { files, deleted })
+    Ok(Plan {
+        files,
+        segments: unneeded.into_iter().map(|(name, _)| name).collect(),
+        deleted,
+    })
 }
 
 /// The files of a backup, by node and name.

@@ -87,7 +87,7 @@ pub(crate) fn describe(
 }
 
 /// The keys that something in these rows is sealed under; `None` if it shall not go on.
-fn data_key_ids(
+pub(crate) fn data_key_ids(
     view: &StateView<'_>,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<Option<Vec<String>>, Fault> {

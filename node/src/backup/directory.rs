@@ -4,7 +4,10 @@
 //! TO/LOCK                         held while a backup is written
 //! TO/files/NODE/NAME.SIZE.CRC32C  files of a node, by its uuid; several backups share them
 //! TO/backups/ID                   a manifest behind its checksum, written last: a backup without one does not exist
+//! TO/log/...                      the archived log: see `archive.rs`
 //! ```
+
+mod log;
 
 use std::{
     collections::BTreeMap,
@@ -90,18 +93,8 @@ impl BackupDir {
                 }
             }
         }
-        let lock_path = path.join(LOCK_NAME);
-        let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).truncate(false);
-        let lock = lock.open(&lock_path);
-        let lock = lock.map_err(BackupError::io("write", &lock_path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(BackupError::InUse(path.to_owned()));
-            }
-            Err(error) => return Err(BackupError::io("lock", &lock_path)(error.into())),
-        }
+        let lock = lock(&path.join(LOCK_NAME))?;
+        let lock = lock.ok_or_else(|| BackupError::InUse(path.to_owned()))?;
         for name in [FILES_NAME, BACKUPS_NAME] {
             create_dir(&path.join(name))?;
         }
@@ -228,8 +221,8 @@ impl BackupDir {
         manifest_of(&sealed, &path, id)
     }
 
-    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. A
-    /// dry run only says what would go. Blocks.
+    /// Deletes a backup: its manifest, and behind it the files and archived segments that no other
+    /// backup needs. A dry run only says what would go. Blocks.
     ///
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the disk fails. A deletion that
@@ -242,7 +235,14 @@ impl BackupDir {
     ) -> Result<Deleted, BackupError> {
         let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
         let age = (now_s, unfinished_min);
-        let Plan { files, deleted } = plan(&self.path, self.list()?, self.stored()?, id, age)?;
+        let archive = self.archive()?;
+        let stored = (self.stored()?, &archive);
+        let plan = plan(&self.path, self.list()?, stored, id, age)?;
+        let Plan {
+            files,
+            segments,
+            deleted,
+        } = plan;
         if run == Run::Dry {
             return Ok(deleted);
         }
@@ -253,6 +253,9 @@ impl BackupDir {
         for file in &files {
             let node = self.path.join(FILES_NAME).join(&file.node);
             remove(&node.join(&file.name))?;
+        }
+        for name in &segments {
+            self.remove_log(name)?;
         }
         Ok(deleted)
     }
@@ -339,6 +342,18 @@ pub(super) fn check_file(path: &Path, file: &BackupFile) -> Result<(), BackupErr
         return Err(damaged("its checksum differs"));
     }
     Ok(())
+}
+
+/// Locks a file, which is made unless it is there; `None` while another process holds it.
+fn lock(path: &Path) -> Result<Option<File>, BackupError> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(BackupError::io("write", path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(BackupError::io("lock", path)(error.into())),
+    }
 }
 
 /// Makes a directory, unless it is there.

@@ -1,8 +1,11 @@
 //! Why a backup is not made, or cannot be used.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use super::{FORMAT, store_error::StoreError};
+use super::{FORMAT, segment_path::first_of, store_error::StoreError, until::Until};
 use crate::stamp::EntropyError;
 
 /// Why a backup is not made, or cannot be used. The messages are for the operator who runs the
@@ -37,7 +40,7 @@ pub enum BackupError {
         id: String,
     },
     /// A file is missing, or is not what was written.
-    #[error("{} is damaged: {detail}; use another backup (--backup ID), or a copy of this directory", path.display())]
+    #[error("{} is damaged: {detail}; {}", path.display(), remedy(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -75,6 +78,67 @@ pub enum BackupError {
         "backup {0} was changed after a node made it: use another backup (--backup ID), or a copy of this directory"
     )]
     Forged(String),
+    /// Keys were not used for archived entries, or somebody took their proof off.
+    #[error(
+        "{}: entries of the log have no proof, so that anybody may have written them: restore what is before them, with --to-revision. If the \
+         cluster had no data keys then, restore it without data keys, and start the node with --data-key-migrate; or begin with a newer \
+         backup (--backup ID), which a node with data keys made", .0.display()
+    )]
+    UnprovenSegment(PathBuf),
+    /// It is not as a node with one of the keys sent it.
+    #[error(
+        "{} was changed after a node sent it: restore what is before it, with --to-revision, or use a copy of this directory", .0.display()
+    )]
+    ForgedSegment(PathBuf),
+    /// A newer version wrote it.
+    #[error(
+        "{} was written by version {version} in format {found}, which this version does not read: use version {version} or a newer one", path.display()
+    )]
+    NewerSegment {
+        /// Where.
+        path: PathBuf,
+        /// The version that wrote it.
+        version: String,
+        /// Its format.
+        found: u32,
+    },
+    /// Another process archives there.
+    #[error("{}: another `helve backup --follow` archives the log there: end it first, or name another place", .0.display())]
+    Followed(PathBuf),
+    /// Nothing is as old as what is asked for.
+    #[error("{}: no backup is as old as {asked}: the oldest one is {oldest}; restore it with --backup alone, or name a later one", path.display())]
+    TooEarly {
+        /// Where.
+        path: PathBuf,
+        /// What is asked for.
+        asked: Until,
+        /// The oldest backup, its revision and time.
+        oldest: String,
+    },
+    /// Nothing is as new as what is asked for.
+    #[error(
+        "{}: it reaches up to {reaches} behind backup {id}, and not to {asked}: restore that with --backup {id} --to-latest, or name an earlier one", path.display()
+    )]
+    TooFar {
+        /// Where.
+        path: PathBuf,
+        /// The backup to begin with.
+        id: String,
+        /// What is asked for.
+        asked: Until,
+        /// The last revision, and its time.
+        reaches: String,
+    },
+    /// It holds backups of several clusters.
+    #[error("{}: it has backups of several clusters that are as old as {asked}: name with --backup the one to begin with, of {}", path.display(), ids.join(", "))]
+    SeveralClusters {
+        /// Where.
+        path: PathBuf,
+        /// What is asked for.
+        asked: Until,
+        /// The newest of each.
+        ids: Vec<String>,
+    },
     /// A manifest that says what none does.
     #[error("the manifest of the backup cannot be used: {0}")]
     Manifest(String),
@@ -83,6 +147,9 @@ pub enum BackupError {
         "the node sent something else than its manifest says: {0}; nothing of it counts, run the command again"
     )]
     Stream(String),
+    /// The node sends another part of the log than was due.
+    #[error("the node sent another part of the log than was due: {0}")]
+    LogStream(String),
     /// A manifest that a deletion cannot do without cannot be used.
     #[error(
         "{}: nothing was deleted, as the files that backup {} needs are not known: {why}", path.display(), id.escape_debug()
@@ -142,7 +209,7 @@ impl BackupError {
         }
     }
 
-    pub(super) fn damaged(path: impl Into<PathBuf>, detail: impl Into<String>) -> Self {
+    pub(crate) fn damaged(path: impl Into<PathBuf>, detail: impl Into<String>) -> Self {
         Self::Damaged {
             path: path.into(),
             detail: detail.into(),
@@ -158,8 +225,23 @@ fn advice(source: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "; grant it to this user, or name another directory"
         }
+        io::ErrorKind::NotADirectory => "; name a directory",
+        io::ErrorKind::NotFound => "; correct the path, or create the directory above it",
         _ => "",
     }
+}
+
+/// What to do about a damaged file: a segment of the archived log is in the way of what is behind
+/// it alone.
+fn remedy(path: &Path) -> String {
+    let Some(first) = first_of(path) else {
+        return "use another backup (--backup ID), or a copy of this directory".to_owned();
+    };
+    let before = first.saturating_sub(1);
+    format!(
+        "restore what is before it, with --to-revision {before}; or begin behind it, with a newer backup (--backup ID); or use a copy of \
+         this directory"
+    )
 }
 
 fn names(paths: &[PathBuf]) -> String {

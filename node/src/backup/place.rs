@@ -11,6 +11,7 @@ use helve_proto::v1::{BackupChunk, BackupManifest};
 use super::bucket::{
     Bucket,
     connect::connect,
+    log::LogObjects,
     mark::{Work, first_to_mend},
     upload::Upload,
 };
@@ -18,6 +19,7 @@ use super::bucket::{
 use super::store_error::{StoreError, StoreProblem};
 use super::{
     Backup, BackupError, BackupFile,
+    archive::Archive,
     delete::{Deleted, Run},
     directory::{BackupDir, Listed},
     receiver::{Received, Receiver},
@@ -87,6 +89,21 @@ impl Place {
             Kind::Directory(directory) => *directory = BackupDir::create(at)?,
             #[cfg(feature = "object-store")]
             Kind::Bucket(bucket) => bucket.begin(Work::Delete).await?,
+        }
+        Ok(place)
+    }
+
+    /// Opens a place to archive the log there, alone. Backups may be made and deleted meanwhile.
+    ///
+    /// # Errors
+    /// If it has no backups, another process archives in this directory, or it cannot be written.
+    pub fn open_to_follow(at: &Path, http: PlainHttp) -> Result<Self, BackupError> {
+        let mut place = Self::open(at, http)?;
+        match &mut place.0 {
+            Kind::Directory(directory) => *directory = BackupDir::open_to_follow(at)?,
+            // Of two, the second one to keep a segment is refused: each has its own name.
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(_) => {}
         }
         Ok(place)
     }
@@ -193,6 +210,54 @@ impl Place {
             Kind::Directory(directory) => directory.delete(id, run, BACKUP_UNFINISHED_MIN),
             #[cfg(feature = "object-store")]
             Kind::Bucket(bucket) => bucket.delete(id, run, BACKUP_UNFINISHED_MIN).await,
+        }
+    }
+
+    /// The segments of the archived log.
+    ///
+    /// # Errors
+    /// If the place cannot be read.
+    pub async fn archive(&self) -> Result<Archive, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.archive(),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => LogObjects(bucket).archive().await,
+        }
+    }
+
+    /// The ids of all backups, by the names of their manifests, which are not read.
+    ///
+    /// # Errors
+    /// If the place cannot be read.
+    pub(super) async fn ids(&self) -> Result<Vec<String>, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.ids(),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => LogObjects(bucket).ids().await,
+        }
+    }
+
+    /// What is in a segment; `None` if it is not there.
+    ///
+    /// # Errors
+    /// If the place cannot be read.
+    pub(super) async fn read_log(&self, name: &str) -> Result<Option<Bytes>, BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.read_log(name),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => LogObjects(bucket).read(name).await,
+        }
+    }
+
+    /// Keeps a segment, durably and whole.
+    ///
+    /// # Errors
+    /// If another process has kept one of this name, or the place cannot be written.
+    pub(super) async fn put_log(&self, name: &str, content: Bytes) -> Result<(), BackupError> {
+        match &self.0 {
+            Kind::Directory(directory) => directory.put_log(name, &content),
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => LogObjects(bucket).put(name, content).await,
         }
     }
 

@@ -1,7 +1,8 @@
 //! The proof of a backup: that a node which held a data key wrote its manifest, and with it the
-//! digest of all rows.
+//! digest of all rows. The same of archived entries.
 
-use helve_proto::v1::BackupManifest;
+use bytes::Bytes;
+use helve_proto::v1::{BackupManifest, LogPiece};
 use helve_seal::{DataKey, KEY_ID_BYTES, KeyId, Keyring, Place};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
@@ -10,6 +11,11 @@ use crate::stamp::{self, EntropyError};
 
 const PLACE: Place<'_> = Place {
     kind: "backup",
+    parts: &[],
+};
+
+const PIECE_PLACE: Place<'_> = Place {
+    kind: "archived-log",
     parts: &[],
 };
 
@@ -27,14 +33,33 @@ pub(super) enum Unproven {
 /// # Errors
 /// If the operating system gives no entropy.
 pub(super) fn add(manifest: &mut BackupManifest, key: &DataKey) -> Result<(), EntropyError> {
-    let sealed = key.seal(&stamp::random()?, &PLACE, &digest(manifest));
-    manifest.proof = [&key.id().bytes()[..], &sealed].concat().into();
+    manifest.proof = prove(key, &PLACE, &digest(manifest))?;
     Ok(())
 }
 
+/// Entries of a cluster's log, with a proof if this node holds a data key.
+///
+/// # Errors
+/// If the operating system gives no entropy.
+pub(crate) fn piece(
+    cluster_id: &str,
+    entries: Vec<Bytes>,
+    keys: &Keyring,
+) -> Result<LogPiece, EntropyError> {
+    let digest = piece_digest(cluster_id, &entries);
+    let proof = keys.newest().map(|key| prove(key, &PIECE_PLACE, &digest));
+    let proof = proof.transpose()?.unwrap_or_default();
+    Ok(LogPiece { entries, proof })
+}
+
+fn prove(key: &DataKey, place: &Place<'_>, digest: &[u8]) -> Result<Bytes, EntropyError> {
+    let sealed = key.seal(&stamp::random()?, place, digest);
+    Ok([&key.id().bytes()[..], &sealed].concat().into())
+}
+
 /// The key that the proof is under; `None` without a proof.
-pub(super) fn key_id(manifest: &BackupManifest) -> Option<KeyId> {
-    KeyId::from_bytes(manifest.proof.get(..KEY_ID_BYTES)?)
+pub(super) fn key_id(proof: &[u8]) -> Option<KeyId> {
+    KeyId::from_bytes(proof.get(..KEY_ID_BYTES)?)
 }
 
 /// Checks the proof under one of these keys.
@@ -42,14 +67,46 @@ pub(super) fn key_id(manifest: &BackupManifest) -> Option<KeyId> {
 /// # Errors
 /// If there is none, or the manifest is not the one that it was made of.
 pub(super) fn check(manifest: &BackupManifest, keys: &Keyring) -> Result<(), Unproven> {
-    let id = key_id(manifest).ok_or(Unproven::Missing)?;
+    check_proof(&manifest.proof, &PLACE, &digest(manifest), keys)
+}
+
+/// Checks the proof of archived entries under one of these keys.
+///
+/// # Errors
+/// If there is none, or the entries are not those that it was made of.
+pub(super) fn check_piece(
+    cluster_id: &str,
+    piece: &LogPiece,
+    keys: &Keyring,
+) -> Result<(), Unproven> {
+    let digest = piece_digest(cluster_id, &piece.entries);
+    check_proof(&piece.proof, &PIECE_PLACE, &digest, keys)
+}
+
+fn check_proof(
+    proof: &[u8],
+    place: &Place<'_>,
+    digest: &[u8],
+    keys: &Keyring,
+) -> Result<(), Unproven> {
+    let id = key_id(proof).ok_or(Unproven::Missing)?;
     let opened = keys
         .find(id)
-        .and_then(|key| key.open(&PLACE, &manifest.proof[KEY_ID_BYTES..]));
+        .and_then(|key| key.open(place, &proof[KEY_ID_BYTES..]));
     match opened {
-        Some(opened) if opened[..] == digest(manifest) => Ok(()),
+        Some(opened) if opened[..] == *digest => Ok(()),
         _ => Err(Unproven::Changed),
     }
+}
+
+fn piece_digest(cluster_id: &str, entries: &[Bytes]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    let parts = entries.iter().map(|entry| &entry[..]);
+    for part in std::iter::once(cluster_id.as_bytes()).chain(parts) {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
 }
 
 fn digest(manifest: &BackupManifest) -> [u8; 32] {
@@ -88,7 +145,24 @@ mod tests {
     fn manifest_as_it_was_made_is_taken_with_its_key_among_others() {
         let manifest = proven(2);
         assert_eq!(check(&manifest, &ring(&[1, 2, 3])), Ok(()));
-        assert_eq!(key_id(&manifest), Some(ring(&[2]).ids()[0]));
+        assert_eq!(key_id(&manifest.proof), Some(ring(&[2]).ids()[0]));
+    }
+
+    #[test]
+    fn entries_of_another_cluster_or_changed_ones_are_not_taken() {
+        let entries = |text: [&'static str; 2]| text.map(Bytes::from).to_vec();
+        let whole = piece("cluster", entries(["ab", "c"]), &ring(&[2])).unwrap();
+        assert_eq!(check_piece("cluster", &whole, &ring(&[1, 2])), Ok(()));
+        let moved = LogPiece {
+            entries: entries(["a", "bc"]),
+            ..whole.clone()
+        };
+        let changed = Err(Unproven::Changed);
+        assert_eq!(check_piece("cluster", &moved, &ring(&[2])), changed);
+        assert_eq!(check_piece("other", &whole, &ring(&[2])), changed);
+        let bare = piece("cluster", entries(["ab", "c"]), &Keyring::default()).unwrap();
+        let missing = Err(Unproven::Missing);
+        assert_eq!(check_piece("cluster", &bare, &ring(&[2])), missing);
     }
 
     #[test]

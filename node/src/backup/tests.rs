@@ -25,6 +25,8 @@ pub(super) struct Node {
     snapshots: Snapshots,
     index: u64,
     keys: Keyring,
+    /// Of the entries behind its rows from now on.
+    pub(super) term: u64,
 }
 
 impl Node {
@@ -38,6 +40,7 @@ impl Node {
             snapshots,
             index: 0,
             keys: Keyring::default(),
+            term: 1,
         };
         let (key, row) = cluster_row(GROUP_ID, "0123456789");
         node.write(key, row);
@@ -47,7 +50,7 @@ impl Node {
     fn write(&mut self, key: Bytes, row: Bytes) {
         self.index += 1;
         let log_id = LogId {
-            term: 1,
+            term: self.term,
             index: self.index,
         };
         self.state.write([(key, Some(row))], &log_id, None).unwrap();

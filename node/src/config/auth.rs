@@ -7,7 +7,8 @@ use std::{
 };
 
 use data_encoding::BASE64URL_NOPAD;
-use helve_seal::Exposed;
+use helve_proto::{NotAToken, is_loopback};
+use helve_seal::{Exposed, NamedContent};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
@@ -21,6 +22,8 @@ const PREFIX: &str = "hlv_";
 const SECRET_BYTES: usize = 32;
 /// Characters of a token: its prefix, and its bytes in base64url (RFC 4648, section 5) without padding.
 const TOKEN_CHARS: usize = PREFIX.len() + 43;
+/// Bytes that are read of a token's file. A longer one holds something else.
+const FILE_BYTES_MAX: u64 = 4_096;
 /// What the principal of a caller with a certificate begins with. No token's text begins so, and no
 /// token's holder has such a principal.
 const CERTIFICATE: &str = "certificate:";
@@ -79,7 +82,7 @@ impl TokenHash {
             return Err(Refusal::new(
                 flag,
                 "it is a token: a command line can be read by every user of this machine",
-                "revoke that token if it is in use, write a new one to a file that nobody else can read, and name the file",
+                "revoke that token if it is in use, write a new one to a file that no other user can read, and name the file",
             ));
         }
         let refused = |problem: String, remedy: &str| Refusal::new(flag, problem, remedy);
@@ -95,15 +98,25 @@ impl TokenHash {
             let problem = format!("{shown} is a directory");
             return Err(refused(problem, "name the file in it that holds the token"));
         }
-        Exposed::check(file, &metadata).map_err(|exposed| {
+        let content = NamedContent::read(file, FILE_BYTES_MAX).map_err(unread)?;
+        Exposed::check(file, &content.metadata).map_err(|exposed| {
             let remedy = "change its mode, and make a new token if others may have read it";
             refused(format!("{shown}: {exposed}"), remedy)
         })?;
-        let text = Zeroizing::new(fs::read_to_string(file).map_err(unread)?);
-        Self::parse(text.trim()).ok_or_else(|| {
+        if content.bytes.len() as u64 > FILE_BYTES_MAX {
+            let problem =
+                format!("{shown} is over {FILE_BYTES_MAX} bytes, and holds something else");
+            return Err(refused(problem, "name a file with the token alone"));
+        }
+        let token = std::str::from_utf8(&content.bytes).unwrap_or_default();
+        Self::parse(token.trim()).ok_or_else(|| {
+            let problem = match NotAToken::of(&content.bytes) {
+                Some(flaw) => format!("{shown} holds no token: {flaw}"),
+                None => format!("{shown} holds no token"),
+            };
             refused(
-                format!("{shown} holds no token"),
-                "make one: helve token secret --out FILE",
+                problem,
+                "name a file with the token alone, or make one: helve token secret --out FILE",
             )
         })
     }
@@ -173,7 +186,7 @@ pub(super) fn check_exposure(
     listen: SocketAddr,
     auth: &Auth,
 ) -> Result<Option<&'static str>, Refusal> {
-    if *auth != Auth::None || listen.ip().to_canonical().is_loopback() {
+    if *auth != Auth::None || is_loopback(listen.ip()) {
         return Ok(None);
     }
     match exposure {
@@ -181,7 +194,7 @@ pub(super) fn check_exposure(
         Exposure::Loopback | Exposure::LocalPeers => Err(Refusal::new(
             "--listen",
             format!(
-                "{listen} is reachable from beyond this machine, and without tokens whoever reaches it owns the data"
+                "{listen} is reachable from beyond this machine, and without tokens every caller that reaches it owns the data"
             ),
             "pass --auth tokens and --operator-token-file (`helve token secret` makes the file), listen on 127.0.0.1, or pass --insecure if you vouch for the network",
         )),
@@ -243,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_a_certificate_is_no_tokens_text() {
+    fn name_of_a_certificate_is_no_tokens_text() {
         for name in ["", "shop", &"x".repeat(TOKEN_CHARS - CERTIFICATE.len())] {
             let principal = certificate_principal(name);
             assert_eq!(certificate_named(&principal), Some(name));
@@ -260,6 +273,9 @@ mod tests {
         let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         assert!(read().unwrap_err().problem.contains("holds no token"));
         let text = token_text(&[7; 32]);
+        fs::write(&path, format!("\"{}\"\n", *text)).unwrap();
+        let quoted = read().unwrap_err().problem;
+        assert!(quoted.contains("is in quotes"), "{quoted}");
         fs::write(&path, format!("{}\n", *text)).unwrap();
         let operator = Some(TokenHash::of(&text));
         assert_eq!(read(), Ok(Auth::Tokens { operator }));
@@ -267,6 +283,8 @@ mod tests {
         assert!(read().unwrap_err().problem.contains("chmod 600"));
         mode(0o640);
         assert!(read().is_ok());
+        let endless = check(&AuthSetting::Tokens, Some(&PathBuf::from("/dev/zero")));
+        assert!(endless.unwrap_err().problem.contains("it is a device"));
         let told = check(&AuthSetting::Tokens, Some(&PathBuf::from(&*text))).unwrap_err();
         assert!(!told.to_string().contains(&text[4..12]), "{told}");
         for (setting, file) in [

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use helve_proto::is_loopback;
+
 use super::auth::Auth;
 use crate::refusal::Refusal;
 
@@ -14,7 +16,7 @@ pub(super) fn check<T>(
     tls: Option<&T>,
     auth: &Auth,
 ) -> Result<(), Refusal> {
-    if http_listen.ip().to_canonical().is_loopback() {
+    if is_loopback(http_listen.ip()) {
         return Ok(());
     }
     if tls.is_none() {

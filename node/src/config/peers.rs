@@ -106,6 +106,7 @@ pub fn host_and_port(address: &str) -> Result<(&str, u16), String> {
     }
     let (host, port) = address
         .rsplit_once(':')
+        .filter(|(_, port)| !port.ends_with(']'))
         .ok_or_else(|| format!("`{address}` has no port"))?;
     let port = match port.parse() {
         // A sign would parse, too.

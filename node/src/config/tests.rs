@@ -29,6 +29,7 @@ fn settings() -> Settings {
         learner: false,
         audit: None,
         data_keys: KeyFiles::none(),
+        traces: TraceSettings::default(),
         tuning: Tuning::default(),
     }
 }
@@ -130,7 +131,7 @@ fn wrong_peers_are_refused() {
         (&[(peers, "1=127.0.0.1:0")], peers, "is no port"),
         (&[(peers, "1=127.0.0.1:77777")], peers, "is no port"),
         (&[(peers, "1=127.0.0.1:+7401")], peers, "is no port"),
-        (&[(peers, "1=[::1]")], peers, "is no port"),
+        (&[(peers, "1=[::1]")], peers, "has no port"),
         (
             &[(peers, "1=0.0.0.0:7401")],
             peers,

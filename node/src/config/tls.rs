@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use helve_proto::is_loopback;
+
 use super::exposure::Exposure;
 use crate::refusal::Refusal;
 use crate::tls::{NamedFile, PortFiles, PortTls, Trust, watch::Certificates};
@@ -158,12 +160,12 @@ pub(super) fn check_exposure<'a>(
 ) -> Result<Vec<&'static str>, Refusal> {
     let open = listeners
         .into_iter()
-        .filter(|(_, address, tls, _)| tls.is_none() && !address.ip().to_canonical().is_loopback());
+        .filter(|(_, address, tls, _)| tls.is_none() && !is_loopback(address.ip()));
     let mut exposed = Vec::new();
     for (flag, address, _, remedy) in open {
         if exposure != Exposure::Insecure {
             let problem = format!(
-                "{address} is reachable from beyond this machine, and without TLS whoever is on the way reads and changes what passes"
+                "{address} is reachable from beyond this machine, and without TLS anyone on the way can read and change what passes"
             );
             let remedy = format!(
                 "pass {remedy} (`helve cert` makes certificates for development), listen on 127.0.0.1, or pass --insecure if you vouch for the network"

@@ -29,7 +29,7 @@ pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
 
 /// How many times what is left free for all others a tenant may take of the audit log's queue, and of what its files may take within
 /// the time for which they are kept.
-pub const AUDIT_SHARE: u64 = 3;
+pub const AUDIT_SHARE: u64 = super::PLACES_SHARE as u64;
 
 /// The part of the audit log's queue and files that is kept for operators: one in this many bytes.
 pub const AUDIT_OPERATORS_PART: usize = 16;

@@ -63,3 +63,10 @@ pub const BUCKET_MANIFESTS_BYTES_MAX: u64 = 512 << 20;
 /// Bytes of a store's answer that is held whole, such as a page of a listing: 1,000 keys at most.
 /// What is in an object is handed on piece by piece.
 pub const BUCKET_ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of entries after which a segment of the archived log is closed. Until then it is in memory.
+pub const SEGMENT_BYTES: usize = 16 << 20;
+
+/// Bytes of a segment that are read at once: a larger object is none. The last message may begin just
+/// below [`SEGMENT_BYTES`].
+pub const SEGMENT_FILE_BYTES_MAX: u64 = 32 << 20;

@@ -20,9 +20,9 @@ use helve_proto::peer::v1::{HelloReply, NodeRecord};
 use super::{
     forced::{Force, Forced, Held, NotForced, refuse},
     hello::{hello_all, join},
-    strangers::{self, Misplaced},
+    misplaced::{self, Misplaced},
 };
-use crate::raft::identity::Identity;
+use crate::identity::Identity;
 
 /// Between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -71,7 +71,7 @@ pub async fn begin(
     let mut held = Held::default();
     loop {
         let replies = hello_all(identity, peers).await;
-        let level = strangers::check_level(identity.record(), replies.values());
+        let level = misplaced::check_level(identity.record(), replies.values());
         level.map_err(NotBegun::Misplaced)?;
         let decision = if identity.is_learner {
             decide_as_learner(&replies)

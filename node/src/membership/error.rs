@@ -1,6 +1,9 @@
 //! Why members are not changed.
 
-use crate::raft::{NotCommitted, Stopped, identity::REMOVED};
+use crate::{
+    identity::REMOVED,
+    raft::{NotCommitted, Stopped},
+};
 
 /// Why the members were not changed, or leadership not handed over.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -10,7 +13,13 @@ pub enum MembershipError {
         "this node does not lead, and only the leader does this: `helve status` shows which one leads; repeat it there"
     )]
     NotLeading,
-    /// There is no such voter, or none that has caught up.
+    /// The node that is to lead does so already.
+    #[error("node {0} leads already: name another voter, or none to have one chosen")]
+    LeadsAlready(u64),
+    /// The node that is to lead has no vote, or is no member.
+    #[error("no voter has the id {0}: `helve status` shows the ids of the voters")]
+    NoSuchVoter(u64),
+    /// No voter has caught up, or the one that was named has not.
     #[error(
         "there is no caught-up voter to hand leadership to: `helve status` shows how far each node is"
     )]

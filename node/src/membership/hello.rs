@@ -7,13 +7,13 @@ use helve_proto::peer::v1::{
 };
 use tokio::time::timeout;
 
-use crate::raft::identity::Identity;
+use crate::identity::Identity;
 
 /// How long a peer may take to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(1);
 
 /// Whether a peer belongs to another cluster than this node.
-pub(super) fn is_stranger(identity: &Identity, reply: &HelloReply) -> bool {
+pub(super) fn is_foreign(identity: &Identity, reply: &HelloReply) -> bool {
     identity.check_cluster(&reply.cluster_id).is_err()
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn hello_all(
     let others = peers.iter().filter(|(seat, _)| **seat != own.seat);
     let asked = others.map(|(seat, address)| async move {
         let reply = hello(identity, address).await?;
-        if reply.seat != *seat && !is_stranger(identity, &reply) {
+        if reply.seat != *seat && !is_foreign(identity, &reply) {
             tracing::error!(
                 address,
                 listed = seat,
@@ -58,7 +58,7 @@ pub(super) async fn hello(identity: &Identity, address: &str) -> Option<HelloRep
     let mut client = identity.dialler().client(address);
     let reply = timeout(HELLO_LIMIT, client.hello(request)).await;
     let reply = reply.ok()?.ok()?.into_inner();
-    if !is_stranger(identity, &reply) {
+    if !is_foreign(identity, &reply) {
         identity.hear(&reply.uuid, reply.testimony.as_ref());
     }
     Some(reply)
@@ -95,7 +95,7 @@ fn check_admits_learners<'a>(
     replies: impl IntoIterator<Item = &'a HelloReply>,
 ) -> Result<(), String> {
     let is_member = |reply: &HelloReply| {
-        (!reply.pristine || !reply.cluster_id.is_empty()) && !is_stranger(identity, reply)
+        (!reply.pristine || !reply.cluster_id.is_empty()) && !is_foreign(identity, reply)
     };
     for reply in replies {
         if is_member(reply) && !reply.admits_learners {
@@ -182,7 +182,7 @@ pub async fn find_leader(identity: &Identity, peers: &BTreeMap<u64, String>) -> 
     let replies = hello_all(identity, peers).await;
     replies
         .into_values()
-        .filter(|reply| !is_stranger(identity, reply))
+        .filter(|reply| !is_foreign(identity, reply))
         .map(|r| r.leader_peer_address)
         .find(|address| !address.is_empty())
 }

@@ -1,7 +1,7 @@
 //! Who the members are: how a node begins, joins and comes back, how members change, and how a node finds that it has no place.
 //!
 //! ```text
-//! node.rs ─────► bootstrap, strangers, rejoin ── hello ──► the peers that --peers lists
+//! node.rs ─────► bootstrap, misplaced, rejoin ── hello ──► the peers that --peers lists
 //! service/ ────► changes ── seats (who may have which) ── steps ──► raft::Group
 //!           └──► records, transfer ───────────────────────────────► raft::Group
 //! ```
@@ -13,12 +13,12 @@ pub mod changes;
 mod error;
 pub mod forced;
 pub mod hello;
+pub mod known_membership;
+pub mod misplaced;
 pub mod records;
 pub mod rejoin;
 pub mod seats;
-pub mod standing;
 mod steps;
-pub mod strangers;
 pub mod transfer;
 mod under_way;
 

@@ -19,10 +19,10 @@ use std::{
 use helve_proto::peer::v1::{HelloReply, MemberRole};
 
 use super::{
-    hello::{hello, is_stranger},
+    hello::{hello, is_foreign},
     records::member_addresses,
 };
-use crate::raft::{Consensus, identity::Identity};
+use crate::{identity::Identity, raft::Consensus};
 
 /// How long a node waits for peers that do not answer, if a majority does.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -143,7 +143,7 @@ async fn ask(consensus: &Consensus, peers: &BTreeMap<u64, String>) -> BTreeMap<S
     let asked = addresses.iter().map(|address| hello(identity, address));
     let replies = futures::future::join_all(asked).await.into_iter().flatten();
     replies
-        .filter(|reply| reply.uuid != own.uuid && !is_stranger(identity, reply))
+        .filter(|reply| reply.uuid != own.uuid && !is_foreign(identity, reply))
         .map(|reply| (reply.uuid.clone(), reply))
         .collect()
 }

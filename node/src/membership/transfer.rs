@@ -53,9 +53,20 @@ async fn await_successor(
             return Ok(successor);
         }
         if !may_yet_answer(&overview, me, to) {
-            return Err(MembershipError::NoSuccessor);
+            return Err(unfit(&overview, me, to));
         }
         changes.next().await.ok_or_else(Stopped::meanwhile)?;
+    }
+}
+
+/// Why there is no voter to hand over to.
+fn unfit(overview: &Overview, me: u64, to: Option<u64>) -> MembershipError {
+    match to {
+        Some(to) if to == me => MembershipError::LeadsAlready(to),
+        Some(to) if candidates(overview, me, Some(to)).next().is_none() => {
+            MembershipError::NoSuchVoter(to)
+        }
+        _ => MembershipError::NoSuccessor,
     }
 }
 
@@ -132,6 +143,15 @@ mod tests {
         assert_eq!(successor(&overview, 1, None), Some(3));
         assert_eq!(successor(&overview, 1, Some(2)), Some(2));
         assert_eq!(successor(&overview, 1, Some(4)), None);
+        for (to, said) in [
+            (Some(1), "node 1 leads already"),
+            (Some(99), "no voter has the id 99"),
+            (Some(4), "no caught-up voter"),
+            (None, "no caught-up voter"),
+        ] {
+            let unfit = unfit(&overview, 1, to).to_string();
+            assert!(unfit.contains(said), "{unfit}");
+        }
     }
 
     #[test]

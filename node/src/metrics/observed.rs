@@ -17,6 +17,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::traces::TraceCounters;
 use crate::connections::PortUse;
 
 /// Buckets of the times of disks and peers: 0.1 ms, doubling, up to 3.3 s.
@@ -52,6 +53,7 @@ pub struct Observed {
     round_trips: Family<Peer, Histogram>,
     peers: Arc<Mutex<BTreeSet<u64>>>,
     ports: Ports,
+    traces: TraceCounters,
 }
 
 impl Default for Observed {
@@ -61,6 +63,7 @@ impl Default for Observed {
             round_trips: Family::new_with_constructor(|| Times::default().0),
             peers: Arc::default(),
             ports: Ports::default(),
+            traces: TraceCounters::default(),
         }
     }
 }
@@ -151,6 +154,12 @@ impl Observed {
         }
     }
 
+    /// What the export of traces counts.
+    #[must_use]
+    pub fn traces(&self) -> &TraceCounters {
+        &self.traces
+    }
+
     /// Another node leads than before, or the same one in another term.
     pub fn leader_changed(&self) {
         self.leader_changes.inc();
@@ -189,6 +198,7 @@ impl Observed {
         let help = "Time that the log writer waited for one write with its sync";
         registry.register("log_sync_seconds", help, syncs.0.clone());
         self.ports.register(registry);
+        self.traces.register(registry);
     }
 }
 

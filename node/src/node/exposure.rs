@@ -13,7 +13,7 @@ pub(super) fn say(exposed: &[&'static str]) {
         let open = exposed.join(", ");
         tracing::warn!(
             open,
-            "--insecure: whoever reaches these from beyond this machine, or is on the way, reads and changes what passes"
+            "--insecure: anyone who reaches these from beyond this machine, or is on the way, can read and change what passes"
         );
     }
 }

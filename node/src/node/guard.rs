@@ -24,7 +24,7 @@ pub(super) fn check(auth: &Auth, rows: &impl View) -> Result<(), StartError> {
     }
     let refusal = Refusal::new(
         "--auth",
-        "none, but this node holds tokens or tenants of its cluster: whoever reaches it could do everything without a token",
+        "none, but this node holds tokens or tenants of its cluster: any caller that reaches it could do everything without a token",
         "pass --auth tokens to `helve serve`, and --operator-token-file if no operator's token is at hand",
     );
     Err(refusal.into())

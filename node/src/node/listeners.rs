@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::Stream;
-use helve_proto::peer::v1::peer_service_server::PeerServiceServer;
+use helve_proto::{is_loopback, peer::v1::peer_service_server::PeerServiceServer};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
@@ -142,7 +142,7 @@ impl<'a> ClientPorts<'a> {
         let client = tokio::net::TcpListener::from_std(self.client.try_clone()?)?;
         let http = self.http.try_clone()?;
         // Within the machine probes need no certificates; CockroachDB and others have it so, too.
-        let beyond = !http.local_addr()?.ip().to_canonical().is_loopback();
+        let beyond = !is_loopback(http.local_addr()?.ip());
         Ok(Opened {
             callers: connections::let_in(
                 client,

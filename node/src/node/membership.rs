@@ -10,11 +10,10 @@ use std::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    membership::{MemberChanges, hello, standing::Standing},
-    raft::{
-        Consensus,
-        identity::{Identity, REMOVED},
-    },
+    identity::{Identity, REMOVED},
+    limits::NO_TENANT,
+    membership::{MemberChanges, hello, known_membership::KnownMembership},
+    raft::Consensus,
     read_index::Reader,
     storage::data_dir::{DataDir, DataDirError},
 };
@@ -23,7 +22,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often a learner asks for its seat, and a node whose leader does not know it, whether it was removed.
-const STANDING_POLL: Duration = Duration::from_secs(1);
+const MEMBERSHIP_POLL: Duration = Duration::from_secs(1);
 
 /// Ends, while this node leads, every change of members that no task carries out any more.
 pub(super) async fn end_changes(changes: MemberChanges) {
@@ -67,7 +66,7 @@ pub(super) async fn take_seat(consensus: Consensus, peers: BTreeMap<u64, String>
         }
         // A learner may be one for ever.
         let pause = if member.is_some() {
-            STANDING_POLL
+            MEMBERSHIP_POLL
         } else {
             PAUSE
         };
@@ -76,7 +75,7 @@ pub(super) async fn take_seat(consensus: Consensus, peers: BTreeMap<u64, String>
 }
 
 /// Notices that this node has become a member, or is none any more, and remembers it. A removed node stops to serve.
-pub(super) async fn watch_standing(
+pub(super) async fn watch_membership(
     consensus: Consensus,
     reader: Reader,
     data_dir: Arc<Mutex<DataDir>>,
@@ -85,13 +84,13 @@ pub(super) async fn watch_standing(
     let identity = Arc::clone(consensus.identity());
     let uuid = identity.record().uuid.clone();
     loop {
-        let standing = Standing::of(&uuid, &consensus);
-        if standing.member && identity.member_at() == 0 {
-            identity.set_member_at(standing.index);
-            remember(&data_dir, move |data_dir| data_dir.admit(standing.index)).await;
+        let known = KnownMembership::of(&uuid, &consensus);
+        if known.member && identity.member_at() == 0 {
+            identity.set_member_at(known.index);
+            remember(&data_dir, move |data_dir| data_dir.admit(known.index)).await;
         }
-        let was_member = identity.member_at() != 0 && standing.index >= identity.member_at();
-        let out = was_member && !standing.member;
+        let was_member = identity.member_at() != 0 && known.index >= identity.member_at();
+        let out = was_member && !known.member;
         // A leader that is taken out leads until another one does.
         if !consensus.leading().here
             && (out || (was_member && is_disowned(&consensus, &reader, &peers).await))
@@ -102,8 +101,8 @@ pub(super) async fn watch_standing(
             tracing::warn!("{REMOVED}");
             return;
         }
-        let changed = standing.changed(&uuid, &consensus);
-        if let Ok(Err(_)) = timeout(STANDING_POLL, changed).await {
+        let changed = known.changed(&uuid, &consensus);
+        if let Ok(Err(_)) = timeout(MEMBERSHIP_POLL, changed).await {
             return;
         }
     }
@@ -116,7 +115,11 @@ async fn is_disowned(
     reader: &Reader,
     peers: &BTreeMap<u64, String>,
 ) -> bool {
-    if reader.ticket(Instant::now() + STANDING_POLL).await.is_ok() {
+    if reader
+        .ticket(NO_TENANT, Instant::now() + MEMBERSHIP_POLL)
+        .await
+        .is_ok()
+    {
         return false;
     }
     let identity: &Identity = consensus.identity();
@@ -143,7 +146,9 @@ pub(super) async fn remember(
     });
     match written.await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "this node's standing cannot be remembered"),
-        Err(error) => tracing::error!(%error, "this node's standing was not remembered"),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "whether this node is a member cannot be remembered");
+        }
+        Err(error) => tracing::error!(%error, "whether this node is a member was not remembered"),
     }
 }

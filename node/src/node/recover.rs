@@ -13,14 +13,14 @@ use tokio::time::Instant;
 use crate::{
     digest::{DigestError, Digester},
     failpoint::{self, Failpoint},
+    identity::Identity,
     limits::{GROUP_ID, LOG_TAIL_BYTES},
-    peer_channel::Dialler,
-    raft::{
-        foresight::Unforeseen,
-        identity::Identity,
-        log_store::{LogStore, PurgeGate},
+    log_replay::{
+        FutureRowsError,
         refound::{self, Holding},
     },
+    peer_channel::Dialler,
+    raft::log_store::LogStore,
     refusal::Refusal,
     stamp::{self, EntropyError},
     storage::{
@@ -28,6 +28,7 @@ use crate::{
         data_dir::{DataDir, DataDirError, NodeIdentity},
         error::StorageError,
         options::StateOptions,
+        purge_gate::PurgeGate,
         state_db::StateDb,
     },
     tls::PortTls,
@@ -111,7 +112,7 @@ pub enum RecoverError {
     Refused(#[from] Refusal),
     /// The log cannot be applied.
     #[error("--data-dir: the log cannot be applied: {0}")]
-    Unforeseen(#[from] Unforeseen),
+    FutureRowsError(#[from] FutureRowsError),
     /// The operating system gave no entropy.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
@@ -153,7 +154,6 @@ pub enum RecoverError {
 struct Stopped {
     data_dir: DataDir,
     known: NodeIdentity,
-    gate: PurgeGate,
     log: LogStore,
     state: Arc<StateDb>,
     holding: Holding,
@@ -193,19 +193,18 @@ impl Stopped {
         let key = Vault::new(keys.clone(), keys.read()?)
             .disk_keys()
             .open_stopped(path)?;
-        let gate = PurgeGate::default();
         let log_path = data_dir.log_path();
         let has_disk_key = key.is_some();
         let log = LogStore::open_under(
             &log_path,
             GROUP_ID,
             LOG_TAIL_BYTES,
-            gate.clone(),
+            PurgeGate::default(),
             key.clone(),
         )?;
         let state = StateDb::open_under(path, StateOptions::default(), key)?;
         let needed = state.read(|view| helve_machine::feature_level(view, GROUP_ID));
-        let needed = needed.map_err(Unforeseen::from)?;
+        let needed = needed.map_err(FutureRowsError::from)?;
         if needed > level::supported() {
             let supported = level::supported();
             return Err(RecoverError::TooOld { needed, supported });
@@ -220,7 +219,6 @@ impl Stopped {
         Ok(Self {
             data_dir,
             known,
-            gate,
             log,
             state: Arc::new(state),
             holding,
@@ -237,7 +235,7 @@ impl Stopped {
         let acknowledged = identity.acknowledged();
         acknowledged.begin(
             &known.uuid,
-            crate::raft::acknowledged::Run::default(),
+            crate::identity::acknowledged::Run::default(),
             self.log.position(),
             stored.as_deref(),
         );
@@ -342,7 +340,6 @@ impl Stopped {
         failpoint::pass(Failpoint::RecoveryBegun);
         let founding = Founding {
             data_dir: self.data_dir,
-            gate: self.gate,
             log: self.log,
             state: Arc::clone(&self.state),
         };
@@ -359,7 +356,6 @@ impl Stopped {
 /// The parts of a directory that becomes a new cluster's, and says already that this is under way.
 pub(super) struct Founding {
     pub(super) data_dir: DataDir,
-    pub(super) gate: PurgeGate,
     pub(super) log: LogStore,
     pub(super) state: Arc<StateDb>,
 }
@@ -379,7 +375,7 @@ impl Founding {
         // What was sent as a snapshot before belongs to the former cluster.
         Snapshots::remove_all(&self.data_dir.snapshots_path())?;
         let member = (node_id, node);
-        refound::refound(&mut self.log, &self.gate, &self.state, &cluster_id, member).await?;
+        refound::refound(&mut self.log, &self.state, &cluster_id, member).await?;
         self.data_dir
             .finish_recovery(&uuid, &cluster_id, last_index + 1)?;
         self.log.stop();

@@ -8,12 +8,14 @@ use std::{
 
 use super::background::Broken;
 use crate::{
+    apply::Unapplied,
     audit::OpenError,
     config::Refusal,
-    membership::{forced::NotForced, strangers::Misplaced},
-    raft::{Stopped, unapplied::Unapplied},
+    membership::{forced::NotForced, misplaced::Misplaced},
+    raft::Stopped,
     stamp::EntropyError,
     storage::{data_dir::DataDirError, error::StorageError},
+    traces::ExportError,
 };
 
 /// Why a node did not start. Nothing was changed that a later start could not go on from.
@@ -34,6 +36,9 @@ pub enum StartError {
     /// The audit log cannot be opened.
     #[error(transparent)]
     Audit(#[from] OpenError),
+    /// Spans cannot be exported.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// A listed peer belongs to another cluster.
     #[error(
         "--data-dir {}: it belongs to cluster {ours}, but seat {seat} of --peers to {theirs}; \

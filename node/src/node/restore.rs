@@ -1,7 +1,7 @@
 //! The restore of a backup: its rows become a new cluster of one node, in a directory of their own.
 //!
-//! The rows are laid out as a snapshot from a leader is installed, and become those of a new
-//! cluster as a survivor's do.
+//! The rows are laid out as a snapshot from a leader is installed, take up the archived entries up to
+//! a point in time, if one is asked for, and become those of a new cluster as a survivor's do.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,16 +11,21 @@ use std::{
 use data_encoding::HEXLOWER;
 use helve_machine::level;
 use helve_proto::peer::v1::{NodeRecord, SnapshotChunk};
-use helve_seal::Keyring;
+use helve_seal::{KeyId, Keyring};
 use serde::Serialize;
 
 use super::recover::{Founding, RecoverError};
 use crate::{
-    backup::{Backup, BackupError, PlainHttp, place::Place},
+    backup::{
+        Backup, BackupError, PlainHttp, Until, data_key_ids,
+        place::Place,
+        point::{self, Point},
+    },
     digest,
     failpoint::{self, Failpoint},
     limits::{GROUP_ID, LOG_TAIL_BYTES},
-    raft::log_store::{LogStore, PurgeGate},
+    log_replay::{FutureRowsError, refound::replay},
+    raft::log_store::LogStore,
     refusal::Refusal,
     stamp::{self, EntropyError},
     storage::{
@@ -28,6 +33,7 @@ use crate::{
         data_dir::{DataDir, DataDirError},
         error::StorageError,
         options::StateOptions,
+        purge_gate::PurgeGate,
         state_db::StateDb,
     },
     vault::{KeyFiles, Vault},
@@ -41,6 +47,8 @@ pub struct Request<'a> {
     pub http: PlainHttp,
     /// Which; `None`: the newest by the cluster's time.
     pub backup: Option<&'a str>,
+    /// Up to where, by the archived log; `None`: the backup alone.
+    pub until: Option<Until>,
     /// The new node's data directory: a new or an empty one.
     pub data_dir: &'a Path,
     /// The new node's seat.
@@ -57,10 +65,12 @@ pub struct Report {
     /// The cluster that it was made of.
     pub former_cluster_id: String,
     /// The last entry whose effect it holds.
+    pub backup_revision: u64,
+    /// The last entry whose effect was restored: of the archived log, if some of it was applied.
     pub revision: u64,
-    /// The cluster's time in it, milliseconds since the Unix epoch.
+    /// The cluster's time in what was restored, milliseconds since the Unix epoch.
     pub clock_ms: u64,
-    /// Its rows, and their SHA-256, as they were laid out and compared.
+    /// The rows that were restored, and their SHA-256.
     pub rows: u64,
     /// See `rows`.
     pub digest: String,
@@ -94,6 +104,22 @@ pub enum RestoreError {
         /// The newest that this version supports.
         supported: u32,
     },
+    /// A newer version wrote entries of the archived log.
+    #[error(
+        "the archived log up to revision {revision} takes feature level {needed}, and this version supports {supported}: use the version \
+         that the cluster had then, or restore an earlier revision"
+    )]
+    ArchiveTooNew {
+        /// The last entry asked for.
+        revision: u64,
+        /// The level that it needs.
+        needed: u32,
+        /// The newest that this version supports.
+        supported: u32,
+    },
+    /// An archived entry cannot be applied.
+    #[error("the archived log: {0}; empty the data directory, and restore an earlier revision")]
+    Unapplied(FutureRowsError),
     /// The data keys cannot be read, or not be used.
     #[error(transparent)]
     Keys(#[from] Refusal),
@@ -138,52 +164,137 @@ pub async fn restore(
     mut read: impl FnMut(u64),
 ) -> Result<Report, RestoreError> {
     let from = Place::open(request.from, request.http)?;
-    let backup = from.find(request.backup).await?;
+    let backup = match request.until {
+        Some(until) => point::base(&from, request.backup, until).await?,
+        None => from.find(request.backup).await?,
+    };
     let keys = request.data_keys.read()?;
     check(&backup, &keys)?;
-    let damaged = from.verify(&[&backup], &mut read).await?;
+    let point = match request.until {
+        Some(until) => point::find(&from, backup, until, &keys, &mut read).await?,
+        None => Point::alone(backup),
+    };
+    check_level(&point)?;
+    let backup = &point.backup;
+    let damaged = from.verify(&[backup], &mut read).await?;
     if let Some(damaged) = damaged.into_iter().next() {
         return Err(damaged.into());
     }
-    let manifest = backup.manifest();
-    let node = (manifest.node_id, request.seat);
+    let node = (backup.manifest().node_id, request.seat);
     let data_dir = DataDir::begin_restore(request.data_dir, node, &stamp::mint_uuid()?)?;
     failpoint::pass(Failpoint::RestoreBegun);
-    let vault = Vault::new(request.data_keys.clone(), keys);
+    let vault = Vault::new(request.data_keys.clone(), keys.clone());
     let made = vault.disk_keys().make().map_err(RestoreError::DiskKey)?;
     let key = made.map(|made| vault.disk_keys().keep(data_dir.path(), made));
     let key = key.transpose().map_err(RestoreError::DiskKey)?;
     let state = StateDb::open_under(data_dir.path(), StateOptions::default(), key.clone())?;
-    lay_out(&from, &backup, (&data_dir, &state), &mut read).await?;
+    lay_out(&from, backup, (&data_dir, &state), &mut read).await?;
     failpoint::pass(Failpoint::RestoreLaidOut);
-    compare(&backup, &state)?;
-    let (node_id, record) = member(&backup, request.seat);
-    let gate = PurgeGate::default();
-    let log = LogStore::open_under(
-        &data_dir.log_path(),
-        GROUP_ID,
-        LOG_TAIL_BYTES,
-        gate.clone(),
-        key,
-    )?;
+    let mut shown = compare(backup, &state)?;
+    if !point.segments.is_empty() {
+        apply(&from, &point, (&state, &keys), &mut read).await?;
+        shown = Shown::of(&state)?;
+    }
+    let (node_id, record) = member(backup, request.seat);
+    let (log_path, gate) = (data_dir.log_path(), PurgeGate::default());
+    let log = LogStore::open_under(&log_path, GROUP_ID, LOG_TAIL_BYTES, gate, key)?;
     let founding = Founding {
         data_dir,
-        gate,
         log,
         state: Arc::new(state),
     };
-    let cluster_id = founding.found((node_id, record), manifest.revision).await?;
+    let cluster_id = founding.found((node_id, record), point.revision).await?;
     Ok(Report {
         backup: backup.id(),
-        former_cluster_id: manifest.cluster_id.clone(),
-        revision: manifest.revision,
-        clock_ms: manifest.clock_ms,
-        rows: manifest.rows,
-        digest: HEXLOWER.encode(&manifest.digest),
+        former_cluster_id: backup.manifest().cluster_id.clone(),
+        backup_revision: backup.manifest().revision,
+        revision: point.revision,
+        clock_ms: shown.clock_ms,
+        rows: shown.rows,
+        digest: shown.digest,
         cluster_id,
         data_dir: request.data_dir.to_owned(),
         node_id,
         seat: request.seat,
+    })
+}
+
+/// Rows as they are shown.
+struct Shown {
+    clock_ms: u64,
+    rows: u64,
+    digest: String,
+}
+
+impl Shown {
+    fn of(state: &StateDb) -> Result<Self, RestoreError> {
+        state.read(|view| {
+            let found = digest::hash(view, |_| true)?;
+            let clock_ms = helve_machine::clock(view, GROUP_ID);
+            let clock_ms = clock_ms.map_err(|fault| RestoreError::Unapplied(fault.into()))?;
+            Ok::<_, RestoreError>(Self {
+                clock_ms,
+                rows: found.as_ref().map_or(0, |found| found.rows),
+                digest: found.map_or_else(String::new, |found| HEXLOWER.encode(&found.digest)),
+            })
+        })
+    }
+}
+
+/// Applies the archived entries behind a backup, and refuses rows that a node with these keys could
+/// not serve.
+async fn apply(
+    from: &Place,
+    point: &Point,
+    (state, keys): (&StateDb, &Keyring),
+    mut read: impl FnMut(u64),
+) -> Result<(), RestoreError> {
+    for checked in &point.segments {
+        let segment = Point::segment(from, checked).await?;
+        for piece in segment.pieces() {
+            replay(state, &piece.entries, point.revision).map_err(unapplied)?;
+        }
+        read(segment.bytes());
+    }
+    let applied = state.applied()?.map_or(0, |id| id.index);
+    if applied != point.revision {
+        let why = format!(
+            "its entries end with {applied}, and not with {}",
+            point.revision
+        );
+        return Err(BackupError::damaged(from.path(), why).into());
+    }
+    let ids = state.read(|view| data_key_ids(view, || true));
+    let ids = ids.map_err(|fault| RestoreError::Unapplied(fault.into()))?;
+    let is_held = |id: &String| KeyId::parse(id).is_some_and(|id| keys.find(id).is_some());
+    let mut missing = ids.unwrap_or_default();
+    missing.retain(|id| !is_held(id));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(RestoreError::Backup(BackupError::KeyMissing {
+        id: format!("{} up to revision {}", point.backup.id(), point.revision),
+        missing: missing.join(", "),
+    }))
+}
+
+fn unapplied(error: FutureRowsError) -> RestoreError {
+    match error {
+        FutureRowsError::Storage(error) => RestoreError::Storage(error),
+        error => RestoreError::Unapplied(error),
+    }
+}
+
+/// Refuses entries of the archived log that this version cannot apply.
+fn check_level(point: &Point) -> Result<(), RestoreError> {
+    let (needed, supported) = (point.feature_level, level::supported());
+    if needed <= supported {
+        return Ok(());
+    }
+    Err(RestoreError::ArchiveTooNew {
+        revision: point.revision,
+        needed,
+        supported,
     })
 }
 
@@ -226,15 +337,17 @@ async fn lay_out(
 }
 
 /// Refuses rows that are not those which the node read when it made the backup.
-fn compare(backup: &Backup, state: &StateDb) -> Result<(), RestoreError> {
-    let found = state.read(|view| digest::hash(view, |_| true))?;
-    let found = found.map_or_else(String::new, |found| HEXLOWER.encode(&found.digest));
+fn compare(backup: &Backup, state: &StateDb) -> Result<Shown, RestoreError> {
+    let shown = Shown::of(state)?;
     let said = HEXLOWER.encode(&backup.manifest().digest);
-    if found != said {
-        let id = backup.id();
-        return Err(RestoreError::OtherRows { id, found, said });
+    if shown.digest != said {
+        return Err(RestoreError::OtherRows {
+            id: backup.id(),
+            found: shown.digest,
+            said,
+        });
     }
-    Ok(())
+    Ok(shown)
 }
 
 /// The one member of the new cluster: the node that made the backup, on another seat. What its

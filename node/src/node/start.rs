@@ -7,6 +7,7 @@ mod disk;
 mod place;
 mod rows;
 mod storage;
+mod traces;
 
 use std::{io, sync::Arc};
 
@@ -32,17 +33,19 @@ use crate::{
     digest::Digester,
     disk_watch::DiskWatch,
     forward::Forwarder,
+    identity::Identity,
     membership::{MemberChanges, bootstrap::Beginning},
     metrics::{Metrics, Observed},
     peer_channel::Dialler,
     peer_links::PeerLinks,
     propose::Proposer,
-    raft::{Consensus, Stopped, identity::Identity, state_machine::StateMachine},
+    raft::{Consensus, Stopped, state_machine::StateMachine},
     read_index::Reader,
     readiness::Readiness,
     runtime::OwnRuntime,
     service::{AccessCheck, ClusterParts, Services, peer::Running},
     stamp::Stamper,
+    traces::Traces,
     vault::{Members, Switch},
 };
 
@@ -71,19 +74,21 @@ pub(super) async fn start(
         close(audit, storage.log.clone(), Arc::clone(&storage.state)).await;
         return Ok(None);
     };
-    let feed = ChangeFeed::new(config.tuning.watch_window_bytes);
+    let runtime = service_runtime.handle();
+    let observed = Observed::at(listeners.ports.clone());
+    let uuid = &storage.known.uuid;
     let parts = Parts {
+        traces: traces::begin(&config, uuid, observed.traces(), runtime)?,
+        feed: ChangeFeed::new(config.tuning.watch_window_bytes),
         config,
         storage,
         identity,
         audit,
         stamper: Arc::default(),
-        observed: Observed::at(listeners.ports.clone()),
-        feed,
+        observed,
     };
     let taking_up = parts.consensus(raft_runtime.handle(), place.beginning);
     let consensus = taking_up.await?;
-    let runtime = service_runtime.handle();
     let mut background = Background::on(runtime);
     let core = parts.core(&consensus, &mut background);
     place.running.send_replace(Some(core.running.clone()));
@@ -167,6 +172,7 @@ struct Parts {
     stamper: Arc<Stamper>,
     observed: Observed,
     feed: ChangeFeed,
+    traces: Traces,
 }
 
 /// The running parts.
@@ -264,6 +270,7 @@ impl Parts {
             Arc::clone(&disk),
             self.storage.log.clone(),
             Arc::clone(&self.storage.state),
+            self.traces.clone(),
         );
         background.run("proposer", proposing);
         let links = PeerLinks::new(consensus.clone());

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     bounds::Bounds,
-    raft::identity::Identity,
+    identity::Identity,
     runtime::OwnRuntime,
     service::{
         self, UnreadAnswers, http,

@@ -6,7 +6,7 @@ use helve_proto::{
     v1::ReplyHeader,
 };
 
-use crate::raft::state_machine::Progress;
+use crate::apply::Progress;
 
 /// What is admitted while the disk is below its reserve.
 pub(super) fn frees_space(command: &Command) -> bool {

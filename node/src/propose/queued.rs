@@ -5,15 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use helve_proto::command::v1::Command;
 use prost::Message;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
-    task::JoinSet,
+    sync::{mpsc, oneshot},
+    task::{JoinError, JoinSet},
     time::Instant,
 };
 
+use super::at_leader::AtLeader;
 use crate::{
     attempt::{Attempt, Rejection, Timed},
     fair_queue::FairQueue,
-    limits::{COMMAND_WEIGHT_BYTES, PROPOSE_BATCHES_MAX},
+    keyed_places::SharedPlace,
+    limits::{COMMAND_WEIGHT_BYTES, PROPOSE_BATCHES_BESIDE_MAX, PROPOSE_BATCHES_MAX},
+    traces::{Span, Trace},
 };
 
 /// Commands that wait, by their tenants. Those of the nodes themselves and of operators have none, and so turns of their own.
@@ -28,8 +31,11 @@ type Place = Arc<Mutex<Option<Held>>>;
 
 struct Held {
     command: Box<Command>,
+    /// Where spans of its way belong, if its trace is recorded; and the one of its wait here.
+    trace: Option<Trace>,
+    _wait: Option<Span>,
     /// Its room in this node's queue; a command from another node takes none.
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<SharedPlace>,
 }
 
 /// A command that waits.
@@ -60,7 +66,7 @@ impl Queued {
     /// A command of a caller of this node, and where that hears what became of it.
     pub(super) fn of_caller(
         timed: Timed,
-        room: OwnedSemaphorePermit,
+        room: SharedPlace,
     ) -> (Self, Hold, oneshot::Receiver<Attempt>) {
         let (reply, answer) = oneshot::channel();
         let queued = Self::new(timed, Reply::Caller(reply), Some(room));
@@ -83,9 +89,11 @@ impl Queued {
         (queued, answers)
     }
 
-    fn new(timed: Timed, reply: Reply, room: Option<OwnedSemaphorePermit>) -> Self {
+    fn new(timed: Timed, reply: Reply, room: Option<SharedPlace>) -> Self {
         let held = Held {
             command: timed.command,
+            _wait: timed.trace.as_ref().and_then(|trace| trace.span("queue")),
+            trace: timed.trace,
             _room: room,
         };
         Self {
@@ -133,10 +141,11 @@ impl Queued {
 
     /// Takes the command to be sent; nothing if its caller has given it up.
     pub(super) fn leave(self) -> Option<(Timed, Reply)> {
-        let Held { command, .. } = lock(&self.place).take()?;
+        let Held { command, trace, .. } = lock(&self.place).take()?;
         let timed = Timed {
             command,
             deadline: self.deadline,
+            trace,
         };
         Some((timed, self.reply))
     }
@@ -174,23 +183,40 @@ impl Reply {
     }
 }
 
-/// Waits until one more batch may be under way. What arrives meanwhile is put where it waits: what is left of commands that are given up
-/// is bounded there alone.
-pub(super) async fn until_one_ends(
+/// Waits until one more batch may be under way: of anything, or beside those that are, of a waiting tenant that has nothing in them. What
+/// arrives meanwhile is put where it waits: what is left of commands that are given up is bounded there alone.
+pub(super) async fn until_room(
     under_way: &mut JoinSet<()>,
     arrived: &mut mpsc::UnboundedReceiver<Queued>,
     waiting: &mut Waiting,
+    there: &AtLeader,
 ) {
-    while under_way.len() >= PROPOSE_BATCHES_MAX {
+    loop {
+        while let Some(ended) = under_way.try_join_next() {
+            note_ended(ended);
+        }
+        let begun = under_way.len();
+        let may_go_beside = begun < PROPOSE_BATCHES_MAX + PROPOSE_BATCHES_BESIDE_MAX;
+        if begun < PROPOSE_BATCHES_MAX || (may_go_beside && there.lacks_one(waiting.keys())) {
+            return;
+        }
         tokio::select! {
-            Some(ended) = under_way.join_next() => {
-                // Its callers hear that the outcome is not known.
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a batch of commands broke");
+            Some(ended) = under_way.join_next() => note_ended(ended),
+            Some(queued) = arrived.recv() => {
+                queued.wait_in(waiting);
+                while let Ok(queued) = arrived.try_recv() {
+                    queued.wait_in(waiting);
                 }
             }
-            Some(queued) = arrived.recv() => queued.wait_in(waiting),
+            () = there.one_left(), if may_go_beside => {}
         }
+    }
+}
+
+/// The callers of a batch that broke hear that the outcome is not known.
+fn note_ended(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a batch of commands broke");
     }
 }
 
@@ -228,14 +254,13 @@ fn lock(place: &Mutex<Option<Held>>) -> MutexGuard<'_, Option<Held>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use futures::FutureExt;
-    use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::limits::TURN_BYTES;
+    use crate::{keyed_places::SharedPlaces, limits::TURN_BYTES};
 
-    fn timed(tenant: &str) -> Timed {
+    pub(in crate::propose) fn timed(tenant: &str) -> Timed {
         let command = Command {
             tenant: tenant.to_owned(),
             ..Command::default()
@@ -243,17 +268,18 @@ mod tests {
         Timed {
             command: Box::new(command),
             deadline: Instant::now(),
+            trace: None,
         }
     }
 
-    fn of_caller(room: &Arc<Semaphore>) -> (Queued, Hold, oneshot::Receiver<Attempt>) {
-        let room = Arc::clone(room).try_acquire_owned().unwrap();
+    fn of_caller(room: &SharedPlaces) -> (Queued, Hold, oneshot::Receiver<Attempt>) {
+        let room = room.take("acme", 1).unwrap();
         Queued::of_caller(timed("acme"), room)
     }
 
     #[test]
     fn command_is_sent_or_given_up_and_never_both() {
-        let room = Arc::new(Semaphore::new(3));
+        let room = SharedPlaces::new(3);
         let (sent, hold, _answer) = of_caller(&room);
         assert!(sent.is_wanted());
         assert!(sent.leave().is_some());
@@ -262,12 +288,12 @@ mod tests {
         let (given_up, hold, _answer) = of_caller(&room);
         assert!(hold.give_up());
         assert!(given_up.leave().is_none());
-        assert_eq!(room.available_permits(), 3, "room is returned both ways");
+        assert_eq!(room.used(), 0, "room is returned both ways");
     }
 
     #[test]
     fn caller_that_goes_away_frees_its_queued_command_at_once() {
-        let room = Arc::new(Semaphore::new(1));
+        let room = SharedPlaces::new(1);
         let (queued, hold, answer) = of_caller(&room);
         let mut waiting = Waiting::new(TURN_BYTES);
         let place = Arc::clone(&queued.place);
@@ -275,13 +301,13 @@ mod tests {
         assert!(lock(&place).is_some());
         drop((hold, answer));
         assert!(lock(&place).is_none());
-        assert_eq!(room.available_permits(), 1, "before it would have its turn");
+        assert_eq!(room.used(), 0, "before it would have its turn");
         assert!(waiting.take(1, 1, Queued::is_wanted).is_empty());
     }
 
     #[test]
     fn little_is_left_of_commands_that_are_given_up() {
-        let room = Arc::new(Semaphore::new(1));
+        let room = SharedPlaces::new(1);
         let mut waiting = Waiting::new(TURN_BYTES);
         for _ in 0..10_000 {
             let (queued, hold, answer) = of_caller(&room);
@@ -292,8 +318,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_wait_in_their_turns_while_batches_are_under_way() {
-        let room = Arc::new(Semaphore::new(1));
+    async fn tenant_with_nothing_at_the_leader_goes_beside_full_batches() {
+        let room = SharedPlaces::new(3);
+        let there = AtLeader::default();
+        let part = there.parts(&[timed("acme")]);
         let mut under_way = JoinSet::new();
         for _ in 0..PROPOSE_BATCHES_MAX {
             under_way.spawn(std::future::pending());
@@ -302,9 +330,27 @@ mod tests {
         let mut waiting = Waiting::new(TURN_BYTES);
         let (queued, _hold, _answer) = of_caller(&room);
         queue.send(queued).ok().unwrap();
-        let ended = until_one_ends(&mut under_way, &mut arrived, &mut waiting).now_or_never();
-        assert!(ended.is_none());
-        assert_eq!((arrived.len(), waiting.len()), (0, 1));
+        let mut until_room = |under_way: &mut JoinSet<()>, there: &AtLeader| {
+            let room = until_room(under_way, &mut arrived, &mut waiting, there).now_or_never();
+            (room.is_some(), arrived.len(), waiting.len())
+        };
+        // What is at the leader of its tenant keeps it here.
+        assert_eq!(until_room(&mut under_way, &there), (false, 0, 1));
+        let other = Queued::several(vec![timed("other")]);
+        queue
+            .send(other.0.into_iter().next().unwrap())
+            .ok()
+            .unwrap();
+        assert_eq!(until_room(&mut under_way, &there), (true, 0, 2));
+        let other_part = there.parts(&[timed("other")]);
+        assert_eq!(until_room(&mut under_way, &there), (false, 0, 2));
+        drop(part);
+        assert_eq!(until_room(&mut under_way, &there), (true, 0, 2));
+        for _ in 0..PROPOSE_BATCHES_BESIDE_MAX {
+            under_way.spawn(std::future::pending());
+        }
+        drop(other_part);
+        assert_eq!(until_room(&mut under_way, &there), (false, 0, 2));
     }
 
     #[test]

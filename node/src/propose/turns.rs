@@ -167,6 +167,7 @@ mod tests {
         Timed {
             command: Box::new(command),
             deadline: Instant::now() + Duration::from_secs(60),
+            trace: None,
         }
     }
 

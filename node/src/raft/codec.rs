@@ -140,7 +140,7 @@ pub fn membership_from_proto(membership: proto::Membership) -> Result<Membership
 }
 
 /// A stored membership as the contract has it.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 #[must_use]
 pub fn stored_membership_to_proto(stored: &StoredMembership) -> proto::StoredMembership {
     proto::StoredMembership {
@@ -205,7 +205,7 @@ pub fn entry_from_proto(entry: proto::LogEntry) -> Result<Entry, CodecError> {
     let log_id = entry.log_id.ok_or(CodecError::Missing("log id"))?;
     let payload = match entry.payload.ok_or(CodecError::Missing("payload"))? {
         log_entry::Payload::Blank(_) => Payload::Blank,
-        log_entry::Payload::Command(command) => Payload::Normal(Proposal { command }),
+        log_entry::Payload::Command(command) => Payload::Normal(Proposal::from(command)),
         log_entry::Payload::Membership(membership) => {
             Payload::Membership(membership_from_proto(membership)?)
         }
@@ -214,6 +214,14 @@ pub fn entry_from_proto(entry: proto::LogEntry) -> Result<Entry, CodecError> {
         log_id: log_id_from_proto(&log_id),
         payload,
     })
+}
+
+/// An entry from the wire or from disk, if consensus could take it.
+///
+/// # Errors
+/// See [`CodecError`].
+pub fn check_entry(entry: proto::LogEntry) -> Result<proto::LogEntry, CodecError> {
+    entry_from_proto(entry).map(|entry| entry_to_proto(&entry))
 }
 
 #[cfg(test)]
@@ -233,9 +241,7 @@ mod tests {
 
     #[test]
     fn every_payload_comes_back_as_it_went() {
-        let command = Proposal {
-            command: "mint".into(),
-        };
+        let command = Proposal::from(bytes::Bytes::from("mint"));
         let payloads = [
             Payload::Blank,
             Payload::Normal(command),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::time::timeout;
 
-use super::{Stopped, applied::AppliedLog, state_machine::Raft};
+use super::{Stopped, state_machine::Raft};
+use crate::apply::AppliedLog;
 
 /// Between two wishes for a snapshot, if none was finished in between.
 const REPEAT: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use openraft::ServerState;
 
-use super::identity::Identity;
+use crate::identity::Identity;
 
 /// Who leads, as this node knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +24,12 @@ impl Leading {
         leader: Option<u64>,
     ) -> Self {
         let me = identity.node_id();
-        let stands = identity.may_take_part();
-        let here = stands && state == ServerState::Leader && leader == Some(me);
+        let takes_part = identity.may_take_part();
+        let here = takes_part && state == ServerState::Leader && leader == Some(me);
         Self {
             term,
             // After a restart the vote on its disk still says that it leads.
-            leader: leader.filter(|leader| stands && (here || *leader != me)),
+            leader: leader.filter(|leader| takes_part && (here || *leader != me)),
             here,
         }
     }

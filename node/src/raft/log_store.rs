@@ -9,22 +9,23 @@ use std::{
     io,
     ops::Range,
     path::Path,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
 };
 
 use futures::{Stream, stream};
-use openraft::{errors::LeaderChanged, storage::LeaderBoundedStreamError};
+use helve_proto::peer::v1 as proto;
+use openraft::{
+    errors::LeaderChanged,
+    storage::{LeaderBoundedStreamError, RaftLogStorage as _},
+};
 use tokio::sync::oneshot;
 
 use super::{
-    acknowledged::Position,
     codec,
     types::{Entry, LeaderId, LogId, TypeConfig, Vote},
 };
 use crate::{
+    identity::acknowledged::{Flushed, Position},
     limits::{LOG_PAGE_BYTES_MAX, LOG_QUEUED_BYTES_MAX},
     storage::{
         disk_key::DiskKey,
@@ -33,73 +34,9 @@ use crate::{
         log_op::{Done, LogOp, LogStats},
         log_tail::LogTail,
         log_writer::LogWriter,
+        purge_gate::PurgeGate,
     },
 };
-
-/// How much of the log may be purged: what of the state is durable without it. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct PurgeGate(Arc<AtomicU64>);
-
-impl PurgeGate {
-    /// The state up to and including this entry is durable. Never goes back.
-    pub fn advance(&self, index: u64) {
-        self.0.fetch_max(index.saturating_add(1), Ordering::AcqRel);
-    }
-
-    /// The last entry that the durable state has applied.
-    fn kept(&self) -> Option<u64> {
-        let kept = self.0.load(Ordering::Acquire).checked_sub(1);
-        // An empty state counts as one up to the entry that founds a cluster, and a gate without any state permits everything.
-        kept.filter(|kept| *kept > 0 && *kept < u64::MAX - 1)
-    }
-
-    fn permits(&self, index: u64) -> bool {
-        index < self.0.load(Ordering::Acquire)
-    }
-}
-
-/// The last entry of the newest append that is durable, since this process started; none before the first one, and after a truncation.
-/// Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Flushed(Arc<Mutex<Newest>>);
-
-#[derive(Debug, Default)]
-struct Newest {
-    last: Option<LogId>,
-    truncations: u64,
-}
-
-impl Flushed {
-    /// An append is about to be made. Its end is noted by what this returns, unless the log is truncated before.
-    fn appending(&self, last: Option<LogId>) -> impl FnOnce() + Send + use<> {
-        let (flushed, truncations) = (self.clone(), self.newest().truncations);
-        move || {
-            let mut newest = flushed.newest();
-            if newest.truncations == truncations {
-                newest.last = last.or(newest.last);
-            }
-        }
-    }
-
-    fn truncated(&self) {
-        let mut newest = self.newest();
-        newest.last = None;
-        newest.truncations += 1;
-    }
-
-    fn newest(&self) -> MutexGuard<'_, Newest> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the leader of this term holds durably of its own log, as far as that is known.
-    pub(super) fn as_leader(&self, term: u64) -> Position {
-        let flushed = self.newest().last;
-        Position {
-            term,
-            last: flushed.map(|flushed| (flushed.leader_id.term, flushed.index)),
-        }
-    }
-}
 
 /// The log of this node. Clones share it.
 #[derive(Debug, Clone)]
@@ -191,12 +128,18 @@ impl LogStore {
     #[must_use]
     pub fn position(&self) -> Position {
         let memory = self.memory();
-        Position::of(memory.vote.as_ref(), memory.last.as_ref())
+        Position {
+            term: memory.vote.as_ref().map_or(0, |vote| vote.leader_id.term),
+            last: memory
+                .last
+                .as_ref()
+                .map(|last| (last.leader_id.term, last.index)),
+        }
     }
 
     /// The last entry, or the last purged one if none is left.
     #[must_use]
-    pub fn last(&self) -> Option<helve_proto::peer::v1::LogId> {
+    pub fn last(&self) -> Option<proto::LogId> {
         self.memory().last.as_ref().map(codec::log_id_to_proto)
     }
 
@@ -259,12 +202,37 @@ impl LogStore {
     ///
     /// # Errors
     /// If an entry is missing or damaged, or the engine fails.
-    pub fn stored(&self, from: u64) -> Result<Vec<Entry>, StorageError> {
+    pub fn stored(&self, from: u64) -> Result<Vec<proto::LogEntry>, StorageError> {
         let entries = self.0.log.read(from..u64::MAX, LOG_PAGE_BYTES_MAX)?;
         entries
             .into_iter()
-            .map(|(entry, _)| decode(entry))
+            .map(|(entry, _)| Ok(codec::entry_to_proto(&decode(entry)?)))
             .collect()
+    }
+
+    /// Ends the log behind this entry, whose rows are durable, as if a snapshot of them had been
+    /// installed.
+    ///
+    /// The next leader's term is above that of the entry. The log of a restored node is new and
+    /// holds no vote: its first leader would take a term that entries have already, and count them
+    /// as its own.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub async fn end_behind(
+        &mut self,
+        last: &proto::LogId,
+        node_id: u64,
+    ) -> Result<(), StorageError> {
+        let held = self.memory().vote;
+        if held.is_none_or(|vote| vote.leader_id.term < last.term) {
+            let saved = self.save_vote(&Vote::new(last.term, node_id)).await;
+            saved.map_err(|source| of_log("write", source))?;
+        }
+        self.0.gate.advance(last.index);
+        let purged = self.purge(codec::log_id_from_proto(last)).await;
+        purged.map_err(|source| of_log("purge", source))?;
+        self.barrier().await
     }
 
     /// The last entry that memory does not hold, so that reading it takes the disk; 0 if there is none.
@@ -296,7 +264,7 @@ impl LogStore {
     }
 
     /// The beginning of a range: at most [`LOG_PAGE_BYTES_MAX`], but at least one entry if the log holds any of the range.
-    async fn page(&self, range: Range<u64>) -> io::Result<Vec<Entry>> {
+    pub(super) async fn page(&self, range: Range<u64>) -> io::Result<Vec<Entry>> {
         loop {
             let (on_disk, seen) = {
                 let memory = self.memory();
@@ -369,7 +337,15 @@ fn signal() -> (Done, oneshot::Receiver<()>) {
     (Box::new(done), receiver)
 }
 
-fn decode(entry: helve_proto::peer::v1::LogEntry) -> Result<Entry, StorageError> {
+fn of_log(action: &'static str, source: io::Error) -> StorageError {
+    StorageError::Io {
+        action,
+        path: "the log".into(),
+        source,
+    }
+}
+
+fn decode(entry: proto::LogEntry) -> Result<Entry, StorageError> {
     let index = entry.log_id.map_or(0, |log_id| log_id.index);
     codec::entry_from_proto(entry)
         .map_err(|error| StorageError::unreadable(format!("log entry {index}"), &error))

@@ -6,29 +6,21 @@
 //!                                  └──── apply ────► state_machine ──► machine::apply ──► storage/state_db (one write)
 //! ```
 
-pub mod acknowledged;
-mod address_book;
-mod applied;
 pub mod codec;
+mod committed_log;
 mod compaction;
 #[cfg(test)]
 pub(crate) mod fake_group;
-pub mod foresight;
 mod group;
-pub mod identity;
 mod leading;
 pub mod log_store;
 mod member_set;
 mod network;
 pub mod overview;
-pub mod peer_problems;
 pub mod receive;
-pub mod refound;
 pub mod snapshot;
 pub mod state_machine;
-mod stopped;
 pub mod types;
-pub mod unapplied;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -43,10 +35,8 @@ use openraft::{
 };
 
 use self::{
-    address_book::AddressBook,
-    applied::AppliedLog,
+    committed_log::CommittedLog,
     compaction::Compaction,
-    identity::Identity,
     log_store::LogStore,
     overview::Overview,
     receive::PeerRequests,
@@ -54,12 +44,18 @@ use self::{
     types::{NodeInfo, Proposal, TypeConfig},
 };
 pub use self::{
+    committed_log::Following,
     group::{Group, MembershipEdit, NotCommitted},
     leading::Leading,
     member_set::MemberSet,
-    stopped::Stopped,
 };
-use crate::{metrics::Observed, stamp::Stamper, storage::level_hold::LevelHold};
+// What calls of this room end with, too.
+pub use crate::apply::Stopped;
+use crate::{
+    apply::AppliedLog, identity::Identity, metrics::Observed,
+    peer_channel::address_book::AddressBook, stamp::Stamper, storage::level_hold::LevelHold,
+    traces::Passage,
+};
 
 /// What became of one proposed command.
 #[derive(Debug, Clone)]
@@ -110,7 +106,10 @@ impl Settings {
             install_snapshot_timeout: 60_000,
             max_payload_entries: 1024,
             max_append_entries: Some(4096),
-            replication_lag_threshold: self.snapshot_entries.max(self.log_keep_entries) * 2,
+            replication_lag_threshold: self
+                .snapshot_entries
+                .max(self.log_keep_entries)
+                .saturating_mul(2),
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
             // The node purges: it knows who is still receiving a snapshot.
             max_in_snapshot_log_to_keep: u64::MAX,
@@ -134,6 +133,7 @@ pub struct Consensus {
     identity: Arc<Identity>,
     book: Arc<AddressBook>,
     applied: AppliedLog,
+    committed: CommittedLog,
     compaction: Compaction,
     requests: PeerRequests,
     hold: Arc<LevelHold>,
@@ -153,7 +153,8 @@ impl Consensus {
         state: StateMachine,
         hold: Arc<LevelHold>,
     ) -> Result<Self, Stopped> {
-        let applied = AppliedLog::of(&state);
+        let applied = state.applied_log();
+        let committed = CommittedLog::new(log.clone(), applied.clone());
         let book = Arc::<AddressBook>::default();
         let network = network::Network::new(
             Arc::clone(&identity),
@@ -169,7 +170,7 @@ impl Consensus {
         let raft = Raft::new(identity.node_id(), config, network, log, state)
             .await
             .map_err(Stopped::by)?;
-        tokio::spawn(address_book::keep(raft.clone(), Arc::clone(&book)));
+        tokio::spawn(network::keep_addresses(raft.clone(), Arc::clone(&book)));
         Ok(Self {
             compaction: Compaction::new(raft.clone(), applied.clone()),
             requests: PeerRequests::new(raft.clone(), Arc::clone(&identity), stamper),
@@ -177,6 +178,7 @@ impl Consensus {
             identity,
             book,
             applied,
+            committed,
             hold,
         })
     }
@@ -191,6 +193,12 @@ impl Consensus {
     #[must_use]
     pub fn applied(&self) -> &AppliedLog {
         &self.applied
+    }
+
+    /// The committed entries of this node's log.
+    #[must_use]
+    pub fn committed_log(&self) -> &CommittedLog {
+        &self.committed
     }
 
     /// Takes snapshots, and shortens the log.
@@ -211,15 +219,16 @@ impl Consensus {
         &self.requests
     }
 
-    /// Proposes encoded commands, in order. The stream answers each, in the same order.
+    /// Proposes encoded commands, in order, each with what notes its way. The stream answers each, in the same order.
     ///
     /// # Errors
     /// If consensus stopped before the commands reached it: nothing happened.
     pub async fn write_many(
         &self,
-        commands: Vec<Bytes>,
+        commands: Vec<(Bytes, Passage)>,
     ) -> Result<BoxStream<'static, Answer>, Stopped> {
-        let proposals = commands.into_iter().map(|command| Proposal { command });
+        let proposals = commands.into_iter();
+        let proposals = proposals.map(|(command, passage)| Proposal { command, passage });
         let answers = self.raft.client_write_many(proposals).await;
         let answers = answers.map_err(Stopped::by)?;
         Ok(answers.map(answer).boxed())

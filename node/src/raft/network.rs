@@ -1,7 +1,6 @@
 //! Consensus messages to peers: replication, heartbeats and snapshots each on a channel of their own.
 
 mod answers;
-mod peer;
 
 use std::{
     future::Future,
@@ -14,6 +13,7 @@ use helve_proto::peer::v1::{PeerHeader, VoteReply, peer_service_client::PeerServ
 use openraft::{
     OptionalSend,
     alias::{SnapshotOf, VoteOf},
+    async_runtime::watch::WatchReceiver as _,
     base::{BoxFuture, BoxStream},
     errors::{RPCError, ReplicationClosed, StreamingError, Unreachable},
     network::{RPCOption, RaftNetworkFactory, RaftNetworkV2, stream_append_sequential},
@@ -22,20 +22,37 @@ use openraft::{
         TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
     },
 };
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Request, Response, Status, transport::Channel};
 
-use self::peer::Peer;
 use super::{
-    address_book::AddressBook,
-    codec,
-    identity::Identity,
-    log_store::Flushed,
-    snapshot,
+    codec, snapshot,
+    state_machine::Raft,
     types::{NodeInfo, TypeConfig},
 };
-use crate::{metrics::Observed, stamp::Stamper, storage::checkpoint::SnapshotDir};
+use crate::{
+    identity::{Identity, acknowledged::Flushed, peer::Peer},
+    metrics::Observed,
+    peer_channel::address_book::AddressBook,
+    stamp::Stamper,
+    storage::checkpoint::SnapshotDir,
+};
 
 type Error = RPCError<TypeConfig>;
+
+/// Keeps the book to the membership, until consensus stops.
+pub(super) async fn keep_addresses(raft: Raft, book: Arc<AddressBook>) {
+    let mut metrics = raft.server_metrics();
+    loop {
+        {
+            let now = metrics.borrow_watched();
+            let nodes = now.membership_config.nodes();
+            book.note_members(nodes.map(|(id, node)| (*id, node.0.clone())));
+        }
+        if metrics.changed().await.is_err() {
+            return;
+        }
+    }
+}
 
 /// Makes the connections to peers, as the membership names them.
 #[derive(Debug, Clone)]
@@ -130,6 +147,16 @@ impl Connection {
             .heard_wall(self.peer.target, asked, reply.wall_ms);
     }
 
+    /// What the peer answered, if it took the request as one of its cluster.
+    fn answered<T>(&self, reply: Result<Response<T>, Status>) -> Result<T, Error> {
+        let reply = self.peer.answered(reply);
+        Ok(reply.map_err(|e| unreachable(&e))?.into_inner())
+    }
+
+    fn check_own_part(&self) -> Result<(), Error> {
+        self.peer.check_own_part().map_err(|e| unreachable(&e))
+    }
+
     /// A client of the member where it is now.
     fn client(&mut self) -> &mut PeerServiceClient<Channel> {
         if let Some(address) = self.book.address(self.peer.target, &self.peer.uuid)
@@ -164,22 +191,24 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
-        let (term, matching) = (rpc.vote.leader_id.term, rpc.prev_log_id);
+        let term = rpc.vote.leader_id.term;
+        let matching = rpc.prev_log_id.map(|id| id.index);
         let mut request = codec::append_to_proto(self.header(), rpc);
         request.time_ms = self.stamper.estimate().unwrap_or(0);
         request.agreed_ms = self.stamper.agreed_ms().unwrap_or(0);
-        request.testimony = Some(self.peer.testimony(term)?);
+        request.testimony = Some(self.peer.testimony(term).map_err(|e| unreachable(&e))?);
         let asked = Instant::now();
         let reply = self
             .client()
             .heartbeat(within(request, option.hard_ttl()))
             .await;
-        let reply = self.peer.answered(reply)?.into_inner();
+        let reply = self.answered(reply)?;
         self.observed
             .peer_answered(self.peer.target, asked.elapsed());
         self.stamper
             .heard_wall(self.peer.target, asked, reply.wall_ms);
-        self.peer.check_holds(term, matching.as_ref(), &reply)?;
+        let held = self.peer.check_holds(term, matching, &reply);
+        held.map_err(|e| unreachable(&e))?;
         codec::append_reply_from_proto(reply).map_err(|e| malformed(&e))
     }
 
@@ -203,7 +232,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             };
             let term = first.vote.leader_id.term;
             let input = stream::once(ready(first)).chain(input);
-            let (header, mut telling) = (self.header(), self.peer.telling(term)?);
+            let telling = self.peer.telling(term).map_err(|e| unreachable(&e));
+            let (header, mut telling) = (self.header(), telling?);
             let requests = input.map(move |rpc| {
                 let mut request = codec::append_to_proto(header.clone(), rpc);
                 request.testimony = telling.next();
@@ -216,8 +246,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
                 .into_inner();
             let peer = self.peer.clone();
             let replies = replies.map(move |reply| {
-                let reply = peer.answered(reply)?;
-                peer.acknowledges(term, &reply)?;
+                let reply = peer.answered(reply).and_then(|reply| {
+                    peer.acknowledges(term, &reply)?;
+                    Ok(reply)
+                });
+                let reply = reply.map_err(|e| unreachable(&e))?;
                 codec::stream_reply_from_proto(reply).map_err(|e| malformed(&e))
             });
             Ok(Box::pin(ledger.settle(replies)) as BoxStream<'s, _>)
@@ -229,12 +262,12 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
-        self.peer.check_own_part()?;
+        self.check_own_part()?;
         let term = rpc.vote.leader_id.term;
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::Vote);
         let asked = Instant::now();
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
-        let reply = self.peer.answered(reply)?.into_inner();
+        let reply = self.answered(reply)?;
         self.vouched(asked, &reply);
         self.peer.votes(term, &reply);
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
@@ -245,11 +278,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
-        self.peer.check_own_part()?;
+        self.check_own_part()?;
         let request = codec::vote_request_to_proto(self.header(), rpc, codec::Ballot::PreVote);
         let asked = Instant::now();
         let reply = self.client().vote(within(request, option.hard_ttl())).await;
-        let reply = self.peer.answered(reply)?.into_inner();
+        let reply = self.answered(reply)?;
         self.vouched(asked, &reply);
         self.peer.accepted();
         codec::vote_reply_from_proto(reply).map_err(|e| malformed(&e))
@@ -262,7 +295,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        self.peer.check_may_send()?;
+        let may_send = self.peer.check_own_part();
+        may_send.map_err(|e| Unreachable::new(&e))?;
         let parts = snapshot::parts(self.header(), &vote, snapshot.snapshot);
         let sent = self.client().install_snapshot(parts);
         let reply = tokio::select! {
@@ -281,13 +315,13 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, Error> {
-        self.peer.check_own_part()?;
+        self.check_own_part()?;
         let request = codec::transfer_to_proto(self.header(), &rpc);
         let reply = self
             .client()
             .transfer_leader(within(request, option.hard_ttl()))
             .await;
-        let reply = self.peer.answered(reply)?.into_inner();
+        let reply = self.answered(reply)?;
         self.peer.accepted();
         Ok(codec::transfer_reply_from_proto(&reply, &rpc))
     }

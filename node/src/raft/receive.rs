@@ -17,12 +17,11 @@ use tokio_util::{
 use super::{
     Stopped,
     codec::{self, Ballot, CodecError},
-    identity::Identity,
-    peer_problems::Rival,
     state_machine::Raft,
     types::TypeConfig,
 };
 use crate::{
+    identity::{Identity, peer_problems::Rival},
     stamp::{self, Stamper},
     storage::checkpoint::SnapshotDir,
 };
@@ -160,7 +159,7 @@ impl PeerRequests {
         let vote = request.vote;
         let reply = self.raft.append_entries(request).await.map_err(stopped)?;
         if let AppendEntriesResponse::HigherVote(own) = &reply
-            && let Some(rival) = Rival::of(own, &vote)
+            && let Some(rival) = Rival::of(&codec::vote_to_proto(own), &codec::vote_to_proto(&vote))
         {
             self.identity.peer_problems().note_rival(rival);
         }

@@ -14,13 +14,14 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{codec, log_store::PurgeGate, types::TypeConfig};
+use super::{codec, types::TypeConfig};
 use crate::{
     failpoint::{self, Failpoint},
     limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_CHUNK_PAUSE, SNAPSHOT_CHUNKS_QUEUED_MAX},
     storage::{
         checkpoint::{SnapshotDir, Snapshots},
         error::StorageError,
+        purge_gate::PurgeGate,
         state_db::StateDb,
     },
 };

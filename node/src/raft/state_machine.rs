@@ -1,20 +1,14 @@
-//! Committed entries become rows: many by one write, never ahead of the durable log.
-//!
-//! Entries are applied on a thread of their own, so that a write that the storage engine stalls delays no heartbeat.
+//! The rows as openraft sees them: committed entries go to `apply.rs` in chunks, never ahead of the durable log.
 
-mod applier;
-pub(super) mod apply_queue;
-mod chunk;
 #[cfg(test)]
-mod made_up_tests;
-mod progress;
-mod rows;
+pub(crate) mod made_up_tests;
 
 use std::{
-    io,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    io, mem,
+    sync::{Arc, Mutex},
 };
 
+use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
 use helve_machine::planted::{self, Plant};
 use openraft::{
@@ -22,24 +16,24 @@ use openraft::{
     alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf},
     storage::{ApplyResponder, EntryResponder, RaftStateMachine},
 };
-use tokio::sync::watch;
 
-pub use self::progress::{Milestones, Progress};
-use self::{applier::Applier, apply_queue::ApplyQueue, chunk::Chunk, progress::Report, rows::Rows};
 use super::{
     codec,
-    identity::Identity,
-    log_store::{LogStore, PurgeGate},
+    log_store::LogStore,
     snapshot::SnapshotBuilder,
-    types::{Applied, TypeConfig},
+    types::{Applied, Entry, Payload, TypeConfig},
 };
 use crate::{
+    apply::{AppliedLog, Applier, Chunk, Progress, Report, Rows},
     change_feed::ChangeFeed,
+    identity::Identity,
     storage::{
         checkpoint::{SnapshotDir, Snapshots},
         data_dir::DataDir,
+        purge_gate::PurgeGate,
         state_db::StateDb,
     },
+    traces::Passage,
 };
 
 /// openraft over this state machine.
@@ -88,30 +82,16 @@ impl StateMachine {
         })
     }
 
-    /// The last entry that was applied. Its rows may be written a moment later.
-    #[must_use]
-    pub fn applied(&self) -> Arc<AtomicU64> {
-        self.report.applied()
+    /// How far entries are applied.
+    pub(super) fn applied_log(&self) -> AppliedLog {
+        AppliedLog::of(&self.applier, &self.report)
     }
 
-    /// How far rows are written; changes with every write.
-    #[must_use]
-    pub fn rows(&self) -> watch::Receiver<Progress> {
-        self.report.rows()
-    }
-
-    /// Where entries wait to be applied.
-    pub(super) fn queue(&self) -> Arc<ApplyQueue> {
-        Arc::clone(&self.applier.queue)
-    }
-
-    /// What of that changes rarely, for those who need not hear of every batch.
-    #[must_use]
-    pub fn milestones(&self) -> watch::Receiver<Milestones> {
-        self.report.milestones()
-    }
-
-    async fn apply_chunk(&mut self, chunk: Chunk, responders: Vec<Responder>) -> io::Result<()> {
+    async fn apply_chunk(
+        &mut self,
+        mut chunk: Chunk,
+        responders: Vec<Responder>,
+    ) -> io::Result<()> {
         let Some(last) = chunk.last_index() else {
             return Ok(());
         };
@@ -119,13 +99,39 @@ impl StateMachine {
         if !planted::is(Plant::ApplyBeforeDurable) {
             self.log.durable(last).await.map_err(io::Error::other)?;
         }
+        let passages = mem::take(&mut chunk.passages);
+        for passage in &passages {
+            // The log's word of it may come a moment later.
+            passage.durable();
+            passage.applying();
+        }
         let outcomes = self.applier.apply(chunk).await?;
+        passages.iter().for_each(Passage::applied);
         for (responder, outcome) in responders.into_iter().zip(outcomes) {
             if let Some(responder) = responder {
                 responder.send(Applied(outcome));
             }
         }
         Ok(())
+    }
+}
+
+impl Chunk {
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let log_id = codec::log_id_to_proto(&entry.log_id);
+        match entry.payload {
+            Payload::Normal(proposal) => {
+                if proposal.passage.is_noted() {
+                    self.passages.push(proposal.passage);
+                }
+                self.add(log_id, proposal.command, None);
+            }
+            Payload::Blank => self.add(log_id, Bytes::new(), None),
+            Payload::Membership(membership) => {
+                let membership = codec::membership_to_proto(&membership);
+                self.add(log_id, Bytes::new(), Some(membership));
+            }
+        }
     }
 }
 
@@ -165,9 +171,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
                 chunk.push(entry);
                 responders.push(responder);
             }
-            let full = std::mem::take(&mut chunk);
-            self.apply_chunk(full, std::mem::take(&mut responders))
-                .await?;
+            let full = mem::take(&mut chunk);
+            self.apply_chunk(full, mem::take(&mut responders)).await?;
         }
         Ok(())
     }

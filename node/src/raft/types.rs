@@ -6,6 +6,8 @@ use bytes::Bytes;
 use helve_proto::{command::v1::Outcome, peer::v1::NodeRecord};
 use openraft::alias;
 
+use crate::traces::Passage;
+
 openraft::declare_raft_types!(
     /// What a Helve cluster replicates, and between whom.
     pub TypeConfig:
@@ -42,6 +44,17 @@ pub type SnapshotMeta = alias::SnapshotMetaOf<TypeConfig>;
 pub struct Proposal {
     /// An encoded `helve.command.v1.Command`.
     pub command: Bytes,
+    /// Of this process alone: neither disk nor wire carries it.
+    pub passage: Passage,
+}
+
+impl From<Bytes> for Proposal {
+    fn from(command: Bytes) -> Self {
+        Self {
+            command,
+            passage: Passage::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Proposal {

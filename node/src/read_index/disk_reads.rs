@@ -4,11 +4,11 @@
 //! to fetch a row that the operating system holds in memory. The longer the queue, and the more
 //! recent reads waited for the disk, the more threads; one that waits for a slow disk holds up no
 //! other.
+//!
+//! Tenants take turns where reads wait, and reads of many rows never have all threads: what one
+//! tenant has waiting delays the reads of another by a turn.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::{
     sync::oneshot,
@@ -17,7 +17,12 @@ use tokio::{
 
 use super::ReadError;
 use crate::{
-    limits::{DISK_READS_MAX, DISK_READS_WAITING_MAX},
+    bounds::Shared,
+    fair_queue::FairQueue,
+    keyed_places::{SharedPlace, SharedPlaces},
+    limits::{
+        DISK_READS_LONG_MAX, DISK_READS_MAX, DISK_READS_TOGETHER_MAX, DISK_READS_WAITING_MAX,
+    },
     storage::{disk_waits::DiskWaits, state_db::StateDb, state_view::StateView},
 };
 
@@ -30,32 +35,44 @@ pub(super) enum Extent {
     Many,
 }
 
-impl Extent {
-    fn reads(self) -> usize {
-        match self {
-            Self::Few(reads) => reads,
-            Self::Many => 1,
-        }
-    }
-}
-
 /// Where reads wait for a thread. Clones share it.
 #[derive(Clone)]
 pub(super) struct DiskReads {
     state: Arc<StateDb>,
+    places: SharedPlaces,
     queue: Arc<Mutex<Queue>>,
     waits: Arc<DiskWaits>,
 }
 
-#[derive(Default)]
+/// Jobs by their tenants, each weighing its reads. Those of the node itself are a tenant's, too.
+type Waiting = FairQueue<String, Pending>;
+
+/// A job that waits.
+struct Pending {
+    reads: usize,
+    job: Job,
+    _place: SharedPlace,
+}
+
 struct Queue {
-    waiting: VecDeque<(Extent, Job)>,
-    waiting_reads: usize,
-    /// Those of them that look at many rows.
-    waiting_long: usize,
+    quick: Waiting,
+    /// Reads of these.
+    quick_reads: usize,
+    /// Of those that look at many rows.
+    slow: Waiting,
+    slow_reads: usize,
     threads: usize,
     /// Those of them that are at a query of many rows.
     long: usize,
+    /// Whether the last thread that asked was given such a query.
+    was_long: bool,
+}
+
+/// What a thread does next, in one view.
+struct Next {
+    is_long: bool,
+    reads: usize,
+    jobs: Vec<Job>,
 }
 
 /// What is done in a view.
@@ -65,7 +82,8 @@ impl DiskReads {
     pub(super) fn new(state: Arc<StateDb>) -> Self {
         Self {
             state,
-            queue: Arc::default(),
+            places: SharedPlaces::new(DISK_READS_WAITING_MAX),
+            queue: Arc::new(Mutex::new(Queue::new())),
             waits: Arc::default(),
         }
     }
@@ -78,6 +96,7 @@ impl DiskReads {
     /// The result of a query in a view that is opened after this call.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
+        tenant: &str,
         extent: Extent,
         deadline: Instant,
         query: impl FnOnce(&StateView<'_>) -> T + Send + 'static,
@@ -89,7 +108,7 @@ impl DiskReads {
                 let _ = reply.send(query(view));
             }
         };
-        if !self.push(extent, Box::new(job)) {
+        if !self.push(tenant, extent, Box::new(job)) {
             return Err(ReadError::Overloaded);
         }
         let answered = timeout_at(deadline, answer).await;
@@ -98,15 +117,31 @@ impl DiskReads {
             .map_err(|_| ReadError::Stopping)
     }
 
-    /// Has something done in a view that is opened after this call, unless too much waits already.
-    pub(super) fn push(&self, extent: Extent, job: Job) -> bool {
-        let mut queue = lock(&self.queue);
-        if queue.waiting_reads >= DISK_READS_WAITING_MAX {
-            return false;
+    /// How many reads wait, how many may, and how often one was refused.
+    pub(super) fn fullness(&self) -> Shared {
+        Shared {
+            used: self.places.used(),
+            limit: DISK_READS_WAITING_MAX,
+            refused: self.places.refused(),
         }
-        queue.waiting.push_back((extent, job));
-        queue.waiting_reads += extent.reads();
-        queue.waiting_long += usize::from(extent == Extent::Many);
+    }
+
+    /// Has something done for a tenant in a view that is opened after this call, unless too much waits already, of all or of the tenant.
+    pub(super) fn push(&self, tenant: &str, extent: Extent, job: Job) -> bool {
+        let reads = match extent {
+            Extent::Few(reads) => reads,
+            Extent::Many => 1,
+        };
+        let Some(place) = self.places.take(tenant, reads) else {
+            return false;
+        };
+        let pending = Pending {
+            reads,
+            job,
+            _place: place,
+        };
+        let mut queue = lock(&self.queue);
+        queue.push(tenant, extent, pending);
         if queue.wants_thread(self.reads_together()) {
             queue.threads += 1;
             let thread = Thread {
@@ -121,31 +156,62 @@ impl DiskReads {
 }
 
 impl Queue {
+    fn new() -> Self {
+        Self {
+            quick: Waiting::new(DISK_READS_TOGETHER_MAX),
+            quick_reads: 0,
+            slow: Waiting::new(1),
+            slow_reads: 0,
+            threads: 0,
+            long: 0,
+            was_long: false,
+        }
+    }
+
+    fn push(&mut self, tenant: &str, extent: Extent, pending: Pending) {
+        let reads = pending.reads;
+        let (queue, waiting) = match extent {
+            Extent::Few(_) => (&mut self.quick, &mut self.quick_reads),
+            Extent::Many => (&mut self.slow, &mut self.slow_reads),
+        };
+        queue.push(tenant, reads, pending);
+        *waiting += reads;
+    }
+
     /// What waits last would wait behind long queries, or behind too many short ones.
     fn wants_thread(&self, together: usize) -> bool {
         let quick = self.threads - self.long;
-        let is_behind = self.waiting_reads > (quick + 1) * (together - 1) / 2;
-        self.threads < DISK_READS_MAX && (quick <= self.waiting_long || is_behind)
+        let slow = self
+            .slow_reads
+            .min(DISK_READS_LONG_MAX.saturating_sub(self.long));
+        let waiting = self.quick_reads + slow;
+        let is_behind = waiting > (quick + 1) * (together - 1) / 2;
+        self.threads < DISK_READS_MAX && waiting > 0 && (quick <= slow || is_behind)
     }
 
-    /// What one thread does next: one long query, or as many short ones as it takes together.
-    fn next(&mut self, together: usize) -> Vec<(Extent, Job)> {
-        let mut next = Vec::new();
-        let mut reads = 0;
-        while let Some((extent, _)) = self.waiting.front() {
-            reads += extent.reads();
-            let is_long = *extent == Extent::Many;
-            if !next.is_empty() && (is_long || reads > together) {
-                break;
-            }
-            next.extend(self.waiting.pop_front());
-            if is_long {
-                self.waiting_long -= 1;
-                break;
-            }
+    /// One long query, or as many short ones as a thread takes together; `None` if there is none that it may take. The two kinds take
+    /// turns, so that neither waits for all of the other.
+    fn next(&mut self, together: usize) -> Option<Next> {
+        let may_be_long = self.long < DISK_READS_LONG_MAX && !self.slow.is_empty();
+        let is_long = may_be_long && (!self.was_long || self.quick.is_empty());
+        let taken = if is_long {
+            self.slow.take(1, usize::MAX, |_| true)
+        } else {
+            self.quick.take(usize::MAX, together, |_| true)
+        };
+        let reads: usize = taken.iter().map(|pending| pending.reads).sum();
+        if is_long {
+            self.slow_reads -= reads;
+            self.long += 1;
+        } else {
+            self.quick_reads -= reads;
         }
-        self.waiting_reads -= next.iter().map(|(extent, _)| extent.reads()).sum::<usize>();
-        next
+        self.was_long = is_long;
+        (!taken.is_empty()).then(|| Next {
+            is_long,
+            reads,
+            jobs: taken.into_iter().map(|pending| pending.job).collect(),
+        })
     }
 }
 
@@ -158,9 +224,8 @@ struct Thread {
 
 impl Thread {
     fn work(mut self) {
-        while let Some(jobs) = self.next() {
-            let reads = jobs.iter().map(|(extent, _)| extent.reads()).sum();
-            let run = |view: &StateView<'_>| jobs.into_iter().for_each(|(_, job)| job(view));
+        while let Some(Next { reads, jobs, .. }) = self.next() {
+            let run = |view: &StateView<'_>| jobs.into_iter().for_each(|job| job(view));
             if self.is_long {
                 self.reads.state.read(run);
             } else {
@@ -170,19 +235,18 @@ impl Thread {
         }
     }
 
-    /// `None` if nothing waits: a later reader sees that this thread is gone.
-    fn next(&mut self) -> Option<Vec<(Extent, Job)>> {
+    /// `None` if nothing waits that it may do: a later reader sees that this thread is gone.
+    fn next(&mut self) -> Option<Next> {
         let mut queue = lock(&self.reads.queue);
         queue.long -= usize::from(std::mem::take(&mut self.is_long));
-        let jobs = queue.next(self.reads.reads_together());
-        if jobs.is_empty() {
+        let next = queue.next(self.reads.reads_together());
+        if let Some(next) = &next {
+            self.is_long = next.is_long;
+        } else {
             queue.threads -= 1;
             self.is_counted = false;
-            return None;
         }
-        self.is_long = jobs[0].0 == Extent::Many;
-        queue.long += usize::from(self.is_long);
-        Some(jobs)
+        next
     }
 }
 
@@ -200,124 +264,4 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        sync::{Barrier, mpsc},
-        time::Duration,
-    };
-
-    use futures::future::try_join_all;
-    use helve_machine::View;
-    use helve_proto::peer::v1::LogId;
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::{limits::DISK_READS_TOGETHER_MAX, storage::options::StateOptions};
-
-    fn reads() -> (DiskReads, TempDir) {
-        let directory = tempfile::tempdir().unwrap();
-        let state = StateDb::open(directory.path(), StateOptions::default()).unwrap();
-        (DiskReads::new(Arc::new(state)), directory)
-    }
-
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(60)
-    }
-
-    /// A query that goes on until it is let go.
-    fn long(reads: &DiskReads) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
-        let (go, wait) = mpsc::channel::<()>();
-        let reads = reads.clone();
-        let asked = tokio::spawn(async move {
-            let query = move |_: &StateView<'_>| wait.recv().unwrap_or_default();
-            reads.ask(Extent::Many, soon(), query).await.unwrap();
-        });
-        (go, asked)
-    }
-
-    #[tokio::test]
-    async fn each_query_sees_what_was_written_before_it_was_asked() {
-        let (reads, _directory) = reads();
-        for index in 1..200_u64 {
-            let value = index.to_be_bytes().to_vec();
-            let row = ("cart".into(), Some(value.clone().into()));
-            let log_id = LogId { term: 1, index };
-            reads.state.write([row], &log_id, None).unwrap();
-            let query = |view: &StateView<'_>| view.get(b"cart").unwrap();
-            let found = reads.ask(Extent::Few(1), soon(), query).await.unwrap();
-            assert_eq!(found, Some(value.into()));
-        }
-        assert!(lock(&reads.queue).waiting.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_long_query_holds_up_no_other_until_all_threads_have_one() {
-        let (reads, _directory) = reads();
-        let mut under_way = Vec::new();
-        for threads in 1..DISK_READS_MAX {
-            under_way.push(long(&reads));
-            let answer = reads
-                .ask(Extent::Few(1), soon(), move |_| threads)
-                .await
-                .unwrap();
-            assert_eq!(answer, threads);
-        }
-        under_way.push(long(&reads));
-        while lock(&reads.queue).long < DISK_READS_MAX {
-            tokio::task::yield_now().await;
-        }
-        let late = Instant::now() + Duration::from_millis(1);
-        let refused = reads.ask(Extent::Few(1), late, |_| ()).await;
-        assert!(matches!(refused, Err(ReadError::Overloaded)));
-        for (go, asked) in under_way {
-            go.send(()).unwrap();
-            asked.await.unwrap();
-        }
-        reads.ask(Extent::Few(1), soon(), |_| ()).await.unwrap();
-    }
-
-    /// A disk: nothing is ever sent, so the thread that asks waits.
-    fn slow() -> impl FnOnce(&StateView<'_>) + Send {
-        let (never, wait) = mpsc::channel::<()>();
-        move |_| {
-            assert!(wait.recv_timeout(Duration::from_millis(1)).is_err());
-            drop(never);
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn reads_wait_for_a_slow_disk_side_by_side_and_share_a_thread_once_it_is_quick() {
-        let (reads, _directory) = reads();
-        assert_eq!(reads.reads_together(), DISK_READS_TOGETHER_MAX);
-        while reads.reads_together() > 1 {
-            reads.ask(Extent::Few(1), soon(), slow()).await.unwrap();
-        }
-        let all = Arc::new(Barrier::new(DISK_READS_MAX));
-        let met = (0..DISK_READS_MAX).map(|_| {
-            let all = Arc::clone(&all);
-            reads.ask(Extent::Few(1), soon(), move |_| all.wait())
-        });
-        try_join_all(met).await.unwrap();
-        while reads.reads_together() < DISK_READS_TOGETHER_MAX {
-            reads.ask(Extent::Few(1), soon(), |_| ()).await.unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn more_than_may_wait_is_refused() {
-        let (reads, _directory) = reads();
-        let waits = || (Extent::Few(1), Box::new(|_: &StateView<'_>| ()) as Job);
-        *lock(&reads.queue) = Queue {
-            waiting: std::iter::repeat_with(waits)
-                .take(DISK_READS_WAITING_MAX)
-                .collect(),
-            waiting_reads: DISK_READS_WAITING_MAX,
-            waiting_long: 0,
-            threads: DISK_READS_MAX,
-            long: DISK_READS_MAX,
-        };
-        let refused = reads.ask(Extent::Few(1), soon(), |_| ()).await;
-        assert!(matches!(refused, Err(ReadError::Overloaded)));
-    }
-}
+mod tests;

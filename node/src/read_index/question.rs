@@ -12,6 +12,9 @@ use super::{ReadView, Ticket, error::is_not_cached};
 
 /// One that waits.
 pub(super) trait Waiter: Send {
+    /// Whose turns it takes where queries wait; empty if it only wants the ticket.
+    fn tenant(&self) -> &str;
+
     /// No caller wants the answer any more.
     fn is_gone(&self) -> bool;
 
@@ -37,6 +40,7 @@ pub(super) struct Asked<T> {
 
 /// A query that waits.
 pub(super) struct Question<T, Q> {
+    tenant: String,
     query: Arc<Q>,
     reply: oneshot::Sender<Asked<T>>,
     waits_for_disk: Arc<AtomicBool>,
@@ -46,11 +50,13 @@ pub(super) struct Question<T, Q> {
 impl<T, Q> Question<T, Q> {
     /// `waits_for_disk` is set once it does.
     pub(super) fn new(
+        tenant: &str,
         query: Arc<Q>,
         reply: oneshot::Sender<Asked<T>>,
         waits_for_disk: Arc<AtomicBool>,
     ) -> Self {
         Self {
+            tenant: tenant.to_owned(),
             query,
             reply,
             waits_for_disk,
@@ -59,9 +65,14 @@ impl<T, Q> Question<T, Q> {
     }
 }
 
-impl Waiter for oneshot::Sender<Ticket> {
+/// A wait for a ticket alone, and for which tenant.
+impl Waiter for (String, oneshot::Sender<Ticket>) {
+    fn tenant(&self) -> &str {
+        &self.0
+    }
+
     fn is_gone(&self) -> bool {
-        self.is_closed()
+        self.1.is_closed()
     }
 
     fn wants_view(&self) -> bool {
@@ -76,7 +87,7 @@ impl Waiter for oneshot::Sender<Ticket> {
 
     fn tell(self: Box<Self>, ticket: Ticket) {
         // A reader that has gone away wants no answer.
-        let _ = self.send(ticket);
+        let _ = self.1.send(ticket);
     }
 }
 
@@ -85,6 +96,10 @@ where
     T: Send,
     Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync,
 {
+    fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
     fn is_gone(&self) -> bool {
         self.reply.is_closed()
     }

@@ -1,6 +1,7 @@
 //! Rounds of ReadIndex: one question to the leader for all reads that wait, and one view for all their queries.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -24,22 +25,29 @@ use super::{
     question::{Asked, Question, Waiter},
 };
 use crate::{
+    bounds::Shared,
+    fair_queue::FairQueue,
+    keyed_places::{SharedPlace, SharedPlaces},
     leader_contact::{Declined, Lacking, LeaderContact},
     limits::{
-        READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX,
+        READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX, READ_TURN_QUERIES,
         READ_VIEW_QUERIES_MAX,
     },
     peer_links::PeerLinks,
     raft::Consensus,
     stamp::Stamper,
     storage::state_view::StateView,
+    traces,
 };
 
 type Waiting = Box<dyn Waiter>;
 
-/// Where reads wait for a round.
+/// Where reads wait for a round, each with its place.
 #[derive(Clone)]
-pub(super) struct Rounds(mpsc::Sender<Waiting>);
+pub(super) struct Rounds {
+    queue: mpsc::UnboundedSender<(Waiting, SharedPlace)>,
+    places: SharedPlaces,
+}
 
 /// Asks the current leader.
 pub(super) struct Asker {
@@ -56,20 +64,23 @@ impl Rounds {
         asker: Asker,
         core: Arc<Core>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (waiters, waiting) = mpsc::channel(READ_QUEUE_MAX);
+        let (queue, waiting) = mpsc::unbounded_channel();
         let running = rounds(Arc::new(asker), core, waiting);
-        (Self(waiters), running)
+        let places = SharedPlaces::new(READ_QUEUE_MAX);
+        (Self { queue, places }, running)
     }
 
     /// What the next round answers.
-    pub(super) async fn next(&self, deadline: Instant) -> Result<Ticket, ReadError> {
+    pub(super) async fn next(&self, tenant: &str, deadline: Instant) -> Result<Ticket, ReadError> {
         let (reply, answer) = oneshot::channel();
-        self.wait(Box::new(reply), answer, deadline).await
+        let waiter = Box::new((tenant.to_owned(), reply));
+        self.wait(waiter, answer, deadline).await
     }
 
     /// What the next round answers, and the query's result in a view that follows it.
     pub(super) async fn ask<T, Q>(
         &self,
+        tenant: &str,
         query: &Arc<Q>,
         deadline: Instant,
     ) -> Result<Asked<T>, ReadError>
@@ -79,7 +90,12 @@ impl Rounds {
     {
         let (reply, answer) = oneshot::channel();
         let waits_for_disk = Arc::<AtomicBool>::default();
-        let question = Question::new(Arc::clone(query), reply, Arc::clone(&waits_for_disk));
+        let question = Question::new(
+            tenant,
+            Arc::clone(query),
+            reply,
+            Arc::clone(&waits_for_disk),
+        );
         let asked = self.wait(Box::new(question), answer, deadline).await;
         asked.map_err(|error| {
             if waits_for_disk.load(Ordering::Relaxed) {
@@ -90,16 +106,26 @@ impl Rounds {
         })
     }
 
+    /// How many reads wait for a round, how many may, and how often one was refused.
+    pub(super) fn fullness(&self) -> Shared {
+        Shared {
+            used: self.places.used(),
+            limit: READ_QUEUE_MAX,
+            refused: self.places.refused(),
+        }
+    }
+
     async fn wait<A>(
         &self,
         waiter: Waiting,
         answer: oneshot::Receiver<A>,
         deadline: Instant,
     ) -> Result<A, ReadError> {
-        match self.0.try_send(waiter) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => return Err(ReadError::Overloaded),
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(ReadError::Stopping),
+        let _round = traces::part("read index");
+        let place = self.places.take(waiter.tenant(), 1);
+        let place = place.ok_or(ReadError::Overloaded)?;
+        if self.queue.send((waiter, place)).is_err() {
+            return Err(ReadError::Stopping);
         }
         match timeout_at(deadline, answer).await {
             Ok(ticket) => ticket.map_err(|_| ReadError::Stopping),
@@ -109,10 +135,14 @@ impl Rounds {
 }
 
 /// Each round serves all that arrived before it started.
-async fn rounds(asker: Arc<Asker>, core: Arc<Core>, mut waiting: mpsc::Receiver<Waiting>) {
+async fn rounds(
+    asker: Arc<Asker>,
+    core: Arc<Core>,
+    mut waiting: mpsc::UnboundedReceiver<(Waiting, SharedPlace)>,
+) {
     let slots = Arc::new(Semaphore::new(READ_ROUNDS_MAX));
     let mut under_way = JoinSet::new();
-    let mut round = Vec::new();
+    let mut arrived = Vec::new();
     loop {
         let slot = Arc::clone(&slots)
             .acquire_owned()
@@ -124,10 +154,10 @@ async fn rounds(asker: Arc<Asker>, core: Arc<Core>, mut waiting: mpsc::Receiver<
                 tracing::error!(%error, "a round of ReadIndex broke");
             }
         }
-        if waiting.recv_many(&mut round, READ_QUEUE_MAX).await == 0 {
+        if waiting.recv_many(&mut arrived, READ_QUEUE_MAX).await == 0 {
             return;
         }
-        let round = std::mem::take(&mut round);
+        let round: Vec<Waiting> = arrived.drain(..).map(|(waiter, _)| waiter).collect();
         let (asker, core) = (Arc::clone(&asker), Arc::clone(&core));
         under_way.spawn(async move {
             let answered = asker.round(round).await;
@@ -155,10 +185,18 @@ impl Core {
         }
         let contented = round.extract_if(.., |waiter| !waiter.wants_view());
         tell(ticket, contented.collect());
-        while !round.is_empty() {
-            let rest = round.split_off(round.len().min(READ_VIEW_QUERIES_MAX));
+        if round.is_empty() {
+            return;
+        }
+        if round.len() <= READ_VIEW_QUERIES_MAX {
             self.answer_from_disk(ticket, self.answer_from_memory(ticket, round));
-            round = rest;
+            return;
+        }
+        // However many of one tenant are in the round, those of another are among the first.
+        let mut turns = in_turns(round);
+        while !turns.is_empty() {
+            let next = turns.take(READ_VIEW_QUERIES_MAX, usize::MAX, |_| true);
+            self.answer_from_disk(ticket, self.answer_from_memory(ticket, next));
             tokio::task::yield_now().await;
         }
     }
@@ -174,23 +212,48 @@ impl Core {
         beyond
     }
 
-    fn answer_from_disk(&self, ticket: Ticket, mut round: Vec<Waiting>) {
+    fn answer_from_disk(&self, ticket: Ticket, round: Vec<Waiting>) {
         round.iter().for_each(|waiter| waiter.goes_to_disk());
-        while !round.is_empty() {
-            let rest = round.split_off(round.len().min(self.disk_reads.reads_together()));
-            let reads = round.len();
-            let job = move |view: &StateView<'_>| {
-                // This view reaches everywhere: each query of it then tries alone, and reports what
-                // is wrong.
-                tell(ticket, show(view, ticket, round));
-            };
-            if !self.disk_reads.push(Extent::Few(reads), Box::new(job)) {
-                // Dropped with the job and the rest, which is how those who wait learn of it.
-                return;
+        let together = self.disk_reads.reads_together();
+        for (tenant, mut reads) in by_tenant(round) {
+            while !reads.is_empty() {
+                let rest = reads.split_off(reads.len().min(together));
+                let extent = Extent::Few(reads.len());
+                let job = move |view: &StateView<'_>| {
+                    // This view reaches everywhere: each query of it then tries alone, and reports
+                    // what is wrong.
+                    tell(ticket, show(view, ticket, reads));
+                };
+                if !self.disk_reads.push(&tenant, extent, Box::new(job)) {
+                    // Dropped with the job and the rest, which is how those who wait learn of it.
+                    break;
+                }
+                reads = rest;
             }
-            round = rest;
         }
     }
+}
+
+/// Queries of one round, whose tenants take turns.
+fn in_turns(round: Vec<Waiting>) -> FairQueue<String, Waiting> {
+    let mut turns = FairQueue::new(READ_TURN_QUERIES);
+    for waiter in round {
+        let tenant = waiter.tenant().to_owned();
+        turns.push(tenant.as_str(), 1, waiter);
+    }
+    turns
+}
+
+/// Queries by their tenants, since each job that waits for the disk is one tenant's.
+fn by_tenant(round: Vec<Waiting>) -> HashMap<String, Vec<Waiting>> {
+    let mut tenants: HashMap<String, Vec<Waiting>> = HashMap::new();
+    for waiter in round {
+        match tenants.get_mut(waiter.tenant()) {
+            Some(reads) => reads.push(waiter),
+            None => drop(tenants.insert(waiter.tenant().to_owned(), vec![waiter])),
+        }
+    }
+    tenants
 }
 
 /// Shows a view to those who wait for it, and returns those for whom it does not reach far enough. The others are told when all have
@@ -310,33 +373,4 @@ fn declined(node: u64, answer: Result<ReadIndexReply, Status>) -> Option<Decline
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use helve_proto::{ERROR_DOMAIN, Reason};
-    use tonic::Code;
-    use tonic_types::ErrorDetails;
-
-    use super::*;
-
-    #[test]
-    fn an_answer_that_is_no_leaders_is_told_from_silence() {
-        let reply = |leader_id| {
-            Ok(ReadIndexReply {
-                leader_id,
-                ..ReadIndexReply::default()
-            })
-        };
-        assert_eq!(declined(2, reply(2)), Some(Declined::NoMajority));
-        assert_eq!(declined(2, reply(0)), Some(Declined::NotLeading(None)));
-        assert_eq!(declined(2, reply(3)), Some(Declined::NotLeading(Some(3))));
-        let reason = Reason::WrongNode.as_str();
-        let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());
-        let refused = Status::with_error_details(Code::FailedPrecondition, "not meant", details);
-        assert_eq!(
-            declined(2, Err(refused)),
-            Some(Declined::Refused("not meant".to_owned()))
-        );
-        assert_eq!(declined(2, Err(Status::unavailable("refused"))), None);
-    }
-}
+mod tests;

@@ -19,16 +19,13 @@ use tonic::{Request, Response, Status, async_trait};
 use super::{
     Call, Services,
     admit::Admitted,
-    audited::Witness,
     caller::Caller,
     failure::Failure,
-    headed,
     mutation::Mutation,
     query::Query,
     target::{Target, Targets},
 };
 use crate::{
-    audit::Class,
     config::{TokenHash, certificate_named},
     limits,
     read_index::Place,
@@ -76,20 +73,6 @@ impl AccessService for Access {
     }
 }
 
-headed!(
-    CreateTokenReply,
-    RevokeTokenReply,
-    ListTokensReply,
-    SetTenantReply,
-    ListTenantsReply,
-);
-
-impl Witness for CreateTokenReply {}
-impl Witness for RevokeTokenReply {}
-impl Witness for ListTokensReply {}
-impl Witness for SetTenantReply {}
-impl Witness for ListTenantsReply {}
-
 /// Requests that touch no record. Each names the tenant that it manages; empty: the operators'.
 trait Managing {
     fn confine(&mut self, _: &Caller) {}
@@ -122,7 +105,7 @@ impl Managing for CreateTokenRequest {
         }
         if name.is_empty() || self.token_hash != TokenHash::of(principal).bytes()[..] {
             return Err(Failure::Malformed(
-                "a certificate's grant stands under the SHA-256 of its principal, `certificate:NAME`".into(),
+                "a certificate's grant is stored under the SHA-256 of its principal, `certificate:NAME`".into(),
             ));
         }
         Ok(())
@@ -205,7 +188,6 @@ macro_rules! managing {
 
         impl Call for $request {
             const RPC: &'static str = stringify!($name);
-            const CLASS: Class = Class::Admin;
             type Reply = $reply;
 
             async fn run(

@@ -144,7 +144,7 @@ impl AccessCheck {
     /// Who makes the call with this path, and has shown this.
     pub(super) fn look(&self, path: &str, shown: Option<Credential>) -> Look {
         if rules::of(path) == Some(rules::Least::Open) {
-            return Look::Seen(Ok(Caller::nobody()));
+            return Look::Seen(Ok(Caller::without_credential()));
         }
         if self.auth == Auth::None {
             return Look::Seen(self.anyone());
@@ -244,7 +244,7 @@ impl AccessCheck {
         // It may have been granted just now, at another node. To ask that costs more than a look, and anyone can make up a token.
         let stranger = self.budgets.stranger(from);
         let _place = self.budgets.take(&stranger, What::Calls, 1)?;
-        let made = reader.read(limits::TENANT, deadline, Place::Memory, look);
+        let made = reader.read(limits::NO_TENANT, deadline, Place::Memory, look);
         granted_to(made.await?.ok_or(Failure::Unauthenticated)?)
     }
 }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_turned_away_has_a_line_that_says_who_and_why() {
+    async fn refused_caller_has_a_line_that_says_who_and_why() {
         let node = Alone::start().await;
         let access_check = node.services.access_check();
         let is_turned_away = |path, who| {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use helve_http::Address;
+use helve_proto::TraceParent;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -40,6 +41,8 @@ pub(crate) struct Origin {
     pub(crate) account: Arc<Account>,
     /// What the message takes that the call came in, alone or with others.
     pub(crate) request: Option<Arc<Charge>>,
+    /// In which span it is made, if the caller says so and spans are recorded.
+    pub(crate) parent: Option<TraceParent>,
 }
 
 impl Origin {
@@ -51,6 +54,7 @@ impl Origin {
             peer: audited::peer(request),
             request: account.take_request().map(Arc::new),
             account,
+            parent: None,
         })
     }
 

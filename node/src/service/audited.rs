@@ -4,18 +4,10 @@ use std::net::SocketAddr;
 
 use data_encoding::HEXLOWER;
 use helve_machine::limits::TOKEN_HASH_BYTES;
-use helve_proto::{
-    Reason,
-    v1::{
-        BatchRetrieveReply, BatchStoreReply, ClaimReply, ClaimStatus, CountReply, DeleteKeyReply,
-        DeleteReply, ExistsReply, GetReply, HandleStatus, MintReply, OpenSessionReply, PutReply,
-        RenewReply, RetrieveReply, StoreReply, TakeReply, TransactReply, WriteStatus,
-        transact_reply::Result as Transacted,
-    },
-};
+use helve_proto::{Reason, operations::CallReply};
 
 use super::{
-    Headed, Services,
+    Services,
     caller::Caller,
     failure::Failure,
     status::Problem,
@@ -36,84 +28,6 @@ pub(crate) fn peer<T>(request: &Request<T>) -> Peer {
     request.extensions().get::<Info>().map(|info| info.from)
 }
 
-/// A reply that says which record it is about.
-pub(crate) trait Witness: Headed {
-    /// The record's revision; 0 if the reply is about none, or about several.
-    fn revision(&self) -> u64 {
-        0
-    }
-
-    /// How the record was found, or what was done to it.
-    fn found(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// The ids that were minted.
-    fn minted(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// Replies about one record, with its information in the same field.
-macro_rules! of_one {
-    ($($reply:ty $(, found by $status:ty)? $(, minting $minted:expr)?;)*) => {$(
-        impl Witness for $reply {
-            fn revision(&self) -> u64 {
-                self.info.as_ref().map_or(0, |info| info.revision)
-            }
-
-            $(fn found(&self) -> Option<&'static str> {
-                let status = <$status>::try_from(self.status).ok()?;
-                said(status.as_str_name())
-            })?
-
-            $(fn minted(&self) -> Vec<String> {
-                let minted: fn(&Self) -> Vec<String> = $minted;
-                minted(self)
-            })?
-        }
-    )*};
-}
-
-of_one! {
-    MintReply, minting |reply| reply.info.iter().map(|info| info.name.clone()).collect();
-    PutReply, found by WriteStatus;
-    GetReply, found by HandleStatus;
-    TakeReply, found by HandleStatus;
-    RenewReply, found by HandleStatus;
-    ClaimReply, found by ClaimStatus;
-    StoreReply, found by WriteStatus;
-}
-
-impl Witness for DeleteReply {
-    fn found(&self) -> Option<&'static str> {
-        said(self.status().as_str_name())
-    }
-}
-
-impl Witness for RetrieveReply {
-    fn revision(&self) -> u64 {
-        let info = self.record.as_ref().and_then(|record| record.info.as_ref());
-        info.map_or(0, |info| info.revision)
-    }
-}
-
-impl Witness for TransactReply {
-    fn found(&self) -> Option<&'static str> {
-        match self.result.as_ref()? {
-            Transacted::Committed(_) => Some("COMMITTED"),
-            Transacted::Aborted(_) => Some("ABORTED"),
-        }
-    }
-}
-
-impl Witness for CountReply {}
-impl Witness for DeleteKeyReply {}
-impl Witness for ExistsReply {}
-impl Witness for BatchStoreReply {}
-impl Witness for BatchRetrieveReply {}
-impl Witness for OpenSessionReply {}
-
 /// The last word of an enumeration's name, in which every status differs.
 fn said(name: &'static str) -> Option<&'static str> {
     let word = name.rsplit('_').next()?;
@@ -121,13 +35,13 @@ fn said(name: &'static str) -> Option<&'static str> {
 }
 
 /// How a call ended, as its answer says.
-pub(crate) fn ended<R: Witness>(answer: &mut Result<R, Problem>) -> Ended {
+pub(crate) fn ended<R: CallReply>(answer: &mut Result<R, Problem>) -> Ended {
     match answer {
         Err(problem) => Ended::with(problem.reason().as_str()),
         Ok(reply) => Ended {
-            status: reply.found(),
+            status: reply.status_name().and_then(said),
             revision: reply.revision(),
-            minted: reply.minted(),
+            minted: reply.minted().map(str::to_owned).into_iter().collect(),
             index: reply.header_mut().index,
             clock_ms: reply.header_mut().clock_ms,
             ..Ended::with("OK")

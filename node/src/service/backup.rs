@@ -16,12 +16,14 @@ use std::{
     },
 };
 
-use helve_proto::v1::{BackupChunk, BackupManifest, BackupPart, BackupRequest, backup_part::Part};
-use prost::Message as _;
+use helve_proto::{
+    TraceParent,
+    v1::{BackupChunk, BackupManifest, BackupPart, BackupRequest, backup_part::Part},
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     task::{self, JoinError},
-    time::{Instant, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -30,16 +32,16 @@ use super::{
     Services,
     admit::{self, Origin},
     failure::Failure,
-    parts::{Charged, Parts, ended, pumped, refused},
+    parts::{Charged, Parts, ended, hand_on, pumped, refused},
     status::Problem,
 };
 use crate::{
     audit::Entry,
     backup::{DescribeError, FileKey, Maker, describe, file_key},
-    bounds::What,
     failpoint::{self, Failpoint},
     limits,
     storage::{checkpoint::SnapshotDir, error::StorageError},
+    traces::{self, Span, Trace},
 };
 
 const RPC: &str = "Backup";
@@ -55,6 +57,7 @@ pub(super) fn backup(
     let origin = Origin::of(&request)?;
     let account = Arc::clone(&origin.account);
     let deadline = admit::deadline(request.metadata(), Instant::now());
+    let parent = services.proposer.traces().parent(request.metadata());
     let entry = services.begin_admin(RPC, (&origin.caller, origin.peer), || None)?;
     let (slot, deadline) = match begin(services, deadline) {
         Ok(begun) => begun,
@@ -65,9 +68,10 @@ pub(super) fn backup(
         services: Arc::clone(services),
         origin,
         out,
+        trace: None,
     };
     let request = request.into_inner();
-    let pump = pump(sending, request, deadline, entry, slot);
+    let pump = pump(sending, (request, parent), deadline, entry, slot);
     Ok(pumped(RPC, account, pump, parts))
 }
 
@@ -83,14 +87,17 @@ fn begin(
 
 /// Runs a backup to its end, counts it, and records it.
 async fn pump(
-    sending: Sending,
-    request: BackupRequest,
+    mut sending: Sending,
+    (request, parent): (BackupRequest, Option<TraceParent>),
     deadline: Instant,
     entry: Entry,
     _slot: OwnedSemaphorePermit,
 ) -> Option<Problem> {
     let services = Arc::clone(&sending.services);
     let timer = services.metrics.stream(RPC);
+    let caller = &sending.origin.caller;
+    let span = caller.span(services.proposer.traces(), parent, RPC);
+    sending.trace = span.as_ref().map(|span| span.trace().clone());
     let stopping = services.stopping.clone();
     let failure = tokio::select! {
         run = timeout(limits::BACKUP_TIME_MAX, sending.run(&request, deadline)) => match run {
@@ -101,7 +108,7 @@ async fn pump(
         },
         () = stopping.cancelled() => Some(Failure::Stopping("it is shutting down".into())),
     };
-    ended(timer, entry, failure)
+    ended(timer, entry, span, failure)
 }
 
 /// One backup under way.
@@ -109,20 +116,33 @@ struct Sending {
     services: Arc<Services>,
     origin: Origin,
     out: mpsc::Sender<Charged<BackupPart>>,
+    /// Of the backup's span, if it is traced: its phases have one each, and its parts none.
+    trace: Option<Trace>,
 }
 
 impl Sending {
     async fn run(&self, request: &BackupRequest, deadline: Instant) -> Result<(), End> {
         // All that was acknowledged before the call is in the rows from here on.
-        let ticket = self.services.reader.confirmed(deadline).await;
+        let reader = &self.services.reader;
+        let ticket = pin!(reader.confirmed(limits::NO_TENANT, deadline));
+        let ticket = traces::within(self.trace.as_ref(), ticket).await;
         let ticket = ticket.map_err(Failure::from)?;
+        let phase = self.phase("snapshot");
         let snapshot = self.snapshot(ticket.index).await?;
+        drop(phase);
+        let phase = self.phase("describe");
         let (snapshot, manifest) = self.described(snapshot).await?;
+        drop(phase);
+        let _phase = self.phase("send");
         let is_held = manifest.node_uuid == request.node_uuid;
         let held = is_held.then_some(&request.held[..]);
         let left_out = held_files(&snapshot, held.unwrap_or_default());
         self.send(Part::Manifest(manifest)).await?;
         self.files(snapshot, left_out).await
+    }
+
+    fn phase(&self, name: &'static str) -> Option<Span> {
+        self.trace.as_ref()?.span(name)
     }
 
     /// A snapshot of this node's rows that holds this entry.
@@ -213,18 +233,8 @@ impl Sending {
         } = &self.origin;
         self.services.access_check.again(caller).await?;
         let part = BackupPart { part: Some(part) };
-        let bytes = account.answer_room(part.encoded_len());
-        let until = Instant::now() + limits::BACKUP_STALL_MAX;
-        let room = Arc::clone(account).wait(What::AnswerBytes, bytes, until);
-        let room = room.await.map_err(Failure::from)?;
-        match timeout_at(until, self.out.send((part, room))).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(None),
-            Err(_) => Err(Some(Failure::NotNow(format!(
-                "the caller read nothing of the backup for {} s: run the command again; files that arrived are not sent again",
-                limits::BACKUP_STALL_MAX.as_secs()
-            )))),
-        }
+        let advice = "run the command again; files that arrived are not sent again";
+        hand_on(account, &self.out, part, advice).await
     }
 }
 

@@ -17,10 +17,8 @@ use super::{
     admit::{Admitted, Origin},
     exchange,
     failure::Failure,
-    headed,
     mutation::Mutation,
 };
-use crate::audit::Class;
 
 /// Serves replay sessions, and calls in batches.
 pub(crate) struct Calls(pub(crate) Arc<Services>);
@@ -49,11 +47,8 @@ impl CallService for Calls {
     }
 }
 
-headed!(OpenSessionReply);
-
 impl Call for OpenSessionRequest {
     const RPC: &'static str = "OpenSession";
-    const CLASS: Class = Class::Write;
     type Reply = OpenSessionReply;
 
     async fn run(

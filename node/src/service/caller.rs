@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use helve_proto::v1::{TokenGrant, TokenRole};
+use helve_proto::{
+    TraceParent,
+    v1::{TokenGrant, TokenRole},
+};
 use tonic::Request;
 
 use super::{
@@ -13,7 +16,11 @@ use super::{
     failure::Failure,
     target::{Target, Targets},
 };
-use crate::{excerpt::Excerpt, limits};
+use crate::{
+    excerpt::Excerpt,
+    limits,
+    traces::{Span, Traces},
+};
 
 /// Whom a call is carried out for.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +50,8 @@ pub(crate) enum Power {
 }
 
 static ANYONE: LazyLock<Arc<Caller>> = LazyLock::new(|| Caller::without_token(Power::All));
-static NOBODY: LazyLock<Arc<Caller>> = LazyLock::new(|| Caller::without_token(Power::Nothing));
+static WITHOUT_CREDENTIAL: LazyLock<Arc<Caller>> =
+    LazyLock::new(|| Caller::without_token(Power::Nothing));
 
 impl Caller {
     /// A caller where no credentials are required.
@@ -52,8 +60,8 @@ impl Caller {
     }
 
     /// A caller of what is open to all, where credentials are required.
-    pub(crate) fn nobody() -> Arc<Self> {
-        Arc::clone(&NOBODY)
+    pub(crate) fn without_credential() -> Arc<Self> {
+        Arc::clone(&WITHOUT_CREDENTIAL)
     }
 
     /// Who holds a token, or a certificate.
@@ -93,6 +101,21 @@ impl Caller {
     /// Whether it has shown what the node asks for.
     pub(crate) fn is_known(&self) -> bool {
         self.power != Power::Nothing
+    }
+
+    /// The span of a call that it makes, if that is recorded: none while it has shown nothing.
+    pub(crate) fn span(
+        &self,
+        traces: &Traces,
+        parent: Option<TraceParent>,
+        rpc: &'static str,
+    ) -> Option<Span> {
+        if !self.is_known() {
+            return None;
+        }
+        let mut span = traces.call(parent, rpc)?;
+        span.of_tenant(&self.tenant);
+        Some(span)
     }
 
     /// The role that the token grants; unspecified where no token is asked for, or given.
@@ -199,8 +222,14 @@ impl fmt::Display for Target<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tonic::transport::Endpoint;
+
     use super::*;
-    use crate::config::TokenHash;
+    use crate::{
+        config::TokenHash,
+        metrics::TraceCounters,
+        traces::{Node, Settings},
+    };
 
     fn holder(stores: &[&str], key_prefixes: &[&str]) -> Arc<Caller> {
         let texts = |texts: &[&str]| texts.iter().copied().map(str::to_owned).collect();
@@ -244,6 +273,23 @@ mod tests {
         for (caller, expected) in table {
             let touched = [CART, ORDER, KEY, KEYS].map(|target| caller.may_touch(target).is_ok());
             assert_eq!(touched, expected, "{caller:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn caller_that_has_shown_nothing_has_no_span() {
+        let settings = Settings {
+            collector: Endpoint::from_static("http://127.0.0.1:1"),
+            one_in: 1,
+        };
+        let node = Node { seat: 1, uuid: "u" };
+        let started = Traces::start(&settings, node, &TraceCounters::default());
+        let (traces, _sending) = started.unwrap();
+        for parent in [None, TraceParent::sampled(1, 2)] {
+            let has_span = |caller: Arc<Caller>| caller.span(&traces, parent, "Exists").is_some();
+            assert!(!has_span(Caller::without_credential()), "{parent:?}");
+            assert!(has_span(Caller::anyone()), "{parent:?}");
+            assert!(has_span(holder(&[], &[])), "{parent:?}");
         }
     }
 }

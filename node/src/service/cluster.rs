@@ -5,10 +5,10 @@ use std::{future::Future, sync::Arc, time::Duration};
 use helve_machine::query::{Read, list_tenants};
 use helve_proto::v1::{
     AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
-    ListTenantsRequest, PromoteMemberRequest, RemoveMemberRequest, ReplaceMemberRequest,
-    SetDataKeyReply, SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest,
-    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
-    TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
+    FollowLogPart, FollowLogRequest, ListTenantsRequest, PromoteMemberRequest, RemoveMemberRequest,
+    ReplaceMemberRequest, SetDataKeyReply, SetDataKeyRequest, SetUpgradeHoldReply,
+    SetUpgradeHoldRequest, StateDigestReply, StateDigestRequest, StatusReply, StatusRequest,
+    TakeSnapshotReply, TakeSnapshotRequest, TenantInfo, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::ClusterService, set_upgrade_hold_request::Target,
 };
 use tokio::time::{Instant, timeout_at};
@@ -18,6 +18,7 @@ use super::{
     Services, admit, audited, backup,
     caller::Caller,
     failure::{Failure, Lateness},
+    follow,
     members::ProgressStream,
     parts::Parts,
     query::scope,
@@ -107,6 +108,15 @@ impl ClusterService for Cluster {
         request: Request<BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
         backup::backup(&self.0, request)
+    }
+
+    type FollowLogStream = Parts<FollowLogPart>;
+
+    async fn follow_log(
+        &self,
+        request: Request<FollowLogRequest>,
+    ) -> Result<Response<Self::FollowLogStream>, Status> {
+        follow::follow_log(&self.0, request)
     }
 
     async fn data_key_status(

@@ -48,7 +48,7 @@ use super::{
     caller::{Caller, Power},
     direct_routes::DirectRoutes,
     failure::Failure,
-    json, rules, too_large,
+    json, rules, undelivered,
 };
 use crate::peer_links::PeerLinks;
 
@@ -130,7 +130,7 @@ async fn call(
     };
     let mut routes = console.routes.clone();
     let Ok(answer) = routes.call(request).await;
-    let answer = too_large::explain(answer);
+    let answer = undelivered::explain(answer);
     sent(call.answer(answer).await, Some(place))
 }
 

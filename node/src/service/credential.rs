@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_of_a_node_of_nobody_or_of_the_past_names_no_client() {
+    fn certificate_of_a_node_or_of_the_past_names_no_client() {
         let hash = |certificate| Credential::Certificate(Arc::new(certificate)).hash();
         assert_eq!(hash(named("shop")), Some(TokenHash::of("certificate:shop")));
         let node = Certificate {

@@ -22,7 +22,7 @@ use axum::http::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use helve_proto::{
-    DESCRIPTORS,
+    DESCRIPTORS, TraceParent,
     v1::{
         access_service_server::AccessServiceServer,
         call_service_server::{self, CallServiceServer},
@@ -154,11 +154,11 @@ fn take_in(
         Kind::Call => &[What::Streams],
         Kind::Stream(_) => &[What::Streams, What::Exchanges],
     };
-    let account = Account::open(budgets.clone(), owner, places);
+    let account = Account::open(budgets.clone(), Arc::clone(&owner), places);
     if let Some(pace) = request.extensions().get::<Pace>() {
         match &account {
             Ok(_) => pace.found_room(),
-            Err(_) => pace.found_no_room(),
+            Err(_) => pace.found_no_room(&owner),
         }
     }
     let account = account?;
@@ -178,12 +178,13 @@ fn take_in(
 }
 
 /// The headers that are read once the caller is known.
-const USED: [HeaderName; 5] = [
+const USED: [HeaderName; 6] = [
     CONTENT_TYPE,
     TE,
     HeaderName::from_static("grpc-timeout"),
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("grpc-accept-encoding"),
+    HeaderName::from_static(TraceParent::NAME),
 ];
 
 /// Drops the headers that nothing reads any more: hundreds of small ones take up much more than their bytes, for as long as the call.
@@ -291,7 +292,7 @@ impl DirectRoutes {
             return Answering::with(answer);
         }
         let caller = request.extensions().get::<Arc<Caller>>().cloned();
-        let caller = caller.unwrap_or_else(Caller::nobody);
+        let caller = caller.unwrap_or_else(Caller::without_credential);
         keep_used(request.headers_mut());
         match take_in(self.access_check.budgets(), &caller, &mut request) {
             Ok(account) => Answering {
@@ -372,7 +373,7 @@ where
         if let Some(refusal) = head::refused(&self.budgets, &request) {
             return Answering::with(refusal);
         }
-        match take_in(&self.budgets, &Caller::nobody(), &mut request) {
+        match take_in(&self.budgets, &Caller::without_credential(), &mut request) {
             Ok(account) => Answering {
                 answer: {
                     let mut inner = self.inner.clone();

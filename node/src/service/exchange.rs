@@ -338,7 +338,7 @@ fn answer(
     }
     /// The answer to a call has the call's name.
     macro_rules! carried_out {
-        ($($name:ident)*) => {
+        ($($name:ident: $request:ident -> $reply:ident,)*) => {
             match call {
                 $(Call::$name(call) => async move {
                     let answer = services.answer(call, from, Ok(deadline)).await;
@@ -348,11 +348,7 @@ fn answer(
             }
         };
     }
-    carried_out!(
-        Mint Put Get Take Renew Delete Claim Count
-        Store Retrieve DeleteKey Exists BatchStore BatchRetrieve
-        Transact OpenSession
-    )
+    helve_proto::each_call!(carried_out)
 }
 
 /// Where the same call is made alone: the rules name it so.

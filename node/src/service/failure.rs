@@ -113,7 +113,7 @@ pub(crate) enum Failure {
     ChangeGoesOn(String),
     /// A change of members for which no node came before its caller's deadline. Nothing was changed.
     #[error("no node came: {0}")]
-    NobodyAsked(String),
+    NoNodeAsked(String),
 }
 
 /// Whether a deadline ran out.

@@ -21,6 +21,7 @@ use crate::{
     excerpt::head,
     limits::{AUDIT_NAME_BYTES_MAX, FORWARD_BYTES_MAX},
     propose::{Answered, Answers, Proposer},
+    traces::Span,
 };
 
 /// A batch that is executed, if this node leads. Its administrative commands are recorded here as well as on the node that took them: a
@@ -28,10 +29,18 @@ use crate::{
 pub(super) struct Executing {
     proposer: Proposer,
     audit: Audit,
-    /// The calls by their places in the batch, and what is recorded of each; nothing of those that were answered.
-    calls: Vec<Option<(u64, Option<Event>)>>,
+    /// The calls by their places in the batch; nothing of those that were answered.
+    calls: Vec<Option<Call>>,
     /// When the stream ends, commands that still wait go with it.
     attempts: Answers,
+}
+
+/// A call that is not answered yet.
+struct Call {
+    correlation_id: u64,
+    /// What is recorded of it.
+    event: Option<Event>,
+    _span: Option<Span>,
 }
 
 impl Executing {
@@ -45,8 +54,18 @@ impl Executing {
         for call in batch.calls {
             let command = call.command.as_deref();
             let event = command.and_then(|command| forwarded_event(command, from, peer));
-            calls.push(Some((call.correlation_id, event)));
-            commands.push(timed(call, now));
+            let parent = call.span.as_ref();
+            let span = parent.and_then(|parent| proposer.traces().forwarded(parent));
+            let trace = span.as_ref().map(|span| span.trace().clone());
+            calls.push(Some(Call {
+                correlation_id: call.correlation_id,
+                event,
+                _span: span,
+            }));
+            commands.push(Timed {
+                trace,
+                ..timed(call, now)
+            });
         }
         let attempts = proposer.execute_here(commands);
         Self {
@@ -90,11 +109,11 @@ impl Executing {
         let mut replies: Vec<ForwardReply> = Vec::new();
         let mut bytes = 0;
         for (at, attempt) in attempts {
-            let Some((correlation_id, event)) = self.calls.get_mut(at).and_then(Option::take)
-            else {
+            let Some(call) = self.calls.get_mut(at).and_then(Option::take) else {
                 continue;
             };
-            if let Some(event) = event {
+            let correlation_id = call.correlation_id;
+            if let Some(event) = call.event {
                 let outcome = outcome(&attempt);
                 self.audit.record(Event { outcome, ..event });
             }
@@ -124,7 +143,7 @@ impl Drop for Executing {
     /// and leave no line of a command that was executed.
     fn drop(&mut self) {
         let unanswered = self.calls.iter_mut().filter_map(Option::take);
-        for event in unanswered.filter_map(|(_, event)| event) {
+        for event in unanswered.filter_map(|call| call.event) {
             // Its outcome is still that of a caller who went away.
             self.audit.record(event);
         }
@@ -166,6 +185,7 @@ pub(super) fn timed(call: ForwardCall, now: Instant) -> Timed {
         // A call without a command gets the default one, which the machine refuses.
         command: call.command.unwrap_or_default(),
         deadline: now + Duration::from_millis(call.timeout_ms.into()),
+        trace: None,
     }
 }
 
@@ -195,6 +215,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use helve_machine::level::is_administrative;
+    use helve_proto::peer::v1 as proto;
     use helve_proto::v1::{CreateTokenRequest, MintRequest, RevokeTokenRequest, SetTenantRequest};
     use proptest::prelude::*;
 
@@ -214,6 +235,7 @@ mod tests {
             correlation_id,
             timeout_ms: 60_000,
             command: Some(Box::new(command)),
+            span: None,
         }
     }
 
@@ -342,6 +364,7 @@ mod tests {
                 fingerprint: vec![1; 16].into(),
                 ..Command::default()
             })),
+            span: Some(proto::Span::default()),
         };
         let batch = ForwardBatch {
             header: None,

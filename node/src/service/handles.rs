@@ -14,7 +14,7 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Services, headed, list::Listing, mutation::mutations, parts::Parts, query::queries};
+use super::{Services, list::Listing, mutation::mutations, parts::Parts, query::queries};
 use crate::{limits, storage::state_view::StateView, vault::Asked};
 
 /// Serves handles.
@@ -66,8 +66,6 @@ impl HandleService for Handles {
         self.0.list(request)
     }
 }
-
-headed!(ListReply);
 
 mutations! {
     Mint: MintRequest -> MintReply, minting |_| 1;

@@ -98,7 +98,7 @@ fn recognize(request: &mut Request<Arriving>, rpc: Rpc) -> Result<JsonCall, Refu
         return Err(Refusal::Version);
     }
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
-        && encoding != "identity"
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
         return Err(Refusal::Encoding);
     }

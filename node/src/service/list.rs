@@ -7,12 +7,16 @@
 //! A view pins disk space, so a list ends after a while, or when its caller stops reading. It then says `LIST_LAPSED` with a token that
 //! continues after the last part sent, on a newer view.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use helve_machine::{
     Fault, Violation,
     query::{Page, Read, Scope},
+};
+use helve_proto::{
+    TraceParent,
+    operations::{CallReply, CallRequest},
 };
 use prost::Message as _;
 use tokio::{
@@ -24,7 +28,7 @@ use tokio::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    Headed, Services,
+    Services,
     account::Account,
     admit::{self, ListRoom, Origin},
     budget::{Charge, Full},
@@ -42,7 +46,8 @@ use crate::{
     limits,
     read_index::{ReadView, Ticket},
     storage::state_view::StateView,
-    vault::{Asked, Values},
+    traces::{self, Span},
+    vault::Asked,
 };
 
 const PAGE: Page = Page {
@@ -51,11 +56,11 @@ const PAGE: Page = Page {
 };
 
 /// A request that lists.
-pub(crate) trait Listing: Targets + Clone + Send + Sync + 'static {
+pub(crate) trait Listing: CallRequest + Targets + Clone + Send + Sync + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
     /// One part of the answer.
-    type Part: Headed + Values;
+    type Part: CallReply;
 
     /// Whether values are asked for.
     fn asked(&self) -> Asked;
@@ -100,15 +105,21 @@ impl Services {
         let origin = Origin::of(&request)?;
         let account = Arc::clone(&origin.account);
         let deadline = admit::deadline(request.metadata(), Instant::now());
+        let parent = self.proposer.traces().parent(request.metadata());
         let listing = request.into_inner();
-        let entry =
-            self.begin_entry(Class::Read, L::RPC, (&origin.caller, origin.peer), &listing)?;
+        let entry = self.begin_entry(
+            Class::of(L::CALL.least),
+            L::RPC,
+            (&origin.caller, origin.peer),
+            &listing,
+        )?;
         let (room, deadline) = match self.admit_list(&listing, origin, deadline) {
             Ok(admitted) => admitted,
             Err(failure) => return Err(refused(failure, entry)),
         };
         let (out, parts) = mpsc::channel(1);
-        let pump = pump(Arc::clone(self), listing, room, deadline, out, entry);
+        let admitted = (room, deadline);
+        let pump = pump(Arc::clone(self), listing, parent, admitted, out, entry);
         Ok(pumped(L::RPC, account, pump, parts))
     }
 
@@ -130,17 +141,19 @@ impl Services {
 async fn pump<L: Listing>(
     services: Arc<Services>,
     listing: L,
-    room: ListRoom,
-    deadline: Instant,
+    parent: Option<TraceParent>,
+    (room, deadline): (ListRoom, Instant),
     out: mpsc::Sender<Charged<L::Part>>,
     entry: Entry,
 ) -> Option<Problem> {
     let timer = services.metrics.call(L::RPC);
-    let failure = match run(&services, listing, &room, deadline, &out).await {
+    let span = room.caller.span(services.proposer.traces(), parent, L::RPC);
+    let listed = pin!(run(&services, listing, &room, deadline, &out));
+    let failure = match traces::within(span.as_ref().map(Span::trace), listed).await {
         End::Done => None,
         End::Failed(failure) => Some(failure),
     };
-    ended(timer, entry, failure)
+    ended(timer, entry, span, failure)
 }
 
 /// Lists from a view on which nothing is due. Where something is, time passes through the log first.
@@ -154,7 +167,7 @@ async fn run<L: Listing>(
     let lapse = Instant::now() + limits::LIST_TIME_MAX;
     let mut first: Option<Ticket> = None;
     loop {
-        let ticket = match services.reader.ticket(deadline).await {
+        let ticket = match services.reader.ticket(&room.caller.tenant, deadline).await {
             Ok(ticket) => first.map_or(ticket, |first| ticket.not_after(first)),
             Err(error) => return End::Failed(error.into()),
         };

@@ -217,7 +217,7 @@ fn progress(stage: &Stage, change: &str) -> ChangeProgress {
 /// The deadline passed before the end.
 fn late(stage: &Stage, change: &str) -> Failure {
     match stage {
-        Stage::Waiting => Failure::NobodyAsked(change.to_owned()),
+        Stage::Waiting => Failure::NoNodeAsked(change.to_owned()),
         stage => Failure::ChangeGoesOn(format!("{change}: {stage}")),
     }
 }

@@ -29,6 +29,7 @@ mod decoded_size;
 mod direct_routes;
 mod exchange;
 mod failure;
+mod follow;
 mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -53,14 +54,15 @@ mod snapshot_intake;
 mod state;
 mod status;
 mod target;
-mod too_large;
 mod transact;
+mod undelivered;
 pub mod waiting;
 mod watch;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, pin::pin, sync::Arc};
 
 use helve_machine::Violation;
+use helve_proto::operations::{CallReply, CallRequest};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -73,7 +75,6 @@ pub use self::{
 };
 use self::{
     admit::{Admitted, Gate, Origin},
-    audited::Witness,
     backups::Backups,
     budget::Charge,
     caller::Caller,
@@ -96,7 +97,8 @@ use crate::{
     read_index::Reader,
     readiness::Readiness,
     storage::checkpoint::Snapshots,
-    vault::{Asked, Switch, Values, Vault},
+    traces::{self, Span},
+    vault::{Asked, Switch, Vault},
 };
 
 /// What the services know of the cluster, and change it through.
@@ -178,12 +180,15 @@ impl Services {
     /// What callers take up now, but for the HTTP port.
     fn load(&self) -> Load {
         let mut load = self.access_check.budgets().load();
+        let [round_reads, disk_reads] = self.reader.waiting();
         load.others = vec![
             ("unread-answer-bytes", self.unread.fullness()),
             ("health-watches", self.gate.fullness()),
             ("watch-window-bytes", self.feed.shared()),
             ("backups", self.backups.fullness()),
             ("long-reads", self.long_reads.fullness()),
+            ("round-reads", round_reads),
+            ("disk-reads", disk_reads),
             ("queued-commands", self.proposer.queued()),
             ("log-queued-bytes", self.proposer.log_queued()),
         ];
@@ -208,7 +213,8 @@ impl Services {
 
     /// Answers a unary call.
     async fn unary<C: Call>(&self, request: Request<C>) -> Result<Response<C::Reply>, Status> {
-        let origin = Origin::of(&request)?;
+        let mut origin = Origin::of(&request)?;
+        origin.parent = self.proposer.traces().parent(request.metadata());
         let deadline = admit::deadline(request.metadata(), Instant::now());
         let account = Arc::clone(&origin.account);
         let answer = self.answer(request.into_inner(), origin, deadline).await;
@@ -228,13 +234,15 @@ impl Services {
     ) -> Result<(C::Reply, Option<Charge>), Problem> {
         let (caller, peer) = (Arc::clone(&origin.caller), origin.peer);
         let mut timer = self.metrics.call(C::RPC);
+        let mut span = caller.span(self.proposer.traces(), origin.parent, C::RPC);
         let token_of = caller.holds_token().then(|| Arc::clone(&caller));
         // Before anything is made of what it names.
         let allowed = caller.may_touch_all(&call).and_then(|()| Ok(call.check()?));
         // To name what a call touches costs a good part of a read.
         let is_denied = matches!(allowed, Err(Failure::Denied(_)));
-        let entry = if is_denied || self.audit.follows(C::CLASS) {
-            self.begin_entry(C::CLASS, C::RPC, (&caller, peer), &call)
+        let class = Class::of(C::CALL.least);
+        let entry = if is_denied || self.audit.follows(class) {
+            self.begin_entry(class, C::RPC, (&caller, peer), &call)
         } else {
             Ok(Entry::none())
         };
@@ -242,7 +250,10 @@ impl Services {
         let answer = match entry {
             Ok(entry) => {
                 let answer = match allowed {
-                    Ok(()) => self.attempt(call, origin, deadline).await,
+                    Ok(()) => {
+                        let trace = span.as_ref().map(Span::trace);
+                        traces::within(trace, pin!(self.attempt(call, origin, deadline))).await
+                    }
                     Err(denied) => Err(denied),
                 };
                 let mut answer = match answer {
@@ -261,6 +272,9 @@ impl Services {
             .as_ref()
             .map_or_else(|problem| problem.reason().as_str(), |_| "OK");
         timer.answered(code);
+        if let (Some(span), Err(_)) = (&mut span, &answer) {
+            span.fails(code);
+        }
         if let Some(caller) = token_of {
             self.metrics.tenant_answered(&caller.tenant, code);
         }
@@ -297,7 +311,7 @@ impl Services {
     /// Opens the values of a reply to this caller.
     fn open(
         &self,
-        reply: &mut impl Values,
+        reply: &mut impl CallReply,
         asked: impl Fn(usize) -> Asked,
         caller: &Caller,
         stores: &[Option<String>],
@@ -324,13 +338,11 @@ fn stores(request: &impl Targets) -> Vec<Option<String>> {
 }
 
 /// A call that one message answers: the same over unary gRPC and over Exchange.
-pub(crate) trait Call: prost::Message + Targets + Send + 'static {
+pub(crate) trait Call: CallRequest + prost::Message + Targets + 'static {
     /// Its name in the metrics.
     const RPC: &'static str;
-    /// Its class in the audit log.
-    const CLASS: Class;
     /// What answers it.
-    type Reply: Headed + Values + Witness;
+    type Reply: CallReply;
 
     /// The numbers of those targets whose values the reply hands out; `None` if it says so by itself.
     fn handed_out(&self) -> Option<Vec<usize>> {
@@ -349,21 +361,3 @@ pub(crate) trait Call: prost::Message + Targets + Send + 'static {
         admitted: &Admitted,
     ) -> impl Future<Output = Result<Self::Reply, Failure>> + Send;
 }
-
-/// A reply with the header that every reply has.
-pub(crate) trait Headed: prost::Message + Send + 'static {
-    /// The header, made if it is not there yet.
-    fn header_mut(&mut self) -> &mut helve_proto::v1::ReplyHeader;
-}
-
-/// All replies have their header under the same name.
-macro_rules! headed {
-    ($($reply:ty),* $(,)?) => {
-        $(impl crate::service::Headed for $reply {
-            fn header_mut(&mut self) -> &mut helve_proto::v1::ReplyHeader {
-                self.header.get_or_insert_default()
-            }
-        })*
-    };
-}
-use headed;

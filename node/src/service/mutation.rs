@@ -13,24 +13,24 @@ use helve_proto::{
     command::v1::{
         Command, Outcome, Refusal, Refused, command::Operation, outcome::Outcome as Kind,
     },
+    operations::CallReply,
     v1::{CallIdentity, SessionCall, TokenRole, call_identity::Identity},
 };
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Headed, Services, admit::Admitted, caller::Caller, failure::Failure, query::scope};
+use super::{Services, admit::Admitted, caller::Caller, failure::Failure, query::scope};
 use crate::{
     bounds::What,
     limits,
     read_index::{Place, ReadError, ReadView},
     stamp, upgrade,
-    vault::Values,
 };
 
 /// A request that changes something.
 pub(crate) trait Mutation: Sized + Send {
     /// What answers it.
-    type Reply: Headed + Values;
+    type Reply: CallReply;
 
     /// Takes the identity out: it is in the command, not in the request within.
     fn take_identity(&mut self) -> Option<CallIdentity>;
@@ -55,11 +55,8 @@ pub(crate) trait Mutation: Sized + Send {
 /// Requests that have a field for their identity, and differ in their names only. The operation's name is the call's.
 macro_rules! mutations {
     ($($name:ident: $request:ident -> $reply:ident $(, minting $mints:expr)? $(, handing out $handed_out:expr)? $(, answering $bytes:expr)?;)*) => {$(
-        crate::service::headed!($reply);
-
         impl crate::service::Call for $request {
             const RPC: &'static str = stringify!($name);
-            const CLASS: crate::audit::Class = crate::audit::Class::Write;
             type Reply = $reply;
 
             async fn run(

@@ -6,7 +6,11 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use tokio::sync::mpsc;
+use prost::Message;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Response, Status};
@@ -14,7 +18,10 @@ use tonic::{Response, Status};
 use super::{account::Account, budget::Charge, failure::Failure, status::Problem};
 use crate::{
     audit::{Ended, Entry},
+    bounds::What,
+    limits::BACKUP_STALL_MAX,
     metrics::CallTimer,
+    traces::Span,
 };
 
 /// The answer of a call that streams.
@@ -46,6 +53,27 @@ pub(crate) fn pumped<P: Send + 'static>(
     Response::new(parts.chain(end).boxed())
 }
 
+/// Hands on a part once there is room for it. Fails with `None` if the caller has gone, and with the advice if it does not read.
+pub(crate) async fn hand_on<P: Message>(
+    account: &Arc<Account>,
+    out: &mpsc::Sender<Charged<P>>,
+    part: P,
+    advice: &str,
+) -> Result<(), Option<Failure>> {
+    let bytes = account.answer_room(part.encoded_len());
+    let until = Instant::now() + BACKUP_STALL_MAX;
+    let room = Arc::clone(account).wait(What::AnswerBytes, bytes, until);
+    let room = room.await.map_err(Failure::from)?;
+    match timeout_at(until, out.send((part, room))).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(None),
+        Err(_) => Err(Some(Failure::NotNow(format!(
+            "the caller read nothing for {} s: {advice}",
+            BACKUP_STALL_MAX.as_secs()
+        )))),
+    }
+}
+
 /// Records a call that was refused before its first part.
 pub(crate) fn refused(failure: Failure, entry: Entry) -> Status {
     let problem = Problem::from(failure);
@@ -53,10 +81,11 @@ pub(crate) fn refused(failure: Failure, entry: Entry) -> Status {
     problem.into_status()
 }
 
-/// Counts and records the end of a call whose parts have been made.
+/// Counts and records the end of a call whose parts have been made, and ends its span.
 pub(crate) fn ended(
     mut timer: CallTimer<'_>,
     entry: Entry,
+    span: Option<Span>,
     failure: Option<Failure>,
 ) -> Option<Problem> {
     let problem = failure.map(Problem::from);
@@ -65,5 +94,8 @@ pub(crate) fn ended(
         .map_or("OK", |problem| problem.reason().as_str());
     timer.answered(outcome);
     entry.ended(|| Ended::with(outcome));
+    if let (Some(mut span), Some(problem)) = (span, &problem) {
+        span.fails(problem.reason().as_str());
+    }
     problem
 }

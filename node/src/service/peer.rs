@@ -22,10 +22,11 @@ use tonic::{Request, Response, Status, Streaming};
 use self::meant::{Replies, Sender, check, misdirected, until_ended, while_meant};
 use crate::{
     audit::Audit,
-    limits::FORWARD_BATCHES_MAX,
-    membership::{MemberChanges, MembershipError, records, standing::Standing},
+    identity::Identity,
+    limits::{FORWARD_BATCHES_MAX, FORWARDED_MESSAGES_MAX},
+    membership::{MemberChanges, MembershipError, known_membership::KnownMembership, records},
     propose::Proposer,
-    raft::{Consensus, identity::Identity, receive::ReceiveError},
+    raft::{Consensus, receive::ReceiveError},
     service::{Services, audited, forwarded::Executing, seats, snapshot_intake, status},
     stamp::Stamper,
     storage::{checkpoint::Snapshots, data_dir::Write},
@@ -124,9 +125,9 @@ impl PeerServer {
     /// A committed membership, later than one that the asker stood in, is without it.
     fn has_removed(&self, consensus: &Consensus, asker: &HelloRequest) -> bool {
         let ours = self.identity.cluster_id();
-        let standing = Standing::of(&asker.uuid, consensus);
-        let is_later = asker.member_at != 0 && standing.index > asker.member_at;
-        let is_known = standing.member || consensus.members().by_uuid(&asker.uuid).is_some();
+        let known = KnownMembership::of(&asker.uuid, consensus);
+        let is_later = asker.member_at != 0 && known.index > asker.member_at;
+        let is_known = known.member || consensus.members().by_uuid(&asker.uuid).is_some();
         // A founder that died at once may not have heard the cluster's name.
         let is_ours = asker.cluster_id.is_empty() || asker.cluster_id == *ours;
         !ours.is_empty() && is_ours && is_later && !is_known
@@ -278,7 +279,7 @@ impl PeerService for PeerServer {
         let (replies, outgoing) = mpsc::channel(FORWARD_BATCHES_MAX);
         tokio::spawn(async move {
             let out = replies.clone();
-            let executed = batches.for_each_concurrent(FORWARD_BATCHES_MAX, move |batch| {
+            let executed = batches.for_each_concurrent(FORWARDED_MESSAGES_MAX, move |batch| {
                 let executing = Executing::begin(proposer.clone(), audit.clone(), peer, batch);
                 executing.answer(out.clone())
             });

@@ -6,24 +6,23 @@ use helve_machine::{
     Fault, Violation,
     query::{Read, Scope},
 };
+use helve_proto::operations::CallReply;
 use prost::Message as _;
 
 use super::{
-    Headed, Services, account::Account, admit::Admitted, budget::Charge, caller::Caller,
-    failure::Failure,
+    Services, account::Account, admit::Admitted, budget::Charge, caller::Caller, failure::Failure,
 };
 use crate::{
     bounds::What,
     limits,
     read_index::{Place, ReadView},
     storage::state_view::StateView,
-    vault::Values,
 };
 
 /// A request that reads.
 pub(crate) trait Query: Send + Sync + 'static {
     /// What answers it.
-    type Reply: Headed + Values;
+    type Reply: CallReply;
 
     /// Where it is asked.
     const PLACE: Place = Place::Memory;
@@ -43,11 +42,8 @@ pub(crate) trait Query: Send + Sync + 'static {
 /// Requests that the machine's check and query of one name answer, `from` a place other than memory if that is named.
 macro_rules! queries {
     ($($name:ident: $request:ident -> $reply:ident, by $query:ident $(, from $place:ident)? $(, answering $bytes:expr)?;)*) => {$(
-        crate::service::headed!($reply);
-
         impl crate::service::Call for $request {
             const RPC: &'static str = stringify!($name);
-            const CLASS: crate::audit::Class = crate::audit::Class::Read;
             type Reply = $reply;
 
             fn check(&self) -> Result<(), helve_machine::Violation> {
@@ -194,7 +190,7 @@ pub(crate) fn scope<'a>(view: &ReadView<'_>, tenant: &'a str) -> Scope<'a> {
 }
 
 /// The same, with the view's index in the header.
-pub(crate) fn stamped<R: Headed>(mut read: Read<R>, index: u64) -> Read<R> {
+pub(crate) fn stamped<R: CallReply>(mut read: Read<R>, index: u64) -> Read<R> {
     if let Read::Answer(reply) = &mut read {
         reply.header_mut().index = index;
     }

@@ -64,7 +64,7 @@ pub(crate) fn is_met(least: Least, caller: &Caller) -> bool {
 pub(crate) fn who(least: Least) -> &'static str {
     match least {
         Least::Open => "anyone",
-        Least::Token => "whoever holds a token",
+        Least::Token => "a caller with a token",
         Least::Reader => "a reader, a writer or an admin of the tenant",
         Least::Writer => "a writer or an admin of the tenant",
         Least::Manager => "an admin of the tenant or an operator",
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_table_is_nobodys_to_call() {
+    fn call_that_is_not_in_the_table_has_no_rule() {
         for path in [
             "",
             "/",
@@ -156,7 +156,7 @@ mod tests {
             );
         }
         assert!(all.iter().all(|least| is_met(*least, &Caller::anyone())));
-        let open = all.map(|least| is_met(least, &Caller::nobody()));
+        let open = all.map(|least| is_met(least, &Caller::without_credential()));
         assert_eq!(open, [true, false, false, false, false, false]);
     }
 }

@@ -5,6 +5,7 @@ use helve_proto::peer::v1::{JoinRequest, Joined, NodeRecord};
 
 use super::{node_ids, peer::Running};
 use crate::{
+    identity::Identity,
     membership::{
         MembershipError,
         change::Voting,
@@ -12,7 +13,7 @@ use crate::{
         records::{self, RecordError, TooOld},
         seats::Admission,
     },
-    raft::{Consensus, identity::Identity},
+    raft::Consensus,
 };
 
 /// Why a node gets no seat now.

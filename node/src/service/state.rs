@@ -15,7 +15,7 @@ use helve_proto::v1::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Services, headed, list::Listing, mutation::mutations, parts::Parts, query::queries};
+use super::{Services, list::Listing, mutation::mutations, parts::Parts, query::queries};
 use crate::{limits, storage::state_view::StateView, vault::Asked};
 
 /// Serves keys.
@@ -71,8 +71,6 @@ impl StateService for State {
         self.0.list(request)
     }
 }
-
-headed!(ListKeysReply);
 
 mutations! {
     Store: StoreRequest -> StoreReply;

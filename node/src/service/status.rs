@@ -143,7 +143,7 @@ impl From<Failure> for Problem {
                     ),
                 )
             },
-            Failure::NobodyAsked(change) => Self {
+            Failure::NoNodeAsked(change) => Self {
                 code: Code::DeadlineExceeded,
                 ..Self::new(
                     Reason::NodeSilent,
@@ -251,6 +251,11 @@ pub(crate) fn status(code: Code, reason: Reason, message: &str) -> Status {
 /// A message that no service has seen.
 pub(crate) fn too_large(message: &str) -> Status {
     Problem::new(Reason::TooLarge, message).into_status()
+}
+
+/// A message that cannot be decoded, and that no service has seen.
+pub(crate) fn undecodable(message: &str) -> Status {
+    Problem::new(Reason::BadRequest, message).into_status()
 }
 
 /// The code that goes with a reason.

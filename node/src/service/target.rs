@@ -3,10 +3,8 @@
 use helve_proto::{
     operations::Named,
     v1::{
-        BatchRetrieveRequest, BatchStoreRequest, ClaimRequest, CountRequest, DeleteKeyRequest,
-        DeleteRequest, ExistsRequest, GetRequest, ListKeysRequest, ListRequest, MintRequest,
-        OpenSessionRequest, PutRequest, RenewRequest, RetrieveRequest, StoreRequest, TakeRequest,
-        TransactRequest, WatchRequest, watch_request::Target as Watched,
+        BatchRetrieveRequest, BatchStoreRequest, CountRequest, ListKeysRequest, ListRequest,
+        OpenSessionRequest, TransactRequest, WatchRequest, watch_request::Target as Watched,
     },
 };
 
@@ -68,26 +66,27 @@ pub(crate) trait Targets {
     fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>));
 }
 
-/// Requests that name one record by fields of the same names.
-macro_rules! one {
-    (handle: $($request:ty),*) => {$(
-        impl Targets for $request {
-            fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
-                see(handle(&self.store, &self.owner, &self.id));
-            }
+impl<'a> From<Named<'a>> for Target<'a> {
+    fn from(named: Named<'a>) -> Self {
+        match named {
+            Named::Handle { store, owner, id } => handle(store, owner, id),
+            Named::Minted { store, owner, .. } => minted(store, owner),
+            Named::Key { owner, key: name } => key(owner, name),
         }
-    )*};
-    (key: $($request:ty),*) => {$(
-        impl Targets for $request {
+    }
+}
+
+macro_rules! of_one_record {
+    ($($request:ident)*) => {$(
+        impl Targets for helve_proto::v1::$request {
             fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
-                see(key(&self.owner, &self.key));
+                see(self.named().into());
             }
         }
     )*};
 }
 
-one!(handle: PutRequest, GetRequest, TakeRequest, RenewRequest, DeleteRequest, ClaimRequest);
-one!(key: StoreRequest, RetrieveRequest, DeleteKeyRequest, ExistsRequest);
+helve_proto::each_request_of_one_record!(of_one_record);
 
 fn handle<'a>(store: &'a str, owner: &'a str, id: &'a str) -> Target<'a> {
     let id = Some(id);
@@ -101,12 +100,6 @@ fn minted<'a>(store: &'a str, owner: &'a str) -> Target<'a> {
 
 fn key<'a>(owner: &'a str, key: &'a str) -> Target<'a> {
     Target::Key { owner, key }
-}
-
-impl Targets for MintRequest {
-    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
-        see(minted(&self.store, &self.owner));
-    }
 }
 
 impl Targets for CountRequest {
@@ -157,11 +150,7 @@ impl Targets for TransactRequest {
         // A part without an operation names nothing; the machine's check refuses it.
         let operations = self.operations.iter().filter_map(|o| o.operation.as_ref());
         for operation in operations {
-            see(match operation.named() {
-                Named::Handle { store, owner, id } => handle(store, owner, id),
-                Named::Minted { store, owner, .. } => minted(store, owner),
-                Named::Key { owner, key: name } => key(owner, name),
-            });
+            see(operation.named().into());
         }
     }
 }

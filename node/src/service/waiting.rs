@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use helve_proto::v1::{
     AddMemberRequest, BackupPart, BackupRequest, DataKeyStatusReply, DataKeyStatusRequest,
-    NodeStatus, PromoteMemberRequest, RemoveMemberRequest, ReplaceMemberRequest, Role,
-    SetDataKeyReply, SetDataKeyRequest, SetUpgradeHoldReply, SetUpgradeHoldRequest,
-    StateDigestReply, StateDigestRequest, StatusReply, StatusRequest, TakeSnapshotReply,
-    TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
+    FollowLogPart, FollowLogRequest, NodeStatus, PromoteMemberRequest, RemoveMemberRequest,
+    ReplaceMemberRequest, Role, SetDataKeyReply, SetDataKeyRequest, SetUpgradeHoldReply,
+    SetUpgradeHoldRequest, StateDigestReply, StateDigestRequest, StatusReply, StatusRequest,
+    TakeSnapshotReply, TakeSnapshotRequest, TransferLeaderReply, TransferLeaderRequest,
     cluster_service_server::{ClusterService, ClusterServiceServer},
 };
 use tonic::{Request, Response, Status, async_trait, service::Routes};
@@ -18,7 +18,7 @@ use tonic_health::pb::{
 };
 
 use super::{failure::Failure, members::ProgressStream, parts::Parts};
-use crate::raft::identity::{Identity, REMOVED};
+use crate::identity::{Identity, REMOVED};
 
 /// A node that waits. Cheap to clone.
 #[derive(Clone)]
@@ -128,6 +128,15 @@ impl ClusterService for Waiting {
         &self,
         _: Request<BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
+        Err(self.refusal())
+    }
+
+    type FollowLogStream = Parts<FollowLogPart>;
+
+    async fn follow_log(
+        &self,
+        _: Request<FollowLogRequest>,
+    ) -> Result<Response<Self::FollowLogStream>, Status> {
         Err(self.refusal())
     }
 

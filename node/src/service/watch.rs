@@ -7,7 +7,7 @@
 //! A watch holds a place in the log and no changes: what its caller does not read stays in the window, which all watches share. Where
 //! the window has moved on, the watch ends and says so.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use helve_machine::{
     Selection, check,
@@ -15,7 +15,11 @@ use helve_machine::{
     query::Read,
     window::{Next, Part},
 };
-use helve_proto::v1::{ReplyHeader, WatchReply, WatchRequest, watch_service_server::WatchService};
+use helve_proto::{
+    TraceParent,
+    operations::CallRequest,
+    v1::{ReplyHeader, WatchReply, WatchRequest, watch_service_server::WatchService},
+};
 use prost::Message as _;
 use tokio::{
     sync::{mpsc, watch},
@@ -36,6 +40,7 @@ use crate::{
     bounds::What,
     limits,
     read_index::{Place, ReadView},
+    traces::{self, Span, Trace},
 };
 
 const RPC: &str = "Watch";
@@ -61,16 +66,18 @@ impl WatchService for Watches {
         let origin = Origin::of(&request)?;
         let account = Arc::clone(&origin.account);
         let deadline = admit::deadline(request.metadata(), Instant::now());
+        let parent = services.proposer.traces().parent(request.metadata());
         let watched = request.into_inner();
         let caller = (&*origin.caller, origin.peer);
-        let entry = services.begin_entry(Class::Read, RPC, caller, &watched)?;
+        let entry =
+            services.begin_entry(Class::of(WatchRequest::CALL.least), RPC, caller, &watched)?;
         let admitted = services.admit_watch(&watched, origin, deadline);
-        let (place, deadline) = match admitted {
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(failure) => return Err(refused(failure, entry)),
         };
         let (out, parts) = mpsc::channel(1);
-        let pump = pump(Arc::clone(services), watched, place, deadline, out, entry);
+        let pump = pump(Arc::clone(services), watched, parent, admitted, out, entry);
         Ok(pumped(RPC, account, pump, parts))
     }
 }
@@ -104,19 +111,21 @@ impl Services {
 async fn pump(
     services: Arc<Services>,
     watched: WatchRequest,
-    place: WatchPlace,
-    deadline: Instant,
+    parent: Option<TraceParent>,
+    (place, deadline): (WatchPlace, Instant),
     out: mpsc::Sender<Charged<WatchReply>>,
     entry: Entry,
 ) -> Option<Problem> {
     let timer = services.metrics.stream(RPC);
+    let span = place.caller.span(services.proposer.traces(), parent, RPC);
+    let trace = span.as_ref().map(Span::trace);
     let stopping = services.stopping.clone();
     let failure = tokio::select! {
-        failure = run(&services, &watched, &place, deadline, &out) => failure,
+        failure = run(&services, &watched, &place, (deadline, trace), &out) => failure,
         () = out.closed() => None,
         () = stopping.cancelled() => Some(Failure::Stopping("it is shutting down".into())),
     };
-    ended(timer, entry, failure)
+    ended(timer, entry, span, failure)
 }
 
 /// One watch under way.
@@ -131,6 +140,8 @@ struct Watch<'a> {
     told: u64,
     /// When a part is due though nothing changed.
     progress_at: Instant,
+    /// The wait for the first change, if the watch is traced. Later changes have no spans, since there may be millions of them.
+    first_change: Option<Span>,
 }
 
 /// Says why it ends; `None`: its caller has gone.
@@ -138,11 +149,12 @@ async fn run(
     services: &Services,
     watched: &WatchRequest,
     place: &WatchPlace,
-    deadline: Instant,
+    (deadline, trace): (Instant, Option<&Trace>),
     out: &mpsc::Sender<Charged<WatchReply>>,
 ) -> Option<Failure> {
     let tenant = &place.caller.tenant;
-    let (index, cluster_id) = match services.newest(tenant, deadline).await {
+    let newest = pin!(services.newest(tenant, deadline));
+    let (index, cluster_id) = match traces::within(trace, newest).await {
         Ok(newest) => newest,
         Err(failure) => return Some(failure),
     };
@@ -169,6 +181,7 @@ async fn run(
         next: Next::After(begins_after),
         told: after,
         progress_at: Instant::now(),
+        first_change: trace.and_then(|trace| trace.span("first change")),
     };
     // What was applied before its rows were written is in the window; a view of the rows is never ahead of it.
     watch.follow(cluster_id).await.err().flatten()
@@ -207,6 +220,7 @@ impl Watch<'_> {
                     ..WatchReply::default()
                 };
                 self.send(part, room).await?;
+                self.first_change = None;
             } else if Instant::now() >= self.progress_at {
                 self.progress(found.upto, room).await?;
             } else {

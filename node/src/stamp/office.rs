@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_is_trusted_only_when_nobody_can_vouch_and_never_below_the_clock() {
+    fn wall_is_trusted_only_when_no_other_can_vouch() {
         let now = Instant::now();
         let began = |wall_ms| {
             let mut office = Office::begin(1, None, &mut Walls::default(), WALL, now, wall_ms);

@@ -139,7 +139,7 @@ fn time_follows_two_right_walls_and_not_the_wild_one_of_the_leader() {
 }
 
 #[test]
-fn one_wild_wall_moves_nothing_whoever_has_it() {
+fn one_wild_wall_moves_nothing_on_any_node() {
     for wild in 0..3 {
         let mut walls = [Some(0); 3];
         walls[wild] = Some(HOUR);

@@ -139,6 +139,9 @@ mod tests {
     fn the_wall_of_a_learner_or_a_stranger_does_not_count() {
         let walls = [(1, 0), (7, HOUR), (8, HOUR), (9, HOUR)];
         assert_eq!(off(&walls, &[&[1, 2, 3]]), None);
+        // Nor does it widen what the walls of voters say together.
+        let walls = [(1, 5_000), (2, 6_000), (7, 0)];
+        assert_eq!(off(&walls, &[&[1, 2, 3]]), Some(5_000));
     }
 
     #[test]

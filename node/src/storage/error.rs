@@ -123,11 +123,15 @@ impl StorageError {
 }
 
 impl StorageError {
-    /// Whether the disk or the operating system failed, and not what is stored.
+    /// Whether the disk or the operating system failed, and not what is stored, nor this user's
+    /// rights to it.
     #[must_use]
     pub fn is_of_disk(&self) -> bool {
         match self {
-            Self::Io { .. } => true,
+            Self::Io { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ),
             Self::Engine { source, .. } => source.kind() == rocksdb::ErrorKind::IOError,
             _ => false,
         }

@@ -4,11 +4,11 @@
 //! DIR/LOCK             held while the node runs, names its process          data_dir
 //! DIR/node.json        who this node is                                    data_dir
 //! DIR/disk-key         with a data key: what log, rows and snapshots fit    disk_key, authentic
-//! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail
+//! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail, purge_gate
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
-//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_meta, state_view, recent_rows, read_ahead,
-//! gaps DIR/CURRENT          which state-N counts                                 generations DIR/snapshots/       the newest checkpoint of
-//! the state                   checkpoint, snapshot_writer
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_meta, state_view, recent_rows, read_ahead, gaps
+//! DIR/CURRENT          which state-N counts                                generations
+//! DIR/snapshots/       the newest checkpoint of the state                  checkpoint, snapshot_writer
 //! ```
 //!
 //! Nothing here knows consensus, gRPC or a runtime: bytes and the contract's messages go in and
@@ -30,6 +30,7 @@ pub mod log_op;
 pub mod log_tail;
 pub mod log_writer;
 pub mod options;
+pub mod purge_gate;
 mod read_ahead;
 pub mod recent_ratio;
 pub mod recent_rows;

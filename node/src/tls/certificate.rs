@@ -63,7 +63,9 @@ impl Certificate {
         let left_ms = self.not_after_ms.saturating_sub(now_ms);
         let life_ms = self.not_after_ms.saturating_sub(self.not_before_ms);
         if left_ms == 0 {
-            return Some("has expired: nobody who checks it connects any more".to_owned());
+            return Some(
+                "has expired: no node or client that checks it connects any more".to_owned(),
+            );
         }
         (left_ms < WARNING_MS_MAX.min(life_ms / 3)).then(|| match left_ms / DAY_MS {
             0 => "expires within a day".to_owned(),

@@ -1,12 +1,16 @@
 //! The files that hold certificates and keys, in PEM (RFC 7468).
 
-use std::{fs::File, io::Read, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use helve_seal::Exposed;
+use helve_proto::NotPem;
+use helve_seal::{Exposed, NamedContent};
 use rustls::{
     Error as RustlsError, RootCertStore,
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{Error as PemError, PemObject},
+    },
     sign::CertifiedKey,
 };
 use zeroize::Zeroizing;
@@ -15,7 +19,7 @@ use super::{certificate::Certificate, usage::Usage, words};
 use crate::{limits::PEM_BYTES_MAX, stamp};
 
 /// What `helve cert` is good for, in a remedy.
-const REISSUE: &str = "issue it anew; `helve cert` makes certificates for development";
+const REISSUE: &str = "issue it again; `helve cert` makes certificates for development";
 
 /// Of a file that cannot be read, in a remedy.
 const READABLE: &str = "name a file in PEM that this user may read";
@@ -55,7 +59,7 @@ impl NamedFile {
     /// # Errors
     /// Why not.
     pub fn public(&self) -> Result<Zeroizing<Vec<u8>>, TlsError> {
-        self.bytes(self.open()?)
+        Ok(self.content()?.bytes)
     }
 
     /// What it holds, if no other user of the machine may open it.
@@ -63,42 +67,53 @@ impl NamedFile {
     /// # Errors
     /// Why not.
     pub fn secret(&self) -> Result<Zeroizing<Vec<u8>>, TlsError> {
-        let file = self.open()?;
-        // Of the open file: its name may lead elsewhere by now.
-        let metadata = file
-            .metadata()
-            .map_err(|error| self.refuse(error, READABLE))?;
-        Exposed::check(&self.path, &metadata).map_err(|exposed| {
+        let content = self.content()?;
+        Exposed::check(&self.path, &content.metadata).map_err(|exposed| {
             self.refuse(
                 exposed,
                 "change its mode, and if others may have read it, make a new key",
             )
         })?;
-        self.bytes(file)
+        Ok(content.bytes)
     }
 
-    fn open(&self) -> Result<File, TlsError> {
-        File::open(&self.path).map_err(|error| self.refuse(error, READABLE))
-    }
-
-    fn bytes(&self, file: File) -> Result<Zeroizing<Vec<u8>>, TlsError> {
-        let mut bytes = Zeroizing::new(Vec::new());
-        let read = file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes);
-        let read = read.map_err(|error| self.refuse(error, READABLE))?;
-        if read as u64 > PEM_BYTES_MAX {
+    fn content(&self) -> Result<NamedContent, TlsError> {
+        let content = NamedContent::read(&self.path, PEM_BYTES_MAX)
+            .map_err(|error| self.refuse(error, READABLE))?;
+        if content.bytes.len() as u64 > PEM_BYTES_MAX {
             let problem = format!("it has more than {PEM_BYTES_MAX} bytes");
             return Err(self.refuse(problem, READABLE));
         }
-        Ok(bytes)
+        Ok(content)
     }
 
-    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    /// The certificates in it: one at least.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds none.
+    pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let bytes = self.public()?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
         match found {
             Ok(found) if !found.is_empty() => Ok(found),
-            Ok(_) => Err(self.refuse("it holds no certificate", "name a file with one in PEM")),
-            Err(error) => Err(self.refuse(error, "name a file with a certificate in PEM")),
+            Ok(_) => Err(self.refuse_pem(
+                &bytes,
+                "it holds no certificate",
+                "name a file with one in PEM",
+            )),
+            Err(error) => Err(self.refuse_pem(
+                &bytes,
+                malformed(&error),
+                "name a file with a certificate in PEM",
+            )),
+        }
+    }
+
+    /// Refuses what no parser takes for PEM, by its line ends if those are lost.
+    fn refuse_pem(&self, bytes: &[u8], problem: &str, remedy: &'static str) -> TlsError {
+        match NotPem::of(bytes) {
+            Some(flaw) => self.refuse(flaw.problem(), flaw.remedy()),
+            None => self.refuse(problem, remedy),
         }
     }
 
@@ -116,8 +131,23 @@ impl NamedFile {
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let bytes = self.secret()?;
-        PrivateKeyDer::from_pem_slice(&bytes)
-            .map_err(|_| self.refuse("it holds no private key", "name a file with one in PEM"))
+        PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
+            self.refuse_pem(
+                &bytes,
+                "it holds no private key",
+                "name a file with one in PEM",
+            )
+        })
+    }
+}
+
+/// What is wrong with a block. The parser's own words repeat the line, which may be a private key.
+fn malformed(error: &PemError) -> &'static str {
+    match error {
+        PemError::MissingSectionEnd { .. } => "a block in it has no end",
+        PemError::IllegalSectionStart { .. } => "the first line of a block in it is malformed",
+        PemError::Base64Decode(_) => "a block in it is no base64",
+        _ => "a block in it is malformed",
     }
 }
 

@@ -17,6 +17,12 @@ use crate::refusal::Refusal;
 /// How often files are looked at.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
+/// What to do about a file where `--data-keys` wants a directory.
+const A_FILE: &str =
+    "name the directory that holds the key files, or give one file to --data-key-file";
+/// What to do about a directory of keys that is not there.
+const NOWHERE: &str = "name the directory that holds the key files, and see that it is mounted";
+
 /// Whether a cluster that holds plaintext may become a sealed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migration {
@@ -78,8 +84,14 @@ impl KeyFiles {
         }
         if let Some(directory) = &self.directory {
             let refused = |problem: String| Refusal::new("--data-keys", problem, remedy);
-            let paths = in_order(directory)
-                .map_err(|error| refused(format!("{}: {error}", directory.display())))?;
+            let paths = in_order(directory).map_err(|error| {
+                let problem = format!("{}: {error}", directory.display());
+                match error.kind() {
+                    io::ErrorKind::NotADirectory => Refusal::new("--data-keys", problem, A_FILE),
+                    io::ErrorKind::NotFound => Refusal::new("--data-keys", problem, NOWHERE),
+                    _ => refused(problem),
+                }
+            })?;
             if paths.is_empty() {
                 return Err(refused(format!("{} holds no file", directory.display())));
             }
@@ -180,6 +192,19 @@ mod tests {
     use helve_proto::command::v1::SealingRow;
 
     use super::*;
+
+    #[test]
+    fn file_for_the_directory_of_keys_is_told_from_a_bad_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = key(directory.path(), "one.key", 1);
+        for (path, remedy) in [(file, A_FILE), (directory.path().join("none"), NOWHERE)] {
+            let files = KeyFiles {
+                directory: Some(path),
+                ..KeyFiles::none()
+            };
+            assert_eq!(files.read().unwrap_err().remedy, remedy);
+        }
+    }
 
     fn key(directory: &Path, name: &str, byte: u8) -> PathBuf {
         let path = directory.join(name);

@@ -1,13 +1,7 @@
 //! Opening the values of a reply.
 
 use bytes::Bytes;
-use helve_proto::v1::{
-    BatchRetrieveReply, BatchStoreReply, ClaimReply, ClaimStatus, CountReply, CreateTokenReply,
-    DeleteKeyReply, DeleteReply, ExistsReply, GetReply, KeyRecord, ListKeysReply, ListReply,
-    ListTenantsReply, ListTokensReply, MintReply, OpenSessionReply, PutReply, RecordInfo,
-    RenewReply, RetrieveReply, RevokeTokenReply, SetTenantReply, StoreReply, TakeReply,
-    TransactReply, transact_reply,
-};
+use helve_proto::{operations::CallReply, v1::RecordInfo};
 use helve_seal::{KeyId, Place};
 
 use super::{
@@ -55,127 +49,6 @@ pub enum Asked {
     Names,
 }
 
-/// What is known of a record, and its value if the reply hands it out.
-pub type See<'a> =
-    dyn FnMut(usize, &mut RecordInfo, Option<&mut Bytes>) -> Result<(), OpenError> + 'a;
-
-/// A reply that says which values it hands out. Every reply does: one that is new does not compile before it has.
-pub trait Values {
-    /// Shows each record in the reply, with the number of the request's target that it belongs to.
-    ///
-    /// # Errors
-    /// What `see` says first.
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError>;
-}
-
-macro_rules! values {
-    (none: $($reply:ty),*) => {$(
-        impl Values for $reply {
-            fn values(&mut self, _: &mut See<'_>) -> Result<(), OpenError> {
-                Ok(())
-            }
-        }
-    )*};
-    (info: $($reply:ty),*) => {$(
-        impl Values for $reply {
-            fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-                self.info.as_mut().map_or(Ok(()), |info| see(0, info, None))
-            }
-        }
-    )*};
-    (value: $($reply:ty),*) => {$(
-        impl Values for $reply {
-            fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-                let value = Some(&mut self.value);
-                self.info.as_mut().map_or(Ok(()), |info| see(0, info, value))
-            }
-        }
-    )*};
-}
-
-values!(none: CountReply, DeleteReply, DeleteKeyReply, ExistsReply, OpenSessionReply);
-values!(none: CreateTokenReply, RevokeTokenReply, ListTokensReply, SetTenantReply, ListTenantsReply);
-values!(info: MintReply, PutReply, RenewReply, StoreReply);
-values!(value: GetReply, TakeReply);
-
-fn record(record: &mut KeyRecord, at: usize, see: &mut See<'_>) -> Result<(), OpenError> {
-    let value = Some(&mut record.value);
-    record
-        .info
-        .as_mut()
-        .map_or(Ok(()), |info| see(at, info, value))
-}
-
-impl Values for ClaimReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        // A reply of another status describes the record, and hands nothing out.
-        let has_value = matches!(self.status(), ClaimStatus::InFlight | ClaimStatus::Done);
-        let value = has_value.then_some(&mut self.value);
-        self.info
-            .as_mut()
-            .map_or(Ok(()), |info| see(0, info, value))
-    }
-}
-
-impl Values for RetrieveReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        self.record
-            .as_mut()
-            .map_or(Ok(()), |found| record(found, 0, see))
-    }
-}
-
-impl Values for BatchRetrieveReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        let found = self.keys.iter_mut().enumerate();
-        let mut found = found.filter_map(|(at, key)| Some((at, key.record.as_mut()?)));
-        found.try_for_each(|(at, found)| record(found, at, see))
-    }
-}
-
-impl Values for ListKeysReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        self.records
-            .iter_mut()
-            .try_for_each(|found| record(found, 0, see))
-    }
-}
-
-impl Values for ListReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        self.handles.iter_mut().try_for_each(|handle| {
-            let value = Some(&mut handle.value);
-            handle
-                .info
-                .as_mut()
-                .map_or(Ok(()), |info| see(0, info, value))
-        })
-    }
-}
-
-impl Values for BatchStoreReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        let mut infos = self.infos.iter_mut().enumerate();
-        infos.try_for_each(|(at, info)| see(at, info, None))
-    }
-}
-
-impl Values for TransactReply {
-    fn values(&mut self, see: &mut See<'_>) -> Result<(), OpenError> {
-        let Some(transact_reply::Result::Committed(committed)) = &mut self.result else {
-            return Ok(());
-        };
-        let mut replies = committed.replies.iter_mut().enumerate();
-        replies.try_for_each(|(at, reply)| {
-            let value = Some(&mut reply.value);
-            reply
-                .info
-                .as_mut()
-                .map_or(Ok(()), |info| see(at, info, value))
-        })
-    }
-}
-
 impl Vault {
     /// Refuses values of a reply that are not sealed, once all are. `index` is where in the log the reply was made: what was taken before
     /// that, and is kept for a retry, may be plain.
@@ -184,14 +57,14 @@ impl Vault {
     /// [`OpenError::Plain`].
     pub fn refuse_plain(
         &self,
-        reply: &mut impl Values,
+        reply: &mut impl CallReply,
         asked: impl Fn(usize) -> Asked,
         index: u64,
     ) -> Result<(), OpenError> {
         if !self.expects_sealed(index) {
             return Ok(());
         }
-        reply.values(&mut |at, info, value| match value {
+        reply.records_mut(&mut |at, info, value| match value {
             Some(_) if info.sealed_under.is_empty() && asked(at) == Asked::Values => {
                 Err(self.plain(&info.name))
             }
@@ -224,12 +97,12 @@ impl Vault {
     /// See [`OpenError`]; what was opened until then must not be handed out.
     pub fn open<'a>(
         &self,
-        reply: &mut impl Values,
+        reply: &mut impl CallReply,
         asked: impl Fn(usize) -> Asked,
         tenant: &str,
         store: impl Fn(usize) -> Option<&'a str>,
     ) -> Result<(), OpenError> {
-        reply.values(&mut |at, info, value| {
+        reply.records_mut(&mut |at, info, value| {
             let key_id = std::mem::take(&mut info.sealed_under);
             match value {
                 Some(value) if !key_id.is_empty() && asked(at) == Asked::Values => {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use helve_machine::{handle_id, level, limits::FINGERPRINT_BYTES};
 use helve_proto::{
     command::v1::{Command, command::Operation},
-    v1::{TransactRequest, claim_request::Action, operation::Operation as Part},
+    operations::Named,
 };
 use helve_seal::{DataKey, KeyId, Place, primitives};
 use sha2::{Digest, Sha256};
@@ -77,70 +77,20 @@ pub(super) struct Into<'a> {
 }
 
 impl Into<'_> {
-    /// Every operation has a line here, so that a new one with a value is not forgotten.
     fn operation(&self, operation: &mut Operation, minted: &[String]) -> Result<(), EntropyError> {
-        match operation {
-            Operation::Mint(r) => {
-                let id = minted.first().map_or("", String::as_str);
-                let id = handle_id(&r.id_prefix, id);
-                self.handle([&r.store, &r.owner, &id], &mut r.value)
-            }
-            Operation::Put(r) => self.handle([&r.store, &r.owner, &r.id], &mut r.value),
-            Operation::Store(r) => self.key([&r.owner, &r.key], &mut r.value),
-            Operation::BatchStore(r) => r
-                .items
-                .iter_mut()
-                .try_for_each(|item| self.key([&r.owner, &item.key], &mut item.value)),
-            Operation::Transact(r) => self.parts(r, minted),
-            Operation::Claim(r) => match &mut r.action {
-                Some(Action::Begin(begin)) => {
-                    self.handle([&r.store, &r.owner, &r.id], &mut begin.note)
-                }
-                Some(Action::Finish(finish)) => {
-                    self.handle([&r.store, &r.owner, &r.id], &mut finish.result)
-                }
-                Some(Action::Abandon(_)) | None => Ok(()),
-            },
-            Operation::Take(_)
-            | Operation::Renew(_)
-            | Operation::Delete(_)
-            | Operation::DeleteKey(_)
-            | Operation::OpenSession(_)
-            | Operation::Tick(_)
-            | Operation::Touch(_)
-            | Operation::AllocateNodeId(_)
-            | Operation::SetClusterId(_)
-            | Operation::RaiseFeatureLevel(_)
-            | Operation::CreateToken(_)
-            | Operation::RevokeToken(_)
-            | Operation::SetTenant(_)
-            | Operation::SetSealing(_)
-            // Made of sealed values already.
-            | Operation::Reseal(_)
-            | Operation::EndSealing(_)
-            | Operation::Probe(_) => Ok(()),
-        }
-    }
-
-    fn parts(&self, request: &mut TransactRequest, minted: &[String]) -> Result<(), EntropyError> {
         let mut minted = minted.iter();
-        for part in request
-            .operations
-            .iter_mut()
-            .filter_map(|o| o.operation.as_mut())
-        {
-            match part {
-                Part::Mint(r) => {
-                    let id = minted.next().map_or("", String::as_str);
-                    let id = handle_id(&r.id_prefix, id);
-                    self.handle([&r.store, &r.owner, &id], &mut r.value)?;
-                }
-                Part::Put(r) => self.handle([&r.store, &r.owner, &r.id], &mut r.value)?,
-                Part::Store(r) => self.key([&r.owner, &r.key], &mut r.value)?,
-                Part::Take(_) | Part::Renew(_) | Part::Delete(_) | Part::DeleteKey(_) => {}
+        operation.values_mut(&mut |named, value| match named {
+            Named::Handle { store, owner, id } => self.handle([store, owner, id], value),
+            Named::Key { owner, key } => self.key([owner, key], value),
+            Named::Minted {
+                store,
+                owner,
+                id_prefix,
+            } => {
+                let id = minted.next().map_or("", String::as_str);
+                self.handle([store, owner, &handle_id(id_prefix, id)], value)
             }
-        }
-        Ok(())
+        })
     }
 
     pub(super) fn handle(

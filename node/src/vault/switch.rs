@@ -62,7 +62,7 @@ pub enum SwitchError {
     },
     /// The change before is not finished.
     #[error(
-        "values are still being sealed anew after the last change: wait until `helve data-key status` says that it is done"
+        "values are still being resealed after the last change: wait until `helve data-key status` says that it is done"
     )]
     Busy,
     /// Another operator was faster.

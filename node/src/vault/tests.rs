@@ -320,7 +320,7 @@ fn a_fingerprint_is_the_same_on_every_node_and_across_a_rotation_and_tells_no_va
     one.learn(Some(row(&ring(&[1, 2]), 1))).unwrap();
     assert_eq!(print, one.fingerprint(b"request"));
     let plain = Vault::new(KeyFiles::none(), Keyring::default()).fingerprint(b"request");
-    assert_ne!(print, plain, "whoever reads the disks could try values out");
+    assert_ne!(print, plain, "a reader of the disks could try values out");
     assert_eq!(one.other_fingerprints(b"request"), [print, plain]);
 }
 

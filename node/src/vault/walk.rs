@@ -70,7 +70,7 @@ pub async fn walk_as_leader(
                     tracing::info!(key = %hex(&row.key_id), "every value is sealed under the key of the cluster");
                 }
                 Err(trouble) => {
-                    tracing::warn!(%trouble, "sealing values anew has broken off, and begins again");
+                    tracing::warn!(%trouble, "resealing has broken off, and begins again");
                     sleep(PAUSE_AFTER_TROUBLE).await;
                 }
             },
@@ -95,7 +95,7 @@ impl Walker {
         while let Some(key) = from {
             let walk = self.stretch(row, key).await?;
             self.vault.walked.fetch_add(walk.rows, Ordering::Relaxed);
-            if let Err(error) = self.seal_anew(row, walk.found).await? {
+            if let Err(error) = self.reseal(row, walk.found).await? {
                 stuck = Some(error);
             }
             from = walk.rest;
@@ -124,7 +124,7 @@ impl Walker {
     }
 
     /// Reseals records, a command for each tenant. Answers the first that does not open, which stays as it is.
-    async fn seal_anew(
+    async fn reseal(
         &self,
         row: &SealingRow,
         found: Vec<Found>,
@@ -132,7 +132,7 @@ impl Walker {
         let mut unopened = Ok(());
         let mut by_tenant: BTreeMap<String, Vec<ResealedRecord>> = BTreeMap::new();
         for found in found {
-            match self.anew(row, &found) {
+            match self.resealed(row, &found) {
                 Ok(record) => by_tenant.entry(found.tenant).or_default().push(record),
                 Err(Trouble::Open(error)) => unopened = unopened.and(Err(error)),
                 Err(trouble) => return Err(trouble),
@@ -159,7 +159,7 @@ impl Walker {
         Ok(unopened)
     }
 
-    fn anew(&self, row: &SealingRow, found: &Found) -> Result<ResealedRecord, Trouble> {
+    fn resealed(&self, row: &SealingRow, found: &Found) -> Result<ResealedRecord, Trouble> {
         let tenant = found.tenant.as_str();
         let mut value = if found.sealed_under.is_empty() {
             // Sealed, it would look like a value of the cluster's, and go to all nodes.

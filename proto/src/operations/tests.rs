@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+
 use super::*;
 use crate::{
     command::v1::{Reseal, ResealedRecord, TouchKey, outcome::Outcome, resealed_record::Record},
     v1::{
-        BatchStoreRequest, ClaimBegin, ClaimFinish, MintRequest, Operation as InTransaction,
-        PutRequest, StoreItem, StoreRequest, TransactRequest, exchange_answer::Answer,
-        exchange_call::Call,
+        BatchStoreReply, BatchStoreRequest, ClaimBegin, ClaimFinish, ClaimReply, ClaimStatus,
+        MintReply, MintRequest, Operation as InTransaction, PutRequest, RecordInfo, StoreItem,
+        StoreRequest, TransactRequest, exchange_answer::Answer, exchange_call::Call,
     },
 };
 
@@ -205,4 +207,95 @@ fn message_names_the_record_of_its_fields() {
     assert_eq!(key.named(), named);
     assert_eq!(Operation::BatchStore(Default::default()).named(), None);
     assert_eq!(Operation::Tick(Default::default()).named(), None);
+}
+
+#[test]
+fn request_shows_each_value_with_its_record() {
+    let mut finish = Call::Claim(ClaimRequest {
+        store: "runs".into(),
+        action: Some(Action::Finish(ClaimFinish {
+            result: "r".into(),
+            ..ClaimFinish::default()
+        })),
+        ..ClaimRequest::default()
+    });
+    let item = |key: &str| StoreItem {
+        key: key.into(),
+        value: key.to_owned().into(),
+        ..StoreItem::default()
+    };
+    let mut batch = Operation::BatchStore(BatchStoreRequest {
+        owner: "ann".into(),
+        items: vec![item("a"), item("b")],
+        ..BatchStoreRequest::default()
+    });
+    let mut seen = Vec::new();
+    let mut see = |named: Named<'_>, value: &mut Bytes| {
+        seen.push(format!("{named:?} {value:?}"));
+        *value = Bytes::new();
+        Ok::<(), ()>(())
+    };
+    assert_eq!(finish.values_mut(&mut see), Ok(()));
+    assert_eq!(batch.values_mut(&mut see), Ok(()));
+    let mut take = Operation::Take(Default::default());
+    assert_eq!(take.values_mut(&mut see), Ok(()));
+    let of_claim = format!("{:?} {:?}", finish.named().unwrap(), Bytes::from("r"));
+    let of_item = |key| {
+        let owner = "ann";
+        format!("{:?} {:?}", Named::Key { owner, key }, Bytes::from(key))
+    };
+    assert_eq!(seen, [of_claim, of_item("a"), of_item("b")]);
+    let mut stopped = batch.clone();
+    assert_eq!(stopped.values_mut(&mut |_, _| Err("full")), Err("full"));
+}
+
+#[test]
+fn reply_shows_its_records_and_what_became_of_them() {
+    let info = |revision| RecordInfo {
+        name: "7".into(),
+        revision,
+        ..RecordInfo::default()
+    };
+    let mut minted = MintReply {
+        info: Some(info(3)),
+        ..MintReply::default()
+    };
+    assert_eq!((minted.minted(), minted.revision()), (Some("7"), 3));
+    assert_eq!(minted.status_name(), None);
+    minted.header_mut().index = 5;
+    assert_eq!(minted.header.map(|header| header.index), Some(5));
+    let claim = |status: ClaimStatus| ClaimReply {
+        status: status.into(),
+        info: Some(info(4)),
+        ..ClaimReply::default()
+    };
+    let done = claim(ClaimStatus::Done);
+    assert_eq!((done.minted(), done.revision()), (None, 4));
+    assert_eq!(done.status_name(), Some("CLAIM_STATUS_DONE"));
+    for (status, is_handed_out) in [(ClaimStatus::Done, true), (ClaimStatus::Conflict, false)] {
+        let mut seen = Vec::new();
+        let shown = Answer::Claim(claim(status)).records_mut(&mut |at, info, value| {
+            seen.push((at, info.revision, value.is_some()));
+            Ok::<(), ()>(())
+        });
+        assert_eq!((shown, seen), (Ok(()), vec![(0, 4, is_handed_out)]));
+    }
+    let mut batch = BatchStoreReply {
+        infos: vec![info(1), info(2)],
+        ..BatchStoreReply::default()
+    };
+    let mut seen = Vec::new();
+    let shown = batch.records_mut(&mut |at, info, _| {
+        seen.push((at, info.revision));
+        Ok::<(), ()>(())
+    });
+    assert_eq!((shown, batch.revision()), (Ok(()), 0));
+    assert_eq!(seen, [(0, 1), (1, 2)]);
+}
+
+#[test]
+fn request_knows_the_row_of_its_call() {
+    let path = <StoreRequest as CallRequest>::CALL.path;
+    assert_eq!(path, "/helve.v1.StateService/Store");
+    assert_eq!(<MintRequest as CallRequest>::CALL.least, Least::Writer);
 }

@@ -130,7 +130,7 @@ async fn unary(time: Duration) -> Result<Histogram<u64>> {
         runtime.block_on(async move {
             let listener = TcpListener::bind((next_loopback(), 0)).await?;
             let sent = address_out.send(listener.local_addr()?);
-            sent.ok().context("nobody measures any more")?;
+            sent.ok().context("the measurement has ended")?;
             let (reporter, service) = tonic_health::server::health_reporter();
             reporter
                 .set_service_status("", tonic_health::ServingStatus::Serving)

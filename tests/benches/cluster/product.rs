@@ -56,7 +56,7 @@ impl Product {
             }
             Self::Etcd => {
                 "three members; a write is on disk on a majority before it is acknowledged; linearizable reads and writes through \
-                 any member; a retried write may take effect twice; a lease's time starts anew with each leader"
+                 any member; a retried write may take effect twice; a lease's time starts again with each leader"
             }
             Self::Redis => {
                 "primary and two replicas; the primary appends and fsyncs always, and WAIT 1 waits until one replica has the write in \

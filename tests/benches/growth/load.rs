@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    path::PathBuf,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use helve_client::{HandleOptions, HandleStore as _, Handles, Resolved, Ttl};
 use serde::Serialize;
 
 use crate::{
+    cold::Cold,
     handles::{LIVE, MINTED, any, value},
     measure::{
         caller::{Caller, Pace},
@@ -29,6 +31,10 @@ pub(crate) enum Operation {
     Mint,
     /// W2.
     Get,
+    /// The same, with tables that only the disk and the node's own cache hold.
+    ColdGet,
+    /// Writes of any of the handles that live, which each node reads before, with such tables.
+    ColdPut,
 }
 
 impl Operation {
@@ -36,7 +42,13 @@ impl Operation {
         match self {
             Self::Mint => "W1 mint",
             Self::Get => "W2 get of any live handle",
+            Self::ColdGet => "W2 get of any live handle, from the disk",
+            Self::ColdPut => "put of any live handle, from the disk",
         }
+    }
+
+    fn is_cold(self) -> bool {
+        matches!(self, Self::ColdGet | Self::ColdPut)
     }
 }
 
@@ -85,6 +97,12 @@ impl Calls {
             lost => bail!("{id} is lost: {lost:?}"),
         }
     }
+
+    async fn put(&mut self) -> Result<()> {
+        let (id, value) = (any(self.live), value(self.value_bytes));
+        self.next().live.put(&id, &value, Ttl::Never).await?;
+        Ok(())
+    }
 }
 
 /// All callers of one cluster.
@@ -92,6 +110,8 @@ pub(crate) struct Load {
     size: Size,
     callers: Vec<Caller<Calls>>,
     minted: Rc<Cell<u64>>,
+    /// Of the nodes' data.
+    directories: Vec<PathBuf>,
 }
 
 impl Load {
@@ -102,6 +122,8 @@ impl Load {
             minted: nodes.client(seat).handles(HandleOptions::shared(MINTED)),
         });
         let stores: Vec<Stores> = stores.collect();
+        let directories = seats.iter();
+        let directories = directories.map(|&seat| nodes.cluster.data_directory(seat));
         let minted = Rc::new(Cell::new(0));
         let caller = |number| {
             Caller::new(Calls {
@@ -116,6 +138,7 @@ impl Load {
             size: nodes.size,
             callers: (0..plan.callers).map(caller).collect::<Result<_>>()?,
             minted,
+            directories: directories.collect(),
         })
     }
 
@@ -134,7 +157,10 @@ impl Load {
     ) -> Result<Figures> {
         let turn = async |caller: &mut Caller<Calls>| match operation {
             Operation::Mint => caller.timed(async |calls| calls.mint().await).await,
-            Operation::Get => caller.timed(async |calls| calls.get().await).await,
+            Operation::Get | Operation::ColdGet => {
+                caller.timed(async |calls| calls.get().await).await
+            }
+            Operation::ColdPut => caller.timed(async |calls| calls.put().await).await,
         };
         let measured = round(&mut self.callers, pids, pace, turn, is_over).await;
         let (latencies_us, used) = measured.with_context(|| operation.title())?;
@@ -161,10 +187,15 @@ impl Load {
         pids: &[u32],
         plan: &Plan,
     ) -> Result<Figures> {
+        let cold = match operation.is_cold() {
+            true => Some(Cold::start(self.directories.clone())?),
+            false => None,
+        };
         self.during(operation, pids, &Pace::Closed, plan.warm_up())
             .await?;
         let pace = plan.pace();
         let figures = self.during(operation, pids, &pace, plan.round()).await?;
+        cold.map_or(Ok(()), Cold::end)?;
         eprintln!(
             "{}, {}: {:.0}/s, p99 {:.2} ms",
             operation.title(),

@@ -1,9 +1,11 @@
 //! What is left of Helve's speed when millions of handles live, and what a restart, a new node and a storm of expiry cost then.
 //!
 //! Two clusters of three nodes run side by side, one with few handles and one with many, and take
-//! turns. `promise.rs` holds the aims; a figure that misses its aim is reported, and is no error.
+//! turns. `promise.rs` holds the aims; a figure that misses its aim is reported, and is no error. With
+//! `--beside` both are alike but for their binaries, to see what a change brings.
 
 mod bulk;
+mod cold;
 mod fill;
 mod footprint;
 mod handles;
@@ -46,20 +48,32 @@ async fn main() -> Result<()> {
 }
 
 async fn run(plan: &Plan, report: &mut Report) -> Result<()> {
-    let small = Nodes::start(Size::Small, plan.small).await?;
-    let mut grown = Nodes::start(Size::Grown, plan.live).await?;
+    let small = Nodes::start(Size::Small, plan).await?;
+    let mut grown = Nodes::start(Size::Grown, plan).await?;
     for nodes in [&small, &grown] {
         report.filled.push(fill(nodes, plan).await?);
         report.disk.extend(Disk::of(nodes)?);
         report.memory.extend(Memory::of(nodes, "filled")?);
     }
     // Gets first: mints make the small cluster grow.
-    for operation in [Operation::Get, Operation::Mint] {
+    for operation in [
+        Operation::Get,
+        Operation::ColdGet,
+        Operation::ColdPut,
+        Operation::Mint,
+    ] {
         let measured = compare(plan, [&small, &grown], operation).await?;
         report.operations.extend(measured);
     }
     for nodes in [&small, &grown] {
         report.memory.extend(Memory::of(nodes, "under load")?);
+    }
+    if plan.beside.is_some() {
+        for nodes in [&small, &grown] {
+            storm::measure(nodes, plan, &mut report.storms).await?;
+        }
+        small.stop().await?;
+        return grown.stop().await;
     }
     small.stop().await?;
     report.restarts = restart::measure(&mut grown, plan).await?;

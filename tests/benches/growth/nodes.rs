@@ -24,6 +24,7 @@ use crate::{
     footprint::peak_bytes,
     handles::{LIVE, any},
     measure::page::scrape,
+    plan::Plan,
 };
 
 /// How long a node may show nothing new: ten million handles take their time.
@@ -60,8 +61,13 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    pub(crate) async fn start(size: Size, live: u64) -> Result<Self> {
-        let binary = binary(env!("CARGO_BIN_EXE_helve-under-test"));
+    pub(crate) async fn start(size: Size, plan: &Plan) -> Result<Self> {
+        let own = binary(env!("CARGO_BIN_EXE_helve-under-test"));
+        let (live, binary) = match (size, &plan.beside) {
+            (Size::Small, Some(other)) => (plan.live, other.clone()),
+            (Size::Small, None) => (plan.small, own),
+            (Size::Grown, _) => (plan.live, own),
+        };
         let cluster = Setup::new(binary, 3).beside_others().start().await?;
         let client = |endpoint| {
             let builder = ClusterBuilder::new([endpoint]).deadline(DEADLINE);

@@ -18,6 +18,10 @@ pub(crate) struct Plan {
     /// Handles that live in the small cluster beside it
     #[arg(long, default_value_t = 10_000)]
     pub(crate) small: u64,
+    /// The binary of the second cluster, which then has as many handles as the grown one, and storms of its own; restarts and a new
+    /// node are left out. The report calls it small all the same
+    #[arg(long, value_name = "BINARY", conflicts_with = "small")]
+    pub(crate) beside: Option<PathBuf>,
     /// Handles of the grown cluster that expire within one second, twice: without a quota, and with one that is never reached
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) storm: u64,

@@ -109,7 +109,7 @@ pub(crate) fn promises(report: &Report) -> Vec<Promise> {
         let what = format!(
             "W1 mint, p99 while {} handles expire, {} / before",
             storm.handles,
-            storm.quota()
+            storm.title()
         );
         promises.push(Promise::new(what, (storm.p99_ratio(), ""), bound));
     }
@@ -122,7 +122,7 @@ pub(crate) fn promises(report: &Report) -> Vec<Promise> {
 }
 
 /// The grown cluster's as a multiple of the small one's.
-fn speed(operations: &[Measured], operation: Operation) -> Option<f64> {
+pub(crate) fn speed(operations: &[Measured], operation: Operation) -> Option<f64> {
     let of = |size| {
         let mut measured = operations.iter();
         let measured = measured.find(|m| (m.operation, m.size) == (operation, size))?;

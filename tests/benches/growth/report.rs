@@ -17,7 +17,7 @@ use crate::{
     newcomer::Newcomer,
     nodes::Size,
     plan::Plan,
-    promise::{Promise, mib, promises},
+    promise::{Promise, mib, promises, speed},
     restart::Restart,
     storm::{QuotaCost, Storm},
 };
@@ -87,6 +87,7 @@ impl Report {
             self.plan.callers,
             self.figures()
         );
+        text += &format!("\nOf these, one by the other:\n\n{}\n", self.ratios());
         text += &format!(
             "\nMemory, of all processes that a seat had until then:\n\n{}\n",
             self.memories()
@@ -171,11 +172,25 @@ impl Report {
             grown("while it gets a snapshot", &newcomer.during);
         }
         for storm in &self.storms {
-            let quota = storm.quota();
-            grown(&format!("before the storm, {quota}"), &storm.before.median);
-            grown(&format!("in the storm, {quota}"), &storm.during);
+            let (size, quota) = (storm.before.size, storm.quota());
+            let before = format!("{mint}, before the storm, {quota}");
+            row(&mut table, &before, size, &storm.before.median);
+            let during = format!("{mint}, in the storm, {quota}");
+            row(&mut table, &during, size, &storm.during);
         }
         aligned(table, 2)
+    }
+
+    fn ratios(&self) -> Table {
+        let mut table = table(&["load", "ops/s, grown / small"]);
+        let mut titles: Vec<_> = self.operations.iter().map(|m| m.operation).collect();
+        titles.dedup();
+        for operation in titles {
+            if let Some(ratio) = speed(&self.operations, operation) {
+                table.add_row([operation.title().to_owned(), format!("{ratio:.2}")]);
+            }
+        }
+        aligned(table, 1)
     }
 
     fn memories(&self) -> Table {
@@ -240,7 +255,7 @@ impl Report {
             row("snapshot that it got", snapshot);
         }
         for storm in &self.storms {
-            let what = format!("handles that expired together, {}", storm.quota());
+            let what = format!("handles that expired together, {}", storm.title());
             row(&what, storm.handles.to_string());
             row("within", format!("{} ms", storm.spread_ms));
             row("until they were removed", seconds(&storm.swept_seconds));

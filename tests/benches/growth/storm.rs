@@ -23,7 +23,7 @@ use crate::{
     handles::id,
     load::{Load, Measured, Operation},
     measure::figures::Figures,
-    nodes::{Nodes, PATIENCE},
+    nodes::{Nodes, PATIENCE, Size},
     plan::Plan,
 };
 
@@ -62,6 +62,11 @@ impl Storm {
         }
     }
 
+    /// Of which cluster, and under which quota.
+    pub(crate) fn title(&self) -> String {
+        format!("{}, {}", self.before.size.name(), self.quota())
+    }
+
     pub(crate) fn p99_ratio(&self) -> f64 {
         self.during.p99_ms / self.before.median.p99_ms
     }
@@ -77,10 +82,12 @@ pub(crate) struct QuotaCost {
 }
 
 impl QuotaCost {
-    /// Of a storm without a quota, and one with it.
+    /// Of a storm of the grown cluster without a quota, and one with it.
     pub(crate) fn of(storms: &[Storm]) -> Option<Self> {
-        let without = storms.iter().find(|storm| storm.quota_rows == 0)?;
-        let with = storms.iter().find(|storm| storm.quota_rows > 0)?;
+        let grown = |storm: &&Storm| storm.before.size == Size::Grown;
+        let mut storms = storms.iter().filter(grown);
+        let without = storms.find(|storm| storm.quota_rows == 0)?;
+        let with = storms.find(|storm| storm.quota_rows > 0)?;
         let operations = |storm: &Storm| storm.during.operations_per_second;
         Some(Self {
             operations_ratio: operations(with) / operations(without),

@@ -7,6 +7,7 @@ use helve_proto::v1::{
     TransferLeaderRequest, call_service_client::CallServiceClient, exchange_answer::Answer,
     exchange_call::Call,
 };
+use helve_tests::wait::{Look, until};
 use tonic::Code;
 
 use super::{Guarded, Token, grant};
@@ -42,10 +43,17 @@ async fn a_token_outlives_leaders_and_restarts_and_its_revocation_holds_on_every
     );
     guarded.caller(3, &kept).mint(mint()).await?;
     let leader = guarded.cluster.leader().await?.seat;
-    guarded
-        .operator(leader)
-        .transfer_leader(TransferLeaderRequest::default())
-        .await?;
+    // It is refused while the others lag.
+    until("another node to lead", async || {
+        let operator = guarded.operator(leader);
+        let asked = operator.transfer_leader(TransferLeaderRequest::default());
+        let asked = asked.await.map_err(|status| status.to_string());
+        match guarded.cluster.leader().await {
+            Ok(now) if now.seat != leader => Look::Done(()),
+            now => Look::NotYet(format!("{asked:?}, {now:?}")),
+        }
+    })
+    .await?;
     guarded.caller(leader, &kept).mint(mint()).await?;
     guarded.revoke(&revoked).await?;
     for seat in guarded.cluster.seats() {

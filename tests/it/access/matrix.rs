@@ -66,6 +66,7 @@ fn whom(path: &str) -> Option<For> {
         | "/helve.v1.ClusterService/TakeSnapshot"
         | "/helve.v1.ClusterService/StateDigest"
         | "/helve.v1.ClusterService/Backup"
+        | "/helve.v1.ClusterService/FollowLog"
         | "/helve.v1.ClusterService/DataKeyStatus"
         | "/helve.v1.ClusterService/SetDataKey"
         | "/helve.v1.ClusterService/SetUpgradeHold"
@@ -209,7 +210,7 @@ async fn strangers(guarded: &Guarded) -> Result<Vec<(&'static str, Option<String
         ("another scheme", Some(format!("Basic {}", valid.text))),
         ("a cut token", bearer(&valid.text[..valid.text.len() - 1])),
         ("a token's hash", bearer(&format!("{:?}", valid.hash))),
-        ("a token of nobody", bearer(&Token::new()?.text)),
+        ("an unknown token", bearer(&Token::new()?.text)),
         ("an expired token", bearer(&expired.text)),
         ("a revoked token", bearer(&revoked.text)),
     ])

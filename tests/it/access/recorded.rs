@@ -111,7 +111,7 @@ fn spellings(secret: &str) -> [String; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_token_and_no_value_stands_in_any_log_however_talkative() -> Result<()> {
+async fn no_token_and_no_value_is_in_any_log_however_talkative() -> Result<()> {
     let keys = Keys::new()?;
     let talkative = keys.setup().with("HELVE_LOG", "trace");
     let setup = talkative.with("HELVE_AUDIT", "reads,writes,denied,admin");
@@ -119,7 +119,7 @@ async fn no_token_and_no_value_stands_in_any_log_however_talkative() -> Result<(
     let writer = grant("acme", TokenRole::Writer, "shop");
     let writer = guarded.token(writer).await?;
     let confined = guarded.confined(TokenRole::Writer, "clerk", "orders");
-    let (confined, nobodys) = (confined.await?, Token::new()?);
+    let (confined, unknown) = (confined.await?, Token::new()?);
     let seats = guarded.cluster.seats();
     let callers: Vec<_> = seats.iter().map(|&s| guarded.caller(s, &writer)).collect();
     let id = write_everywhere(&callers).await?;
@@ -130,14 +130,14 @@ async fn no_token_and_no_value_stands_in_any_log_however_talkative() -> Result<(
             exchange(caller, call).await?;
         }
         failed(caller.put(put("No Store")).await);
-        for token in [&confined, &nobodys] {
+        for token in [&confined, &unknown] {
             failed(guarded.caller(seat, token).put(put("carts")).await);
         }
         failed(mint_with(caller, "authorization", &basic).await);
     }
     let operator = fs::read_to_string(guarded.directory.path().join("operator"))?;
     let mark = std::str::from_utf8(MARK)?;
-    let secrets = [mark, &operator, &writer.text, &confined.text, &nobodys.text];
+    let secrets = [mark, &operator, &writer.text, &confined.text, &unknown.text];
     let secrets = secrets.map(|secret| spellings(secret.trim_start_matches("hlv_")));
     for seat in seats {
         guarded.cluster.node(seat).terminate()?;
@@ -157,7 +157,7 @@ async fn no_token_and_no_value_stands_in_any_log_however_talkative() -> Result<(
             for secret in secrets.as_flattened() {
                 let before = text.split_once(secret.as_str());
                 let before = before.map(|(before, _)| before.lines().last());
-                assert_eq!(before, None, "{secret} stands in {}", log.display());
+                assert_eq!(before, None, "{secret} is in {}", log.display());
             }
         }
     }
@@ -166,9 +166,9 @@ async fn no_token_and_no_value_stands_in_any_log_however_talkative() -> Result<(
 
 /// Calls that are turned away, each in another place of the node.
 async fn turned_away(guarded: &Guarded, reader: &Caller) -> Result<()> {
-    let nobody = reader.clone().bearing(&Bearer::default());
+    let without = reader.clone().bearing(&Bearer::default());
     let stranger = guarded.caller(1, &Token::new()?);
-    failed(nobody.delete(DeleteRequest::default()).await);
+    failed(without.delete(DeleteRequest::default()).await);
     failed(stranger.take(TakeRequest::default()).await);
     failed(reader.mint(MintRequest::default()).await);
     let orders = CountRequest {
@@ -189,8 +189,7 @@ async fn turned_away(guarded: &Guarded, reader: &Caller) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_names_whose_token_it_was_and_whoever_is_turned_away_has_one_wherever_that_is()
--> Result<()> {
+async fn line_names_whose_token_it_was_wherever_it_is_refused() -> Result<()> {
     let guarded = Guarded::recorded(nodes(1).with("HELVE_AUDIT", "writes")).await?;
     let writer = grant("acme", TokenRole::Writer, "shop");
     let writer = guarded.caller(1, &guarded.token(writer).await?);

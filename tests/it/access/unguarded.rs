@@ -51,8 +51,7 @@ fn tenant(tenant: &str) -> SetTenantRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_asks_for_nothing_makes_no_tokens_serves_nobody_once_there_are_some_and_does_not_start_again()
--> Result<()> {
+async fn node_without_auth_makes_no_tokens_and_serves_none_with_them() -> Result<()> {
     let (mut guarded, operator) = mixed().await?;
     let open = guarded.operator(OPEN);
     let token = CreateTokenRequest {

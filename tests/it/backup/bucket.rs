@@ -4,13 +4,14 @@
 use std::{
     env,
     io::{self, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Output, Stdio},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use helve_tests::{
+    address::next_loopback,
     cluster::Cluster,
     ledger::Ledger,
     promise,
@@ -21,17 +22,19 @@ use tokio::process::{Child, Command};
 use super::{super::nodes, MINTS, binary, lose_all, mint, refusal, report};
 
 const BUCKET: &str = "backups";
-const TO: &str = "s3://backups/helve/prod";
+pub(super) const TO: &str = "s3://backups/helve/prod";
 const SECRET: &str = "a-very-secret-key";
+/// Where moto listens, on an address that nothing else has.
+const PORT: u16 = 5_000;
 
 /// moto's server; it ends with the test.
-struct Store {
-    port: u16,
+pub(super) struct Store {
+    pub(super) address: SocketAddr,
     _process: Child,
 }
 
 /// Where moto is; `None` leaves the test out, unless all backends are required.
-fn moto() -> Option<PathBuf> {
+pub(super) fn moto() -> Option<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let path = env::var_os("PATH").unwrap_or_default();
     let installed = home.join(".cache/helve/moto/bin");
@@ -47,19 +50,17 @@ fn moto() -> Option<PathBuf> {
 }
 
 impl Store {
-    async fn start(program: &Path) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
-        drop(listener);
+    pub(super) async fn start(program: &Path) -> Result<Self> {
+        let address = SocketAddr::new(next_loopback(), PORT);
         let process = Command::new(program)
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .args(["-H", &address.ip().to_string(), "-p", &PORT.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()?;
         let store = Self {
-            port,
+            address,
             _process: process,
         };
         until("moto to answer", async || Look::of(store.make_bucket())).await?;
@@ -68,7 +69,7 @@ impl Store {
 
     /// moto checks no credentials.
     fn make_bucket(&self) -> Result<()> {
-        let mut connection = TcpStream::connect(("127.0.0.1", self.port))?;
+        let mut connection = TcpStream::connect(self.address)?;
         let request = format!(
             "PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
@@ -79,8 +80,8 @@ impl Store {
         Ok(())
     }
 
-    async fn helve(&self, arguments: &[&str]) -> Result<Output> {
-        helve_at(&format!("http://127.0.0.1:{}", self.port), arguments).await
+    pub(super) async fn helve(&self, arguments: &[&str]) -> Result<Output> {
+        helve_at(&format!("http://{}", self.address), arguments).await
     }
 
     async fn back_up(&self, cluster: &Cluster) -> Result<Output> {
@@ -89,15 +90,22 @@ impl Store {
     }
 }
 
+/// The environment of a command that uses the store at this endpoint.
+pub(super) fn environment(endpoint: &str) -> [(&'static str, &str); 4] {
+    [
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_ACCESS_KEY_ID", "id"),
+        ("AWS_SECRET_ACCESS_KEY", SECRET),
+        ("AWS_REGION", "us-east-1"),
+    ]
+}
+
 /// Runs `helve` with a store in its environment.
-async fn helve_at(endpoint: &str, arguments: &[&str]) -> Result<Output> {
+pub(super) async fn helve_at(endpoint: &str, arguments: &[&str]) -> Result<Output> {
     let command = Command::new(binary())
         .args(arguments)
         .args(["--output", "json"])
-        .env("AWS_ENDPOINT_URL", endpoint)
-        .env("AWS_ACCESS_KEY_ID", "id")
-        .env("AWS_SECRET_ACCESS_KEY", SECRET)
-        .env("AWS_REGION", "us-east-1")
+        .envs(environment(endpoint))
         .kill_on_drop(true)
         .output();
     Ok(command.await?)

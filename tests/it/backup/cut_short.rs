@@ -2,18 +2,20 @@
 
 use std::{fs, os::unix::process::ExitStatusExt as _};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use helve_node::failpoint::Failpoint;
 use helve_tests::{
+    archive::Following,
     failpoints::{arm, disarm},
     ledger::Ledger,
     promise,
+    wait::{Look, until},
 };
 use rustix::process::Signal;
 
 use super::{
-    super::{failpoints::three_nodes, nodes},
-    MINTS, back_up, mint, refusal, report, restore, verify,
+    super::{binary, failpoints::three_nodes, nodes},
+    MINTS, back_up, helve, mint, refusal, report, restore, text, verify,
 };
 
 /// Each step of a restore that is its own; the rest are those of a recovery.
@@ -57,6 +59,77 @@ async fn node_that_dies_or_fails_in_the_middle_leaves_no_backup() -> Result<()> 
     ledger.check(&cluster).await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn new_backup_of_an_archive_is_tried_until_a_node_makes_it() -> Result<()> {
+    let mut cluster = three_nodes(&[]).await?;
+    let ledger = Ledger::new("carts");
+    mint(&ledger, &cluster, MINTS).await?;
+    let directory = tempfile::tempdir()?;
+    let to = directory.path().join("to");
+    let endpoint = cluster.endpoints()[0].clone();
+    let mut following = Following::begin(&binary(), &endpoint, &to).await?;
+    let listed = following.listed().await?;
+    let id = listed["backups"][0]["id"].as_str().context("no backup")?;
+    // Of the only node that is asked each backup is cut, and then it dies.
+    arm(&cluster, 1, "backup-chunk=kill")?;
+    report(&helve(&["backup", "delete", text(&to)?, id]).await?)?;
+    mint(&ledger, &cluster, 1).await?;
+    until("the archive to wait", async || {
+        let said = following.pages();
+        if following.has_ended() || said.contains("once a node makes the new backup") {
+            Look::Done(())
+        } else {
+            Look::NotYet(said)
+        }
+    })
+    .await?;
+    promise!(!following.has_ended(), "it ended: {}", following.pages());
+    cluster.node_mut(1).stopped().await?;
+    disarm(&cluster, 1)?;
+    cluster.start(1)?;
+    cluster.all_ready().await?;
+    mint(&ledger, &cluster, MINTS).await?;
+    following.brings_back(&cluster).await?;
+    let ended = following.end(Signal::TERM).await?;
+    promise!(ended.code() == Some(0), "{ended}: {}", following.pages());
+    let said = following.pages();
+    promise!(said.matches("the archive waits").count() == 1, "{said}");
+    ledger.check(&cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_backup_of_an_archive_is_made_by_a_node_that_can() -> Result<()> {
+    let cluster = three_nodes(&[]).await?;
+    let ledger = Ledger::new("carts");
+    mint(&ledger, &cluster, MINTS).await?;
+    let directory = tempfile::tempdir()?;
+    let to = directory.path().join("to");
+    let endpoints = cluster.endpoints().join(",");
+    let mut following = Following::begin(&binary(), &endpoints, &to).await?;
+    let listed = following.listed().await?;
+    let id = listed["backups"][0]["id"].as_str().context("no backup")?;
+    // The first node is ready, and makes none.
+    let point = Failpoint::BackupChunk.as_str();
+    arm(&cluster, 1, &format!("{point}=error"))?;
+    report(&helve(&["backup", "delete", text(&to)?, id]).await?)?;
+    mint(&ledger, &cluster, 1).await?;
+    until("another node's backup", async || {
+        match following.listed().await {
+            Ok(listed) if listed["backups"][0]["id"] != *id => Look::Done(()),
+            listed => Look::NotYet(format!("{listed:?}: {}", following.pages())),
+        }
+    })
+    .await?;
+    let said = following.pages();
+    promise!(said.contains("once a node makes the new backup"), "{said}");
+    disarm(&cluster, 1)?;
+    mint(&ledger, &cluster, MINTS).await?;
+    following.brings_back(&cluster).await?;
+    let ended = following.end(Signal::TERM).await?;
+    promise!(ended.code() == Some(0), "{ended}: {}", following.pages());
+    ledger.check(&cluster).await
+}
+
 #[tokio::test]
 async fn restore_that_is_killed_leaves_a_directory_that_no_node_starts_from() -> Result<()> {
     let mut cluster = nodes(1).start().await?;
@@ -89,4 +162,37 @@ async fn restore_that_is_killed_leaves_a_directory_that_no_node_starts_from() ->
     cluster.start(1)?;
     cluster.ready(1).await?;
     ledger.check(&cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archive_whose_command_dies_at_a_segment_goes_on_without_it() -> Result<()> {
+    let cluster = nodes(1).start().await?;
+    let ledger = Ledger::new("carts");
+    let directory = tempfile::tempdir()?;
+    let to = directory.path().join("to");
+    let endpoint = cluster.endpoints().join(",");
+    report(&back_up(&cluster, 1, &to).await?)?;
+    // The first segment is whole, and the second one is not there yet.
+    let script = format!("{}=kill:2", Failpoint::FileBeforeRename.as_str());
+    let armed = ["--failpoint", script.as_str()];
+    let mut following = Following::start(&binary(), &endpoint, &to, &armed)?;
+    until("the command to die", async || {
+        let minted = ledger.mint(&[cluster.caller(1)]).await;
+        if minted.is_err() || following.has_ended() {
+            Look::Done(minted)
+        } else {
+            Look::NotYet(format!("{} were minted", ledger.len()))
+        }
+    })
+    .await??;
+    let died = following.ended().await?;
+    promise!(died.signal() == Some(Signal::KILL.as_raw()), "{died}");
+    report(&verify(&to).await?)?;
+    let mut following = Following::begin(&binary(), &endpoint, &to).await?;
+    mint(&ledger, &cluster, MINTS).await?;
+    following.brings_back(&cluster).await?;
+    let ended = following.end(Signal::TERM).await?;
+    promise!(ended.code() == Some(0), "{ended}: {}", following.pages());
+    report(&verify(&to).await?)?;
+    Ok(())
 }

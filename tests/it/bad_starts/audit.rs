@@ -29,3 +29,18 @@ async fn an_audit_log_that_cannot_be_kept_or_trusted_is_refused() -> Result<()> 
         .assert_refused("--audit-key-file")
         .await
 }
+
+#[tokio::test]
+async fn option_of_an_audit_log_without_one_is_refused() -> Result<()> {
+    for (flag, value) in [
+        ("--audit", "reads"),
+        ("--audit-keep", "3"),
+        ("--audit-keep-for", "1h"),
+        ("--audit-on-failure", "warn"),
+    ] {
+        let refused = Arguments::good()?.with(flag, value);
+        let said = format!("{flag} has no effect without --audit-log");
+        refused.assert_refused(&said).await?;
+    }
+    Ok(())
+}

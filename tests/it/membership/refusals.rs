@@ -203,10 +203,10 @@ async fn the_command_line_says_how_a_change_ended() -> Result<()> {
     let said = String::from_utf8_lossy(&last.stderr);
     assert_eq!(last.status.code(), Some(NOT_NOW), "{said}");
     assert!(said.contains("last voter"), "{said}");
-    let nobody = ["add", "--seat", "2", "--peer", "h:7401", "--wait", "1s"];
-    let nobody = run(&cluster, &[1], &nobody).await?;
-    let said = String::from_utf8_lossy(&nobody.stderr);
-    assert_eq!(nobody.status.code(), Some(NOT_NOW), "{said}");
+    let unasked = ["add", "--seat", "2", "--peer", "h:7401", "--wait", "1s"];
+    let unasked = run(&cluster, &[1], &unasked).await?;
+    let said = String::from_utf8_lossy(&unasked.stderr);
+    assert_eq!(unasked.status.code(), Some(NOT_NOW), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
     let listed = super::told(&cluster, &[1], &["list"]).await?;
     let members = listed["members"].as_array().context("no members")?;

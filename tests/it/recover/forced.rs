@@ -52,7 +52,7 @@ async fn force_bootstrap_is_refused_while_a_survivor_answers_or_may_be_left() ->
     ledger.check(&cluster).await?;
     let refusal = refuses(&mut cluster, 2, EVERYTHING_IS_LOST).await?;
     promise!(refusal.contains("seat 1"), "{refusal}");
-    cluster.node_mut(2).set(FORCE, "");
+    cluster.node_mut(2).set(FORCE, "false");
     cluster.start(2)?;
     page_says(&cluster, 2, "helve member add --seat 2").await
 }

@@ -152,6 +152,8 @@ async fn revoke(guarded: &Guarded, token: &Token) -> Result<()> {
 struct Stopped {
     keys: Keys,
     guarded: Guarded,
+    /// The id of the data key.
+    key_id: String,
     kept: Token,
     revoked: Token,
     /// Of the second token, from before.
@@ -166,7 +168,7 @@ impl Stopped {
     async fn new() -> Result<Self> {
         let keys = Keys::new()?;
         let mut guarded = Guarded::of(keys.setup_of(1)).await?;
-        sealed_under(&guarded.operator(1)).await?;
+        let key_id = sealed_under(&guarded.operator(1)).await?;
         let quotas = Quotas {
             rows: 5,
             ..Quotas::default()
@@ -195,6 +197,7 @@ impl Stopped {
         Ok(Self {
             keys,
             guarded,
+            key_id,
             kept,
             revoked,
             former,
@@ -371,8 +374,12 @@ async fn a_disk_key_under_a_data_key_that_is_gone_is_refused_by_name() -> Result
     node.keys.add("2.key", 2)?;
     fs::remove_file(&path)?;
     let said = node.refused(|_| Ok(())).await?;
+    let named = format!(
+        "under key {}, which none of the given files holds",
+        node.key_id
+    );
     ensure!(
-        said.contains("--data-key-file") && said.contains("which none of the given files holds"),
+        said.contains("--data-key-file") && said.contains(&named),
         "{said}"
     );
     helve_tests::token::write_secret(&path, &first)?;

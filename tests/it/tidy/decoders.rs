@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes and peers.
-const ROOMS: [&str; 11] = [
+const ROOMS: [&str; 12] = [
     "client/mcp/src/",
     "client/src/cluster/exchange",
     "client/src/cluster/line_error.rs",
@@ -31,6 +31,7 @@ const ROOMS: [&str; 11] = [
     "node/src/raft/codec",
     "node/src/service/",
     "node/src/tls/certificate.rs",
+    "node/src/traces",
 ];
 
 /// How functions are called that make our types of the contract's messages.

@@ -67,7 +67,13 @@ const CRATES: [(&str, &[&str]); 13] = [
     ),
     (
         "node/command/Cargo.toml",
-        &["helve-proto", "helve-client", "helve-mcp", "helve-node"],
+        &[
+            "helve-proto",
+            "helve-seal",
+            "helve-client",
+            "helve-mcp",
+            "helve-node",
+        ],
     ),
     (
         "node/demo/Cargo.toml",
@@ -105,7 +111,13 @@ const MACHINE_DEPENDENCIES: [&str; 5] = [
 ];
 
 /// Crates that must not come along with the client.
-const NOT_IN_CLIENT: [&str; 4] = ["rocksdb", "librocksdb-sys", "rmcp", "openraft"];
+const NOT_IN_CLIENT: [&str; 5] = [
+    "rocksdb",
+    "librocksdb-sys",
+    "rmcp",
+    "openraft",
+    "opentelemetry",
+];
 
 /// Crates that come along with a feature of the client only.
 const NOT_BY_DEFAULT: [&str; 9] = [

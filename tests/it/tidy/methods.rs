@@ -16,7 +16,7 @@ const EXCEPTIONS: [(&str, &str, usize); 3] = [
     // What every operation of the machine reads and writes: a third of it passes on to the deadline index and to counters.
     ("node/machine/src/batch.rs", "Batch", 40),
     // Whether it was, is and may be a member is a duty of its own.
-    ("node/src/raft/identity.rs", "Identity", 26),
+    ("node/src/identity.rs", "Identity", 26),
     // A method a table, and nothing but keys.
     ("node/machine/src/layout.rs", "Space", 30),
 ];

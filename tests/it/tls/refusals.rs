@@ -38,8 +38,7 @@ fn hello_of_tls_1_1() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_cannot_be_trusted_or_does_not_trust_gets_no_word_with_the_client_port()
--> Result<()> {
+async fn untrusted_or_untrusting_client_is_not_served() -> Result<()> {
     let cluster = nodes(1).on(Equipment::Certificates).start().await?;
     let address = cluster.listeners(1).client;
     let own = cluster.certificates()?;
@@ -89,7 +88,7 @@ async fn whoever_cannot_be_trusted_or_does_not_trust_gets_no_word_with_the_clien
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_peer_port_answers_nodes_of_its_own_ca_and_nobody_else() -> Result<()> {
+async fn peer_port_answers_only_nodes_of_its_own_ca() -> Result<()> {
     let cluster = nodes(1).on(Equipment::Certificates).start().await?;
     let address = cluster.listeners(1).peer;
     let host = address.ip().to_string();

@@ -168,7 +168,7 @@ impl BadDisk {
         let stopped: Vec<_> = stopped.collect();
         (stopped.len() * 2 > cluster.seats().len()).then(|| {
             format!(
-                "node {seat} has nobody left to write with: {}",
+                "node {seat} has no peer left to write with: {}",
                 stopped.join(", ")
             )
         })

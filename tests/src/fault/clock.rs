@@ -9,9 +9,8 @@ mod together;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use helve_node::stamp::SKEW_MAX;
-use helve_proto::v1::TransferLeaderRequest;
 use rand::rngs::SmallRng;
 use tokio::{
     task::JoinHandle,
@@ -24,6 +23,7 @@ pub use faked::{Clock, Monotonic, Reading};
 use super::{Fault, Seen, Target, kill::kill};
 use crate::{
     cluster::{Cluster, Equipment, Setup},
+    members::hand_over,
     promise,
 };
 
@@ -217,16 +217,9 @@ fn restart_with(cluster: &mut Cluster, seat: u64, monotonic: Monotonic) -> Resul
     cluster.start(seat)
 }
 
-/// A leader takes its time from the wall when it takes office: the node with the wrong clock does so now.
+/// A leader takes its time from the wall when it takes office: the node with the wrong clock does so
+/// now.
 async fn take_office(cluster: &Cluster, seat: u64) -> Result<String> {
-    let to = cluster.status(seat).await?.node.unwrap_or_default().id;
-    let leader = cluster.leader().await?.seat;
-    let request = TransferLeaderRequest { to };
-    let handed = cluster.caller(leader).transfer_leader(request).await?;
-    ensure!(
-        handed.leader_id == to,
-        "node {seat} was to lead, and node {} does",
-        handed.leader_id
-    );
-    Ok(format!("node {seat} leads since term {}", handed.term))
+    let leader = hand_over(cluster, seat).await?;
+    Ok(format!("node {seat} leads since term {}", leader.term))
 }

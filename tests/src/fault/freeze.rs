@@ -68,7 +68,7 @@ impl Fault for Freeze {
         for seat in self.target.pick(cluster, rng).await? {
             cluster.node(seat).freeze()?;
             self.frozen.push(seat);
-            seen.add(stands_still(cluster, seat)?);
+            seen.add(frozen_state(cluster, seat)?);
         }
         if self.length == Length::Long {
             let time = Duration::from_millis(rng.random_range(LONG_MS));
@@ -98,13 +98,13 @@ async fn without(cluster: &Cluster, frozen: &[u64], time: Duration) -> Result<St
         "the leader stood still for {time:?}, and a majority elected no other: {led:?}"
     );
     for &seat in frozen {
-        stands_still(cluster, seat)?;
+        frozen_state(cluster, seat)?;
     }
     Ok(format!("after {:?} node {} leads", begun.elapsed(), led?))
 }
 
 /// Waits until a node is stopped, and reports it.
-fn stands_still(cluster: &Cluster, seat: u64) -> Result<String> {
+fn frozen_state(cluster: &Cluster, seat: u64) -> Result<String> {
     let pid = cluster.node(seat).pid().context("a frozen node runs")?;
     let state = state(pid)?;
     ensure!(

@@ -118,14 +118,14 @@ fn shows(op: &Move, value: &Bytes) -> bool {
 fn records(events: &[Event], mutations: &[Mutation], pins: &[Pin]) -> BTreeMap<Name, Calls> {
     let mut records: BTreeMap<Name, Calls> = BTreeMap::new();
     for mutation in mutations {
-        add_deed(&mut records, events, mutation, &mutation.names);
+        add_call(&mut records, events, mutation, &mutation.names);
     }
     for writer in pins.iter().flat_map(|pin| &pin.writers) {
         // Mints, whose ids are those that were shown if they made them.
         let mutation = &mutations[writer.mutation];
         let drawn = writer.names.iter().zip(&mutation.names);
         let drawn = drawn.map(|(name, known)| name.clone().filter(|_| known.is_none()));
-        add_deed(&mut records, events, mutation, &drawn.collect::<Vec<_>>());
+        add_call(&mut records, events, mutation, &drawn.collect::<Vec<_>>());
     }
     for event in events {
         for (name, op) in looks(event) {
@@ -136,7 +136,7 @@ fn records(events: &[Event], mutations: &[Mutation], pins: &[Pin]) -> BTreeMap<N
     records
 }
 
-fn add_deed(
+fn add_call(
     records: &mut BTreeMap<Name, Calls>,
     events: &[Event],
     mutation: &Mutation,

@@ -39,7 +39,7 @@ impl Case<'_> {
                 Finding {
                     rule: self.rule(name, timeline, number, &stuck.before),
                     text: format!(
-                        "{name}: the model holds {holds} where the last of these stands:\n    {lines}"
+                        "{name}: the model holds {holds} at the last of these:\n    {lines}"
                     ),
                     events,
                 }

@@ -65,7 +65,7 @@ impl PossibleState {
 
     /// Whatever may become of the other may become of this one, which holds the same: it still has all mutations before it that the other
     /// has, and explained what that did.
-    fn stands_for(&self, other: &Self) -> bool {
+    fn covers(&self, other: &Self) -> bool {
         is_within(&self.used, &other.used) && is_within(&other.explained, &self.explained)
     }
 
@@ -104,13 +104,13 @@ impl Distinct {
         let known = alike
             .iter()
             .filter_map(|place| self.possible_states[*place].as_ref());
-        if known.into_iter().any(|known| known.stands_for(&state)) {
+        if known.into_iter().any(|known| known.covers(&state)) {
             return false;
         }
         alike.retain(|place| {
             let is_left = self.possible_states[*place]
                 .as_ref()
-                .is_some_and(|known| !state.stands_for(known));
+                .is_some_and(|known| !state.covers(known));
             if !is_left {
                 self.possible_states[*place] = None;
                 self.len -= 1;
@@ -134,7 +134,7 @@ impl Distinct {
         self.possible_states.get(number).map(Option::as_ref)
     }
 
-    pub(super) fn into_worlds(self) -> Vec<PossibleState> {
+    pub(super) fn into_states(self) -> Vec<PossibleState> {
         self.possible_states.into_iter().flatten().collect()
     }
 }
@@ -178,7 +178,7 @@ pub(super) fn distinct(possible_states: Vec<PossibleState>) -> Vec<PossibleState
     for state in possible_states {
         distinct.insert(state);
     }
-    distinct.into_worlds()
+    distinct.into_states()
 }
 
 /// Whether what the model says of a part may be told so.

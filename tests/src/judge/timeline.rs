@@ -133,7 +133,7 @@ pub(super) fn timelines<'a>(
 ) -> Timelines<'a> {
     let mut all = Timelines::default();
     for (number, mutation) in mutations.iter().enumerate() {
-        add_deed(&mut all, events, bounds, (number, mutation));
+        add_call(&mut all, events, bounds, (number, mutation));
     }
     for pin in pins {
         add_pin(&mut all, pin);
@@ -149,7 +149,7 @@ pub(super) fn timelines<'a>(
     all
 }
 
-fn add_deed<'a>(
+fn add_call<'a>(
     all: &mut Timelines<'a>,
     events: &'a [Event],
     bounds: &Bounds,

@@ -102,7 +102,7 @@ impl Append {
                 Some((before, begun_before)) if *answered < begun_before => {
                     let list = id(list);
                     let seen = format!(
-                        "{list}: {element} stands after {before}, but was acknowledged before that was begun"
+                        "{list}: {element} is after {before}, but was acknowledged before that was begun"
                     );
                     return Some(Harmed::new(Harm::Wrong, seen));
                 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_acknowledged_first_stands_first() {
+    fn what_was_acknowledged_first_comes_first() {
         let append = Append::default();
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);

@@ -172,7 +172,7 @@ impl Flow {
             (None, None) => wrong(Harm::Lost, "there is neither cart nor order"),
             (Some(_), None) if *orders > 0 => wrong(Harm::Lost, "its order is not there"),
             (None, Some(_)) if *orders == 0 && !self.in_doubt => {
-                wrong(Harm::Doubled, "there is an order that nobody made");
+                wrong(Harm::Doubled, "there is an order that no client made");
             }
             _ => {}
         }

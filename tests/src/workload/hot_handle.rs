@@ -69,7 +69,7 @@ impl Workload for HotHandle {
             return Ok(Vec::new());
         };
         let seen = format!(
-            "the counter stands at {sum}; {known} counts were acknowledged, {in_doubt} are in doubt"
+            "the counter is at {sum}; {known} counts were acknowledged, {in_doubt} are in doubt"
         );
         Ok(vec![Harmed::new(harm, seen)])
     }

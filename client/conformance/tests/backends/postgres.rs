@@ -41,7 +41,7 @@ impl Postgres {
         let directory = TempDir::new().expect("there is room");
         let data = directory.path().join("data");
         give(directory.path());
-        let mut make = as_nobody_special(&initdb);
+        let mut make = as_unprivileged_user(&initdb);
         make.args([
             "--auth",
             "trust",
@@ -64,7 +64,7 @@ impl Postgres {
             String::from_utf8_lossy(&made.stderr)
         );
         let port = free_port();
-        let mut command = as_nobody_special(&postgres);
+        let mut command = as_unprivileged_user(&postgres);
         command
             .arg("-D")
             .arg(&data)
@@ -127,7 +127,7 @@ fn is_root() -> bool {
 }
 
 /// PostgreSQL refuses to run as root.
-fn as_nobody_special(program: &Path) -> Command {
+fn as_unprivileged_user(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
@@ -271,12 +271,12 @@ async fn is_unavailable_once_the_server_is_gone(mut postgres: Postgres) {
     let tool = PostgresTool::new(&postgres.url(), "gone", options).expect("it is one");
     tool.store("k", &json!(1)).await.expect("it takes it");
     postgres.server.stop();
-    let read = tool.retrieve("k").await.expect_err("nobody answers");
+    let read = tool.retrieve("k").await.expect_err("no server answers");
     assert_eq!(read.kind(), ErrorKind::Unavailable, "{read}");
     let written = tool
         .store("k", &json!(2))
         .await
-        .expect_err("nobody answers");
+        .expect_err("no server answers");
     let is_honest = matches!(
         written.kind(),
         ErrorKind::Unavailable | ErrorKind::Ambiguous

@@ -44,12 +44,12 @@ async fn a_redis_that_went_away_is_unavailable_and_found_again() {
     let tool = RedisTool::new(&url(&server), options).expect("the URL is one");
     tool.store("k", &json!(1)).await.expect("it is there");
     server.stop();
-    let read = tool.retrieve("k").await.expect_err("nobody answers");
+    let read = tool.retrieve("k").await.expect_err("no server answers");
     assert_eq!(read.kind(), ErrorKind::Unavailable, "{read}");
     let written = tool
         .store("k", &json!(2))
         .await
-        .expect_err("nobody answers");
+        .expect_err("no server answers");
     let is_honest = matches!(
         written.kind(),
         ErrorKind::Unavailable | ErrorKind::Ambiguous
@@ -122,7 +122,7 @@ async fn a_batch_with_a_key_of_another_kind_stores_nothing() {
 }
 
 #[tokio::test]
-async fn names_of_keys_that_have_expired_are_not_kept_though_nobody_lists() {
+async fn names_of_expired_keys_are_removed_without_a_list() {
     let Some(server) = start(free_port()).await else {
         return;
     };

@@ -1,14 +1,14 @@
 //! The S3 tool, on moto's server, which speaks S3 from memory.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
 };
 
-use helve_client::ErrorKind;
+use helve_client::{ErrorKind, StateTool as _};
 use helve_state::{S3Options, S3Tool, ToolOptions};
 
 use super::{
@@ -81,6 +81,39 @@ async fn s3_passes() {
         ..Configured::new("s3", config)
     };
     assert_conforms(host).await;
+}
+
+/// Answers one request as if another key had been deleted, and returns the line that it began with.
+fn answers_with_another_key(listener: &TcpListener) -> String {
+    const DELETED: &str = "<DeleteResult><Error><Key>another</Key><Code>AccessDenied</Code>\
+                           <Message>no</Message></Error></DeleteResult>";
+    let (mut connection, _) = listener.accept().expect("it is called");
+    let mut request = BufReader::new(connection.try_clone().expect("it is open")).lines();
+    let first = request.next().expect("it asks").expect("it is text");
+    // The head, to its end.
+    let _end = request.find(|line| line.as_ref().is_ok_and(String::is_empty));
+    let length = DELETED.len();
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{DELETED}"
+    );
+    connection.write_all(reply.as_bytes()).expect("it reads");
+    first
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_that_is_answered_with_another_key_breaks_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let bucket = S3Options::new("b")
+        .region("us-east-1")
+        .endpoint(format!("http://{address}"))
+        .allow_http()
+        .credentials("id", "secret");
+    let tool = S3Tool::new(&bucket, ToolOptions::new()).expect("it has all");
+    let answered = std::thread::spawn(move || answers_with_another_key(&listener));
+    tool.delete("cart").await.expect("the store took it");
+    let request = answered.join().expect("it answered");
+    assert!(request.starts_with("DELETE /b/"), "{request}");
 }
 
 #[test]

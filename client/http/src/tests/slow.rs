@@ -60,6 +60,9 @@ async fn large_heads_are_answered_431() {
         "x".repeat(9_000)
     );
     assert_eq!(status(&answer(served.sent(&head).await).await), "431");
+    // A caller that is still sending is not reset before it has read that.
+    let longer = head.replace('x', &"x".repeat(8));
+    assert_eq!(status(&answer(served.sent(&longer).await).await), "431");
 }
 
 #[tokio::test]
@@ -147,7 +150,7 @@ async fn caller_that_asks_first_is_told_to_send_only_what_is_taken() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_end_the_connection() {
+async fn answers_left_unread_end_the_connection() {
     let served = Served::within(Bounds {
         answer_progress: Progress {
             bytes: 1,

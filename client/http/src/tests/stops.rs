@@ -56,6 +56,22 @@ async fn callers_are_accepted_until_the_delay_is_over() {
 }
 
 #[tokio::test]
+async fn callers_that_come_one_by_one_find_the_delay_not_over() {
+    let drain = Drain {
+        delay: PATIENCE,
+        ..Drain::default()
+    };
+    let served = Served::stopping(Bounds::default(), drain).await;
+    served.shutdown.begin();
+    // The operating system may have taken the first connection, whether or not it is accepted here.
+    for _ in 0..2 {
+        let told = served.asked("/livez").await;
+        assert_eq!(status(&told), "200", "{told}");
+    }
+    assert!(!served.serving.is_finished());
+}
+
+#[tokio::test]
 async fn endless_answers_hold_up_no_stop_and_end_after_calls() {
     let served = Served::within(Bounds::default()).await;
     let mut listening = served.sent(&next("/listen")).await;

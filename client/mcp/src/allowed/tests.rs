@@ -61,6 +61,8 @@ fn hosts_that_never_match_are_refused_with_a_remedy() {
         ("", "unset"),
         ("  ", "unset"),
         ("https://shop.example/mcp", "write shop.example"),
+        ("https://", "such as"),
+        ("https://alice@shop.example", "a name such as shop.example"),
         ("*", "each host"),
         ("*.shop.example", "each host"),
         ("shop.example:*", "each host"),
@@ -124,6 +126,10 @@ fn origins_that_never_match_or_are_anybodys_are_refused_with_a_remedy() {
         ("localhost:*", "each origin"),
         ("app.example", "https://app.example"),
         ("localhost:3000", "https://localhost:3000"),
+        ("//app.example", "such as https://app.example"),
+        ("https:/app.example", "such as https://app.example"),
+        ("about:blank", "such as https://app.example"),
+        ("$ORIGIN", "such as https://app.example"),
         ("https://app.example/", "write that"),
         ("https://app.example/page", "https://app.example:"),
         ("https://alice@app.example", "write that"),
@@ -171,4 +177,17 @@ fn rmcp_is_always_given_a_port() {
     assert_eq!(with_port("http://localhost:*"), "http://localhost:*");
     assert_eq!(with_port("http://[::1]"), "http://[::1]:80");
     assert_eq!(with_port("http://localhost:6274"), "http://localhost:6274");
+}
+
+#[test]
+fn password_in_a_name_is_not_repeated() {
+    for refused in [
+        host("https://a:s3cret@shop.example"),
+        host("a:s3cret@shop.example"),
+        origin("https://a:s3cret@app.example"),
+        origin("a:s3cret@app.example"),
+    ] {
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("...@") && !said.contains("s3cret"), "{said}");
+    }
 }

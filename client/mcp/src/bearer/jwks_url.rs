@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use axum::body::Bytes;
+use helve_proto::{is_loopback_host, shown_url};
 use helve_seal::Looks;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
@@ -14,7 +15,7 @@ use hyper_util::{
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
-use url::{Host, Url};
+use url::Url;
 
 use super::{
     jwks::{self, Found},
@@ -177,7 +178,7 @@ impl JwksUrl {
     }
 
     fn shown(&self) -> String {
-        self.url.as_str().to_owned()
+        shown_url(self.url.as_str())
     }
 
     /// Fetches the set, following no redirect and through no proxy.
@@ -257,22 +258,14 @@ impl JwksUrl {
 
 impl fmt::Debug for JwksUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("JwksUrl").field(&self.url.as_str()).finish()
+        f.debug_tuple("JwksUrl").field(&self.shown()).finish()
     }
 }
 
+/// Without its query, which may hold a key.
 impl fmt::Display for JwksUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.url.as_str())
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
+        f.write_str(&self.shown())
     }
 }
 
@@ -284,7 +277,8 @@ fn checked(text: &str) -> Result<Url, JwksUrlError> {
         let problem = "leave out the user name, the password and the fragment";
         return Err(refused(problem.to_owned()));
     }
-    match (url.scheme(), is_loopback(&url)) {
+    let is_here = url.host_str().is_some_and(is_loopback_host);
+    match (url.scheme(), is_here) {
         ("https", _) | ("http", true) => Ok(url),
         ("http", false) => {
             let problem = "http is for this machine alone (127.0.0.1, ::1, localhost): on the way \

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use helve_seal::Looks;
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind,
@@ -14,13 +14,18 @@ use ring::{
 };
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, models::ObjectIdentifier};
 
+use super::secret_form;
+
 /// Bytes of a shared secret: as many as HMAC-SHA256 puts out (RFC 7518, section 3.2).
 pub(super) const SECRET_BYTES_MIN: usize = 32;
+/// Different byte values that an `oct` secret of a set must have at least. Hexadecimal ones have more.
+const SECRET_DIFFERENT_MIN: usize = 6;
 /// Bytes of a coordinate on P-256, and of an Ed25519 key.
 const COORDINATE_BYTES: usize = 32;
 /// Bytes of an RSA modulus: 2048 bits (RFC 7518, section 3.3) to as many as ring takes.
 const MODULUS_BYTES: RangeInclusive<usize> = 256..=1024;
-/// What the modulus' first byte must be if it has 256 bytes: then it has 2048 bits.
+/// What the modulus' first byte must be if it has 256 bytes: then it has 2048 bits. In the
+/// last byte of an Ed25519 key it is the sign.
 const TOP_BIT: u8 = 0x80;
 /// Bytes of an RSA exponent, as many as ring takes.
 const EXPONENT_BYTES: RangeInclusive<usize> = 1..=5;
@@ -28,6 +33,17 @@ const EXPONENT_BYTES: RangeInclusive<usize> = 1..=5;
 const ID_BYTES_MAX: usize = 256;
 /// Members of a JWK that make it private (RFC 7518, sections 6.2.2 and 6.3.2; RFC 8037).
 const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
+/// Encodings of all Ed25519 points whose order divides 8, non-canonical ones included, with the sign
+/// bit cleared.
+const SMALL_ORDER: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
 /// The object identifiers of RFC 3279, RFC 5480 and RFC 8410.
 const RSA: [u64; 7] = [1, 2, 840, 113_549, 1, 1, 1];
 const EC: [u64; 6] = [1, 2, 840, 10_045, 2, 1];
@@ -98,8 +114,10 @@ impl Key {
         if key.len() != COORDINATE_BYTES {
             return Err("an Ed25519 key has 32 bytes");
         }
-        if key.iter().all(|byte| *byte == 0) {
-            return Err("its 32 bytes are zero");
+        if is_of_small_order(key) {
+            return Err(
+                "its point has a small order: anybody can sign under it without a private key",
+            );
         }
         Ok(Self::new(Algorithm::EdDSA, DecodingKey::from_ed_der(key)))
     }
@@ -193,8 +211,11 @@ impl Key {
                 if secret.len() < SECRET_BYTES_MIN {
                     return Err("a secret has 32 bytes or more");
                 }
-                if Looks::public_in(&secret).is_some() {
+                if Looks::public_in(&secret).is_some() || is_on_p256(&secret) {
                     return Err("it is said to be a secret, and holds what may be public");
+                }
+                if secret_form::different(&secret) < SECRET_DIFFERENT_MIN {
+                    return Err("its secret repeats a few bytes, and can be guessed");
                 }
                 Self::shared(&secret)
             }
@@ -216,6 +237,17 @@ impl Key {
         key.id = jwk.common.key_id;
         Ok(key)
     }
+}
+
+/// Whether the order of this Ed25519 point divides 8. Anybody can make a signature under such a key
+/// that ring accepts.
+fn is_of_small_order(key: &[u8]) -> bool {
+    // Which sign the other coordinate has does not matter here.
+    let Some((last, rest)) = key.split_last() else {
+        return false;
+    };
+    let unsigned = HEXLOWER.encode(&[rest, &[last & !TOP_BIT]].concat());
+    SMALL_ORDER.contains(&&*unsigned)
 }
 
 /// Whether the point is on the curve: under another one no signature holds. Ring says so only

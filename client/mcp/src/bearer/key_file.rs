@@ -5,13 +5,10 @@
 //! everybody has it, and could sign tokens with it. So no form of a line makes it a secret: 32
 //! random bytes look like an Ed25519 key, and 64 like a point on P-256.
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{io, path::Path};
 
-use helve_seal::{Exposed, Looks, decode_line};
+use helve_proto::NotPem;
+use helve_seal::{Exposed, Looks, NamedContent, decode_line};
 use jsonwebtoken::Algorithm;
 use zeroize::Zeroizing;
 
@@ -219,12 +216,9 @@ pub(super) fn read(path: &Path) -> Result<Content, KeyFileError> {
         path: name(),
         source,
     };
-    let file = File::open(path).map_err(unreadable)?;
-    // Of the open file: its name may lead elsewhere by now.
-    let metadata = file.metadata().map_err(unreadable)?;
-    let mut bytes = Zeroizing::new(Vec::new());
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    if read.map_err(unreadable)? as u64 > FILE_BYTES_MAX {
+    let content = NamedContent::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
+    let NamedContent { bytes, metadata } = content;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(KeyFileError::TooLarge { path: name() });
     }
     Ok(Content {
@@ -329,10 +323,11 @@ fn said_secret(content: &Content, path: &Path) -> Result<Keys, KeyFileError> {
 /// The public keys of a PEM file (RFC 7468), whatever text is around them, such as a comment or
 /// OpenSSL's "Bag Attributes". A private key has no place on a server that only verifies.
 fn of_pem(content: &[u8]) -> Result<Vec<Key>, String> {
-    let blocks = pem::parse_many(content).map_err(|error| error.to_string())?;
+    let malformed = |why: String| NotPem::of(content).map_or(why, |flaw| flaw.to_string());
+    let blocks = pem::parse_many(content).map_err(|error| malformed(error.to_string()))?;
     let text = String::from_utf8_lossy(content);
     if blocks.is_empty() || blocks.len() != text.matches("-----BEGIN ").count() {
-        return Err("a block is malformed".to_owned());
+        return Err(malformed("a block is malformed".to_owned()));
     }
     if blocks.len() > PEM_KEYS_MAX {
         return Err(format!("it holds over {PEM_KEYS_MAX} blocks"));

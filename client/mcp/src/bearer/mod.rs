@@ -4,6 +4,7 @@
 //! authorization server. A request that passes carries its [`Principal`] in its extensions, which `rmcp` hands to tools with the
 //! request's parts; the token itself goes no further.
 
+mod form;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod issuer;
@@ -115,10 +116,12 @@ impl Guard {
         self.resource.as_ref().filter(|_| has_servers)
     }
 
-    /// The challenge of RFC 6750, section 3: it names no error for who sent no token.
+    /// The challenge of RFC 6750, section 3: it names no error for who sent no token. With it a
+    /// client knows at once which scope to ask for, and asks for no more than it needs to begin.
     fn refuse(&self, error: Option<&str>) -> Response {
         let why = "a valid bearer token is needed\n".to_owned();
-        self.challenge((StatusCode::UNAUTHORIZED, why), error, None)
+        let scope = self.scopes.as_ref().and_then(Scopes::to_call);
+        self.challenge((StatusCode::UNAUTHORIZED, why), error, scope)
     }
 
     /// The challenge of a token that holds and is not good for this: it names the scopes that are.

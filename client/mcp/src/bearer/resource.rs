@@ -31,6 +31,9 @@ pub enum ResourceError {
     /// A segment that clients leave out before they ask for the metadata.
     #[error("its path has a segment `.` or `..`: write the path that they lead to")]
     Dots,
+    /// A character that would end the URL where a challenge quotes it.
+    #[error("it has a quotation mark or a backslash, which no URL has: write %22 or %5C")]
+    Quote,
 }
 
 impl Resource {
@@ -41,6 +44,9 @@ impl Resource {
     pub fn parse(url: &str) -> Result<Self, ResourceError> {
         if url.contains('#') {
             return Err(ResourceError::Excess);
+        }
+        if url.contains(['"', '\\']) {
+            return Err(ResourceError::Quote);
         }
         let uri: Uri = url.parse().map_err(|_| ResourceError::NotAbsolute)?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -154,6 +160,8 @@ mod tests {
             ("https://shop.example/./mcp", ResourceError::Dots),
             ("https://shop.example/a/%2E./mcp", ResourceError::Dots),
             ("https://shop.example/mcp/..", ResourceError::Dots),
+            ("https://shop.example/m\"cp", ResourceError::Quote),
+            ("https://shop.example/m\\cp", ResourceError::Quote),
         ] {
             assert_eq!(Resource::parse(url).unwrap_err(), why, "{url}");
         }

@@ -59,6 +59,11 @@ impl Scopes {
         all.into_iter().flatten().collect()
     }
 
+    /// The scope without which a token may not call at all; none, if any valid token may.
+    pub(crate) fn to_call(&self) -> Option<&str> {
+        self.read.as_deref()
+    }
+
     /// The scopes that a token lacks for this message, with those that go with them; none, if it may send it.
     pub(crate) fn missing(
         &self,

@@ -82,7 +82,8 @@ fn is_base64(line: &[u8]) -> bool {
         && different(digits) >= BASE64_DIFFERENT_MIN
 }
 
-fn different(bytes: &[u8]) -> usize {
+/// How many different bytes there are.
+pub(super) fn different(bytes: &[u8]) -> usize {
     let mut seen = [false; 256];
     for byte in bytes {
         seen[usize::from(*byte)] = true;

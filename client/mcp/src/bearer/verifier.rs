@@ -7,17 +7,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use data_encoding::BASE64URL_NOPAD;
-use helve_client::exact;
 use http::request::Parts;
-use jsonwebtoken::{
-    Header, Validation, dangerous::insecure_decode_claims, decode_header, errors::ErrorKind,
-};
+use jsonwebtoken::{Header, Validation, dangerous::insecure_decode_claims, errors::ErrorKind};
 use rmcp::model::Extensions;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{
+    form::{check_claims, read_header},
     issuer::{Issuer, TrustError, Trusted},
     key::Key,
     key_file::{KeyFileError, Said},
@@ -32,9 +29,6 @@ use super::{
 const LEEWAY_SECONDS: u64 = 60;
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
-/// What a token may say it is (RFC 8725, section 3.11; RFC 9068, section 2.1). Tokens of other
-/// types, such as proofs of possession or logout tokens, give no access.
-const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
 /// The principal of a request's token, in the request's extensions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -95,9 +89,15 @@ pub struct Verifier {
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
+    #[serde(default, deserialize_with = "number")]
     iat: Option<f64>,
     scope: Option<Value>,
     scp: Option<Value>,
+}
+
+/// A number, since `null` is none.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    f64::deserialize(from).map(Some)
 }
 
 /// What is read before the signature is checked, only to choose the keys.
@@ -283,29 +283,6 @@ impl Verifier {
     }
 }
 
-/// Checks the claims before they are parsed: no signature is checked yet.
-fn check_claims(token: &str) -> Result<(), Rejected> {
-    let claims = token.split('.').nth(1).unwrap_or_default();
-    let claims = BASE64URL_NOPAD.decode(claims.as_bytes());
-    let claims = claims.map_err(|_| Rejected::Malformed)?;
-    exact::check_reserved_names(&claims).map_err(|_| Rejected::Malformed)
-}
-
-/// The header, if it asks for nothing that is not done here. Keys that it brings or points to are
-/// not looked at.
-fn read_header(token: &str) -> Result<Header, Rejected> {
-    let header = decode_header(token).map_err(|_| Rejected::Malformed)?;
-    let is_access = header.typ.as_deref().is_none_or(|typ| {
-        let is = |known: &&str| typ.eq_ignore_ascii_case(known);
-        TYPES.iter().any(is)
-    });
-    // There are no extensions here (RFC 7515, section 4.1.11), nor nested or compressed tokens.
-    if header.crit.is_some() || header.cty.is_some() || header.zip.is_some() || !is_access {
-        return Err(Rejected::Kind);
-    }
-    Ok(header)
-}
-
 /// The keys of an issuer. What is too old is left out, as long as another source is fresh.
 fn keys(issuer: &Issuer) -> Result<Vec<Arc<[Key]>>, Rejected> {
     let fresh = issuer.sources.iter().filter_map(|source| {
@@ -363,6 +340,7 @@ fn now_seconds() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::BASE64URL_NOPAD;
     use jsonwebtoken::Algorithm;
     use serde_json::json;
 

@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use helve_client::within_trace;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     handler::server::{
@@ -35,6 +36,7 @@ use crate::{
     },
     methods::{first_page, is_modern, misread},
     schema::{plain, whole},
+    span::parent,
 };
 
 /// The tools that read, for [`Scopes`](crate::bearer::Scopes): all others write.
@@ -264,8 +266,9 @@ impl ServerHandler for CartServer {
         if let (Some(tool), Some(arguments)) = (tool, &mut request.arguments) {
             whole(arguments, &tool.input_schema);
         }
+        let parent = parent(&context);
         let call = ToolCallContext::new(self, request, context);
-        self.router.call(call).await
+        within_trace(parent, self.router.call(call)).await
     }
 
     async fn on_custom_request(

@@ -1,6 +1,8 @@
 //! A real MCP client that calls again, with the same arguments, when a call's fate is not known.
 
 use std::{
+    error::Error,
+    iter,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,7 +18,8 @@ use rmcp::{
     },
     service::{ClientInitializeError, RunningService},
     transport::{
-        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+        DynamicTransportError, StreamableHttpClientTransport,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
 use serde::de::DeserializeOwned;
@@ -128,6 +131,7 @@ impl Caller {
         let params = CallToolRequestParams::new(tool).with_arguments(arguments.clone());
         let client = match self.connect().await {
             Ok(client) => client,
+            Err(CallError::GaveUp { last, .. }) => return Attempt::Again(last),
             Err(error) => return Attempt::Again(error.to_string()),
         };
         match client.call_tool(params).await {
@@ -137,7 +141,7 @@ impl Caller {
                 reason: format!("JSON-RPC {}", error.code.0),
                 message: error.message.into_owned(),
             }),
-            Err(ServiceError::TransportSend(error)) => Attempt::Again(error.to_string()),
+            Err(ServiceError::TransportSend(error)) => Attempt::Again(unsent(&error)),
             Err(error) => {
                 self.client = None;
                 Attempt::Again(error.to_string())
@@ -165,11 +169,40 @@ impl Caller {
             let client = info.serve_with_lifecycle(transport, discover).await;
             let gave_up = |error: ClientInitializeError| CallError::GaveUp {
                 attempts: 1,
-                last: error.to_string(),
+                last: unconnected(&error),
             };
             self.client = Some(client.map_err(gave_up)?);
         }
         Ok(self.client.as_ref().expect("connected above"))
+    }
+}
+
+/// Why there is no connection, in plain words.
+fn unconnected(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => unsent(error),
+        ClientInitializeError::ExpectedInitResponse(_)
+        | ClientInitializeError::ExpectedInitResult(_) => {
+            "the answer is none of an MCP server's".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+/// Why a request was not sent, in the words of the first cause. What rmcp says of it names the
+/// types of its transport.
+fn unsent(error: &DynamicTransportError) -> String {
+    type Failed = StreamableHttpError<reqwest::Error>;
+    let cause: &(dyn Error + 'static) = match error.error.downcast_ref::<Failed>() {
+        // It names no source.
+        Some(Failed::Client(error)) => error,
+        _ => &*error.error,
+    };
+    let first = iter::successors(Some(cause), |&error| error.source()).last();
+    let said = first.unwrap_or(cause).to_string();
+    match said.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => said,
     }
 }
 
@@ -195,4 +228,28 @@ fn tool_error(result: &CallToolResult) -> Attempt {
 
 fn malformed(error: &impl std::fmt::Display) -> CallError {
     CallError::Malformed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn port_without_a_server_is_told_in_plain_words() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        drop(listener);
+        let uri = format!("http://{address}/mcp");
+        let mut caller = Caller::new(&uri, Duration::ZERO, Arc::default());
+        let called = caller.call::<Value>("view_cart", JsonObject::new()).await;
+        let why = called.expect_err("nothing listens").to_string();
+        assert_eq!(
+            why,
+            "no answer after 1 attempts; at last: Connection refused"
+        );
+    }
 }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cart_nobody_was_told_of_is_doubled_unless_a_creation_was_not_answered() {
+    fn cart_that_no_client_knows_is_doubled_unless_unanswered() {
         let mut held = held();
         held.carts.insert("c".into(), cart(&[]));
         held.carts_counted = 2;

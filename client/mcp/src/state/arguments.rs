@@ -18,8 +18,8 @@ use crate::schema::integer;
 pub const BATCH_KEYS_MAX: usize = 100;
 /// Keys in one answer of `list`.
 pub const LIST_KEYS_MAX: usize = 1000;
-/// Characters of a complaint about arguments: it repeats some of what was sent.
-const COMPLAINT_CHARS_MAX: usize = 200;
+/// Characters of what is said about bad arguments: it repeats some of what was sent.
+const REASON_CHARS_MAX: usize = 200;
 
 /// What the length of a key counts, said beside `maxLength`, which counts characters.
 macro_rules! key_bytes {
@@ -158,12 +158,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error
 /// Reads a tool's arguments.
 pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ToolError> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        let complaint: String = error
-            .to_string()
-            .chars()
-            .take(COMPLAINT_CHARS_MAX)
-            .collect();
-        ToolError::bad_argument(complaint)
+        let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
+        ToolError::bad_argument(reason)
     })
 }
 

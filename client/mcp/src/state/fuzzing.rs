@@ -15,7 +15,7 @@ use super::{
 /// Reads the arguments of each tool.
 ///
 /// # Panics
-/// If a value or key is read that was not sent, or a complaint is long.
+/// If a value or key is read that was not sent, or an error is long.
 pub fn tool_arguments(bytes: &[u8]) {
     let Ok(sent) = exact::parse::<JsonObject>(bytes) else {
         return;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use helve_client::{Client, KeyOptions, v1::OperationReply};
+use helve_client::{Client, KeyOptions, v1::OperationReply, within_trace};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -27,7 +27,10 @@ use super::{
     reads,
     tools::{Name, visible},
 };
-use crate::methods::{first_page, is_modern, misread};
+use crate::{
+    methods::{first_page, is_modern, misread},
+    span::parent,
+};
 
 /// The target of the log events that say who did what: one for each call.
 pub const AUDIT: &str = "helve::audit";
@@ -228,7 +231,7 @@ impl ServerHandler for Handler {
             began: Instant::now(),
             outcome: CUT_OFF,
         };
-        let answer = self.answer(tool, request, &context).await;
+        let answer = within_trace(parent(&context), self.answer(tool, request, &context)).await;
         audited.outcome = match &answer {
             Ok(CallToolResponse::InputRequired(_)) => "ASKED",
             Ok(_) => "DONE",

@@ -16,7 +16,12 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ConstString as _, Request
 use serde_json::Value;
 
 use super::{
-    MESSAGE_BYTES_MAX, content_type::is_type, message, message::Refusal, sse, weight::weigh,
+    MESSAGE_BYTES_MAX,
+    content_type::{IDENTITY, is_encoded, is_type},
+    host, message,
+    message::Refusal,
+    sse,
+    weight::weigh,
 };
 use crate::{
     excerpt::Excerpt,
@@ -78,6 +83,12 @@ pub(crate) fn in_use(id: &RequestId) -> Response {
 /// Reads a request before `rmcp` does, and gives its answer the form that clients expect.
 pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
+    if host::is_malformed(request.uri(), request.headers()) {
+        let host = request.headers().get(header::HOST);
+        log_failed(StatusCode::BAD_REQUEST, None, host);
+        let why = "send one Host header, with a host and maybe a port, those of the target\n";
+        return (StatusCode::BAD_REQUEST, why).into_response();
+    }
     // Nothing can be resumed: an id that a client names is of a stream that is gone.
     request.headers_mut().remove(LAST_EVENT_ID);
     let needed = if method == Method::GET { EVENTS } else { JSON };
@@ -107,6 +118,11 @@ pub(crate) async fn shape(mut request: Request, next: Next) -> Response {
         response = settled;
         let told = RequestFacts::new(named.as_deref(), outcome);
         response.extensions_mut().insert(told);
+    }
+    if status == StatusCode::NOT_ACCEPTABLE {
+        // `rmcp` names two media types, of which one is enough here.
+        let why = format!("answers here are {needed}: accept that, or send no Accept header\n");
+        *response.body_mut() = Body::from(why);
     }
     let is_error = status.is_client_error() || status.is_server_error();
     if is_error || has_failed {
@@ -154,13 +170,22 @@ fn method_of(message: &ClientJsonRpcMessage) -> Option<&str> {
 /// The same request, and its message if it bears one as JSON.
 ///
 /// # Errors
-/// The answer to a body that does not arrive, is too large, or is no message.
+/// The answer to a body that is encoded, does not arrive, is too large, or is no message.
 pub(crate) async fn read_message(
     mut request: Request,
 ) -> Result<(Request, Option<ClientJsonRpcMessage>), Response> {
     let room = request.extensions_mut().remove::<Room>();
     if request.method() != Method::POST || !is_type(request.headers(), JSON) {
         return Ok((request, None));
+    }
+    if is_encoded(request.headers()) {
+        let refusal = Refusal::encoded();
+        log(&refusal);
+        let mut answer = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, &refusal);
+        // It was the coding, not the media type (RFC 9110, section 15.5.16).
+        let headers = answer.headers_mut();
+        headers.insert(header::ACCEPT_ENCODING, IDENTITY);
+        return Err(answer);
     }
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MESSAGE_BYTES_MAX).collect().await {

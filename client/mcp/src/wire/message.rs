@@ -55,6 +55,17 @@ impl Refusal {
         }
     }
 
+    /// Of a message whose body is compressed. Nothing of it was read.
+    pub(super) fn encoded() -> Self {
+        Self {
+            code: ErrorCode::INVALID_REQUEST,
+            message: "the body has a Content-Encoding, and is not read: send it as it is"
+                .to_owned(),
+            over: None,
+            envelope: Envelope::default(),
+        }
+    }
+
     /// Of a request whose id another one has that is under way.
     pub(crate) fn in_use(id: &RequestId) -> Self {
         Self {
@@ -203,7 +214,7 @@ fn unfit(text: &[u8]) -> (ErrorCode, &'static str) {
         (ErrorCode::INVALID_REQUEST, why)
     } else if envelope.has_method && envelope.has_bad_id() {
         (ErrorCode::INVALID_REQUEST, BAD_ID)
-    } else if !is_call {
+    } else if !is_call || envelope.has_outcome {
         let why = "Invalid Request: no message of JSON-RPC 2.0";
         (ErrorCode::INVALID_REQUEST, why)
     } else if sent.get("params").is_some_and(|params| !params.is_object()) {

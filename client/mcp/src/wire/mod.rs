@@ -7,6 +7,7 @@
 mod bounds;
 pub(crate) mod content_type;
 pub(crate) mod envelope;
+pub(crate) mod host;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;

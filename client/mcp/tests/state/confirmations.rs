@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn creating_asks_nobody_and_replacing_and_deleting_ask_the_user() {
+async fn creating_asks_no_user_and_replacing_and_deleting_ask() {
     let house = House::open(ASKS).await;
     let caller = house.caller(User::Confirms).await;
     let created: Stored = caller.done("store", json!({"key": "k", "value": 1})).await;
@@ -101,7 +101,7 @@ async fn a_client_that_cannot_ask_is_told_what_it_lacks_and_may_still_create() {
 }
 
 #[tokio::test]
-async fn a_replacement_of_the_revision_that_was_read_asks_nobody() {
+async fn replacement_of_the_revision_that_was_read_asks_no_user() {
     let house = House::open(ASKS).await;
     let keys = house.keys();
     keys.store("k", &json!("old")).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_state_of_another_caller_is_refused() {
 }
 
 #[tokio::test]
-async fn what_changed_since_the_user_was_asked_is_asked_about_anew() {
+async fn what_changed_since_the_user_was_asked_is_asked_again() {
     let house = House::open(ASKS).await;
     let keys = house.keys();
     keys.store("k", &json!("old")).await.unwrap();
@@ -310,7 +310,7 @@ async fn what_changed_since_the_user_was_asked_is_asked_about_anew() {
 }
 
 #[tokio::test]
-async fn a_retry_without_an_answer_is_asked_anew_and_an_answer_without_a_state_is_none() {
+async fn retry_without_an_answer_or_without_a_state_is_asked_again() {
     let house = House::open(ASKS).await;
     house.keys().store("k", &json!("old")).await.unwrap();
     let state = ask(house.replicas[0], &delete("k")).await;

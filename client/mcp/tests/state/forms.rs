@@ -140,6 +140,10 @@ async fn whatever_accepts_json_is_answered() {
             .await;
         assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE, "{accept}");
         assert!(answer.content_type.is_some());
+        // JSON alone is enough.
+        let why = answer.body.as_str().unwrap();
+        assert!(why.contains("application/json"), "{why}");
+        assert!(!why.contains("text/event-stream"), "{why}");
     }
 }
 

@@ -102,6 +102,26 @@ async fn a_token_does_what_its_scopes_say_and_is_told_which_it_lacks() {
 }
 
 #[tokio::test]
+async fn caller_without_a_valid_token_is_told_the_scope_to_call() {
+    let client = memory();
+    let house = house(&client).await;
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    for authorization in [None, Some("Bearer no token")] {
+        let mut request = http.post(format!("http://{}/mcp", house.replicas[0]));
+        if let Some(value) = authorization {
+            request = request.header("authorization", value);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        let challenge = response.headers()["www-authenticate"].to_str().unwrap();
+        // Only what it needs to begin: the scope to write is named once it is needed.
+        assert!(challenge.contains("scope=\"state:read\""), "{challenge}");
+        let has_error = challenge.contains("error=\"invalid_token\"");
+        assert_eq!(has_error, authorization.is_some(), "{challenge}");
+    }
+}
+
+#[tokio::test]
 async fn the_scopes_stand_in_the_metadata() {
     let client = memory();
     let house = house(&client).await;

@@ -180,7 +180,7 @@ async fn a_key_lives_as_long_as_the_call_or_else_the_operator_says() {
 }
 
 #[tokio::test]
-async fn an_idle_time_ends_what_nobody_touches_whatever_else_was_said() {
+async fn idle_time_ends_what_is_not_touched_whatever_else_was_said() {
     let house = mortal(|settings| settings.idle_ttl = Some(Duration::from_secs(60))).await;
     let caller = house.caller(User::Absent).await;
     let never = json!({"key": "k", "value": 1, "lifetime": "never"});

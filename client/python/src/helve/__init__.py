@@ -77,6 +77,7 @@ from .records import (
 )
 from .tls import Tls
 from .tools import ToolError, live
+from .trace import within_trace
 from .transacted import Aborted, Committed, Ticket, Transacted
 from .ttl import Lifetime, Span, Ttl
 from .watch import Change, ChangeKind, Watch
@@ -172,4 +173,5 @@ __all__ = [
     "__version__",
     "digest_of",
     "live",
+    "within_trace",
 ]

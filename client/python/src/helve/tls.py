@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-from ._core.files import exposed
+from ._core.files import exposed, read
 from .errors import Reason, refused
+
+#: Bytes of a file: a bundle of CAs has some hundred KiB.
+_BYTES_MAX = 1 << 20
 
 
 class Tls:
@@ -46,14 +48,29 @@ def _pem(
         data = given
     else:
         try:
-            with Path(given).open("rb") as file:
-                why = exposed(given, os.fstat(file.fileno()).st_mode) if is_secret else None
-                data = file.read()
+            data, found = read(given, _BYTES_MAX)
         except OSError as error:
             message = f"{what} {given} cannot be read ({error.strerror})"
             raise refused(Reason.BAD_REQUEST, message) from error
-        if why is not None:
+        if is_secret and (why := exposed(given, found.st_mode)) is not None:
             raise refused(Reason.BAD_REQUEST, f"{what} {given}: {why}")
+        if len(data) > _BYTES_MAX:
+            message = f"{what} {given}: it has over 1 MiB, and holds something else"
+            raise refused(Reason.BAD_REQUEST, message)
     if b"-----BEGIN " not in data or label.encode() not in data:
         raise refused(Reason.BAD_REQUEST, f"{what} is no {label.lower()} in PEM: give the file")
+    if (why := _without_line_ends(data)) is not None:
+        raise refused(Reason.BAD_REQUEST, f"{what}: {why}")
     return data
+
+
+def _without_line_ends(data: bytes) -> str | None:
+    """What is wrong with PEM that lost its line ends, as in JSON; `None` if it has them."""
+    for line in data.splitlines():
+        if b"-----BEGIN " not in line:
+            continue
+        if b"\\n" in line:
+            return r"its line ends are written as `\n`, as in JSON: write it with line ends"
+        if b"-----END " in line:
+            return "its line ends are missing: write it with line ends"
+    return None

@@ -20,6 +20,39 @@ fn what_is_no_ca_and_what_is_no_key_are_refused_before_any_connection() {
 }
 
 #[test]
+fn pem_without_line_ends_is_told_and_not_repeated() {
+    let (ca, key) = authority();
+    let escaped = |pem: &str| pem.replace('\n', "\\n");
+    let (escaped_ca, escaped_key) = (escaped(&ca), escaped(&key));
+    let one_line = key.replace('\n', "");
+    let table = [
+        (
+            Tls::new(&escaped_ca),
+            "the CA holds no certificate: its line ends",
+        ),
+        (
+            Tls::new(&ca).identity(&escaped_ca, &key),
+            "certificate: its line ends are written",
+        ),
+        (
+            Tls::new(&ca).identity(&ca, &escaped_key),
+            "key: its line ends are written",
+        ),
+        (
+            Tls::new(&ca).identity(&ca, &one_line),
+            "key: its line ends are missing",
+        ),
+    ];
+    for (tls, part) in table {
+        let error = tls.check().unwrap_err();
+        let said = format!("{error} {error:?}");
+        assert!(said.contains(part), "{said}");
+        // The beginning of a key on P-256, and its bytes as numbers.
+        assert!(!said.contains("MIGH") && !said.contains("77, 73"), "{said}");
+    }
+}
+
+#[test]
 fn a_key_is_not_shown() {
     let tls = Tls::new("ca").identity("certificate", "a-private-key");
     assert!(!format!("{tls:?}").contains("private"), "{tls:?}");

@@ -222,27 +222,54 @@ fn details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours() {
     });
 }
 
+/// What a status asks for by this header, which a proxy may write beside gRPC's own.
+fn asked(value: &[u8]) -> Option<Duration> {
+    let mut status = Status::new(Code::ResourceExhausted, "rate limited");
+    if let Ok(value) = tonic::metadata::MetadataValue::try_from(value) {
+        status.metadata_mut().insert("retry-after", value);
+    }
+    asked_pause(&status)
+}
+
 #[test]
 fn a_time_to_wait_that_a_node_makes_up_is_a_number_or_left_out() {
     check(&vec(any::<u8>(), 0..24), |bytes| {
-        let mut status = Status::new(Code::ResourceExhausted, "rate limited");
-        if let Ok(value) = tonic::metadata::MetadataValue::try_from(&bytes[..]) {
-            status.metadata_mut().insert("retry-after", value);
-        }
-        let is_number = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
-        let said = retry_after(&status);
+        let is_number = bytes.trim_ascii().iter().all(u8::is_ascii_digit);
         // A sign, and a number that is too large, are left to the parser.
-        prop_assert!(said.is_none() || is_number || bytes[0] == b'+');
+        let is_signed = bytes.trim_ascii().first() == Some(&b'+');
+        prop_assert!(asked(&bytes).is_none() || is_number || is_signed);
         Ok(())
     });
     for (text, seconds) in [("7", Some(7)), ("+7", Some(7)), ("7.5", None), ("", None)] {
-        let mut status = Status::new(Code::ResourceExhausted, "rate limited");
-        let value = text.parse().expect("it is text");
-        status.metadata_mut().insert("retry-after", value);
-        assert_eq!(
-            retry_after(&status),
-            seconds.map(Duration::from_secs),
-            "{text}"
-        );
+        let expected = seconds.map(Duration::from_secs);
+        assert_eq!(asked(text.as_bytes()), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_time_to_wait_beside_a_status_may_be_a_date() {
+    assert_eq!(
+        asked(b"Sun, 06 Nov 1994 08:49:37 GMT"),
+        Some(Duration::ZERO)
+    );
+    let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    let far = asked(b"Fri, 31 Dec 9999 23:59:59 GMT");
+    assert!(far.is_some_and(|pause| pause > century), "{far:?}");
+}
+
+#[test]
+fn status_that_asks_for_another_try_names_no_wrong_address() {
+    for (status, remedy) in [
+        (408, "Try again later"),
+        (425, "Try again later"),
+        (404, "no node is at that address"),
+    ] {
+        let response = tonic::codegen::http::Response::builder().status(status);
+        let response = response.body(()).unwrap();
+        let told = LineError::of_response("a:1", &response)
+            .unwrap()
+            .to_string();
+        assert!(told.contains(remedy), "{told}");
+        assert_eq!(told.contains("no node"), status == 404, "{told}");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     helve::Helve,
-    read::{Secrecy, read, refused},
+    read::{Secrecy, check_secret, content, refused, text},
 };
 
 /// The types of state tools that there are, whether or not this build has them.
@@ -32,7 +32,7 @@ pub(super) const KINDS: [&str; 6] = ["helve", "memory", "file", "redis", "postgr
 ///
 /// | type | config, and what it defaults to | needs the feature |
 /// |---|---|---|
-/// | `helve` | `endpoints`: a list of `HOST:PORT`; `owner`; `idle_ttl`; `token_file`; `tls`, as below | |
+/// | `helve` | `endpoints`: a list of `HOST:PORT`; `owner`; `idle_ttl`; `token_file`; `insecure_token`: false; `tls`, as below | |
 /// | `memory` | `idle_ttl`; `gc_interval` | |
 /// | `file` | `path`: a directory | `file` |
 /// | `redis` | `url` or `url_file`; `ca_file` | `redis` |
@@ -49,7 +49,8 @@ pub(super) const KINDS: [&str; 6] = ["helve", "memory", "file", "redis", "postgr
 /// A cluster beyond loopback is reached over TLS and with a token: `ca_file` says whose
 /// certificates its nodes have, `server_name` what name they have if the endpoints do not have it,
 /// and `certificate_file` with `key_file` who the client is where nodes require that. The token's
-/// file is read again when it changes, the others once.
+/// file is read again when it changes, the others once. With `insecure_token: true` a token goes
+/// there in plain text: the author vouches for that network.
 ///
 /// ```yaml
 /// state_tool:
@@ -247,10 +248,11 @@ impl StateToolConfig {
     /// else as [`from_yaml`](Self::from_yaml).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let config = Self::from_yaml(&read(path, Secrecy::Public)?)?;
+        let content = content(path, Secrecy::Public)?;
+        let config = Self::from_yaml(text(path, &content)?)?;
         if config.kind.has_password() {
             // It is a secret's file, then, and is refused as one.
-            read(path, Secrecy::Secret)?;
+            check_secret(path, &content.metadata)?;
         }
         Ok(config)
     }

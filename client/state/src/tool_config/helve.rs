@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use helve_client::{Bearer, ClusterBuilder, Error, Tls};
 use serde::Deserialize;
 
-use super::read::{Secrecy, read, refused};
+use super::read::{Secrecy, content, refused};
 
 /// What a document says of the cluster.
 #[derive(Debug, Clone, Deserialize)]
@@ -16,6 +16,9 @@ pub(super) struct Helve {
     pub(super) idle_ttl: Option<u64>,
     tls: Option<TlsFiles>,
     token_file: Option<PathBuf>,
+    /// The author vouches for the network that the token crosses in plain text.
+    #[serde(default)]
+    insecure_token: bool,
 }
 
 /// Whom to trust, and who to be.
@@ -38,20 +41,33 @@ impl Helve {
         if let Some(path) = &self.token_file {
             builder = builder.token(Bearer::from_file(path)?);
         }
-        Ok(builder)
+        Ok(if self.insecure_token {
+            builder.insecure_token()
+        } else {
+            builder
+        })
     }
 }
 
 impl TlsFiles {
     fn secure(&self, builder: ClusterBuilder) -> Result<ClusterBuilder, Error> {
-        // Read now so that a refusal names the file, and again for each connection.
-        read(&self.ca_file, Secrecy::Public)?;
-        let mut tls = Tls::from_file(&self.ca_file);
+        // Read now so that a refusal names the file, and again for each connection: but for a pipe,
+        // which can be read once.
+        let ca = content(&self.ca_file, Secrecy::Public)?;
+        let mut tls = if ca.metadata.is_file() {
+            Tls::from_file(&self.ca_file)
+        } else {
+            Tls::new(&ca.bytes[..])
+        };
         match (&self.certificate_file, &self.key_file) {
             (Some(certificate), Some(key)) => {
-                read(certificate, Secrecy::Public)?;
-                drop(zeroize::Zeroizing::new(read(key, Secrecy::Secret)?));
-                tls = tls.identity_from_files(certificate, key);
+                let chain = content(certificate, Secrecy::Public)?;
+                let secret = content(key, Secrecy::Secret)?;
+                tls = if chain.metadata.is_file() && secret.metadata.is_file() {
+                    tls.identity_from_files(certificate, key)
+                } else {
+                    tls.identity(&chain.bytes[..], &secret.bytes[..])
+                };
             }
             (None, None) => {}
             _ => {

@@ -288,6 +288,9 @@ fn files_of_tls_and_of_a_token_are_read_and_what_is_none_is_refused_by_name() {
             .contains("`certificate_file` and `key_file`"),
         "{refused}"
     );
+    made(&format!("token_file: {token:?}, insecure_token: true")).unwrap();
+    let refused = refusal(&document(&format!("token_file: {token:?}")));
+    assert!(refused.contains("in plain text"), "{refused}");
     let refused = made(&format!("token_file: {empty:?}")).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     let absent = made("tls: {ca_file: /nowhere/ca.crt}").unwrap_err();
@@ -302,4 +305,46 @@ fn files_of_tls_and_of_a_token_are_read_and_what_is_none_is_refused_by_name() {
     assert!(refused.message().contains("chmod 600"), "{refused}");
     // That it is no CA shows when the endpoints are set up.
     assert!(refusal(&document(&format!("tls: {{ca_file: {empty:?}}}"))).contains("CA"));
+}
+
+#[test]
+fn files_of_a_document_are_read_once_and_within_bounds() {
+    use std::{path::Path, process::Command, thread};
+
+    let from_file = |path: &Path| StateToolConfig::from_file(path).map(drop);
+    let device = from_file(Path::new("/dev/zero")).unwrap_err();
+    assert_eq!(device.kind(), ErrorKind::Unavailable);
+    assert!(
+        device.message().contains("/dev/zero: it is a device"),
+        "{device}"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let large = directory.path().join("large.yaml");
+    fs::write(&large, " ".repeat((1 << 20) + 1)).unwrap();
+    let refused = from_file(&large).unwrap_err();
+    let bound = format!("{} has more than 1048576 bytes", large.display());
+    assert_eq!(refused.message(), bound);
+    let piped = |name: &str, content: &'static str| {
+        let path = directory.path().join(name);
+        let made = Command::new("mkfifo")
+            .args(["-m", "600"])
+            .arg(&path)
+            .status();
+        assert!(made.unwrap().success());
+        let writer = {
+            let path = path.clone();
+            thread::spawn(move || fs::write(path, content))
+        };
+        (path, writer)
+    };
+    let document = "state_tool: {type: redis, config: {url: 'redis://:secret@localhost'}}";
+    let (path, writer) = piped("password.yaml", document);
+    from_file(&path).unwrap();
+    writer.join().unwrap().unwrap();
+    let (path, writer) = piped("ca", "no PEM");
+    let refused = refusal(&format!(
+        "state_tool: {{type: helve, config: {{endpoints: ['a:1'], tls: {{ca_file: {path:?}}}}}}}"
+    ));
+    assert!(refused.contains("the CA holds no certificate"), "{refused}");
+    writer.join().unwrap().unwrap();
 }

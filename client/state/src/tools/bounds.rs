@@ -6,20 +6,8 @@ use helve_client::{Error, extend::encode, limits::LIST_BYTES_MAX};
 use helve_proto::Reason;
 use serde_json::Value;
 
-use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_KEYS_MAX, KEY_BYTES_MAX, LIST_KEYS_MAX, VALUE_BYTES_MAX,
-};
-
-pub(super) fn check_key(key: &str) -> Result<(), Error> {
-    if key.is_empty() || key.len() > KEY_BYTES_MAX || key.contains('\0') {
-        let message = format!(
-            "a key of {} bytes: it must have 1 to {KEY_BYTES_MAX}, and no NUL",
-            key.len()
-        );
-        return Err(Error::refused(Reason::BadKey, message, 0, 0));
-    }
-    Ok(())
-}
+pub(super) use crate::limits::check_key;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_KEYS_MAX, LIST_KEYS_MAX, check_value_bytes};
 
 pub(super) fn check_prefix(prefix: &str) -> Result<(), Error> {
     if prefix.is_empty() {
@@ -31,11 +19,7 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), Error> {
 /// Answers the bytes of the value as JSON.
 pub(super) fn check_value(value: &Value) -> Result<usize, Error> {
     let bytes = encode(value)?.len();
-    if bytes > VALUE_BYTES_MAX {
-        let message =
-            format!("a value of {bytes} bytes as JSON, and {VALUE_BYTES_MAX} are allowed");
-        return Err(Error::refused(Reason::TooLarge, message, 0, 0));
-    }
+    check_value_bytes(bytes)?;
     Ok(bytes)
 }
 

@@ -9,11 +9,12 @@ use helve_client::{
     Error, ErrorKind, Listing, Promises, Record, StoreOutcome, extend::decode_value,
     limits::LIST_BYTES_MAX,
 };
-use helve_proto::{Reason, v1::RecordInfo};
+use helve_proto::{NotPem, Reason, v1::RecordInfo};
 use redis::{
     Client, ConnectionAddr, FromRedisValue, RedisError, Script, ScriptInvocation, TlsCertificates,
     aio::{ConnectionManager, ConnectionManagerConfig},
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
@@ -148,8 +149,12 @@ fn with_roots(client: Client, ca_pem: Option<&[u8]>) -> Result<Client, Error> {
     let Some(ca_pem) = ca_pem else {
         return Ok(client);
     };
-    if !ca_pem.windows(BEGIN.len()).any(|part| part == BEGIN) {
-        let message = "the file of certificate authorities holds no certificate in PEM";
+    let first = CertificateDer::pem_slice_iter(ca_pem).next();
+    if !matches!(first, Some(Ok(_))) {
+        let message = match NotPem::of(ca_pem) {
+            Some(flaw) => format!("the file of certificate authorities: {flaw}"),
+            None => "the file of certificate authorities holds no certificate in PEM".to_owned(),
+        };
         return Err(Error::refused(Reason::BadRequest, message, 0, 0));
     }
     let certificates = TlsCertificates {
@@ -163,9 +168,6 @@ fn with_roots(client: Client, ca_pem: Option<&[u8]>) -> Result<Client, Error> {
         )
     })
 }
-
-/// Where a certificate begins.
-const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 async fn read<O: FromRedisValue>(
     mut connection: ConnectionManager,
@@ -364,5 +366,25 @@ impl fmt::Debug for RedisTool {
         f.debug_struct("RedisTool")
             .field("gate", &self.gate)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_without_line_ends_are_refused_with_what_to_do() {
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let url = "rediss://127.0.0.1:1/0";
+        let open = |pem: &str| RedisTool::with_ca(url, pem.as_bytes(), ToolOptions::default());
+        let escaped = pem.replace('\n', "\\n");
+        for pem in [format!("\"{escaped}\""), escaped] {
+            let why = open(&pem).err().map(|error| error.to_string());
+            let why = why.unwrap_or_default();
+            assert!(why.contains(r"its line ends are written as `\n`"), "{why}");
+        }
+        let none = open("no PEM").err().map(|error| error.to_string());
+        assert!(none.is_some_and(|why| why.contains("no certificate in PEM")));
     }
 }

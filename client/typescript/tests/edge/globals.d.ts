@@ -54,5 +54,6 @@ declare class TextDecoder {
   decode(data?: Uint8Array, options?: { stream?: boolean }): string;
 }
 declare class URL {
+  readonly hostname: string;
   constructor(url: string);
 }

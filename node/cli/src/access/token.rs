@@ -38,7 +38,7 @@ pub(crate) enum Command {
   helve token list --tenant acme --token-file operator-token
   helve token list --token-file admin-token --output json
 
-Exit status: 0 done, 2 refused; others as `helve --help` lists them.")]
+Exit status: 0 done, 1 there is no such tenant, 2 refused; others as `helve --help` lists them.")]
 pub(crate) struct ListArgs {
     /// Tenant of the tokens; by default the caller's tenant, or for an operator the operators
     #[arg(long, env = "HELVE_TENANT", value_name = "TENANT")]
@@ -141,17 +141,22 @@ async fn list(args: &ListArgs) -> Result<Vec<TokenInfo>, Ending> {
 }
 
 /// Why a list has no tokens. Only an operator's list without --tenant can be empty: an admin is in its own.
+///
+/// # Errors
+/// [`Ending::Absent`] if there is no such tenant; else see [`Ending`].
 async fn why_empty(args: &ListArgs) -> Result<String, Ending> {
     let tenant = args.tenant.as_deref().unwrap_or_default();
     let tenants = tenant::list(&args.cluster, tenant.to_owned()).await?;
     if !tenant.is_empty() {
         let make = format!("helve token create --tenant {tenant} --role writer --name NAME");
-        return Ok(match tenants.is_empty() {
-            true => {
-                format!("no tenant `{tenant}` exists: make it with `helve tenant create {tenant}`")
-            }
-            false => format!("tenant `{tenant}` has no tokens: make one with `{make}`"),
-        });
+        if tenants.is_empty() {
+            let message =
+                anyhow!("no tenant `{tenant}` exists: make it with `helve tenant create {tenant}`");
+            return Err(Ending::Absent(message));
+        }
+        return Ok(format!(
+            "tenant `{tenant}` has no tokens: make one with `{make}`"
+        ));
     }
     let names: Vec<&str> = tenants
         .iter()

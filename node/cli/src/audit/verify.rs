@@ -1,6 +1,6 @@
 //! `helve audit verify`: is the log as it was written?
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{fmt::Write as _, io, path::PathBuf};
 
 use anyhow::anyhow;
 use helve_command::{
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     });
     let key = key.transpose().map_err(Ending::Refused)?;
     let report = verify(&args.files, key.as_ref(), args.head);
-    let report = report.map_err(|error| Ending::Refused(error.into()))?;
+    let report = report.map_err(|error| Ending::Refused(anyhow!("{error}{}", advice(&error))))?;
     args.output.print(&report, text)?;
     match &report.broken {
         None => Ok(()),
@@ -61,6 +61,16 @@ pub(super) fn run(args: &Args) -> Outcome {
             broken.line,
             broken.why
         ))),
+    }
+}
+
+/// What to do about a file that cannot be read.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::IsADirectory => "; name the files of the log in it, such as DIR/audit.log*",
+        io::ErrorKind::NotFound => "; name the files of the log, as --audit-log of the node does",
+        io::ErrorKind::PermissionDenied => "; run the command as a user that may read it",
+        _ => "",
     }
 }
 
@@ -114,8 +124,9 @@ mod tests {
         assert!(json["files"][0]["first_seq"].is_null(), "{json}");
         let path = directory.path().to_owned();
         let named = path.display().to_string();
-        let error = verify(&[path], None, None).unwrap_err().to_string();
-        assert!(error.contains(&named), "{error}");
+        let error = verify(&[path], None, None).unwrap_err();
+        assert!(error.to_string().contains(&named), "{error}");
+        assert!(advice(&error).contains("name the files"), "{error}");
     }
 
     #[test]

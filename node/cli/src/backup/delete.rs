@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use helve_command::{
     ending::{Outcome, said},
-    output::{OutputArgs, bytes, table},
+    output::{self, OutputArgs, bytes, table},
 };
 use helve_node::backup::{Deleted, Run, place::Place};
 use serde::Serialize;
 
-use super::{Shown, bucket::BucketArgs, failed::ending};
+use super::{bucket::BucketArgs, failed::ending, shown::Shown};
 use crate::progress::Progress;
 
-/// Delete one backup, and the files that no other backup needs
+/// Delete one backup, and the files and archived segments of the log that no other backup needs
 ///
 /// The manifest goes first, so that a deletion that is cut short leaves no half backup. Files of
 /// interrupted backups go when they are a day old. A manifest that cannot be read stops it, since
@@ -60,6 +60,10 @@ struct Report {
     left_files: u64,
     /// See `left_files`.
     left_bytes: u64,
+    /// Segments of the archived log that no other backup needs, and their bytes.
+    deleted_segments: u64,
+    /// See `deleted_segments`.
+    deleted_segment_bytes: u64,
     /// Backups that are left.
     backups: u64,
 }
@@ -79,7 +83,10 @@ pub(super) async fn run(args: &Args) -> Outcome {
     drop(progress);
     let directory = place.path().to_owned();
     if let Err(left) = place.close().await {
-        eprintln!("the mark of this command is left: {}", said(&left));
+        output::say(format_args!(
+            "the mark of this command is left: {}",
+            said(&left)
+        ));
     }
     let Deleted {
         backup,
@@ -87,6 +94,8 @@ pub(super) async fn run(args: &Args) -> Outcome {
         bytes,
         left_files,
         left_bytes,
+        segments,
+        segment_bytes,
         backups,
     } = deleted.map_err(ending)?;
     let report = Report {
@@ -97,6 +106,8 @@ pub(super) async fn run(args: &Args) -> Outcome {
         deleted_bytes: bytes,
         left_files,
         left_bytes,
+        deleted_segments: segments,
+        deleted_segment_bytes: segment_bytes,
         backups,
     };
     args.output.print(&report, text)
@@ -115,6 +126,11 @@ fn text(report: &Report) -> String {
             "left of interrupted backups",
             report.left_files,
             report.left_bytes,
+        ),
+        (
+            "segments of the archived log",
+            report.deleted_segments,
+            report.deleted_segment_bytes,
         ),
     ] {
         shown.add_row([what.to_owned(), files.to_string(), bytes(size)]);

@@ -10,6 +10,7 @@ use helve_node::backup::BackupError;
 pub(super) fn ending(error: BackupError) -> Ending {
     let is_of_command = match &error {
         BackupError::Stream(_)
+        | BackupError::LogStream(_)
         | BackupError::KeptDamaged(_)
         | BackupError::TooLong(_)
         | BackupError::Entropy(_) => false,

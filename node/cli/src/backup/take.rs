@@ -8,8 +8,8 @@ use std::{
 use anyhow::anyhow;
 use helve_command::{
     cluster::{ClusterArgs, ending as told, reason, request, transport},
-    ending::{Ending, said},
-    output::{bytes, count},
+    ending::{Cause, Caused, Ending, said},
+    output::{self, bytes, count},
 };
 use helve_node::{
     backup::{
@@ -18,9 +18,12 @@ use helve_node::{
     },
     limits::MESSAGE_BYTES_MAX,
 };
-use helve_proto::v1::{
-    BackupPart, BackupRequest, StatusReply, StatusRequest, backup_part::Part,
-    cluster_service_client::ClusterServiceClient,
+use helve_proto::{
+    Reason,
+    v1::{
+        BackupPart, BackupRequest, StatusReply, StatusRequest, backup_part::Part,
+        cluster_service_client::ClusterServiceClient,
+    },
 };
 use tokio::time::timeout;
 use tonic::{Code, Request, Status, Streaming};
@@ -68,7 +71,10 @@ pub(super) async fn take(
     let received = source.receive_whole(&place).await;
     let shown = place.path().to_owned();
     if let Err(left) = place.close().await {
-        eprintln!("the mark of this command is left: {}", said(&left));
+        output::say(format_args!(
+            "the mark of this command is left: {}",
+            said(&left)
+        ));
     }
     Ok(Taken {
         received: received?,
@@ -78,7 +84,10 @@ pub(super) async fn take(
 }
 
 /// The first endpoint that is ready, or else answers, and what it says of itself.
-async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply), Ending> {
+///
+/// # Errors
+/// What is wrong with the endpoints.
+pub(super) async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply), Ending> {
     let mut findings: Vec<Result<(), Finding>> = Vec::new();
     let mut unready = None;
     for endpoint in &cluster.endpoints {
@@ -104,8 +113,22 @@ async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply), Ending> {
     let worst = diagnosis::worst(findings);
     Err(worst.map_or_else(
         || Ending::Refused(anyhow!("--endpoints: give the address of a node")),
-        Ending::from,
+        untold,
     ))
+}
+
+/// How a command ends that no node tells its status. What a node itself refuses, but for want of a
+/// right, is for the cluster to mend: it stops, or asks a leader for the token.
+fn untold(caused: Caused) -> Ending {
+    match caused.cause {
+        Cause::Told(Reason::NoLeader | Reason::NotLeading | Reason::Stopping) => {
+            Ending::Unanswered(caused.into())
+        }
+        Cause::Told(reason) if !matches!(reason, Reason::Unauthenticated | Reason::Denied) => {
+            Ending::NotNow(caused.into())
+        }
+        _ => caused.into(),
+    }
 }
 
 /// Why no backup came of an attempt.
@@ -137,7 +160,7 @@ impl Source<'_> {
         loop {
             match self.receive(place).await {
                 Err(Failed::Here(BackupError::KeptDamaged(paths))) if attempts < ATTEMPTS_MAX => {
-                    eprintln!("{}", BackupError::KeptDamaged(paths));
+                    output::say(format_args!("{}", BackupError::KeptDamaged(paths)));
                     attempts += 1;
                 }
                 Err(Failed::Here(error)) => return Err(ending(error)),
@@ -157,7 +180,7 @@ impl Source<'_> {
             if let Some(receiver) = receiver
                 && let Err(left) = receiver.abandon().await
             {
-                eprintln!("parts of a file are left: {}", said(&left));
+                output::say(format_args!("parts of a file are left: {}", said(&left)));
             }
             return Err(failed);
         }
@@ -227,8 +250,8 @@ impl Source<'_> {
         part.map_err(|status| {
             Failed::There(match (reason(&status), receiver) {
                 (None, Some(receiver)) => Ending::Unanswered(anyhow!(
-                    "the connection to {} was cut after {} of the backup: {}; there is no backup; run the command again: files that \
-                     arrived whole are not sent again",
+                    "the connection to {} was cut after {} of the backup: {}; there is no backup, and the next try is not sent files again \
+                     that arrived whole",
                     self.endpoint,
                     bytes(receiver.sent_bytes()),
                     transport(&status)
@@ -262,6 +285,17 @@ impl Source<'_> {
 mod tests {
     use super::*;
     use crate::diagnosis::tests::flags;
+
+    #[test]
+    fn node_without_a_leader_leaves_the_command_as_it_is() {
+        let ends = |cause| untold(Caused::new(cause, "why")).status();
+        assert_eq!(ends(Cause::Told(Reason::NoLeader)), 3);
+        assert_eq!(ends(Cause::Told(Reason::Stopping)), 3);
+        assert_eq!(ends(Cause::Told(Reason::Overloaded)), 6);
+        assert_eq!(ends(Cause::NothingListens), 3);
+        assert_eq!(ends(Cause::Told(Reason::Denied)), 2);
+        assert_eq!(ends(Cause::TokenRefused), 2);
+    }
 
     #[test]
     fn node_of_an_older_version_is_named_with_its_version() {

@@ -18,8 +18,9 @@ use crate::{data_key::DataKeyFileArgs, progress::Progress};
 
 /// Check that the files of backups are as they were written
 ///
-/// Reads every file, and compares its checksum. With data keys, it also checks that a node which
-/// held one of them made each backup. `helve restore` compares the digest of the rows, too.
+/// Reads every file, and compares its checksum; without --backup, those of the archived log too, and
+/// that no entry is missing between them. With data keys, it also checks that a node which held one
+/// of them made each backup, and sent each entry. `helve restore` compares the digest of the rows, too.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve backup verify /backup/helve
@@ -71,10 +72,13 @@ pub(super) async fn run(args: &Args) -> Outcome {
             take(listed.backup, &mut backups, &mut problems);
         }
     }
-    if args.data_keys.is_any() {
+    let keys = args.data_keys.is_any().then(|| {
         let keys = args.data_keys.files(Migration::Refused).read();
-        let keys = keys.map_err(|refusal| Ending::Refused(refusal.into()))?;
-        let unproven = backups.iter().filter_map(|it| it.check_proof(&keys).err());
+        keys.map_err(|refusal| Ending::Refused(refusal.into()))
+    });
+    let keys = keys.transpose()?;
+    if let Some(keys) = &keys {
+        let unproven = backups.iter().filter_map(|it| it.check_proof(keys).err());
         problems.extend(unproven.map(|error| said(&error)));
     }
     let backups: Vec<_> = backups.iter().collect();
@@ -84,9 +88,15 @@ pub(super) async fn run(args: &Args) -> Outcome {
         read += bytes;
         progress.show(read);
     });
-    let damaged = damaged.await;
+    let mut damaged = damaged.await.map_err(unread)?;
+    if args.backup.is_none() {
+        let of_log = place.verify_log(keys.as_ref(), |bytes| {
+            read += bytes;
+            progress.show(read);
+        });
+        damaged.extend(of_log.await.map_err(unread)?);
+    }
     drop(progress);
-    let damaged = damaged.map_err(unread)?;
     problems.extend(damaged.iter().map(|error| said(error)));
     let report = Report {
         backups: backups.len(),
@@ -110,12 +120,20 @@ fn take(found: Result<Backup, BackupError>, backups: &mut Vec<Backup>, problems:
     }
 }
 
+/// A count and what is counted, in the singular for one.
+fn counted(count: usize, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
 fn text(report: &Report) -> String {
     let mut page = format!(
-        "{} backups, {} read, {} problems",
-        report.backups,
+        "{}, {} read, {}",
+        counted(report.backups, "backup"),
         bytes(report.bytes),
-        report.problems.len()
+        counted(report.problems.len(), "problem"),
     );
     for problem in &report.problems {
         page.push('\n');

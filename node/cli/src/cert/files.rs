@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use helve_node::tls::{
     NamedFile,
     authority::{Authority, Issued},
@@ -15,6 +15,9 @@ use helve_node::tls::{
 use rustls::pki_types::ServerName;
 
 use crate::whole_file::{self, Readers, Replace};
+
+/// A file system takes 255 bytes: there is room for `.crt` behind a name, and for what names a file that is being written.
+const NAME_BYTES_MAX: usize = 200;
 
 /// Checks what a node is reached at, for its certificate: a name that no caller can look up is none that a certificate is good for.
 ///
@@ -46,8 +49,14 @@ impl Place<'_> {
         let is_file_name = Path::new(name)
             .file_name()
             .is_some_and(|whole| whole == name);
-        if !is_file_name || name.starts_with('.') {
-            bail!("`{name}` cannot be a file name");
+        if name.len() > NAME_BYTES_MAX {
+            bail!(
+                "a name of {} bytes is given: give at most {NAME_BYTES_MAX}",
+                name.len()
+            );
+        }
+        if !is_file_name || name.starts_with('.') || name.contains(char::is_control) {
+            bail!("`{name}` cannot be a file name: give one such as node-1");
         }
         Ok(["crt", "key"].map(|kind| self.dir.join(format!("{name}.{kind}"))))
     }
@@ -92,7 +101,10 @@ impl Place<'_> {
             );
         }
         let made = builder.create(dir);
-        made.with_context(|| format!("{flag} {}", dir.display()))
+        made.map_err(|error| {
+            let advice = whole_file::directory_advice(&error);
+            anyhow!("{flag} {}: {advice}", dir.display())
+        })
     }
 
     /// Writes NAME.crt for everyone and NAME.key for its owner alone, and says where. Each is there whole or not at all.
@@ -177,6 +189,50 @@ mod tests {
             "{}",
             said()
         );
+    }
+
+    #[test]
+    fn name_that_no_file_should_have_is_refused() {
+        let dir = Path::new("certs");
+        for bad in [
+            "",
+            "../x",
+            ".x",
+            "a/b",
+            "a\nb",
+            "a\u{1b}[31m",
+            &"x".repeat(201),
+        ] {
+            let why = place(dir).pair(bad).unwrap_err().to_string();
+            assert!(why.len() < 100 && why.contains("give"), "{why}");
+        }
+        for good in ["node-1", "n\u{f6}de", &"x".repeat(200)] {
+            assert!(place(dir).pair(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn directory_that_cannot_be_made_is_named_with_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::os::unix::fs::symlink("/nowhere/at/all", path("link")).unwrap();
+        fs::write(path("file"), "").unwrap();
+        for (name, why) in [
+            (
+                "link",
+                "a link to a directory that does not exist; create that",
+            ),
+            (
+                "link/x",
+                "a link to a directory that does not exist; create that",
+            ),
+            ("file/x", "it lies in a file; name a directory"),
+        ] {
+            let made = place(&path(name)).create(DirBuilder::new().recursive(true));
+            let said = made.unwrap_err().to_string();
+            let flag = format!("--dir {}: ", path(name).display());
+            assert!(said.starts_with(&flag) && said.contains(why), "{said}");
+        }
     }
 
     #[test]

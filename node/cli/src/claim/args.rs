@@ -83,7 +83,7 @@ impl LeaseArgs {
         match &self.digest_of {
             Some(said) => {
                 let content =
-                    value::read(said).map_err(|error| anyhow!("--digest-of {said}: {error:#}"))?;
+                    value::read(said).map_err(|error| anyhow!("--digest-of: {error:#}"))?;
                 hasher.update(content);
             }
             // Behind each a byte that no argument has: `a b` and `ab` are two commands.

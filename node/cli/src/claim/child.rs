@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use helve_command::{output::OutputArgs, signals::Signals};
+use helve_command::{
+    output::{self, OutputArgs},
+    signals::Signals,
+};
 use rustix::{
     io::{Errno, ioctl_fionread},
     process::{Pid, Signal, kill_process},
@@ -162,7 +165,7 @@ fn pass_on(name: &str, pid: Option<u32>) {
         return;
     };
     if let Some(why) = not_passed_on(pid, kill_process(pid, Signal::TERM)) {
-        eprintln!("helve: {why}");
+        output::say(format_args!("helve: {why}"));
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use helve_client::v1::{ClaimFinish, ClaimReply, ClaimStatus, claim_request::Action};
 use helve_command::{
     ending::{Ending, Outcome, said},
-    output::harmless,
+    output::{self, harmless},
     signals::Signals,
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -94,16 +94,16 @@ async fn carry_out(args: &RunArgs, claim: &Claim<'_>, begun: ClaimReply, ends: I
 fn warn(args: &RunArgs, printed: &Printed) {
     let program = program(args);
     if printed.cut > 0 {
-        eprintln!(
+        output::say(format_args!(
             "helve: {program} printed {} bytes more than the {RESULT_BYTES_MAX} that are kept",
             printed.cut
-        );
+        ));
     }
     if printed.is_held_open {
-        eprintln!(
+        output::say(format_args!(
             "helve: {program} ended, and a process that it started holds its standard output open: \
              what that process prints from now on is not kept"
-        );
+        ));
     }
 }
 
@@ -193,10 +193,10 @@ async fn keep(
             break name;
         }
         if let Some(why) = last.as_ref().filter(|_| is_first) {
-            eprintln!(
+            output::say(format_args!(
                 "helve: the result is not kept yet, and is tried until the lease ends: {}",
                 harmless(why)
-            );
+            ));
         }
         tokio::select! {
             () = sleep(PAUSE) => {}

@@ -24,6 +24,7 @@ pub(crate) fn flags(endpoint: &str) -> ClusterArgs {
         endpoints: vec![endpoint.to_owned()],
         timeout: Duration::from_secs(20),
         token_file: None,
+        insecure_token: false,
         tls: TlsArgs::default(),
     }
 }

@@ -30,10 +30,6 @@ pub(super) async fn run(args: &ListArgs) -> Outcome {
         let value = args.values.then_some(&handle.value[..]);
         Record::new(handle.info.unwrap_or_default(), header.as_ref(), value)
     });
-    let revision = header.as_ref().map_or(0, |header| header.index);
-    let list = Records {
-        revision,
-        records: records.collect(),
-    };
+    let list = Records::new(header.as_ref(), records);
     args.output.print(&list, |list| records_text(list, "ID"))
 }

@@ -7,7 +7,7 @@ use helve_client::NodeConnection;
 use helve_command::{
     cluster::{ClusterArgs, ending_of_change, reason, request, transport},
     ending::{Cause, Caused, Ending, said},
-    output::count,
+    output::{self, count},
 };
 use helve_proto::{
     Reason,
@@ -260,7 +260,7 @@ impl Screen {
         // In a log, entries to go are not worth a line each.
         let what = text.split_once(',').map_or(text, |(what, _)| what);
         if what != self.said {
-            eprintln!("{text}");
+            output::say(format_args!("{text}"));
             what.clone_into(&mut self.said);
         }
     }

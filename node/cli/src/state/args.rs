@@ -59,7 +59,7 @@ pub(crate) struct StoreArgs {
     pub(super) key: String,
 
     /// Value: JSON, `@FILE` for a file's content, or `-` for standard input
-    #[arg(value_name = "JSON")]
+    #[arg(allow_negative_numbers = true, value_name = "JSON")]
     pub(super) value: String,
 
     #[command(flatten)]
@@ -147,4 +147,19 @@ pub(crate) struct BatchRetrieveArgs {
     pub(super) keys: Vec<String>,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+
+    #[test]
+    fn stored_value_may_be_a_negative_number() {
+        let command = StoreArgs::augment_args(clap::Command::new("helve"));
+        let parsed = command.try_get_matches_from(["helve", "k", "-1.5", "--ttl", "1h"]);
+        let said = parsed.unwrap().get_one::<String>("value").cloned();
+        assert_eq!(said.as_deref(), Some("-1.5"));
+    }
 }

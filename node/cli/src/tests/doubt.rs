@@ -23,7 +23,7 @@ use tonic::{
     transport::Server,
 };
 
-use super::super::{Cli, Shared};
+use super::super::{Cli, Environment, Shared};
 
 /// A node that answers a number of calls with an empty message, which means "done". It takes one more,
 /// and is gone.
@@ -107,7 +107,7 @@ pub(super) async fn run(line: &str, endpoints: &[&str]) -> ExitCode {
     let words = ["helve"].into_iter().chain(line.split(' ')).chain(flags);
     let matches = Cli::command().try_get_matches_from(words).unwrap();
     let cli = Cli::from_arg_matches(&matches).unwrap();
-    cli.run(&Shared::of(&matches)).await
+    cli.run(&Shared::of(&matches, Environment::default())).await
 }
 
 #[tokio::test]

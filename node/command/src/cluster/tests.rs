@@ -1,6 +1,6 @@
 //! Tests of the flags that reach a cluster, and of what its answers mean.
 
-use std::{collections::HashMap, fs};
+use std::{collections::HashMap, fs, process::Command, thread};
 
 use clap::{Args as _, FromArgMatches as _};
 use helve_node::tls::authority::{Authority, Life};
@@ -8,13 +8,64 @@ use tonic_types::ErrorDetails;
 
 use super::*;
 
-/// How a command ends that has these flags of TLS.
-fn of_tls(flags: &[&str]) -> Caused {
-    let words = ["helve", "--endpoints", "127.0.0.1:7400"];
+/// What these flags of a command say.
+fn args(endpoint: &str, flags: &[&str]) -> ClusterArgs {
+    let words = ["helve", "--endpoints", endpoint];
     let words = words.into_iter().chain(flags.iter().copied());
     let command = ClusterArgs::augment_args(clap::Command::new("helve"));
     let matches = command.try_get_matches_from(words).unwrap();
-    let args = ClusterArgs::from_arg_matches(&matches).unwrap();
+    ClusterArgs::from_arg_matches(&matches).unwrap()
+}
+
+#[test]
+fn token_goes_beyond_loopback_only_if_that_is_vouched_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    fs::write(&token, "hlv_secret").unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&token, private).unwrap();
+    let with_token = ["--token-file", token.to_str().unwrap()];
+    for endpoint in ["127.0.0.1:7400", "localhost:7400", "http://[::1]:7400"] {
+        assert!(client(&args(endpoint, &with_token)).is_ok(), "{endpoint}");
+    }
+    for endpoint in ["node1:7400", "10.0.0.1:7400", "http://localhost.:7400/"] {
+        let refused = args(endpoint, &with_token);
+        let through_client = client(&refused).unwrap_err().caused().cloned().unwrap();
+        let through_channel = refused.channel(endpoint).unwrap_err();
+        let through_channel = through_channel.downcast_ref::<Caused>().unwrap();
+        assert_eq!(through_client.message, through_channel.message);
+        assert_eq!(through_client.cause, Cause::BadEndpoint);
+        let said = through_client.message;
+        assert!(said.contains("--insecure-token"), "{said}");
+        let vouched_for = [&with_token[..], &["--insecure-token"]].concat();
+        assert!(client(&args(endpoint, &vouched_for)).is_ok());
+        assert!(client(&args(endpoint, &[])).is_ok(), "there is no token");
+    }
+}
+
+#[test]
+fn named_pipe_of_a_ca_is_written_once_for_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::make("ca", Life::of(Duration::from_secs(3_600)));
+    let (_, issued) = authority.unwrap();
+    let path = directory.path().join("ca");
+    let made = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let writer = {
+        let path = path.clone();
+        thread::spawn(move || fs::write(path, &issued.certificate_pem))
+    };
+    let args = args("127.0.0.1:7400", &["--tls-ca", path.to_str().unwrap()]);
+    // Each of them reads it twice.
+    for _ in 0..2 {
+        assert!(args.tls.client().unwrap().is_some());
+    }
+    writer.join().unwrap().unwrap();
+}
+
+/// How a command ends that has these flags of TLS.
+fn of_tls(flags: &[&str]) -> Caused {
+    let args = args("127.0.0.1:7400", flags);
     let ended = [
         client(&args).err().map(|ending| ending.caused().cloned()),
         args.channel("127.0.0.1:7400")
@@ -108,13 +159,29 @@ fn endpoint_is_refused_with_the_remedy_that_fits() {
         ("ftp://a:7400", "http", "give HOST:PORT"),
         ("a", "http", "give HOST:PORT"),
         ("::1:7400", "http", "[::1]:7400"),
+        ("[::1]", "http", "give HOST:PORT"),
+        ("user:pass@a:7400", "http", "give HOST:PORT alone"),
+        ("https://user:pass@a:7400", "http", "give HOST:PORT alone"),
     ] {
         let refused = check_endpoint(address, scheme).unwrap_err();
+        assert!(!format!("{refused:?}").contains("pass@"), "{refused:?}");
+        let says_port = refused.message.contains("`[::1]` has no port");
+        assert_eq!(says_port, address == "[::1]", "{refused}");
         let (_, next) = refused.message.rsplit_once("; ").unwrap();
         assert!(next.starts_with(remedy) || next.ends_with(remedy), "{next}");
     }
     assert!(check_endpoint("[::1]:7400", "http").is_ok());
     assert!(check_endpoint("https://a:7400", "https").is_ok());
+}
+
+#[test]
+fn password_of_an_endpoint_is_not_kept() {
+    for endpoint in ["user:pass@a:7400", "https://user:pa@ss@a:7400"] {
+        let args = args(endpoint, &[]);
+        assert_eq!(args.endpoints, ["...@a:7400"]);
+        let refused = client(&args).unwrap_err().caused().cloned().unwrap();
+        assert!(refused.message.contains("has a user name"), "{refused}");
+    }
 }
 
 #[test]

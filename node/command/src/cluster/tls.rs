@@ -1,6 +1,11 @@
 //! The flags of everything that talks to a cluster over TLS.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::FileTypeExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::bail;
 use helve_client::Tls;
@@ -89,11 +94,19 @@ impl TlsArgs {
         };
         // Checked now so that a refusal names the flag, and read again for each connection.
         ca.certificate()?;
-        let mut tls = Tls::from_file(ca.path);
+        let mut tls = if is_piped(&ca.path) {
+            Tls::new(&ca.public()?[..])
+        } else {
+            Tls::from_file(ca.path)
+        };
         tls = match (self.cert(), self.key()) {
             (Some(cert), Some(key)) => {
                 calling(None, Some((&cert, &key)))?;
-                tls.identity_from_files(cert.path, key.path)
+                if is_piped(&cert.path) || is_piped(&key.path) {
+                    tls.identity(&cert.public()?[..], &key.secret()?[..])
+                } else {
+                    tls.identity_from_files(cert.path, key.path)
+                }
             }
             (None, None) => tls,
             _ => bail!(
@@ -139,6 +152,12 @@ impl TlsArgs {
     pub fn name_of<'a>(&'a self, host: &'a str) -> &'a str {
         self.tls_server_name.as_deref().unwrap_or(host)
     }
+}
+
+/// Whether a file is a pipe, which can be read once: what it held is given to connections then, not its name.
+pub(super) fn is_piped(file: &Path) -> bool {
+    let found = fs::metadata(file);
+    found.is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn named(flag: &'static str, path: Option<&PathBuf>) -> Option<NamedFile> {

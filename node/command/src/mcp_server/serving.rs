@@ -13,6 +13,7 @@ use helve_mcp::{
     legacy::LegacySessions,
     serve::{MCP_PATH, Shutdown, Versions},
 };
+use helve_proto::is_loopback;
 use serde::Serialize;
 use tokio::net::{TcpListener, lookup_host};
 
@@ -43,7 +44,7 @@ impl ListenArgs {
     /// If the address is none, is beyond this machine without `--insecure`, or is taken.
     pub async fn bind(&self) -> anyhow::Result<TcpListener> {
         let addresses = listen_addresses(&self.listen).await?;
-        if !self.insecure && addresses.iter().any(|address| !address.ip().is_loopback()) {
+        if !self.insecure && addresses.iter().any(|address| !is_loopback(address.ip())) {
             return Err(
                 anyhow!("beyond this machine: bind 127.0.0.1, or add --insecure")
                     .context(format!("--listen {}", self.listen)),

@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use helve_mcp::bearer::{
     Guard, JwksUrl, KeySource, KeysRead, Owners, Resource, Scopes, Trusted, Verifier,
 };
+use helve_proto::shown_url;
 use tokio::runtime::Handle;
 
 use crate::signals::Signals;
@@ -156,45 +157,55 @@ impl TokenArgs {
     /// If clients would be told what they cannot follow: do not start.
     fn resource(&self, audience: &str) -> anyhow::Result<Option<Resource>> {
         for server in &self.authorization_server {
-            Resource::parse(server).with_context(|| format!("--authorization-server {server}"))?;
+            Resource::parse(server)
+                .with_context(|| format!("--authorization-server {}", shown_url(server)))?;
         }
         match &self.token_resource {
             Some(url) => {
-                let resource =
-                    Resource::parse(url).with_context(|| format!("--token-resource {url}"))?;
+                let resource = Resource::parse(url)
+                    .with_context(|| format!("--token-resource {}", shown_url(url)))?;
                 Ok(Some(resource))
             }
             None if self.authorization_server.is_empty() => Ok(None),
             None => match Resource::parse(audience) {
                 Ok(resource) => Ok(Some(resource)),
                 Err(error) => bail!(
-                    "--authorization-server, but --token-audience {audience} is not a URL at which clients reach this server ({error}): \
-                     pass that URL with --token-resource"
+                    "--authorization-server, but --token-audience {} is not a URL at which clients reach this server ({error}): \
+                     pass that URL with --token-resource",
+                    shown_url(audience)
                 ),
             },
         }
     }
 
     /// Values that are empty, as an unset variable of a deployment leaves them, are no settings.
+    /// One with a space or a line end, as a file of variables leaves them, matches no token.
     fn check_values(&self) -> anyhow::Result<()> {
-        let is_blank = |value: &String| value.trim().is_empty();
-        let blank = [
-            (self.token_audience.iter().any(is_blank), "--token-audience"),
-            (self.token_resource.iter().any(is_blank), "--token-resource"),
-            (self.token_issuer.iter().any(is_blank), "--token-issuer"),
+        let given = [
+            (self.token_audience.as_slice(), "--token-audience"),
+            (self.token_resource.as_slice(), "--token-resource"),
+            (self.token_issuer.as_slice(), "--token-issuer"),
+            (self.token_plain_issuer.as_slice(), "--token-plain-issuer"),
             (
-                self.token_plain_issuer.iter().any(is_blank),
-                "--token-plain-issuer",
-            ),
-            (
-                self.authorization_server.iter().any(is_blank),
+                self.authorization_server.as_slice(),
                 "--authorization-server",
             ),
         ];
-        match blank.iter().find(|(is_blank, _)| *is_blank) {
-            Some((_, flag)) => Err(anyhow!("{flag} is empty: name one, or omit it")),
-            None => Ok(()),
+        for (values, flag) in given {
+            for value in values {
+                let bare = value.trim();
+                if bare.is_empty() {
+                    bail!("{flag} is empty: name one, or omit it");
+                }
+                if bare != value.as_str() || value.contains(char::is_control) {
+                    bail!(
+                        "{flag} {value:?} has white space around it or a control character, and no \
+                         token has: leave it out"
+                    );
+                }
+            }
         }
+        Ok(())
     }
 
     /// Whether nothing else is said about tokens, where there are no keys.
@@ -233,7 +244,7 @@ impl TokenArgs {
         for url in &self.token_jwks_url {
             let (issuer, url) = self.bound(url);
             let parsed = JwksUrl::parse(url)
-                .map_err(|error| anyhow!("--token-jwks-url {url:?}: {error}"))?;
+                .map_err(|error| anyhow!("--token-jwks-url {:?}: {error}", shown_url(url)))?;
             sources.push((issuer, KeySource::Url(parsed)));
         }
         Ok(sources)

@@ -54,7 +54,7 @@ pub(super) async fn strike(
     say(format!(
         "killed the leader, {leader} (pid {leader_pid}): {status}"
     ));
-    let (acknowledged, new) = tokio::join!(probe.write(), nodes.led_anew(old.term));
+    let (acknowledged, new) = tokio::join!(probe.write(), nodes.leader_after(old.term));
     let failover = acknowledged?.duration_since(killed_at);
     let new = new?;
     let next_leader = nodes.0[new.place].process.name().to_owned();

@@ -2,18 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use helve_command::output;
+
 use super::{secrets::Holder, stage::Stage};
 
 /// Says how the cluster is reached, one command a line, each of which can be copied as it is.
 pub(super) fn invite(stage: &Stage, dir: &Path) {
     let endpoints = stage.nodes.endpoints();
     let binary = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("helve"));
-    eprintln!(
+    output::say(format_args!(
         "\nLeft running until Ctrl-C; logs in {}, tokens and certificates in {}. The MCP endpoint is {}. To try:",
         dir.display(),
         stage.secrets.dir().display(),
         stage.replicas.uri
-    );
+    ));
     let all = &endpoints[..];
     for (what, holder, at) in [
         ("status", Holder::Operator, all),
@@ -28,10 +30,10 @@ pub(super) fn invite(stage: &Stage, dir: &Path) {
         ("state retrieve greeting", Holder::Reader, &all[1..2]),
     ] {
         let reach = stage.secrets.call_flags(holder, at).join(" ");
-        eprintln!("  {} {what} {reach}", binary.display());
+        output::say(format_args!("  {} {what} {reach}", binary.display()));
     }
     for node in &stage.nodes.0 {
         let log = node.audit_log.display();
-        eprintln!("  {} audit verify {log}", binary.display());
+        output::say(format_args!("  {} audit verify {log}", binary.display()));
     }
 }

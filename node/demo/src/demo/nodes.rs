@@ -133,7 +133,7 @@ impl Nodes {
     }
 
     /// Waits until the nodes that run follow a leader of a newer term than `term`.
-    pub(super) async fn led_anew(&mut self, term: u64) -> anyhow::Result<Leader> {
+    pub(super) async fn leader_after(&mut self, term: u64) -> anyhow::Result<Leader> {
         self.led("no new leader", move |leader, _| {
             (leader.term > term).then_some(leader)
         })
@@ -142,7 +142,7 @@ impl Nodes {
 
     async fn led(
         &mut self,
-        complaint: &str,
+        failure: &str,
         accept: impl Fn(Leader, usize) -> Option<Leader>,
     ) -> anyhow::Result<Leader> {
         let deadline = Instant::now() + READY_TIMEOUT;
@@ -155,7 +155,7 @@ impl Nodes {
                 return Ok(accepted);
             }
             if Instant::now() > deadline {
-                bail!("{complaint} after {READY_TIMEOUT:?}");
+                bail!("{failure} after {READY_TIMEOUT:?}");
             }
             tokio::time::sleep(LOOK_PAUSE).await;
         }

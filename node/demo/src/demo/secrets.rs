@@ -143,6 +143,7 @@ impl Secrets {
             endpoints: endpoints.to_vec(),
             timeout: TIMEOUT,
             token_file: Some(self.token(holder)),
+            insecure_token: false,
             tls: TlsArgs::trusting(self.ca().path),
         }
     }

@@ -31,13 +31,13 @@ fn key(number: u16) -> Bytes {
 }
 
 #[test]
-fn a_range_merges_what_is_written_with_what_stands() {
-    let stands: BTreeMap<_, _> = (0..400)
+fn range_merges_what_is_written_with_what_is_stored() {
+    let stored: BTreeMap<_, _> = (0..400)
         .step_by(2)
         .map(|n| (key(n), Bytes::from("old")))
         .collect();
-    let mut expected = stands.clone();
-    let mut batch = Batch::new(Rows(stands));
+    let mut expected = stored.clone();
+    let mut batch = Batch::new(Rows(stored));
     for number in 0..400 {
         match number % 7 {
             0 | 1 => {
@@ -84,8 +84,8 @@ fn a_range_merges_what_is_written_with_what_stands() {
 fn what_the_batch_wrote_wins_over_a_held_row_whichever_came_first() {
     let group = Group(1);
     let rows = [group.clock(), group.feature_level(), group.sealing()];
-    let stands = rows.clone().map(|key| (key, Bytes::from("old")));
-    let mut batch = Batch::new(Rows(stands.into()));
+    let stored = rows.clone().map(|key| (key, Bytes::from("old")));
+    let mut batch = Batch::new(Rows(stored.into()));
     let [replaced, deleted, untouched] = rows;
     batch.put(replaced.clone(), Bytes::from("new"));
     batch.hold(group).unwrap();
@@ -101,8 +101,8 @@ fn what_the_batch_wrote_wins_over_a_held_row_whichever_came_first() {
 
 #[test]
 fn what_a_batch_puts_under_a_new_key_and_deletes_is_not_written() {
-    let stands = BTreeMap::from([(key(1), Bytes::from("old")), (key(2), Bytes::from("old"))]);
-    let mut batch = Batch::new(Rows(stands));
+    let stored = BTreeMap::from([(key(1), Bytes::from("old")), (key(2), Bytes::from("old"))]);
+    let mut batch = Batch::new(Rows(stored));
     batch.put_new(key(3), Bytes::from("short"));
     batch.put(key(3), Bytes::from("lived"));
     batch.delete(key(3));
@@ -118,7 +118,7 @@ fn what_a_batch_puts_under_a_new_key_and_deletes_is_not_written() {
 }
 
 #[test]
-fn what_a_batch_deletes_and_puts_anew_is_deleted_first() {
+fn what_a_batch_deletes_and_puts_again_is_deleted_first() {
     let mut batch = Batch::new(Rows(BTreeMap::from([(key(1), Bytes::from("old"))])));
     batch.delete(key(1));
     batch.put_new(key(1), Bytes::from("again"));

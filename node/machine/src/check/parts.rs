@@ -99,7 +99,7 @@ fn sealing(request: &SetSealing) -> Result<(), Violation> {
 
 fn reseal(request: &Reseal) -> Result<(), Violation> {
     if request.records.len() > RESEAL_RECORDS_MAX {
-        let message = format!("at most {RESEAL_RECORDS_MAX} records are sealed anew at once");
+        let message = format!("at most {RESEAL_RECORDS_MAX} records are resealed at once");
         return Err(Violation::new(Reason::TooLarge, message));
     }
     request
@@ -110,7 +110,7 @@ fn reseal(request: &Reseal) -> Result<(), Violation> {
             Some(resealed_record::Record::Key(r)) => owned_key(&r.owner, &r.key),
             None => Err(Violation::new(
                 Reason::BadRequest,
-                "a record to seal anew has no name",
+                "a record to reseal has no name",
             )),
         })
 }
@@ -188,7 +188,7 @@ fn claim(request: &ClaimRequest) -> Result<(), Violation> {
 fn operations_count(count: usize) -> Result<(), Violation> {
     if count > TRANSACTION_OPERATIONS_MAX {
         let message = format!(
-            "{count} operations stand in one call, and {TRANSACTION_OPERATIONS_MAX} are allowed"
+            "{count} operations are in one call, and {TRANSACTION_OPERATIONS_MAX} are allowed"
         );
         return Err(Violation::new(Reason::TooLarge, message));
     }
@@ -226,7 +226,7 @@ impl<'a> Tally<'a> {
         if !self.handles.insert((store, owner_name, id)) {
             return Err(Violation::new(
                 Reason::BadId,
-                "the id stands twice in one call",
+                "the id is named twice in one call",
             ));
         }
         Ok(())
@@ -238,7 +238,7 @@ impl<'a> Tally<'a> {
         if !self.keys.insert((owner_name, key)) {
             return Err(Violation::new(
                 Reason::BadKey,
-                "the key stands twice in one call",
+                "the key is named twice in one call",
             ));
         }
         Ok(())

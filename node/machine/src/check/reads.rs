@@ -9,8 +9,9 @@ use helve_proto::{
 };
 
 use super::{Violation, handle_id, key, name, owner, text_size};
-use crate::limits::{
-    ID_BYTES_MAX, KEY_BYTES_MAX, RESUME_TOKEN_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
+use crate::{
+    layout::split_owner,
+    limits::{ID_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX},
 };
 
 /// # Errors
@@ -38,7 +39,17 @@ pub fn list(request: &ListRequest) -> Result<(), Violation> {
         let message = "`after` needs an owner: use the resume token, or list one owner's handles";
         return Err(Violation::new(Reason::BadRequest, message));
     }
-    resume_token(&request.resume_token)
+    let token = &request.resume_token[..];
+    let is_known = match &request.owner {
+        Some(_) => is_id(token),
+        None => split_owner(token).is_some_and(|(of, id)| {
+            std::str::from_utf8(of).is_ok_and(|of| owner(of).is_ok()) && is_id(id)
+        }),
+    };
+    match token.is_empty() || is_known {
+        true => Ok(()),
+        false => Err(made_up_token()),
+    }
 }
 
 /// # Errors
@@ -47,7 +58,15 @@ pub fn list_keys(request: &ListKeysRequest) -> Result<(), Violation> {
     owner(&request.owner)?;
     key_prefix(&request.prefix)?;
     text_size("after", &request.after, KEY_BYTES_MAX)?;
-    resume_token(&request.resume_token)
+    let token = &request.resume_token[..];
+    // A token of one NUL continues behind a key that is the prefix itself.
+    let rest: &[u8] = if token == [0] { &[] } else { token };
+    let whole = [request.prefix.as_bytes(), rest].concat();
+    let is_known = std::str::from_utf8(&whole).is_ok_and(|whole| key(whole).is_ok());
+    match token.is_empty() || is_known {
+        true => Ok(()),
+        false => Err(made_up_token()),
+    }
 }
 
 /// # Errors
@@ -71,7 +90,7 @@ pub fn batch_retrieve(request: &BatchRetrieveRequest) -> Result<(), Violation> {
     let count = request.keys.len();
     if count > TRANSACTION_OPERATIONS_MAX {
         let message =
-            format!("{count} keys stand in one call, and {TRANSACTION_OPERATIONS_MAX} are allowed");
+            format!("{count} keys are in one call, and {TRANSACTION_OPERATIONS_MAX} are allowed");
         return Err(Violation::new(Reason::TooLarge, message));
     }
     for (index, name) in request.keys.iter().enumerate() {
@@ -113,12 +132,13 @@ fn key_prefix(prefix: &str) -> Result<(), Violation> {
     Ok(())
 }
 
-fn resume_token(token: &[u8]) -> Result<(), Violation> {
-    if token.len() > RESUME_TOKEN_BYTES_MAX {
-        return Err(Violation::new(
-            Reason::BadRequest,
-            "the resume token is none of Helve's",
-        ));
-    }
-    Ok(())
+fn is_id(id: &[u8]) -> bool {
+    std::str::from_utf8(id).is_ok_and(|id| handle_id(id).is_ok())
+}
+
+/// Of a token that no part of this list could end with: the list would begin anywhere.
+fn made_up_token() -> Violation {
+    let message = "the resume token is of no such list: send one that a part of it ended with, \
+                   with the same owner and prefix, or none, to begin";
+    Violation::new(Reason::BadRequest, message)
 }

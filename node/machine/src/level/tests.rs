@@ -180,7 +180,7 @@ fn calls_are_noted_only_once_no_older_version_can_write_the_session() {
     assert_eq!(
         session(&replica).noted_from,
         1 + SESSION_WINDOW_CALLS_MAX,
-        "of earlier calls nobody knows"
+        "of earlier calls nothing is known"
     );
     assert_eq!(replica.apply(&call(1)).unwrap(), first);
     audit(&replica.rows, GROUP).unwrap();

@@ -12,7 +12,7 @@ pub(super) struct Write {
     /// The view has no row there: what was put can be taken back without a trace.
     pub(super) is_new: bool,
     /// The view's row was removed before the row was put.
-    is_anew: bool,
+    is_put_again: bool,
 }
 
 impl Write {
@@ -21,7 +21,7 @@ impl Write {
         Self {
             value,
             is_new: false,
-            is_anew: false,
+            is_put_again: false,
         }
     }
 
@@ -34,14 +34,14 @@ impl Write {
     }
 
     /// Where the batch removed the view's row.
-    pub(super) fn put_anew(&mut self, value: Bytes) {
+    pub(super) fn put_again(&mut self, value: Bytes) {
         self.value = Some(value);
-        self.is_anew = true;
+        self.is_put_again = true;
     }
 
     /// What is to be written, in this order.
     pub(super) fn into_rows(self, key: Bytes) -> impl Iterator<Item = Row> {
-        let is_removed_first = self.is_anew && self.value.is_some();
+        let is_removed_first = self.is_put_again && self.value.is_some();
         let removal = is_removed_first.then(|| (key.clone(), None));
         removal.into_iter().chain([(key, self.value)])
     }

@@ -156,7 +156,7 @@ fn refusal(kind: &Kind) -> Option<Refusal> {
     }
 }
 
-fn anew(host: &mut Host, revision: u64, value: &'static [u8]) -> Kind {
+fn resealed(host: &mut Host, revision: u64, value: &'static [u8]) -> Kind {
     let record = ResealedRecord {
         record: Some(resealed_record::Record::Handle(TouchHandle {
             store: "carts".into(),
@@ -201,18 +201,18 @@ fn what_is_said_of_a_sealed_value_is_its_plain_size_and_its_key() {
 }
 
 #[test]
-fn sealing_anew_changes_the_bytes_and_nothing_else_and_only_of_what_has_not_changed() {
+fn resealing_changes_bytes_alone_of_what_has_not_changed() {
     let mut host = Host::sealed_cluster();
     put(&mut host, OLD, &[0; 50]);
     let before = host.read("a").info.unwrap();
     host.set(NEW, host.row().index);
     assert_eq!(
-        anew(&mut host, before.revision + 1, &[2; 50]),
+        resealed(&mut host, before.revision + 1, &[2; 50]),
         Kind::Reseal(Resealed { replaced: 0 })
     );
     assert_eq!(host.read("a").value, [0; 50][..]);
     assert_eq!(
-        anew(&mut host, before.revision, &[1; 50]),
+        resealed(&mut host, before.revision, &[1; 50]),
         Kind::Reseal(Resealed { replaced: 1 })
     );
     let after = host.read("a");
@@ -254,7 +254,7 @@ fn a_walk_finds_what_is_left_of_every_kind_and_ends_when_it_is_said_to() {
     let (mut records, mut kept) = (Tally::new(), Tally::new());
     tally(&host, GROUP, b"", 1_000, (&mut records, &mut kept)).unwrap();
     assert_eq!((records, kept.len()), (Tally::from([(OLD.into(), 1)]), 0));
-    anew(&mut host, left.revision, &[1; 50]);
+    resealed(&mut host, left.revision, &[1; 50]);
     assert!(
         walk(&host, GROUP, NEW, b"", (1_000, 1_000))
             .unwrap()

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_counts_between_others_is_counted_once_and_whole() {
+    fn count_between_others_is_counted_once_and_whole() {
         let space = |tenant| Space {
             group_id: 1,
             tenant,

@@ -115,7 +115,10 @@ proptest! {
 
     #[test]
     fn a_list_resumes_at_any_token_that_a_client_makes_up(
-        token in vec(any::<u8>(), 0..60),
+        token in prop_oneof![
+            vec(any::<u8>(), 0..60),
+            "\\PC{1,20}".prop_map(String::into_bytes),
+        ],
         prefix in "\\PC{0,8}",
         owner in "\\PC{0,4}",
         with_values: bool,

@@ -161,10 +161,10 @@ fn a_foreign_handle_costs_the_rows_and_bytes_of_an_unknown_one() {
     };
     host.apply(&command(START_MS, Operation::Claim(begin)));
     assert_eq!(host.index, FENCE);
-    let (foreign, unknown) = (cost_of_get(&host, "theirs"), cost_of_get(&host, "nobody"));
+    let (foreign, unknown) = (cost_of_get(&host, "theirs"), cost_of_get(&host, "absent"));
     assert_eq!(foreign, unknown);
     assert!(!foreign.0.is_empty(), "it looked at rows");
-    for (foreign, unknown) in mutations("theirs").into_iter().zip(mutations("nobody")) {
+    for (foreign, unknown) in mutations("theirs").into_iter().zip(mutations("absent")) {
         let cost = |operation| {
             let mut command = command(START_MS, operation);
             command.identity = Some(request_identity(START_MS, 2));

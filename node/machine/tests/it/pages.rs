@@ -300,3 +300,51 @@ fn after_that_no_list_can_begin_behind_is_refused() {
     };
     assert!(check::list_keys(&long).is_err());
 }
+
+#[test]
+fn token_that_no_part_of_the_list_ends_with_is_refused() {
+    let keys: [(&str, &[u8], bool); 9] = [
+        ("c", b"", true),
+        ("c", b"a", true),
+        ("", b"ca", true),
+        ("c", &[0], true),
+        ("", &[0], false),
+        ("c", &[0, 0, 0], false),
+        ("c", &[0xff], false),
+        ("c", b"a\0", false),
+        ("c", &[b'a'; helve_machine::limits::KEY_BYTES_MAX], false),
+    ];
+    for (prefix, token, expected) in keys {
+        let request = ListKeysRequest {
+            owner: "ann".into(),
+            prefix: prefix.into(),
+            resume_token: token.to_vec().into(),
+            ..ListKeysRequest::default()
+        };
+        let checked = check::list_keys(&request);
+        assert_eq!(checked.is_ok(), expected, "{prefix:?} {token:?}");
+    }
+    let handles: [(Option<&str>, &[u8], bool); 11] = [
+        (Some("ann"), b"", true),
+        (Some("ann"), b"id-1", true),
+        (Some("ann"), &[0, 0, 0], false),
+        (None, b"", true),
+        (None, b"\0\x03annid-1", true),
+        (None, b"\0\0id-1", true),
+        (None, b"\0\x03ann", false),
+        (None, b"\0\x09ann", false),
+        (None, b"\0\x01\xffid", false),
+        (None, &[0, 0, 0], false),
+        (None, &[0], false),
+    ];
+    for (owner, token, expected) in handles {
+        let request = ListRequest {
+            store: "cart".into(),
+            owner: owner.map(str::to_owned),
+            resume_token: token.to_vec().into(),
+            ..ListRequest::default()
+        };
+        let checked = check::list(&request);
+        assert_eq!(checked.is_ok(), expected, "{owner:?} {token:?}");
+    }
+}

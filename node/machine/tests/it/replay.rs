@@ -55,7 +55,7 @@ fn kept_request_outcomes_are_bounded_by_raising_the_floor() {
 
 /// An engine that was told that its rows never replace others would bring the first one back.
 #[test]
-fn a_session_opened_anew_as_its_outcomes_go_replaces_none_of_them() {
+fn session_opened_again_as_its_outcomes_go_replaces_none() {
     let mut host = Host::default();
     let session_id = Bytes::from_static(&[7; limits::IDENTITY_BYTES]);
     let mut round = |stamp_ms: u64| {
@@ -112,7 +112,7 @@ fn a_row_of_a_newer_format_is_a_fault() {
 }
 
 #[test]
-fn a_command_that_nobody_checked_is_refused() {
+fn command_that_was_not_checked_is_refused() {
     let mut host = Host::default();
     let spoil = |host: &mut Host, spoil: fn(&mut Command)| {
         let mut command = put(1, Bytes::new());

@@ -214,7 +214,7 @@ fn a_principal_has_a_few_sessions_where_others_left_no_room() {
 }
 
 #[test]
-fn request_ids_ahead_of_the_clock_raise_nobody_elses_floor() {
+fn request_ids_ahead_of_the_clock_raise_no_other_floor() {
     let bounds = Bounds {
         requests_max: 100,
         principal_requests_max: 50,

@@ -53,7 +53,7 @@ fn lines_that_are_cut_off_at_the_end_show_against_the_head() {
 }
 
 #[test]
-fn a_chain_that_was_made_anew_shows_against_the_head() {
+fn remade_chain_shows_against_the_head() {
     let (log, other) = (Log::new(), Log::new());
     log.write(4);
     other.write(4);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::time::timeout;
 
-use super::{BACKUPS_NAME, Bucket, FILES_NAME};
+use super::{BACKUPS_NAME, Bucket, FILES_NAME, log::LogObjects};
 use crate::{
     backup::{
         BackupError,
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Bucket {
-    /// Deletes a backup: its manifest, and behind it the files that no other backup needs. A
-    /// dry run only says what would go; otherwise the work must have begun.
+    /// Deletes a backup: its manifest, and behind it the files and archived segments that no other
+    /// backup needs. A dry run only says what would go; otherwise the work must have begun.
     ///
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the store fails. A deletion that
@@ -34,7 +34,8 @@ impl Bucket {
             let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
             let age = (now_s, unfinished_min);
             let (listed, stored) = (self.list().await?, self.stored().await?);
-            let plan = plan(&self.url, listed, stored, id, age)?;
+            let archive = LogObjects(self).archive().await?;
+            let plan = plan(&self.url, listed, (stored, &archive), id, age)?;
             if run == Run::Real {
                 self.carry_out(id, &plan).await?;
             }
@@ -54,6 +55,9 @@ impl Bucket {
         for file in &plan.files {
             let name = format!("{FILES_NAME}/{}/{}", file.node, file.name);
             keys.push(Ok(self.key(&name)?));
+        }
+        for name in &plan.segments {
+            keys.push(Ok(self.key(name)?));
         }
         let mut removed = self.store.delete_stream(stream::iter(keys).boxed());
         loop {

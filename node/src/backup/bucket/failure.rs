@@ -43,10 +43,6 @@ impl Failure {
             Self::Store(error @ object_store::Error::NotFound { .. }) => {
                 code(error).is_none_or(|code| code == NO_SUCH_KEY)
             }
-            // Of one key among those that a request deletes.
-            Self::Store(error @ object_store::Error::Generic { .. }) => {
-                code(error).as_deref() == Some(NO_SUCH_KEY)
-            }
             Self::Store(_) | Self::Slow(_) => false,
         }
     }
@@ -60,6 +56,17 @@ impl Failure {
                     | object_store::Error::Precondition { .. }
             )
         )
+    }
+
+    /// Whether the connection to the store broke, or stayed silent.
+    pub(super) fn is_cut(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(
+                cause::<Fault>(error),
+                Some(Fault::Cut { .. } | Fault::Silent { .. })
+            ),
+            Self::Slow(_) => false,
+        }
     }
 
     pub(super) fn problem(&self) -> StoreProblem {

@@ -1,6 +1,7 @@
 //! Tests of buckets: on a store in memory, and on one that fails.
 
 mod failing;
+mod log;
 mod scripted;
 
 use helve_proto::{

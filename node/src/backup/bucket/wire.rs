@@ -5,6 +5,7 @@ use std::{error::Error, net::IpAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use helve_proto::is_loopback_host;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::{Method, Uri, body::Body};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -87,29 +88,20 @@ impl Wire {
         let host = uri.host().unwrap_or_default();
         uri.scheme_str() == Some("https")
             || self.http == PlainHttp::Allowed
-            || is_loopback(host)
+            || is_loopback_host(host)
             || is_of_machine(host)
     }
-}
-
-/// Whether a host is this machine.
-pub(super) fn is_loopback(host: &str) -> bool {
-    host == "localhost" || address(host).is_some_and(|address| address.is_loopback())
 }
 
 /// Whether a host tells a machine its role: at a link-local address, which no router passes on, or at
 /// AWS's own.
 fn is_of_machine(host: &str) -> bool {
-    match address(host) {
-        Some(IpAddr::V4(address)) => address.is_link_local(),
-        Some(IpAddr::V6(address)) => address.segments().starts_with(&[0xfd00, 0x0ec2]),
-        None => false,
-    }
-}
-
-fn address(host: &str) -> Option<IpAddr> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.parse().ok()
+    match bare.parse() {
+        Ok(IpAddr::V4(address)) => address.is_link_local(),
+        Ok(IpAddr::V6(address)) => address.segments().starts_with(&[0xfd00, 0x0ec2]),
+        Err(_) => false,
+    }
 }
 
 /// A host with its port, without what may be in front of it.
@@ -218,6 +210,7 @@ mod tests {
             ("http://127.0.0.1:9000/b", true),
             ("http://localhost/b", true),
             ("http://[::1]:9000/b", true),
+            ("http://[::ffff:127.0.0.1]:9000/b", true),
             ("http://169.254.169.254/latest", true),
             ("http://[fd00:ec2::254]/latest", true),
             ("https://s3.example/b", true),
@@ -244,7 +237,11 @@ mod tests {
             (&get, "https://s3.example/b/helve/files/n/1.sst", false),
             (&get, "https://s3.example/b?list-type=2", true),
             (&get, "http://169.254.169.254/latest", true),
-            (&Method::POST, "https://s3.example/b?delete", true),
+            (
+                &Method::DELETE,
+                "https://s3.example/b/helve/files/n/1.sst",
+                true,
+            ),
             (&Method::PUT, "https://s3.example/b/helve/backups/1", true),
         ] {
             let uri: Uri = uri.parse().unwrap();

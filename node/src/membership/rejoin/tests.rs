@@ -3,7 +3,7 @@
 use helve_proto::peer::v1::{NodeRecord, Testimony};
 
 use super::*;
-use crate::raft::acknowledged::{Position, Run};
+use crate::identity::acknowledged::{Position, Run};
 
 fn identity() -> Identity {
     let record = NodeRecord {
@@ -179,7 +179,7 @@ fn an_only_voter_hears_its_learners_and_does_not_need_them() {
 }
 
 #[test]
-fn a_peer_that_is_on_an_older_disk_clears_nobody() {
+fn peer_on_an_older_disk_clears_no_node() {
     let identity = identity();
     let acknowledged = identity.acknowledged();
     let run = |number| Run { number, nonce: 1 };

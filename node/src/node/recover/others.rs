@@ -8,7 +8,7 @@ use std::{
 use helve_proto::peer::v1::{Acknowledged, HelloReply, LogId};
 
 use super::{RecoverError, Stopped};
-use crate::{membership::hello, raft::identity::Identity};
+use crate::{identity::Identity, membership::hello};
 
 /// A node that answers, and holds what the one that is to be recovered lacks.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use crate::{
     metrics::Observed,
     raft::Consensus,
     service::Services,
+    traces::Traces,
     vault::KeyFiles,
 };
 
@@ -57,6 +58,7 @@ impl Alone {
             stamper: Arc::default(),
             feed: ChangeFeed::new(1 << 20),
             observed: Observed::default(),
+            traces: Traces::default(),
         };
         let runtime = Handle::current();
         let consensus = parts.consensus(&runtime, None).await;
@@ -121,6 +123,7 @@ fn config(directory: &Path, log: &Path) -> Config {
         audit: Some(audit),
         data_keys: KeyFiles::none(),
         keyring: Keyring::default(),
+        traces: None,
         tuning: Tuning::default(),
     }
 }

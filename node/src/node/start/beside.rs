@@ -8,14 +8,14 @@ use super::{
     super::{
         background::Background,
         exposure, guard,
-        membership::{end_changes, take_seat, watch_standing},
+        membership::{end_changes, take_seat, watch_membership},
         name_cluster, observe, put_back, record,
     },
     Core, Parts,
 };
 use crate::{
     config::{Auth, Refusal},
-    membership::strangers::{self, Misplaced},
+    membership::misplaced::{self, Misplaced},
     retention,
     service::ClusterParts,
     ticker, upgrade, vault,
@@ -76,8 +76,8 @@ impl Parts {
         );
         background.finish("seat", take_seat(consensus.clone(), peers.clone()));
         let data_dir = Arc::clone(&self.storage.data_dir);
-        let standing = watch_standing(consensus.clone(), reader.clone(), data_dir, peers.clone());
-        background.finish("standing", standing);
+        let known = watch_membership(consensus.clone(), reader.clone(), data_dir, peers.clone());
+        background.finish("membership", known);
         let data_dir = Arc::clone(&self.storage.data_dir);
         background.finish("older disk", put_back::watch(consensus.clone(), data_dir));
         if !consensus.identity().acknowledged().takes_part() {
@@ -93,8 +93,8 @@ impl Parts {
         background.finish("record", record::keep(consensus.clone(), peers.clone()));
         let (found, misplaced) = watch::channel(None);
         let consensus = consensus.clone();
-        background.finish("strangers", async move {
-            found.send_replace(Some(strangers::watch(&consensus, &peers).await));
+        background.finish("place", async move {
+            found.send_replace(Some(misplaced::watch(&consensus, &peers).await));
         });
         (misplaced, self.sealing(core, background))
     }
@@ -114,7 +114,7 @@ impl Parts {
         background.finish("begin of sealing", core.switch.clone().begin());
         let (walking, rows) = (Arc::clone(&vault), Arc::clone(&state));
         background.run(
-            "sealing anew",
+            "resealing",
             vault::walk_as_leader(walking, consensus.clone(), proposer, rows),
         );
         let (found, keyless) = watch::channel(None);

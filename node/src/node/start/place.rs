@@ -19,15 +19,13 @@ use super::{
 };
 use crate::{
     config::{Bootstrap, Config, Refusal},
+    identity::{Identity, REMOVED},
     membership::{
         bootstrap::{self, Beginning, NotBegun},
         forced::Force,
-        strangers,
+        misplaced,
     },
-    raft::{
-        Consensus,
-        identity::{Identity, REMOVED},
-    },
+    raft::Consensus,
     runtime::OwnRuntime,
     service::peer::{PeerServer, Running},
 };
@@ -116,7 +114,7 @@ async fn begin(
     waiting: impl FnOnce() -> io::Result<WaitingRoom>,
 ) -> Result<Option<Beginning>, StartError> {
     let misplaced = |misplaced| StartError::misplaced(&config.data_dir, misplaced);
-    let met = strangers::meet(identity, &config.peers).await;
+    let met = misplaced::meet(identity, &config.peers).await;
     met.map_err(misplaced)?;
     if identity.node_id() != 0 {
         return Ok(None);

@@ -3,15 +3,13 @@
 use helve_machine::{Batch, Fault, View, level};
 
 use crate::{
+    apply::Unapplied,
     config::Config,
     limits::GROUP_ID,
-    membership::strangers::Misplaced,
+    log_replay::{FutureRowsError, read_future_rows},
+    membership::misplaced::Misplaced,
     node::{guard, refusal::StartError},
-    raft::{
-        foresight::{Unforeseen, foresee},
-        log_store::LogStore,
-        unapplied::Unapplied,
-    },
+    raft::log_store::LogStore,
     storage::{error::StorageError, state_db::StateDb, state_view::StateView},
     vault::{self, Vault},
 };
@@ -39,15 +37,17 @@ pub(super) fn look<R>(
     state: &StateDb,
     look: impl FnOnce(&Batch<&StateView<'_>>) -> Result<R, StartError>,
 ) -> Result<R, StartError> {
-    match foresee(log, state, look) {
+    match read_future_rows(log, state, look) {
         Ok(looked) => looked,
-        Err(Unforeseen::Unapplied(Unapplied {
+        Err(FutureRowsError::Unapplied(Unapplied {
             fault: Fault::FeatureLevel { needed, .. },
             ..
         })) => Err(too_old(config, needed)),
-        Err(Unforeseen::Unapplied(unapplied)) => Err(unapplied.into()),
-        Err(Unforeseen::Fault(fault)) => Err(StorageError::unreadable("the rows", &fault).into()),
-        Err(Unforeseen::Storage(error)) => Err(error.into()),
+        Err(FutureRowsError::Unapplied(unapplied)) => Err(unapplied.into()),
+        Err(FutureRowsError::Fault(fault)) => {
+            Err(StorageError::unreadable("the rows", &fault).into())
+        }
+        Err(FutureRowsError::Storage(error)) => Err(error.into()),
     }
 }
 

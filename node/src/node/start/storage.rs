@@ -12,18 +12,19 @@ use super::{disk, rows};
 use crate::{
     config::Config,
     failpoint::{self, Failpoint},
+    identity::{
+        Identity,
+        acknowledged::{Position, Run},
+    },
     limits::{GROUP_ID, LOG_TAIL_BYTES},
     node::refusal::StartError,
-    raft::{
-        acknowledged::{Position, Run},
-        identity::Identity,
-        log_store::{LogStore, PurgeGate},
-    },
+    raft::log_store::LogStore,
     stamp,
     storage::{
         checkpoint::Snapshots,
         data_dir::{DataDir, NodeIdentity},
         level_hold::LevelHold,
+        purge_gate::PurgeGate,
         state_db::StateDb,
     },
     vault::Vault,

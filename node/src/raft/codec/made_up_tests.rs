@@ -37,9 +37,7 @@ fn membership() -> Membership {
 }
 
 fn entries() -> Vec<Entry> {
-    let command = Proposal {
-        command: "mint".into(),
-    };
+    let command = Proposal::from(bytes::Bytes::from("mint"));
     let payloads = [
         Payload::Blank,
         Payload::Normal(command),

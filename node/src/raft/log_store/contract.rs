@@ -20,15 +20,16 @@ use prost::Message;
 use super::{LogStore, signal};
 use crate::{
     failpoint::{self, Failpoint},
+    identity::acknowledged::is_loss_planted,
     raft::{
-        acknowledged::is_loss_planted,
         codec,
-        types::{Entry, LeaderId, LogId, TypeConfig, Vote},
+        types::{Entry, LeaderId, LogId, Payload, TypeConfig, Vote},
     },
     storage::{
         error::StorageError,
         log_op::{Done, LogOp},
     },
+    traces::Passage,
 };
 
 impl RaftLogReader<TypeConfig> for LogStore {
@@ -151,7 +152,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let messages: Vec<_> = entries.iter().map(codec::entry_to_proto).collect();
         let sizes: Vec<_> = messages.iter().map(Message::encoded_len).collect();
         let newest = entries.last().map(|entry| entry.log_id);
+        let newest = newest.map(|id| (id.leader_id.term, id.index));
         let flushed = self.0.flushed.appending(newest);
+        let passages: Vec<_> = entries.iter().filter_map(passage).collect();
         let done: Done = if planted::is(Plant::AckBeforeSync) {
             callback.io_completed(Ok(()));
             Box::new(drop)
@@ -159,6 +162,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             Box::new(move |result| {
                 if result.is_ok() {
                     flushed();
+                    passages.iter().for_each(Passage::durable);
                 }
                 callback.io_completed(result);
             })
@@ -265,4 +269,14 @@ fn indexes(range: &impl RangeBounds<u64>) -> Range<u64> {
         Bound::Unbounded => u64::MAX,
     };
     start..end
+}
+
+/// What notes the way of an entry, if its trace is recorded.
+fn passage(entry: &Entry) -> Option<Passage> {
+    match &entry.payload {
+        Payload::Normal(proposal) => Some(&proposal.passage)
+            .filter(|passage| passage.is_noted())
+            .cloned(),
+        Payload::Blank | Payload::Membership(_) => None,
+    }
 }

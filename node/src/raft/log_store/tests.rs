@@ -18,6 +18,7 @@ use crate::{
         options::StateOptions,
         state_db::StateDb,
     },
+    traces::Passage,
 };
 
 const GROUP_ID: u32 = 1;
@@ -154,10 +155,10 @@ fn log_id(term: u64, index: u64) -> LogId {
 }
 
 fn command(term: u64, index: u64, bytes: usize) -> Entry {
-    let command = vec![index as u8; bytes].into();
+    let command = bytes::Bytes::from(vec![index as u8; bytes]);
     Entry {
         log_id: log_id(term, index),
-        payload: Payload::Normal(Proposal { command }),
+        payload: Payload::Normal(Proposal::from(command)),
     }
 }
 
@@ -200,6 +201,24 @@ fn what_was_appended_is_there_after_reopening() {
         );
         let expected: Vec<_> = (0..10).map(|index| command(2, index, 100)).collect();
         assert_eq!(log.try_get_log_entries(..).await.unwrap(), expected);
+    });
+}
+
+#[test]
+fn entry_of_a_recorded_trace_has_the_same_bytes_and_notes_when_it_is_durable() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = open(&directory, TAIL_BYTES);
+        let passage = Passage::noted();
+        let mut entry = command(1, 0, 10);
+        let plain = codec::entry_to_proto(&entry);
+        if let Payload::Normal(proposal) = &mut entry.payload {
+            proposal.passage = passage.clone();
+        }
+        assert_eq!(codec::entry_to_proto(&entry), plain);
+        append(&mut log, [entry]).await;
+        log.barrier().await.unwrap();
+        assert!(passage.is_durable());
     });
 }
 

@@ -1,5 +1,6 @@
 //! Entries that tests of the state machine apply, and what they find of them.
 
+use bytes::Bytes;
 use helve_machine::query::{self, Read, Scope};
 use helve_proto::{
     command::v1::{Command, command::Operation},
@@ -19,7 +20,7 @@ use crate::{
 
 const AT_MS: u64 = 1_800_000_000_000;
 
-pub(super) fn command(index: u64, operation: Operation) -> Command {
+pub(crate) fn command(index: u64, operation: Operation) -> Command {
     let mut request_id = AT_MS.to_be_bytes()[2..].to_vec();
     request_id.extend([0x70, 0]);
     request_id.extend((1 << 63 | index).to_be_bytes());
@@ -37,7 +38,7 @@ pub(super) fn command(index: u64, operation: Operation) -> Command {
     }
 }
 
-pub(super) fn store(index: u64, key: &str) -> Command {
+pub(crate) fn store(index: u64, key: &str) -> Command {
     let request = StoreRequest {
         key: key.to_owned(),
         ..StoreRequest::default()
@@ -45,19 +46,18 @@ pub(super) fn store(index: u64, key: &str) -> Command {
     command(index, Operation::Store(request))
 }
 
-pub(super) fn carrying(command: &Command) -> Payload {
-    Payload::Normal(Proposal {
-        command: command.encode_to_vec().into(),
-    })
+pub(crate) fn carrying(command: &Command) -> Payload {
+    let command = Bytes::from(command.encode_to_vec());
+    Payload::Normal(Proposal::from(command))
 }
 
-pub(super) fn entry(index: u64, payload: Payload) -> Entry {
+pub(crate) fn entry(index: u64, payload: Payload) -> Entry {
     let log_id = codec::log_id_from_proto(&proto::LogId { term: 1, index });
     Entry { log_id, payload }
 }
 
 /// The revision of this key, in rows that fit together.
-pub(super) fn revision(state: &StateDb, key: &str) -> Option<u64> {
+pub(crate) fn revision(state: &StateDb, key: &str) -> Option<u64> {
     state.read(|view| helve_machine::audit(view, GROUP_ID).unwrap());
     let request = RetrieveRequest {
         key: key.to_owned(),

@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     limits::{GROUP_ID, LOG_TAIL_BYTES, WATCH_WINDOW_BYTES},
-    raft::types::Entry,
+    raft::{
+        committed_log::{CommittedLog, Following},
+        types::Entry,
+    },
     storage::options::StateOptions,
 };
 
@@ -96,4 +99,32 @@ async fn rows_that_linger_never_reach_a_state_that_is_installed() {
     installed.await.unwrap();
     assert_eq!(behind.applied().await, Some(2));
     assert_eq!(behind.revisions(), [Some(2), Some(1)]);
+}
+
+#[tokio::test]
+async fn entries_that_a_snapshot_replaced_are_not_sent() {
+    let mut ahead = Node::new();
+    ahead.store(&["a", "b", "a"]).await;
+    let mut builder = ahead.machine.get_snapshot_builder().await;
+    let newer = builder.build_snapshot().await.unwrap();
+    let mut behind = Node::new();
+    behind.store(&["a"]).await;
+    // Of a leader that was deposed before a majority had it.
+    let replaced = entry(1, Payload::Blank);
+    let appended = behind.log.append([replaced], IOFlushed::noop()).await;
+    appended.unwrap();
+    let committed = CommittedLog::new(behind.log.clone(), behind.machine.applied_log());
+    let last = newer.meta.last_log_id.unwrap();
+    let installed = behind.machine.install_snapshot(&newer.meta, newer.snapshot);
+    installed.await.unwrap();
+    // Consensus purges the log a moment later.
+    let following = committed.after(0).await.unwrap();
+    assert!(
+        matches!(&following, Following::Entries(entries) if entries.is_empty()),
+        "{following:?}"
+    );
+    assert_eq!(committed.term(1).await.unwrap(), None);
+    behind.log.purge(last).await.unwrap();
+    let following = committed.after(0).await.unwrap();
+    assert!(matches!(following, Following::Purged(2)), "{following:?}");
 }

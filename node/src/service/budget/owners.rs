@@ -4,12 +4,18 @@ use std::{
     collections::HashMap,
     hash::Hash,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use crate::bounds::{OwnerKind, WHATS, What};
+use tokio::time::Instant;
+
+use crate::{
+    bounds::{OwnerKind, WHATS, What},
+    limits::{REFUSALS_PAUSE, REFUSALS_PAUSE_MAX, REFUSALS_WITHOUT_PAUSE, refusals_pause},
+};
 
 /// Owners that are remembered before those that hold nothing are forgotten.
 const OWNERS_KEPT: usize = 1_024;
@@ -21,6 +27,19 @@ pub(crate) struct Owner {
     pub(super) parent: Option<Arc<Owner>>,
     /// Changed under the lock of all budgets.
     pub(super) used: [AtomicUsize; WHATS.len()],
+    refusals: Mutex<Option<Refusals>>,
+}
+
+/// Calls that found no room for their streams, over all connections of their owner.
+#[derive(Debug)]
+struct Refusals {
+    /// Since when they are counted: for a [`REFUSALS_PAUSE`].
+    since: Instant,
+    count: u32,
+    /// When they were last too many.
+    too_many: Option<Instant>,
+    /// How often they were, without a calm time between.
+    pauses: u32,
 }
 
 /// Owners of one kind by their names. Those that hold nothing are forgotten once there are many.
@@ -67,7 +86,35 @@ impl Owner {
             kind,
             parent,
             used: Default::default(),
+            refusals: Mutex::default(),
         }
+    }
+
+    /// Counts a call that found no room for its stream. If there were more of them in this [`REFUSALS_PAUSE`] than one connection may
+    /// have, each connection that brings one pauses for this long, however new it is. The pause grows as long as that goes on: a
+    /// caller that keeps opening connections would otherwise get the shortest pause on each.
+    pub(crate) fn pause_for_refusal(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusals = refusals.get_or_insert(Refusals {
+            since: now,
+            count: 0,
+            too_many: None,
+            pauses: 0,
+        });
+        if now - refusals.since >= REFUSALS_PAUSE {
+            if refusals.count > REFUSALS_WITHOUT_PAUSE {
+                refusals.too_many = Some(refusals.since);
+                refusals.pauses = refusals.pauses.saturating_add(1);
+            }
+            let flooded = |at| now - at < 2 * REFUSALS_PAUSE_MAX;
+            if !refusals.too_many.is_some_and(flooded) {
+                refusals.pauses = 0;
+            }
+            (refusals.since, refusals.count) = (now, 0);
+        }
+        refusals.count = refusals.count.saturating_add(1);
+        (refusals.count > REFUSALS_WITHOUT_PAUSE).then(|| refusals_pause(refusals.pauses))
     }
 
     pub(super) fn used(&self, what: What) -> usize {

@@ -45,7 +45,7 @@ impl Console {
         *request.headers_mut() = headers.clone();
         self.identify(&mut request, from).await?;
         let caller = request.extensions_mut().remove::<Arc<Caller>>();
-        let caller = caller.unwrap_or_else(Caller::nobody);
+        let caller = caller.unwrap_or_else(Caller::without_credential);
         self.room(caller, from, place)
             .map_err(|failure| refused(&failure.into()))
     }

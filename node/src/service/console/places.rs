@@ -27,14 +27,14 @@ pub(in crate::service) struct Places(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    calls: Share,
-    lookups: Share,
+    calls: AddressPlaces,
+    lookups: AddressPlaces,
     refused: AtomicU64,
 }
 
 /// Places that addresses share.
 #[derive(Debug)]
-struct Share {
+struct AddressPlaces {
     max: usize,
     all: Arc<Semaphore>,
     addresses: KeyedPlaces<Address>,
@@ -47,7 +47,7 @@ pub(super) struct Place {
     _of_address: KeyedPlace<Address>,
 }
 
-impl Share {
+impl AddressPlaces {
     /// `max` places, of which one address may have `address_max`.
     fn new(max: usize, address_max: usize) -> Self {
         Self {
@@ -68,14 +68,14 @@ impl Share {
 impl Default for Places {
     fn default() -> Self {
         Self::new(
-            Share::new(CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_CALLS_MAX),
-            Share::new(CONSOLE_LOOKUPS_MAX, ADDRESS_CONSOLE_LOOKUPS_MAX),
+            AddressPlaces::new(CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_CALLS_MAX),
+            AddressPlaces::new(CONSOLE_LOOKUPS_MAX, ADDRESS_CONSOLE_LOOKUPS_MAX),
         )
     }
 }
 
 impl Places {
-    fn new(calls: Share, lookups: Share) -> Self {
+    fn new(calls: AddressPlaces, lookups: AddressPlaces) -> Self {
         Self(Arc::new(Inner {
             calls,
             lookups,
@@ -86,8 +86,8 @@ impl Places {
     /// Places for as many calls as by default, of which this many may have their credential looked up.
     #[cfg(test)]
     pub(super) fn with_lookups(max: usize) -> Self {
-        let calls = Share::new(CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_CALLS_MAX);
-        Self::new(calls, Share::new(max, max))
+        let calls = AddressPlaces::new(CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_CALLS_MAX);
+        Self::new(calls, AddressPlaces::new(max, max))
     }
 
     /// A place for a call from this address.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_address_leaves_places_to_others_and_gives_its_own_back() {
-        let places = Places::new(Share::new(4, 2), Share::new(1, 1));
+        let places = Places::new(AddressPlaces::new(4, 2), AddressPlaces::new(1, 1));
         let [one, other] = [1, 2].map(|host| SocketAddr::from(([10, 0, 0, host], 9)));
         let held = [places.take(one), places.take(one)].map(Result::unwrap);
         assert!(places.take(one).is_err());
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn lookups_leave_places_to_known_callers() {
-        let places = Places::new(Share::new(8, 8), Share::new(2, 1));
+        let places = Places::new(AddressPlaces::new(8, 8), AddressPlaces::new(2, 1));
         let [one, two, three] = [1, 2, 3].map(|host| SocketAddr::from(([10, 0, 0, host], 9)));
         let first = places.take_lookup(one).unwrap();
         assert!(places.take_lookup(one).is_err(), "one address has all");

@@ -21,7 +21,7 @@ use crate::{
         arriving::Arriving,
         json::{self, NodeNames},
         leaving::UnreadAnswers,
-        serving, too_large,
+        serving, undelivered,
     },
 };
 
@@ -58,7 +58,7 @@ where
             Err(refusal) => return Either::Right(ready(Ok(refusal)).boxed()),
         };
         let answer = self.inner.call(request);
-        let answer = answer.map_ok(too_large::explain as fn(Response<Body>) -> Response<Body>);
+        let answer = answer.map_ok(undelivered::explain as fn(Response<Body>) -> Response<Body>);
         match call {
             None => Either::Left(answer),
             Some(call) => Either::Right(

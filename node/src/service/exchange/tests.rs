@@ -116,7 +116,7 @@ fn with_room(bytes: usize) -> Budgets {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_whose_answers_nobody_reads_and_goes_on_if_they_are_read_late() {
+async fn stream_ends_only_if_its_answers_stay_unread() {
     let budgets = Budgets::new(Bounds::default());
     let (unread, _replies) = out(&budgets, 1);
     let began = Instant::now();
@@ -226,6 +226,7 @@ async fn a_call_of_a_stream_that_is_turned_away_has_a_line_that_says_who_and_why
         peer: None,
         account: Account::open(budgets, owner, &[]).unwrap(),
         request: None,
+        parent: None,
     };
     let (refused, _) = answer(services, origin, take, Instant::now()).await;
     assert!(matches!(refused.answer, Some(Answer::Error(_))));

@@ -16,6 +16,7 @@ use axum::http::{
     header::{HOST, ORIGIN},
     uri::Authority,
 };
+use helve_proto::is_loopback;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::{
@@ -65,7 +66,7 @@ impl NodeNames {
     pub fn of_console(config: &Config, refused: Counter) -> Self {
         let own = config.peers.get(&config.seat);
         let addresses = config.advertise.iter().chain(own);
-        let is_local = config.http_listen.ip().to_canonical().is_loopback();
+        let is_local = is_loopback(config.http_listen.ip());
         Self::new(is_local.then(|| addresses.map(String::as_str)), refused)
     }
 
@@ -148,7 +149,7 @@ impl NodeNames {
 
 /// Whether any program of this machine may do everything, and a browser is one.
 fn is_open(auth: &Auth, listen: SocketAddr) -> bool {
-    *auth == Auth::None && listen.ip().to_canonical().is_loopback()
+    *auth == Auth::None && is_loopback(listen.ip())
 }
 
 /// A name without the dot that ends it where it is absolute.

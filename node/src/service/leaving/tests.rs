@@ -60,7 +60,7 @@ fn waiting(unread: &UnreadAnswers) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_takes_is_given_up_and_one_that_is_taken_slowly_is_not() {
+async fn answer_left_unread_is_given_up_and_one_read_slowly_is_not() {
     let unread = UnreadAnswers::default();
     let (pieces, began) = (4, time::Instant::now());
     let bytes = pieces * ANSWER_PIECE_BYTES;

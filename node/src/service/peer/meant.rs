@@ -11,11 +11,9 @@ use helve_proto::{Reason, peer::v1::PeerHeader};
 use tonic::{Status, Streaming};
 
 use crate::{
+    identity::{Identity, PeerRefusal},
     log_throttle::LogThrottle,
-    raft::{
-        Consensus,
-        identity::{Identity, PeerRefusal},
-    },
+    raft::Consensus,
     service::status,
 };
 
@@ -126,7 +124,7 @@ mod tests {
     use crate::node::Alone;
 
     #[tokio::test]
-    async fn nobody_speaks_under_anothers_id_and_a_leader_hears_only_members() {
+    async fn no_node_speaks_under_anothers_id_or_from_outside() {
         let Alone { consensus, .. } = &Alone::start().await;
         let us = consensus.identity();
         let (own_id, own) = (us.node_id(), us.record());

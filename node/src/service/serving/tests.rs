@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
-    sync::Semaphore,
-    time::timeout,
+    sync::{Semaphore, mpsc},
+    time::{Instant, timeout},
 };
 
-use super::*;
+use super::{super::budget::Budgets, *};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADERS: u8 = 1;
@@ -134,4 +134,47 @@ async fn calls_over_the_streams_are_refused_up_to_the_bound() {
         let first = answer(&mut caller, 1, &room, refused).await;
         assert_eq!(first, expected, "{refused} calls too many");
     }
+}
+
+/// The transport looks at calls only once there is nothing more to read.
+#[tokio::test(start_paused = true)]
+async fn few_calls_of_a_new_connection_are_refused_before_it_pauses() {
+    let mut sent = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    for number in 0..limits::CONNECTION_STREAMS_MAX {
+        sent.extend(call(2 * number + 1));
+    }
+    let (mut caller, node) = tokio::io::duplex(1 << 20);
+    caller.write_all(&sent).await.unwrap();
+    let pace = Pace::default();
+    let owner = Budgets::new(crate::bounds::Bounds::default()).stranger(None);
+    let (refused, mut refusals) = mpsc::unbounded_channel();
+    let node = Paced::new(node, pace.clone());
+    let service = service_fn(move |_: Request<Incoming>| {
+        pace.found_no_room(&owner);
+        refused.send(Instant::now()).unwrap();
+        std::future::ready(Ok::<_, Infallible>(Response::new(Body::default())))
+    });
+    let http = http(UnreadAnswers::default());
+    tokio::spawn(async move {
+        // It goes on until the test ends.
+        let _ = http.serve_connection(TokioIo::new(node), service).await;
+    });
+    let mut times = Vec::new();
+    while times.len() < limits::CONNECTION_STREAMS_MAX as usize {
+        times.push(refusals.recv().await.unwrap());
+    }
+    let until = |passed| {
+        times
+            .iter()
+            .filter(|time| **time - times[0] < passed)
+            .count()
+    };
+    let most = limits::LITTLE_READ_BYTES / call(1).len() + 1;
+    let first = until(limits::REFUSALS_PAUSE);
+    assert!(first <= most, "{first} calls were refused before any pause");
+    let second = until(3 * limits::REFUSALS_PAUSE);
+    assert!(
+        first < second && second <= 2 * most + 1,
+        "{second} after one pause"
+    );
 }

@@ -23,6 +23,7 @@ pub(super) fn reason(error: &MembershipError) -> Reason {
         MembershipError::LastVoter(_) | MembershipError::QuorumAtRisk { .. } => {
             Reason::QuorumAtRisk
         }
+        MembershipError::LeadsAlready(_) | MembershipError::NoSuchVoter(_) => Reason::BadRequest,
         MembershipError::NoSuccessor
         | MembershipError::LearnerSilent(_)
         | MembershipError::Abandoned

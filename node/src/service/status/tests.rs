@@ -111,7 +111,7 @@ fn a_status_and_an_exchange_answer_say_the_same() {
             },
             Failure::Membership(MembershipError::NoSuccessor),
             Failure::ChangeGoesOn("removing node 3".into()),
-            Failure::NobodyAsked("adding seat 4".into()),
+            Failure::NoNodeAsked("adding seat 4".into()),
             Failure::Invalid(Violation {
                 reason: Reason::BadId,
                 message: "operation 2: the id is empty".into(),

@@ -139,13 +139,13 @@ fn time_stops_where_it_is_when_no_majority_agrees_any_more() {
     let stopped = leader.moved_ms;
     assert!(stopped <= 2 * HOUR_MS + HOUR_MS / 4, "{stopped}");
     leader.pass(CONFIRM_MS, Some(10 * HOUR_MS));
-    assert_eq!(leader.moved_ms, stopped, "it has to be confirmed anew");
+    assert_eq!(leader.moved_ms, stopped, "it has to be confirmed again");
     leader.pass(30_000, Some(10 * HOUR_MS));
     assert_eq!(leader.moved_ms, 10 * HOUR_MS);
 }
 
 #[test]
-fn walls_that_jump_while_time_returns_have_to_be_confirmed_anew() {
+fn walls_that_jump_while_time_returns_are_confirmed_again() {
     let mut leader = Leader::new();
     leader.pass(CONFIRM_MS + LOOK_MS + 2_000, Some(10 * HOUR_MS));
     leader.pass(CONFIRM_MS, Some(10_000 * HOUR_MS));

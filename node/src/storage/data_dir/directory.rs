@@ -15,7 +15,12 @@ use super::{DataDirError, LOCK_NAME, durable_file, failed};
 pub(super) fn create(path: &Path) -> Result<(), DataDirError> {
     match fs::create_dir(path) {
         Ok(()) => durable_file::sync_parent(path).map_err(|e| failed(path, e)),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                Err(DataDirError::Dangling(path.to_owned()))
+            }
+            found => found.map(drop).map_err(|e| failed(path, e)),
+        },
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             Err(DataDirError::Missing(path.to_owned()))
         }

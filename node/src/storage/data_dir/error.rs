@@ -16,6 +16,9 @@ pub enum DataDirError {
     /// A file is there, or where a directory above it should be.
     #[error("--data-dir {}: it is a file, or lies in one; name a directory", .0.display())]
     NotADirectory(PathBuf),
+    /// A symbolic link that leads nowhere.
+    #[error("--data-dir {}: it is a link to a directory that does not exist; create that, mount its disk, or remove the link", .0.display())]
+    Dangling(PathBuf),
     /// Another process runs on it.
     #[error("--data-dir {}: process {pid} is running on it; stop that one, or give this node a directory of its own", path.display())]
     InUse {

@@ -135,3 +135,14 @@ fn a_standing_outlives_the_process_and_an_older_identity_has_none() {
     let identity = directory.identity();
     assert_eq!((identity.member_at, identity.removed), (0, false));
 }
+
+#[test]
+fn a_link_that_leads_nowhere_is_named_as_one() {
+    let root = tempfile::tempdir().unwrap();
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink(root.path().join("none"), &link).unwrap();
+    let refused = open(&link, 1).unwrap_err();
+    assert!(matches!(refused, DataDirError::Dangling(_)), "{refused}");
+    fs::create_dir(root.path().join("none")).unwrap();
+    open(&link, 1).unwrap();
+}

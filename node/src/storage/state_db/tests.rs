@@ -292,22 +292,22 @@ fn an_outcome_that_came_and_went_before_a_flush_leaves_nothing_in_files() {
 }
 
 #[test]
-fn an_outcome_that_was_put_anew_and_deleted_does_not_come_back() {
+fn outcome_put_again_and_deleted_does_not_come_back() {
     for (together, apart) in [(false, false), (false, true), (true, false), (true, true)] {
         let directory = tempfile::tempdir().unwrap();
         let state = open(&directory);
         write(&state, 1, &[(outcome_key(), Some("first".into()))]);
         state.sync().unwrap();
-        let anew = [
+        let again = [
             (outcome_key(), None),
             (outcome_key(), Some("second".into())),
         ];
         if together {
-            write(&state, 2, &anew);
+            write(&state, 2, &again);
         } else {
-            write(&state, 2, &anew[..1]);
+            write(&state, 2, &again[..1]);
             state.sync().unwrap();
-            write(&state, 3, &anew[1..]);
+            write(&state, 3, &again[1..]);
         }
         let kept = || state.read(|view| view.get(&outcome_key())).unwrap();
         assert_eq!(kept(), Some("second".into()));
@@ -319,7 +319,7 @@ fn an_outcome_that_was_put_anew_and_deleted_does_not_come_back() {
             assert_eq!(
                 kept(),
                 None,
-                "put anew in one write: {together}, deleted in another file: {apart}"
+                "put again in one write: {together}, deleted in another file: {apart}"
             );
             state.sync().unwrap();
             let generation = state.generation();

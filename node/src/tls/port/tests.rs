@@ -102,6 +102,20 @@ fn files_that_are_no_good_are_refused_by_the_flag_that_named_them() {
         path: house.path("empty"),
     });
     refused(without, ca, "no certificate");
+    house.node("c");
+    for (name, flag) in [("c.key", key), ("c.crt", cert)] {
+        let pem = fs::read_to_string(house.path(name)).unwrap();
+        fs::write(house.path(name), pem.replace('\n', "\\n")).unwrap();
+        refused(house.port("c"), flag, r"its line ends are written as `\n`");
+    }
+    // The parser repeats such a line, here of a key.
+    let open = b"-----BEGIN PRIVATE KEY-----MIGH\n";
+    fs::write(house.path("c.crt"), open).unwrap();
+    refused(
+        house.port("c"),
+        cert,
+        "the first line of a block in it is malformed;",
+    );
     fs::set_permissions(house.path("b.key"), fs::Permissions::from_mode(0o604)).unwrap();
     refused(house.port("b"), key, "mode 604");
     let past = Life {

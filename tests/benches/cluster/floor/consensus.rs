@@ -107,7 +107,7 @@ async fn propose(queue: &mpsc::Sender<Queued>) -> Result<u64> {
     let (caller, answer) = oneshot::channel();
     let command = "c".repeat(COMMAND_BYTES).into();
     let sent = queue.send((command, caller)).await;
-    sent.ok().context("nobody takes commands any more")?;
+    sent.ok().context("consensus has ended")?;
     Ok(answer.await?)
 }
 

@@ -14,7 +14,13 @@ const fn target(name: &'static str, reaches: &'static [&'static str]) -> Target 
 /// Every target.
 pub(super) const TARGETS: &[Target] = &[
     target("audit_file", &[]),
-    target("bearer_token", &["client/mcp/src/bearer/verifier.rs"]),
+    target(
+        "bearer_token",
+        &[
+            "client/mcp/src/bearer/form.rs",
+            "client/mcp/src/bearer/verifier.rs",
+        ],
+    ),
     target(
         "client_header",
         &[
@@ -98,7 +104,10 @@ pub(super) const UNFUZZED: &[(&str, &str)] = &[
         "client/request-state/src/state_codec/single_use.rs",
         "it hands the text to a codec, which `sealed_state` reaches",
     ),
-    ("client/src/cluster/proxy_words.rs", "it reads a number"),
+    (
+        "client/mcp/src/wire/host.rs",
+        "a library reads the host, and a port is digits",
+    ),
     ("node/src/service/json.rs", "it reads a number"),
     (
         "node/src/service/json/intake.rs",
@@ -115,6 +124,10 @@ pub(super) const UNFUZZED: &[(&str, &str)] = &[
     (
         "node/src/service/data_keys.rs",
         "it reads hexadecimal digits of one length",
+    ),
+    (
+        "node/src/traces.rs",
+        "it reads hexadecimal digits at fixed places",
     ),
     (
         "client/mcp/tests/state/requests.rs",

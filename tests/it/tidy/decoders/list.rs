@@ -10,8 +10,10 @@ const SETS: &str = "client/mcp/src/bearer/jwks_url/tests.rs";
 const MADE_UP_SET: &str = "no_set_that_an_issuer_makes_up_gives_a_secret_or_panics";
 const COMPAT: &str = "client/request-state/src/state_codec/compat.rs";
 const HARDENED: &str = "client/request-state/src/state_codec/hardened.rs";
+const FORM: &str = "client/mcp/src/bearer/form.rs";
 const VERIFIER: &str = "client/mcp/src/bearer/verifier.rs";
 const BROWSER: &str = "client/mcp/src/browser.rs";
+const HOST: &str = "client/mcp/src/wire/host.rs";
 const ALLOWED: &str = "client/mcp/src/allowed.rs";
 const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
@@ -90,13 +92,27 @@ pub(super) const DECODERS: &[Decoder] = &[
         BROWSER,
         "no_origin_that_a_client_makes_up_is_allowed",
     ),
+    by(
+        HOST,
+        "is_port",
+        HOST,
+        "no_host_that_a_client_makes_up_is_taken_for_the_targets",
+    ),
     by(VERIFIER, "admit", TOKENS, MADE_UP_TOKEN),
-    by(VERIFIER, "check_claims", TOKENS, MADE_UP_TOKEN),
+    by(FORM, "check_claims", TOKENS, MADE_UP_TOKEN),
+    by(FORM, "part", TOKENS, MADE_UP_TOKEN),
+    by(FORM, "read_header", TOKENS, MADE_UP_TOKEN),
     by("client/mcp/src/bearer/jwks.rs", "parse", SETS, MADE_UP_SET),
     by("client/mcp/src/bearer/key.rs", "of_jwk", SETS, MADE_UP_SET),
     by(SET_URL, "exchange", SETS, MADE_UP_SET),
     by(SET_URL, "fresh", SETS, MADE_UP_SET),
     by(CREDENTIAL, "bearer", CREDENTIAL, MADE_UP_HEADER),
+    by(
+        "node/src/traces.rs",
+        "parent",
+        "node/src/traces/tests.rs",
+        "value_that_a_client_makes_up_names_a_span_or_none",
+    ),
     by(
         "client/mcp/src/tasks/listen.rs",
         "task_ids",
@@ -215,12 +231,6 @@ pub(super) const DECODERS: &[Decoder] = &[
         "details_that_a_node_makes_up_say_not_done_only_by_a_reason_of_ours",
     ),
     by(
-        "client/src/cluster/proxy_words.rs",
-        "retry_after",
-        VERDICT_TESTS,
-        "a_time_to_wait_that_a_node_makes_up_is_a_number_or_left_out",
-    ),
-    by(
         "client/src/cluster/line_error.rs",
         "retry_after",
         "client/src/cluster/line_error.rs",
@@ -258,7 +268,6 @@ pub(super) const DECODERS: &[Decoder] = &[
         "the operator's file",
     ),
     no_client(ALLOWED, "host", "the operator's command line"),
-    no_client(ALLOWED, "is_port", "the operator's command line"),
     no_client(ALLOWED, "origin", "the operator's command line"),
     no_client(ALLOWED, "with_port", "the operator's command line"),
     no_client(

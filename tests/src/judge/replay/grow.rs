@@ -59,7 +59,7 @@ impl Replay<'_, '_> {
                 }
             }
         }
-        grown.into_worlds()
+        grown.into_states()
     }
 
     fn chances(&self, after: u64, until: u64) -> Vec<Chance<'_, '_>> {

@@ -270,7 +270,7 @@ fn a_foreign_owner_who_sees_a_handle() {
 }
 
 #[test]
-fn a_value_that_nobody_wrote() {
+fn a_value_that_was_never_written() {
     let mut history = HistoryBuilder::new();
     history.call(put("a", "1", None));
     history.effect(&put("a", "ghost", None));

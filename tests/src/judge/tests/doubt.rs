@@ -26,7 +26,7 @@ fn an_unknown_write_that_was_seen_and_vanished() {
 }
 
 #[test]
-fn an_unknown_write_that_stands_before_it_was_asked_for() {
+fn an_unknown_write_before_it_was_asked_for() {
     let mut history = HistoryBuilder::new();
     history.call(put("b", "1", None));
     history.effect(&put("a", "2", None));

@@ -171,7 +171,7 @@ fn retries_under_one_identity_are_one_call() {
 }
 
 #[test]
-fn a_mint_that_nobody_was_told_of_may_be_counted_and_listed() {
+fn a_mint_without_an_answer_may_be_counted_and_listed() {
     let mut history = HistoryBuilder::new();
     history.done_unknown(mint("lost", None));
     history.read(Call::Count(CountRequest {

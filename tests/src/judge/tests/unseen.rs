@@ -138,7 +138,7 @@ fn more_revisions_than_calls_that_may_have_made_them() {
 }
 
 #[test]
-fn half_a_batch_whose_values_nobody_saw() {
+fn half_a_batch_whose_values_were_not_seen() {
     let mut history = HistoryBuilder::new();
     history.undone_unknown(batch(&[("k", "1"), ("l", "2")]));
     history.undone_unknown(batch(&[("k", "3"), ("l", "4")]));
@@ -148,7 +148,7 @@ fn half_a_batch_whose_values_nobody_saw() {
 }
 
 #[test]
-fn mints_whose_values_nobody_saw_are_as_many_as_are_listed() {
+fn mints_of_unseen_values_are_as_many_as_are_listed() {
     let mut history = HistoryBuilder::new();
     history.done_unknown(mint("1", None));
     history.done_unknown(mint("2", None));

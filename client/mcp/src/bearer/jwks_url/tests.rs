@@ -54,11 +54,15 @@ fn only_https_and_this_machine_are_asked_for_keys() {
     let good = [
         "http://127.0.0.1:8080/jwks",
         "http://[::1]/jwks",
-        "http://localhost:1/a?b=c",
+        "http://[::ffff:7f00:1]/jwks",
+        "http://localhost:1/a",
     ];
     for url in good {
         assert_eq!(JwksUrl::parse(url).unwrap().to_string(), url);
     }
+    let keyed = JwksUrl::parse("http://localhost:1/a?key=secret").unwrap();
+    assert_eq!(keyed.url.query(), Some("key=secret"));
+    assert!(!format!("{keyed} {keyed:?} {}", keyed.shown()).contains("secret"));
     let bad = [
         "",
         "jwks.json",

@@ -121,6 +121,11 @@ fn odd_envelopes_are_refused_with_a_reason() {
             -32600,
             "batches",
         ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#,
+            -32600,
+            "no message of JSON-RPC",
+        ),
         (" [", -32700, "Parse error"),
         (
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\0",

@@ -29,6 +29,18 @@ from .watching import AsyncChanges
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: What `from_environment` reads.
+_VARIABLES = frozenset(
+    {
+        "HELVE_ENDPOINTS",
+        "HELVE_TOKEN_FILE",
+        "HELVE_INSECURE_TOKEN",
+        "HELVE_TLS_CA",
+        "HELVE_TLS_CLIENT_CERT",
+        "HELVE_TLS_CLIENT_KEY",
+        "HELVE_TLS_SERVER_NAME",
+    }
+)
 
 
 class AsyncClient:
@@ -58,7 +70,8 @@ class AsyncClient:
 
         - `endpoints`: the nodes, each as `HOST:PORT`, or one text with commas between. One
           suffices; with several the client goes on when one is gone.
-        - `token`, or `token_file`, which is read again when it changes: who calls.
+        - `token`, or `token_file`: who calls. A file is read again when it changes. A pipe is read
+          once, and this waits for its writer, ten seconds at most.
         - `tls`: whom to trust. Without it, plain text.
         - `deadline`: how long each call may take, retries included; a day at most.
         - `attempt_timeout`: how long the first try of a call waits for its node before it turns
@@ -116,9 +129,13 @@ class AsyncClient:
         `HELVE_ENDPOINTS` (default 127.0.0.1:7400), `HELVE_TOKEN_FILE`, `HELVE_TLS_CA`,
         `HELVE_TLS_CLIENT_CERT`, `HELVE_TLS_CLIENT_KEY`, `HELVE_TLS_SERVER_NAME`, and
         `HELVE_INSECURE_TOKEN`, which is `true` or `1` for `insecure`.
-        `options` as for the class.
+        `options` as for the class. Raises InvalidError if one of them is set to nothing.
         """
-        given = {name: value for name, value in os.environ.items() if value}
+        given = {name: value for name, value in os.environ.items() if name in _VARIABLES}
+        # As if it were not set would not do: calls would go without a token, or in plain text.
+        if emptied := sorted(name for name, value in given.items() if not value):
+            message = f"{emptied[0]} is empty: unset it, or give it a value"
+            raise refused(Reason.BAD_REQUEST, message)
         ca = given.get("HELVE_TLS_CA")
         found: dict[str, Any] = {
             "token_file": given.get("HELVE_TOKEN_FILE"),

@@ -138,7 +138,7 @@ class Line:
                 response_deserializer=method.reply.FromString,
             )
         try:
-            reply = await call(request, timeout=left, metadata=self._dial.bearer.metadata())
+            reply = await call(request, timeout=left, metadata=self._dial.metadata())
         except grpc.aio.AioRpcError as error:
             verdict = of_status(self.address, error, has_values=takes(request))
             raise Failed(verdict) from None
@@ -161,7 +161,7 @@ class Line:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.reply.FromString,
         )
-        metadata = self._dial.bearer.metadata()
+        metadata = self._dial.metadata()
         return Parts(self.address, call(request, timeout=whole, metadata=metadata))
 
     async def close(self) -> None:

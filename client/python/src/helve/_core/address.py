@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from ..errors import HelveError, Reason, refused
 
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_PORT = re.compile(r"[0-9]{1,20}")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]{2,45}")
 _SHOWN_CHARS_MAX = 100
+_SCHEME_CHARS_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,9 @@ class Address:
         if not separator:
             scheme, rest = "", text
         elif scheme not in ("http", "https"):
-            raise _no_endpoint(text, f"a node is reached over http or https, not {scheme!r}")
+            # What is before an `@` may be a password.
+            shown = scheme.rpartition("@")[2][:_SCHEME_CHARS_MAX]
+            raise _no_endpoint(text, f"a node is reached over http or https, not {shown!r}")
         rest = rest[:-1] if rest.endswith("/") else rest
         remedy = _remedy(rest)
         if remedy:
@@ -51,9 +56,9 @@ def _remedy(text: str) -> str | None:
         return f"give an IPv6 address in brackets, and a port, as in [{text}]:7400"
     host, separator, port = text.rpartition(":")
     if not separator or "]" in port:
-        return f"give a port, as in {text.rstrip(':') or '127.0.0.1'}:7400"
+        return f"give a port, as in {_example(text)}:7400"
     if host.startswith("["):
-        if not (host.endswith("]") and _is_ipv6(host[1:-1])):
+        if not _is_bracketed(host):
             return "an IPv6 address belongs between the brackets, as in [::1]:7400"
     elif ":" in host:
         return "give an IPv6 address in brackets, as in [::1]:7400"
@@ -63,12 +68,27 @@ def _remedy(text: str) -> str | None:
         return "a host is a name or an IP address, as in helve-1:7400"
     if not port:
         return f"give a port, as in {host}:7400"
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+    if not (_PORT.fullmatch(port) and 1 <= int(port) <= 65535):
         return "a port is a number from 1 to 65535"
     return None
 
 
+def _example(text: str) -> str:
+    """The host of an example: the one that was given, if it is one."""
+    host = text.rstrip(":")
+    if not host:
+        return "127.0.0.1"
+    return host if _HOST.fullmatch(host) or _is_bracketed(host) else "helve-1"
+
+
+def _is_bracketed(host: str) -> bool:
+    return host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1])
+
+
 def _is_ipv6(text: str) -> bool:
+    # The library takes a zone behind a `%`, of any length: it is of one machine, and no URL has it.
+    if not _IPV6.fullmatch(text):
+        return False
     try:
         ipaddress.IPv6Address(text)
     except ValueError:
@@ -88,6 +108,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _no_endpoint(text: str, remedy: str) -> HelveError:
-    # It may be anything, a secret in the wrong place included.
-    shown = text[:_SHOWN_CHARS_MAX] + ("..." if len(text) > _SHOWN_CHARS_MAX else "")
+    # It may be anything, a secret in the wrong place included: before an `@` may be a password.
+    _, at, told = text.rpartition("@")
+    shown = told[:_SHOWN_CHARS_MAX] + ("..." if len(told) > _SHOWN_CHARS_MAX else "")
+    shown = f"...@{shown}" if at else shown
     return refused(Reason.BAD_REQUEST, f"{shown!r} is no endpoint: {remedy}")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
 from pathlib import Path
 
 from ..errors import HelveError, Reason, refused
 from . import limits
-from .files import exposed
+from .files import exposed, read
 
 _log = logging.getLogger("helve")
+_QUOTES = (b'"', b"'", b"`")
 
 
 class Bearer:
@@ -56,7 +58,9 @@ class Bearer:
             return
         self._looked_at = now
         try:
-            if path.stat().st_mtime == self._changed:
+            found = path.stat()
+            # A pipe gives its token once, and would be waited for.
+            if stat.S_ISFIFO(found.st_mode) or found.st_mtime == self._changed:
                 return
             self._header, self._changed = _read(path)
         except (OSError, HelveError) as error:
@@ -68,9 +72,7 @@ def _read(path: Path) -> tuple[str, float]:
         return refused(Reason.BAD_REQUEST, f"the token file {path}: {what}")
 
     try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            data = file.read(limits.TOKEN_BYTES_MAX + 1)
+        data, found = read(path, limits.TOKEN_BYTES_MAX)
     except OSError as error:
         raise wrong(f"it cannot be read ({error.strerror})") from error
     if (why := exposed(path, found.st_mode)) is not None:
@@ -78,7 +80,34 @@ def _read(path: Path) -> tuple[str, float]:
     # The beginning of a longer file would be another token.
     if len(data) > limits.TOKEN_BYTES_MAX:
         raise wrong("it is over 4096 bytes, and holds something else")
-    return _header(data.decode("utf-8", "replace").strip()), found.st_mtime
+    if (flaw := _flaw(data)) is not None:
+        raise wrong(flaw)
+    return _header(data.decode("utf-8").strip()), found.st_mtime
+
+
+def _flaw(data: bytes) -> str | None:
+    """Why a file's content is no token, though it may hold one; None if it may be one."""
+    text = data.strip()
+    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        return "it starts with a byte-order mark: save it as ASCII, without a mark"
+    if b"-----BEGIN " in text:
+        return "it is a PEM file, not a token"
+    if text.startswith((b"{", b"[")):
+        return "it is JSON: write the token alone into a file"
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return "it is not text, and so no token"
+    lines = sum(1 for line in text.replace(b"\r", b"\n").split(b"\n") if line)
+    if lines > 1:
+        return f"it has {'two' if lines == 2 else lines} lines: a token is one line"
+    if text[:1] in _QUOTES or text[-1:] in _QUOTES:
+        return "the token is in quotes: remove them"
+    if text.lower().startswith(b"bearer "):
+        return "it begins with `Bearer`: leave the token alone"
+    if b"=hlv_" in text:
+        return "it is a line NAME=VALUE: leave the value alone"
+    return None
 
 
 def _header(token: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import grpc
 
+from .. import trace
 from ..errors import Reason, refused
 from ..tls import Tls
 from . import limits
@@ -32,6 +33,10 @@ class Dial:
     def guards_token(self) -> bool:
         """Whether addresses beyond this machine are refused: there is a token, and no TLS."""
         return self.tls is None and self.bearer.is_given and not self.insecure
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What a call bears: who calls, and the span around it."""
+        return (*self.bearer.metadata(), *trace.metadata())
 
     def credentials(self) -> grpc.ChannelCredentials | None:
         """The TLS of a connection; None: plain text."""

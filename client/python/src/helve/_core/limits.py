@@ -20,6 +20,8 @@ GUARD_FIRST = 0.01
 GUARD_MAX = 0.2
 #: How long a side effect may take under a claim, if the caller says nothing.
 LEASE = 30.0
+#: A write that was certainly not done so far is not sent again with less time left.
+TRY_LEAST = 0.02
 #: How long a connection may take to be made.
 CONNECT_TIMEOUT = 0.5
 #: A connection without traffic is probed this often.

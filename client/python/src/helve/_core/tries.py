@@ -95,7 +95,9 @@ class Tries(Generic[L]):
             raise self._unless_in_doubt()
         pause = self._pause(verdict, following)
         self.node = following
-        if pause >= self._until - self._clock():
+        # One that is cut off would put in doubt what is certain so far: that nothing was done.
+        least = limits.TRY_LEAST if self._is_lasting and not self.in_doubt else 0.0
+        if pause + least >= self._until - self._clock():
             raise self._gave_up("within the deadline")
         return pause
 

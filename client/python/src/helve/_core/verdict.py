@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any
 
@@ -193,9 +195,22 @@ def _of_connection(address: str, details: str) -> Verdict:
     return verdict
 
 
+#: A date as HTTP writes it.
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT", re.ASCII)
+
+
 def _seconds(retry_after: Any) -> float:
-    is_number = isinstance(retry_after, str) and retry_after.isascii() and retry_after.isdigit()
-    return float(retry_after) if is_number else 0.0
+    """How long `Retry-After` asks to be left alone, in seconds: it is such a number, or a date."""
+    text = retry_after.strip() if isinstance(retry_after, str) else ""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    if not _HTTP_DATE.fullmatch(text):
+        return 0.0
+    try:
+        until = parsedate_to_datetime(text).timestamp()
+    except (OverflowError, TypeError, ValueError):
+        return 0.0
+    return max(until - time.time(), 0.0)
 
 
 def _of_http(address: str, status: int, pause: float) -> Verdict:

@@ -156,7 +156,7 @@ class Line:
                 response_deserializer=method.reply.FromString,
             )
         try:
-            reply = call(request, timeout=left, metadata=self._dial.bearer.metadata())
+            reply = call(request, timeout=left, metadata=self._dial.metadata())
         except grpc.RpcError as error:
             raise self._failed(error, takes(request)) from None
         except ValueError:
@@ -179,7 +179,7 @@ class Line:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.reply.FromString,
         )
-        metadata = self._dial.bearer.metadata()
+        metadata = self._dial.metadata()
         try:
             return Parts(self.address, call(request, timeout=whole, metadata=metadata))
         except ValueError:

@@ -379,7 +379,7 @@ async def one_of_sixteen_holds_the_guard_and_the_next_has_a_higher_fence(setup):
     assert await foreign.try_acquire(setup.name, SHORT) is not None
 
 
-async def a_guard_that_nobody_lets_go_lapses(setup):
+async def a_guard_that_is_not_released_lapses(setup):
     lost = await setup.client().guards(owner=setup.name).acquire("guard", SHORT, PATIENCE)
     heirs = setup.client(1).guards(owner=setup.name)
     guard = await heirs.acquire("guard", HOUR, PATIENCE)

@@ -14,7 +14,7 @@ from .setup import error_of, kind_of, wait_until
 
 
 def client(*nodes, **options):
-    options = {"attempt_timeout": 0.5, "deadline": 20.0, **options}
+    options = {"attempt_timeout": 2.0, "deadline": 20.0, **options}
     return AsyncClient([node.address for node in nodes], **options)
 
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use helve_client::{Error, ErrorKind};
-use helve_proto::Reason;
+use helve_proto::{NotPem, Reason};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -64,6 +64,10 @@ fn verified(url: &str) -> String {
     parts.concat()
 }
 
+fn lost(flaw: NotPem) -> Error {
+    refused(&format!("the file of certificate authorities: {flaw}"))
+}
+
 fn roots(ca_pem: Option<&[u8]>) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     let Some(ca_pem) = ca_pem else {
@@ -76,15 +80,19 @@ fn roots(ca_pem: Option<&[u8]>) -> Result<RootCertStore, Error> {
     };
     let wrong = "the file of certificate authorities holds what is no certificate in PEM";
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {
-        let certificate = certificate.map_err(|error| refused(wrong).with_source(error))?;
+        let certificate = certificate.map_err(|error| match NotPem::of(ca_pem) {
+            Some(flaw) => lost(flaw),
+            None => refused(wrong).with_source(error),
+        })?;
         roots
             .add(certificate)
             .map_err(|error| refused(wrong).with_source(error))?;
     }
     if roots.is_empty() {
-        return Err(refused(
-            "the file of certificate authorities holds no certificate in PEM",
-        ));
+        return Err(match NotPem::of(ca_pem) {
+            Some(flaw) => lost(flaw),
+            None => refused("the file of certificate authorities holds no certificate in PEM"),
+        });
     }
     Ok(roots)
 }

@@ -3,10 +3,10 @@
 use std::{fmt, time::Duration};
 
 use helve_client::Error;
-use helve_proto::Reason;
+use helve_proto::{Reason, shown_url};
 use object_store::{
     BackoffConfig, RetryConfig,
-    aws::{AmazonS3, AmazonS3Builder},
+    aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey},
 };
 use zeroize::Zeroizing;
 
@@ -88,6 +88,8 @@ impl S3Options {
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(&self.bucket)
             .with_allow_http(self.allow_http)
+            // `object_store` 0.14.2 panics if the answer to a bulk deletion names another key.
+            .with_disable_bulk_delete(true)
             .with_http_connector(wire)
             .with_retry(RetryConfig {
                 backoff: BackoffConfig::default(),
@@ -105,6 +107,16 @@ impl S3Options {
                 .with_access_key_id(id)
                 .with_secret_access_key(secret.as_str());
         }
+        // What the store's errors repeat of it would show a password.
+        let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+        let mut endpoints = endpoints
+            .map(|key| builder.get_config_value(&key))
+            .into_iter();
+        if endpoints.any(|endpoint| endpoint.is_some_and(|endpoint| endpoint.contains('@'))) {
+            return Err(refused(
+                "an endpoint with a user name: leave it out, and give credentials as access key and secret",
+            ));
+        }
         builder.build().map_err(|error| {
             refused(format!("no S3 bucket that can be reached: {error}")).with_source(error)
         })
@@ -120,12 +132,28 @@ impl fmt::Debug for S3Options {
         f.debug_struct("S3Options")
             .field("bucket", &self.bucket)
             .field("region", &self.region)
-            .field("endpoint", &self.endpoint)
+            .field("endpoint", &self.endpoint.as_deref().map(shown_url))
             .field(
                 "access_key_id",
                 &self.credentials.as_ref().map(|(id, _)| id),
             )
             .field("allow_http", &self.allow_http)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoint_with_a_password_is_refused_and_not_repeated() {
+        let options = S3Options::new("b").endpoint("http://a:s3cret@minio.example:9000");
+        let options = options.allow_http();
+        let why = options.open(Duration::from_secs(1)).err();
+        let why = why.map(|error| format!("{error:?}")).unwrap_or_default();
+        assert!(why.contains("an endpoint with a user name"), "{why}");
+        let said = format!("{options:?} {why}");
+        assert!(!said.contains("s3cret"), "{said}");
     }
 }

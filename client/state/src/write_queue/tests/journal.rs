@@ -31,7 +31,7 @@ async fn queues_whose_names_differ_in_their_endings_are_two() {
 }
 
 #[tokio::test]
-async fn a_journal_that_cannot_be_written_anew_serves_on() {
+async fn journal_that_cannot_be_rewritten_serves_on() {
     let setting = Setting::new();
     let queue = setting.open().await;
     fs::create_dir(setting.directory.path().join("writes.draft")).unwrap();

@@ -7,7 +7,7 @@ use helve_command::{
     cluster::{ClusterArgs, request},
     duration,
     ending::{Ending, Outcome},
-    output::OutputArgs,
+    output::{self, OutputArgs},
 };
 use helve_node::config::{TokenHash, certificate_principal};
 use helve_proto::v1::{CreateTokenReply, CreateTokenRequest, TokenGrant, TokenRole};
@@ -198,10 +198,10 @@ impl CreateArgs {
             return;
         }
         if let Err(error) = fs::remove_file(out) {
-            eprintln!(
+            output::say(format_args!(
                 "--out: {} holds a token that was not registered, and cannot be removed: {error}",
                 out.display()
-            );
+            ));
         }
     }
 

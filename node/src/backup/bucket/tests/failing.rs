@@ -1,6 +1,7 @@
 //! What is said of a store that fails: through its client, whose answers are made here.
 
 use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
 use hyper::StatusCode;
 use object_store::{
     BackoffConfig, ClientOptions, RetryConfig,
@@ -14,7 +15,10 @@ use object_store::{
 use rustls::RootCertStore;
 
 use super::{
-    super::wire::{Wire, bounded},
+    super::{
+        connect::open,
+        wire::{Wire, bounded},
+    },
     *,
 };
 use crate::backup::PlainHttp;
@@ -50,20 +54,18 @@ impl HttpService for Answers {
 }
 
 pub(super) fn bucket(endpoint: &str, connector: impl HttpConnector, call: Duration) -> Bucket {
-    let store = AmazonS3Builder::new()
+    let builder = AmazonS3Builder::new()
         .with_bucket_name("b")
         .with_region("us-east-1")
         .with_endpoint(endpoint)
         .with_access_key_id("id")
         .with_secret_access_key(SECRET)
-        .with_http_connector(connector)
         .with_retry(RetryConfig {
             backoff: BackoffConfig::default(),
             max_retries: 0,
             retry_timeout: Duration::ZERO,
-        })
-        .build()
-        .unwrap();
+        });
+    let store = open(builder, connector).unwrap();
     let bounds = Bounds { call, ..BOUNDS };
     let url = PathBuf::from("s3://b/helve");
     Bucket::new(Arc::new(store), url, "helve".to_owned(), bounds)
@@ -141,16 +143,12 @@ async fn store_that_refuses_is_blamed_with_its_code_and_no_secret() {
 #[tokio::test]
 async fn deletion_that_is_refused_for_a_key_is_understood() {
     let key = Key::parse("helve/running/delete-1").unwrap();
-    let removed = async |code: &str| {
-        let body = format!(
-            "<DeleteResult><Error><Key>{key}</Key><Code>{code}</Code>\
-             <Message>{SECRET}</Message></Error></DeleteResult>"
-        );
-        let answers = Answers::With(200, body);
+    let removed = async |status: u16, body: String| {
+        let answers = Answers::With(status, body);
         let bucket = bucket("https://store.example", answers, BOUNDS.call);
         bucket.remove(&key).await
     };
-    let refused = removed("AccessDenied").await.unwrap_err();
+    let refused = removed(403, code("AccessDenied")).await.unwrap_err();
     assert!(!format!("{refused} {refused:?}").contains(SECRET));
     assert!(
         matches!(
@@ -160,7 +158,20 @@ async fn deletion_that_is_refused_for_a_key_is_understood() {
         ),
         "{refused:?}"
     );
-    assert!(removed("NoSuchKey").await.is_ok());
+    assert!(removed(404, code("NoSuchKey")).await.is_ok());
+}
+
+#[tokio::test]
+async fn deletion_that_is_answered_with_another_key_breaks_nothing() {
+    let deleted = "<DeleteResult><Error><Key>helve/another</Key><Code>AccessDenied</Code>\
+                   <Message>no</Message></Error></DeleteResult>";
+    let answers = Answers::With(200, deleted.to_owned());
+    let bucket = bucket("https://store.example", answers, BOUNDS.call);
+    let key = |name: &str| Key::parse(format!("helve/{name}")).unwrap();
+    bucket.remove(&key("one")).await.unwrap();
+    let keys = stream::iter(["one", "two"].map(|name| Ok(key(name))));
+    let removed = bucket.store.delete_stream(keys.boxed());
+    assert_eq!(removed.try_collect::<Vec<_>>().await.unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

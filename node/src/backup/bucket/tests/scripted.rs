@@ -7,12 +7,15 @@ use hyper::{Method, StatusCode, header::ETAG};
 use object_store::{
     ClientOptions,
     client::{
-        HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody,
-        HttpService,
+        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+        HttpResponseBody, HttpService,
     },
 };
 
-use super::{failing, *};
+use super::{
+    super::{log::LogObjects, wire::Fault},
+    failing, *,
+};
 
 /// An object of a listing.
 #[derive(Debug, Clone)]
@@ -31,6 +34,8 @@ struct Script {
     /// When what was put was written; it is listed then.
     clock: Option<&'static str>,
     put: Arc<Mutex<Vec<String>>>,
+    /// How many connections break before one is written to.
+    cuts: Arc<Mutex<usize>>,
 }
 
 impl Script {
@@ -43,6 +48,13 @@ impl Script {
 
     fn bucket(&self) -> Bucket {
         failing::bucket("https://store.example", self.clone(), BOUNDS.call)
+    }
+
+    fn is_cut(&self) -> bool {
+        let mut cuts = self.cuts.lock().unwrap();
+        let is_cut = *cuts > 0;
+        *cuts = cuts.saturating_sub(1);
+        is_cut
     }
 
     fn listing(&self) -> String {
@@ -84,6 +96,14 @@ impl HttpConnector for Script {
 #[async_trait]
 impl HttpService for Script {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if request.method() == Method::PUT && self.is_cut() {
+            let cut = Fault::Cut {
+                host: "store.example".to_owned(),
+                why: "connection reset by peer".to_owned(),
+                is_of_machine: false,
+            };
+            return Err(HttpError::new(HttpErrorKind::Interrupted, cut));
+        }
         let query = request.uri().query().unwrap_or_default();
         let (status, body) = if query.contains("list-type") {
             (StatusCode::OK, self.listing())
@@ -94,8 +114,7 @@ impl HttpService for Script {
             self.put.lock().unwrap().push(key);
             (StatusCode::OK, String::new())
         } else {
-            let deleted = "<DeleteResult><Deleted><Key>helve</Key></Deleted></DeleteResult>";
-            (StatusCode::OK, deleted.to_owned())
+            (StatusCode::NO_CONTENT, String::new())
         };
         let mut response = HttpResponse::new(HttpResponseBody::from(body));
         *response.status_mut() = status;
@@ -123,8 +142,9 @@ async fn listed_manifest_that_is_not_found_stops_a_deletion() {
         "{refused:?}"
     );
     // Deleted meanwhile, and the marker of a folder.
-    for listing in [manifest(second, 9), manifest("old", 0)] {
-        let script = Script::new(vec![listing]);
+    let folder = manifest("old", 0);
+    for listings in [vec![manifest(second, 9)], vec![folder.clone(), folder]] {
+        let script = Script::new(listings);
         let none = script.bucket().delete(first, Run::Dry, DAY).await;
         assert!(matches!(none, Err(BackupError::Nothing(_))), "{none:?}");
     }
@@ -168,4 +188,34 @@ async fn store_that_does_not_list_the_own_mark_is_refused() {
         matches!(&refused, Err(BackupError::Store(error)) if error.problem == StoreProblem::ListsLate),
         "{refused:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn segment_whose_connection_breaks_is_put_again() {
+    let name = "log/01234567-2/00000000000000000003";
+    let put = async |cuts: usize| {
+        let script = Script {
+            cuts: Arc::new(Mutex::new(cuts)),
+            ..Script::default()
+        };
+        let bucket = script.bucket();
+        let kept = LogObjects(&bucket).put(name, "entries".into()).await;
+        let put = script.put.lock().unwrap().clone();
+        (kept, put)
+    };
+    let (kept, written) = put(2).await;
+    kept.unwrap();
+    assert_eq!(written, [format!("helve/{name}")]);
+    let (given_up, written) = put(usize::MAX).await;
+    assert!(
+        matches!(
+            &given_up,
+            Err(BackupError::Store(StoreError {
+                problem: StoreProblem::Unreachable { .. },
+                ..
+            }))
+        ),
+        "{given_up:?}"
+    );
+    assert!(written.is_empty(), "{written:?}");
 }
