@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Result;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use helve_proto::v1::{CountRequest, GetRequest, HandleStatus, MintRequest};
 
 use crate::{
@@ -17,6 +18,10 @@ use crate::{
     promise,
     wait::{Look, until},
 };
+
+/// Handles that are read from a node at a time: one after the other, a test would mostly wait for
+/// rounds of reads.
+const READS_AT_ONCE: usize = 16;
 
 /// Acknowledged mints into one store: value by id.
 #[derive(Debug)]
@@ -88,19 +93,11 @@ impl Ledger {
         let rows = self.rows().clone();
         for seat in cluster.running() {
             let caller = cluster.caller(seat);
-            for (id, value) in &rows {
-                let request = GetRequest {
-                    store: self.store.clone(),
-                    id: id.clone(),
-                    ..GetRequest::default()
-                };
-                let reply = caller.get(request).await?;
-                let found = reply.status() == HandleStatus::Live && reply.value == value.as_bytes();
-                promise!(
-                    found,
-                    "node {seat} lost {id}, or its value {value}: {reply:?}"
-                );
-            }
+            let held = rows
+                .iter()
+                .map(|(id, value)| self.check_held(&caller, seat, id, value));
+            let held = stream::iter(held).buffer_unordered(READS_AT_ONCE);
+            held.try_collect::<()>().await?;
             let live = caller
                 .count(CountRequest {
                     store: self.store.clone(),
@@ -114,6 +111,21 @@ impl Ledger {
                 rows.len()
             );
         }
+        Ok(())
+    }
+
+    async fn check_held(&self, caller: &Caller, seat: u64, id: &str, value: &str) -> Result<()> {
+        let request = GetRequest {
+            store: self.store.clone(),
+            id: id.to_owned(),
+            ..GetRequest::default()
+        };
+        let reply = caller.get(request).await?;
+        let found = reply.status() == HandleStatus::Live && reply.value == value.as_bytes();
+        promise!(
+            found,
+            "node {seat} lost {id}, or its value {value}: {reply:?}"
+        );
         Ok(())
     }
 
