@@ -369,6 +369,8 @@ fn index(seat: u64) -> usize {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // All at once: each process is waited for when it is dropped.
+        self.nodes.iter_mut().for_each(Process::strike);
         for (seat, node) in self.seats().into_iter().zip(&self.nodes) {
             if !self.quiet {
                 println!("---- node {seat}, end of its log ----\n{}", node.log_tail());

@@ -132,6 +132,14 @@ impl Process {
         ended_within(&mut child, KERNEL_LIMIT)
     }
 
+    /// Sends SIGKILL, if it runs, and does not wait for its end. One that is dropped is waited for.
+    pub(crate) fn strike(&mut self) {
+        if let Some(child) = &mut self.child {
+            // One that has ended already takes no signal.
+            let _struck = child.kill();
+        }
+    }
+
     /// Asks it to stop with SIGTERM; [`Process::stopped`] waits until it has.
     ///
     /// # Errors
