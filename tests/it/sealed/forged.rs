@@ -21,7 +21,7 @@ use helve_proto::{
     v1::{CreateTokenRequest, Quotas, RevokeTokenRequest, TakeSnapshotRequest, TokenRole},
 };
 use helve_tests::{
-    cluster::Cluster,
+    cluster::{Cluster, Setup},
     token::{Token, grant},
 };
 use prost::Message as _;
@@ -167,7 +167,19 @@ struct Stopped {
 impl Stopped {
     async fn new() -> Result<Self> {
         let keys = Keys::new()?;
-        let mut guarded = Guarded::of(keys.setup_of(1)).await?;
+        let setup = keys.setup_of(1);
+        Self::of(keys, setup).await
+    }
+
+    /// As [`Self::new`], for a test that has a cluster already.
+    async fn another() -> Result<Self> {
+        let keys = Keys::new()?;
+        let setup = keys.setup_of(1).beside_others();
+        Self::of(keys, setup).await
+    }
+
+    async fn of(keys: Keys, setup: Setup) -> Result<Self> {
+        let mut guarded = Guarded::of(setup).await?;
         let key_id = sealed_under(&guarded.operator(1)).await?;
         let quotas = Quotas {
             rows: 5,
@@ -322,7 +334,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 async fn rows_of_another_directory_are_refused_and_older_ones_replayed() -> Result<()> {
     let other = Stopped::new().await?;
     let others = other.guarded.cluster.data_directory(1);
-    let mut node = Stopped::new().await?;
+    let mut node = Stopped::another().await?;
     let said = node
         .refused(|directory| {
             fs::remove_dir_all(directory.join(ROWS))?;

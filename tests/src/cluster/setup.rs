@@ -27,16 +27,28 @@ use crate::{
     wait::{Look, until},
 };
 
-/// Clusters that run at a time in one test binary: more would only starve each other.
-static SLOTS: Semaphore = Semaphore::const_new(2);
+/// Places of the clusters that run at a time in one test binary: more would only starve each other.
+/// So two clusters of several nodes run at a time, or four of one node.
+static PLACES: Semaphore = Semaphore::const_new(4);
 
-/// Waits for a place among the clusters that run at a time, for a test that starts one by other means.
+/// Places of a cluster of one node.
+const PLACES_OF_ONE: u32 = 1;
+
+/// Places of a cluster of several nodes.
+const PLACES_OF_SEVERAL: u32 = 2;
+
+/// Waits for the places of a cluster of several nodes, for a test that starts one by other means.
 ///
 /// # Errors
 ///
-/// Never: the slots stay open.
+/// Never: the places stay open.
 pub async fn slot() -> Result<SemaphorePermit<'static>> {
-    SLOTS.acquire().await.context("the slots are never closed")
+    places(PLACES_OF_SEVERAL).await
+}
+
+async fn places(count: u32) -> Result<SemaphorePermit<'static>> {
+    let places = PLACES.acquire_many(count).await;
+    places.context("the places are never closed")
 }
 
 fn certificates_of(directory: &Path) -> PathBuf {
@@ -144,6 +156,7 @@ impl Setup {
     /// If there is no room for a directory.
     pub async fn prepare(self) -> Result<Cluster> {
         let slot = match self.place {
+            Place::Waited if self.nodes == 1 => Some(places(PLACES_OF_ONE).await?),
             Place::Waited => Some(slot().await?),
             Place::Beside => None,
         };
