@@ -8,10 +8,11 @@ use std::{
 use anyhow::{Result, ensure};
 use futures::future::{try_join, try_join_all};
 use helve_proto::v1::{
-    BatchStoreRequest, Quotas, SetTenantRequest, StatusReply, StoreItem, StoreRequest,
+    BatchStoreReply, BatchStoreRequest, Quotas, SetTenantRequest, StatusReply, StoreItem,
+    StoreRequest,
 };
 use helve_tests::{
-    caller::{lifetime_of, new_identity},
+    caller::{Caller, lifetime_of, new_identity},
     cluster::Cluster,
     ledger::Ledger,
     promise::Broken,
@@ -80,8 +81,10 @@ fn has_removed_all(reply: &StatusReply) -> bool {
 /// Keys that expire together, in a storm beside many writers.
 const KEYS: usize = 20_000;
 const KEYS_AT_ONCE: usize = 128;
-/// How long they live: so long that all are stored before the first is due.
-const STORED_WITHIN: Duration = Duration::from_secs(20);
+const BATCHES_AT_ONCE: usize = 8;
+/// How long they live at first: all are to be stored before the first is due. If they are not, they
+/// are stored again for twice as long.
+const STORED_WITHIN: Duration = Duration::from_secs(8);
 const MANY_WRITERS: usize = 64;
 /// With a quota that is never reached, callers write at least this share of what they write without one while a storm is removed: a
 /// hundredth was left of it when each write removed what was due first.
@@ -106,24 +109,39 @@ async fn set_quota(cluster: &Cluster, rows: u64) -> Result<()> {
 /// Stores keys that expire together, and says when all of them have expired.
 async fn store_keys(cluster: &Cluster) -> Result<u64> {
     let caller = cluster.caller(1);
-    let mut deadline_ms = 0;
-    for first in (0..KEYS).step_by(KEYS_AT_ONCE) {
-        let item = |number| StoreItem {
-            key: format!("storm/{number:06}"),
-            value: "a value".into(),
-            lifetime: Some(lifetime_of(STORED_WITHIN)),
-            ..StoreItem::default()
-        };
-        let request = BatchStoreRequest {
-            identity: Some(new_identity()),
-            items: (first..first + KEYS_AT_ONCE).map(item).collect(),
-            ..BatchStoreRequest::default()
-        };
-        let stored = caller.batch_store(request).await?.infos;
-        let deadlines = stored.into_iter().filter_map(|info| info.expires_at_ms);
-        deadline_ms = deadlines.fold(deadline_ms, u64::max);
+    let mut life = STORED_WITHIN;
+    loop {
+        let (mut first_ms, mut last_ms, mut now_ms) = (u64::MAX, 0, 0);
+        let batches: Vec<usize> = (0..KEYS).step_by(KEYS_AT_ONCE).collect();
+        for some in batches.chunks(BATCHES_AT_ONCE) {
+            let stored = some.iter().map(|&first| store_batch(&caller, first, life));
+            for reply in try_join_all(stored).await? {
+                now_ms = now_ms.max(reply.header.unwrap_or_default().clock_ms);
+                for deadline_ms in reply.infos.iter().filter_map(|info| info.expires_at_ms) {
+                    (first_ms, last_ms) = (first_ms.min(deadline_ms), last_ms.max(deadline_ms));
+                }
+            }
+        }
+        if now_ms < first_ms {
+            return Ok(last_ms);
+        }
+        life *= 2;
     }
-    Ok(deadline_ms)
+}
+
+async fn store_batch(caller: &Caller, first: usize, life: Duration) -> Result<BatchStoreReply> {
+    let item = |number| StoreItem {
+        key: format!("storm/{number:06}"),
+        value: "a value".into(),
+        lifetime: Some(lifetime_of(life)),
+        ..StoreItem::default()
+    };
+    let request = BatchStoreRequest {
+        identity: Some(new_identity()),
+        items: (first..first + KEYS_AT_ONCE).map(item).collect(),
+        ..BatchStoreRequest::default()
+    };
+    Ok(caller.batch_store(request).await?)
 }
 
 /// How many writes callers made while a storm was removed, and for how long that took.
