@@ -40,7 +40,7 @@ pub(crate) fn printed(output: &Output) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handle_goes_its_way_on_the_command_line() -> Result<()> {
-    let cluster = nodes(3).start().await?;
+    let cluster = nodes(1).start().await?;
     let mint = [
         "handle",
         "mint",

@@ -32,7 +32,7 @@ macro_rules! said {
 }
 
 async fn cluster() -> Result<Cluster> {
-    nodes(3).start().await
+    nodes(1).start().await
 }
 
 #[tokio::test]

@@ -163,7 +163,7 @@ async fn watch_goes_on_after_its_node_is_killed() -> Result<()> {
 
 #[tokio::test]
 async fn watch_after_a_revision_replays_what_followed_it() -> Result<()> {
-    let mut cluster = nodes(3).start().await?;
+    let mut cluster = nodes(1).start().await?;
     cluster.all_ready().await?;
     let client = client(cluster.endpoints())?;
     let keys = client.keys(KeyOptions::shared());
@@ -188,7 +188,7 @@ async fn watch_after_a_revision_replays_what_followed_it() -> Result<()> {
 
 #[tokio::test]
 async fn watch_behind_the_window_is_told_to_list_again() -> Result<()> {
-    let mut cluster = nodes(3).with("HELVE_WATCH_WINDOW", "4KiB").start().await?;
+    let mut cluster = nodes(1).with("HELVE_WATCH_WINDOW", "4KiB").start().await?;
     cluster.all_ready().await?;
     let client = client(cluster.endpoints())?;
     let keys = client.keys(KeyOptions::shared());
