@@ -15,6 +15,8 @@ use tokio::{
 use super::nodes;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client/java/Handles.java");
+/// Without these a short run compiles longer than it works.
+const QUICK: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 const HANDLES: usize = 120;
 /// After this many the leader dies.
 const BEFORE: usize = 40;
@@ -75,6 +77,7 @@ async fn java_example_takes_unknown_reasons_as_in_doubt() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
     let java = Command::new("java")
+        .args(QUICK)
         .args([EXAMPLE, &url, "1"])
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -114,7 +117,8 @@ async fn java_example_sends_no_token_beyond_loopback() -> Result<()> {
     // No handle: it ends before its first call.
     let run = async |endpoints: &str| {
         let mut java = Command::new("java");
-        java.args([EXAMPLE, endpoints, "0"])
+        java.args(QUICK)
+            .args([EXAMPLE, endpoints, "0"])
             .env("HELVE_TOKEN", "hlv_secret")
             .env_remove("HELVE_INSECURE_TOKEN");
         java.output().await
@@ -141,6 +145,7 @@ async fn java_example_loses_nothing_while_the_leader_dies() -> Result<()> {
     let url = |seat| format!("http://{}", cluster.listeners(seat).client);
     let urls: Vec<_> = cluster.seats().into_iter().map(url).collect();
     let mut java = Command::new("java")
+        .args(QUICK)
         .args([EXAMPLE, &urls.join(","), &HANDLES.to_string()])
         .stdout(Stdio::piped())
         .kill_on_drop(true)
