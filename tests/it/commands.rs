@@ -22,7 +22,7 @@ use super::binary;
 const ERROR_CHARS_MAX: usize = 300;
 
 /// Commands that run at the same time; most of them wait.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 12;
 
 /// Commands that serve, and call their cluster only for their callers.
 const SERVERS: [&str; 1] = ["cart"];
@@ -189,7 +189,7 @@ async fn refused_token_is_blamed_on_the_node_that_refused_it() -> Result<()> {
 
 fn try_one(sample: &Sample, row: &Row, place: &str) -> Result<Option<String>> {
     let mut arguments = sample.arguments.clone();
-    arguments.extend([place, &row.endpoint, "--timeout", "2s"].map(str::to_owned));
+    arguments.extend([place, &row.endpoint, "--timeout", "1s"].map(str::to_owned));
     arguments.extend(row.flags.iter().cloned());
     if sample.prints_json {
         arguments.extend(["--output", "json"].map(str::to_owned));
