@@ -84,10 +84,7 @@ pub(super) fn refusal(output: &Output, status: i32) -> Result<String> {
 pub(super) async fn mint(ledger: &Ledger, cluster: &Cluster, mints: usize) -> Result<()> {
     let seats = cluster.running().into_iter();
     let callers: Vec<_> = seats.map(|seat| cluster.caller(seat)).collect();
-    for _ in 0..mints {
-        ledger.mint(&callers).await?;
-    }
-    Ok(())
+    ledger.mint_many(&callers, mints).await
 }
 
 /// Loses all nodes, with their disks.

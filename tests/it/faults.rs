@@ -19,18 +19,14 @@ async fn strike_and_heal(name: &str) -> Result<()> {
         .into_iter()
         .map(|seat| cluster.caller(seat))
         .collect();
-    for _ in 0..20 {
-        ledger.mint(&callers).await?;
-    }
+    ledger.mint_many(&callers, 20).await?;
     let seen = fault
         .strike(&mut cluster, &mut SmallRng::seed_from_u64(7))
         .await?;
     println!("{name}: {seen}");
     assert!(!seen.evidence().is_empty(), "{name} left no evidence");
     fault.heal(&mut cluster).await?;
-    for _ in 0..20 {
-        ledger.mint(&callers).await?;
-    }
+    ledger.mint_many(&callers, 20).await?;
     ledger.check(&cluster).await
 }
 

@@ -28,10 +28,7 @@ const MINTS: usize = 40;
 
 async fn mint(ledger: &Ledger, cluster: &Cluster, seats: &[u64]) -> Result<()> {
     let callers: Vec<_> = seats.iter().map(|&seat| cluster.caller(seat)).collect();
-    for _ in 0..MINTS {
-        ledger.mint(&callers).await?;
-    }
-    Ok(())
+    ledger.mint_many(&callers, MINTS).await
 }
 
 async fn stop(cluster: &mut Cluster, seat: u64) -> Result<()> {

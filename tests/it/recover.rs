@@ -45,10 +45,7 @@ pub(super) fn report(output: &Output) -> Result<Value> {
 
 async fn mint(ledger: &Ledger, cluster: &Cluster, seats: &[u64]) -> Result<()> {
     let callers: Vec<_> = seats.iter().map(|&seat| cluster.caller(seat)).collect();
-    for _ in 0..MINTS {
-        ledger.mint(&callers).await?;
-    }
-    Ok(())
+    ledger.mint_many(&callers, MINTS).await
 }
 
 /// Waits until the page that probes see of a node contains this.

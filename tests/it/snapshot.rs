@@ -1,7 +1,7 @@
 //! A node that was away for so long that the leader has no log for it any more.
 
 use anyhow::{Context as _, Result};
-use futures::future::{try_join, try_join_all};
+use futures::future::try_join;
 use helve_proto::v1::{Member, NodeStatus};
 use helve_tests::{
     cluster::Cluster,
@@ -12,7 +12,7 @@ use helve_tests::{
 
 use super::nodes;
 
-const SNAPSHOT_ENTRIES: u64 = 50;
+const SNAPSHOT_ENTRIES: usize = 50;
 const LOG_KEEP_ENTRIES: u64 = 10;
 
 pub(crate) async fn node_status(cluster: &Cluster, seat: u64) -> Result<NodeStatus> {
@@ -28,9 +28,7 @@ pub(crate) async fn purge_beyond(cluster: &Cluster, ledger: &Ledger, index: u64)
     let leader = cluster.leader().await?.seat;
     let through = [cluster.caller(leader)];
     until("the leader to purge its log", async || {
-        // Together, so that most of them share the syncs of the log.
-        let mints = (0..SNAPSHOT_ENTRIES).map(|_| ledger.mint(&through));
-        if let Err(error) = try_join_all(mints).await {
+        if let Err(error) = ledger.mint_many(&through, SNAPSHOT_ENTRIES).await {
             return Look::Done(Err(error));
         }
         match node_status(cluster, leader).await {
@@ -99,9 +97,8 @@ async fn a_node_that_lags_behind_the_purged_log_installs_a_snapshot_and_loses_no
 async fn a_node_whose_disk_was_lost_gets_everything_back_from_the_others() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     let ledger = Ledger::new("carts");
-    for _ in 0..SNAPSHOT_ENTRIES {
-        ledger.mint(&[cluster.caller(1)]).await?;
-    }
+    let through = [cluster.caller(1)];
+    ledger.mint_many(&through, SNAPSHOT_ENTRIES).await?;
     let leader = cluster.leader().await?.seat;
     let lost = cluster.others(leader)[0];
     cluster.wipe(lost)?;

@@ -19,9 +19,9 @@ use crate::{
     wait::{Look, until},
 };
 
-/// Handles that are read from a node at a time: one after the other, a test would mostly wait for
-/// rounds of reads.
-const READS_AT_ONCE: usize = 16;
+/// Calls under way at a time: one after the other, a test would mostly wait for disks and for rounds
+/// of reads.
+const AT_ONCE: usize = 16;
 
 /// Acknowledged mints into one store: value by id.
 #[derive(Debug)]
@@ -83,6 +83,17 @@ impl Ledger {
         Ok(())
     }
 
+    /// Mints this many handles, some at a time, each as [`Self::mint`] does.
+    ///
+    /// # Errors
+    ///
+    /// If one is not minted in time.
+    pub async fn mint_many(&self, callers: &[Caller], count: usize) -> Result<()> {
+        let mints = (0..count).map(|_| self.mint(callers));
+        let minted = stream::iter(mints).buffer_unordered(AT_ONCE);
+        minted.try_collect().await
+    }
+
     /// Compares the ledger with what every running node says: each acknowledged handle is there with its value, and none
     /// besides.
     ///
@@ -96,7 +107,7 @@ impl Ledger {
             let held = rows
                 .iter()
                 .map(|(id, value)| self.check_held(&caller, seat, id, value));
-            let held = stream::iter(held).buffer_unordered(READS_AT_ONCE);
+            let held = stream::iter(held).buffer_unordered(AT_ONCE);
             held.try_collect::<()>().await?;
             let live = caller
                 .count(CountRequest {
