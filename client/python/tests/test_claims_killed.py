@@ -12,7 +12,8 @@ import pytest
 from helve import SHARED, AmbiguousError, Client, digest_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pay_once.py"
-#: A holder that carries its side effect out, says so, and never finishes.
+#: A holder that carries its side effect out, says so, and never finishes. Tests wait until its
+#: lease ends.
 HOLDER = """
 import sys, time
 from helve import SHARED, Client, digest_of
@@ -22,7 +23,7 @@ def effect(lease):
     time.sleep(600)
 
 with Client(sys.argv[1]) as client:
-    client.claims(sys.argv[2], owner=SHARED, lease=4).once("k", digest_of(1), effect)
+    client.claims(sys.argv[2], owner=SHARED, lease=1).once("k", digest_of(1), effect)
 """
 
 

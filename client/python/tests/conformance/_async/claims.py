@@ -24,8 +24,6 @@ PAY = digest_of({"pay": 17})
 REFUND = digest_of({"refund": 17})
 #: Long enough that no lease ends in the middle of a case, in seconds.
 LONG = 60.0
-#: A lease that a case waits out, in seconds.
-BRIEF = 4.0
 
 
 def claims(setup, node=0, owner=SHARED, **options):
@@ -298,9 +296,9 @@ async def once_keeps_its_lease_after_an_error_that_leaves_doubt(setup):
 
 
 async def once_never_repeats_what_may_have_happened(setup):
-    found, pay = claims(setup, lease=BRIEF), Paying(Lost())
+    found, pay = claims(setup, lease=LONG), Paying(Lost())
     try:
-        await found.once("k", PAY, pay, undone=Declined)
+        await found.once("k", PAY, pay, undone=Declined, lease=SHORT)
     except Lost:
         pass
     else:
@@ -314,11 +312,11 @@ async def once_never_repeats_what_may_have_happened(setup):
 
 
 async def once_recovers_again_after_a_recovery_that_failed(setup):
-    found = claims(setup, lease=BRIEF)
+    found = claims(setup, lease=LONG)
     both = Paying(Lost(), Lost())
     for _ in range(2):
         try:
-            await found.once("k", PAY, both, recover=both, patience=LONG)
+            await found.once("k", PAY, both, recover=both, lease=SHORT, patience=LONG)
         except Lost:
             pass
         else:
