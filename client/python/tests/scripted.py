@@ -15,11 +15,16 @@ ANSWER, BREAK, HANG = "answer", "break", "hang"
 UNREAD = "unread"
 
 
+#: Bound sockets that never listen. They keep their ports from other processes.
+_gone = []
+
+
 def gone():
-    """An address where no process listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
+    """The address of a port where no process listens, now or later."""
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    _gone.append(taken)
+    return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def refusal(reason, metadata=None, pause=0.0):

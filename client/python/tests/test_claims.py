@@ -7,6 +7,7 @@ import inspect
 import json
 
 import pytest
+import variants
 from claiming import Claiming, Kept
 
 from helve import SHARED, AsyncClient, CodecError, Fresh, InFlight, digest_of
@@ -25,16 +26,9 @@ def cases(module, parameter):
     ]
 
 
-@pytest.mark.parametrize("identities", ["session", "request-id"])
-@pytest.mark.parametrize("flavour", ["_async", "_sync"])
 @pytest.mark.parametrize("name", cases("claim_faults", "options"))
-def test_fault(name, flavour, identities):
-    case = getattr(importlib.import_module(f"conformance.{flavour}.claim_faults"), name)
-    options = {"identities": identities}
-    if flavour == "_async":
-        asyncio.run(case(options))
-    else:
-        case(options)
+def test_fault(name):
+    variants.run("claim_faults", name)
 
 
 @pytest.mark.parametrize("flavour", ["_async", "_sync"])

@@ -5,6 +5,7 @@ import importlib
 import inspect
 
 import pytest
+import variants
 from scripted import ANSWER, HANG, Node
 
 from helve import SHARED, AsyncClient
@@ -17,18 +18,15 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("identities", ["session", "request-id"])
-@pytest.mark.parametrize("flavour", ["_async", "_sync"])
 @pytest.mark.parametrize("name", NAMES)
-def test_case(name, flavour, identities, tmp_path):
-    case = getattr(importlib.import_module(f"conformance.{flavour}.tries"), name)
-    options = {"identities": identities}
-    if "directory" in inspect.getsource(case):
-        options["directory"] = tmp_path
-    if flavour == "_async":
-        asyncio.run(case(options))
-    else:
-        case(options)
+def test_case(name, tmp_path):
+    def directory(variant):
+        place = tmp_path / variant
+        place.mkdir()
+        return {"directory": place}
+
+    has_files = "directory" in inspect.getsource(getattr(CASES, name))
+    variants.run("tries", name, directory if has_files else None)
 
 
 def test_a_cancelled_call_holds_no_later_one_back():
