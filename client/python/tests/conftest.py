@@ -39,11 +39,21 @@ def cluster(helve):
             yield made
 
 
+@pytest.fixture(scope="session")
+def seen_ready():
+    """The node processes when all were last ready. A node that restarts has a new process."""
+    return []
+
+
 @pytest.fixture
-def endpoints(cluster):
+def endpoints(cluster, seen_ready):
     """The nodes, all of which run."""
     for node in cluster.nodes:
         if node.running is None:
             node.start()
-    cluster.wait_ready()
+    found = [node.running for node in cluster.nodes]
+    # To ask whether they are ready starts a process, which would slow each test down.
+    if found != seen_ready or any(each.poll() is not None for each in found):
+        cluster.wait_ready()
+        seen_ready[:] = found
     return [f"127.0.0.1:{port}" for port in cluster.clients]
