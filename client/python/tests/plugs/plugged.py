@@ -1,7 +1,8 @@
 """What each plug keeps, in one shape: a replica writes numbers by it, and others read them.
 
 As a program it is such a replica: python plugged.py PLUG OWNER WORKER, with HELVE_ENDPOINTS. It
-says each number once its write was acknowledged, and ends when its input does.
+begins with the first line of its input, says each number once its write was acknowledged, and ends
+when its input does.
 """
 
 import asyncio
@@ -268,7 +269,9 @@ def conversation(client, owner, worker):
 async def work(name, owner, worker):
     async with AsyncClient.from_environment(deadline=60.0) as client:
         plugged = PLUGS[name][1](client, owner, worker)
-        ends = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, sys.stdin.readline)
+        ends = loop.run_in_executor(None, sys.stdin.read)
         number = 0
         while not ends.done():
             await plugged.write(number)

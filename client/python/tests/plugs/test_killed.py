@@ -1,6 +1,9 @@
 """Two replicas of each plug, one of which is killed, and the leader with it."""
 
 import asyncio
+import contextlib
+import importlib
+import itertools
 import os
 import secrets
 import subprocess
@@ -22,7 +25,7 @@ class Replica:
     """A process that writes numbers, and says those that were acknowledged."""
 
     def __init__(self, plug, owner, worker, endpoints, log):
-        self.worker = worker
+        self.owner, self.worker = owner, worker
         self.acknowledged = []
         self._log = log
         environment = {**os.environ, "HELVE_ENDPOINTS": ",".join(endpoints)}
@@ -41,6 +44,13 @@ class Replica:
     def _hear(self):
         for line in self.process.stdout:
             self.acknowledged.append(int(line))
+
+    def begin(self):
+        """Lets it write."""
+        # If the process has ended, `wait_for` says why.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(b"\n")
+            self.process.stdin.flush()
 
     def wait_for(self, count):
         """Until this number of writes was acknowledged."""
@@ -68,15 +78,52 @@ class Replica:
         return status
 
 
+def is_here(plug):
+    """Whether the package that a plug is for is installed."""
+    try:
+        importlib.import_module(PLUGS[plug][0])
+    except ImportError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def started(request, cluster, tmp_path_factory):
+    """Starts the replicas of a plug, and of the next one too: their imports take seconds."""
+    items = [item for item in request.session.items if item.module is request.module]
+    plugs = [plug for plug in (item.callspec.params["plug"] for item in items) if is_here(plug)]
+    nodes = [f"127.0.0.1:{port}" for port in cluster.clients]
+    directory = tmp_path_factory.mktemp("replicas")
+    made = {}
+
+    def start(plug):
+        owner = f"killed-{secrets.token_hex(8)}"
+        made[plug] = [
+            Replica(plug, owner, worker, order, directory / f"{plug}-{worker}")
+            for worker, order in (("dies", nodes), ("lives", nodes[::-1]))
+        ]
+
+    def started(plug):
+        at = plugs.index(plug)
+        for each in plugs[at : at + 2]:
+            if each not in made:
+                start(each)
+        return made[plug]
+
+    yield started
+    for replica in itertools.chain(*made.values()):
+        if replica.process.poll() is None:
+            replica.kill()
+
+
 @pytest.mark.parametrize("plug", sorted(PLUGS))
-def test_no_write_is_lost_with_a_replica_and_the_leader(plug, cluster, endpoints, tmp_path):
+def test_no_write_is_lost_with_a_replica_and_the_leader(plug, cluster, endpoints, started):
     needs, make = PLUGS[plug]
     pytest.importorskip(needs, exc_type=ImportError)
-    owner = f"killed-{secrets.token_hex(8)}"
-    replicas = []
+    replicas = started(plug)
     try:
-        for worker, nodes in (("dies", endpoints), ("lives", endpoints[::-1])):
-            replicas.append(Replica(plug, owner, worker, nodes, tmp_path / worker))
+        for replica in replicas:
+            replica.begin()
         for replica in replicas:
             replica.wait_for(EACH)
         leader = cluster.leader()
@@ -93,7 +140,7 @@ def test_no_write_is_lost_with_a_replica_and_the_leader(plug, cluster, endpoints
 
     async def read(replica):
         async with AsyncClient(endpoints, deadline=60.0) as client:
-            return await make(client, owner, replica.worker).read()
+            return await make(client, replica.owner, replica.worker).read()
 
     for replica in replicas:
         acknowledged = replica.acknowledged
