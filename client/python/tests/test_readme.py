@@ -27,7 +27,11 @@ def test_there_are_as_many_as_are_run():
     assert len(EXAMPLES) == len(PRINTS)
 
 
-@pytest.mark.parametrize("number", range(len(PRINTS)))
+def named(number):
+    return "fastmcp" if "fastmcp" in EXAMPLES[number] else f"{number}"
+
+
+@pytest.mark.parametrize("number", range(len(PRINTS)), ids=named)
 def test_example(endpoints, number, tmp_path):
     text = EXAMPLES[number]
     if "fastmcp" in text and importlib.util.find_spec("fastmcp") is None:
