@@ -17,7 +17,7 @@ let pay;
 let refund;
 
 before(async () => {
-  cluster = await Cluster.start();
+  cluster = await Cluster.shared();
   client = new Client(cluster.endpoints, { deadline: 120_000 });
   [pay, refund] = await Promise.all([digestOf({ pay: 17 }), digestOf({ refund: 17 })]);
   await claimsAreKnown(client);

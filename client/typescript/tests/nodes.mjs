@@ -144,6 +144,19 @@ export class Cluster {
     return cluster;
   }
 
+  /** Nodes for tests that stop none: the ones that `shared.mjs` started, or new ones. */
+  static async shared() {
+    const { HELVE_TEST_ENDPOINTS: endpoints } = process.env;
+    if (endpoints === undefined) return Cluster.start();
+    const cluster = new Cluster();
+    cluster.helve = helveBinary();
+    cluster.endpoints = endpoints.split(",");
+    // `shared.mjs` stops them.
+    const ports = cluster.endpoints.map((endpoint) => Number(endpoint.split(":")[1]));
+    cluster.nodes = ports.map((port) => ({ port, running: null }));
+    return cluster;
+  }
+
   /** Until all nodes are ready under one leader. */
   async ready() {
     await until("three ready nodes", async () => {
@@ -175,6 +188,6 @@ export class Cluster {
 
   async stop() {
     for (const node of this.nodes) if (node.running !== null) await node.kill();
-    rmSync(this.directory, { recursive: true, force: true });
+    if (this.directory !== undefined) rmSync(this.directory, { recursive: true, force: true });
   }
 }

@@ -14,7 +14,7 @@ let cluster;
 let client;
 
 before(async () => {
-  cluster = await Cluster.start();
+  cluster = await Cluster.shared();
   client = new Client(cluster.endpoints, { deadline: 120_000 });
 });
 

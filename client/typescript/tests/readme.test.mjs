@@ -24,7 +24,7 @@ const PLACE = new URL("../build/readme/", import.meta.url);
 let cluster;
 
 before(async () => {
-  cluster = await Cluster.start();
+  cluster = await Cluster.shared();
   const client = new Client(cluster.endpoints);
   await claimsAreKnown(client);
   client.close();

@@ -76,7 +76,7 @@ function methods() {
 }
 
 test("each operation is carried out in a worker of a browser", { skip: skipped() }, async () => {
-  const cluster = await Cluster.start();
+  const cluster = await Cluster.shared();
   const directory = mkdtempSync(join(tmpdir(), "helve-typescript-"));
   const client = new Client(cluster.endpoints);
   const { server, found, page } = await served(cluster.endpoints[0]);
