@@ -90,6 +90,8 @@ check: tools ## Format, lints, documentation and the tidy rules
 	@$(STEP) "clippy, what ships" $(CARGO) clippy --locked --workspace --lib --bins -- -D warnings
 	@$(STEP) "clippy, planted bugs compiled in" \
 	    $(CARGO) clippy --locked --workspace --all-targets --features helve-tests/planted -- -D warnings
+	@$(STEP) "clippy, the machine's tests as it ships" \
+	    $(CARGO) clippy --locked --package helve-machine --all-targets -- -D warnings
 	@$(STEP) "clippy, attack, chaos and compose" \
 	    $(CARGO) clippy --locked --workspace --features helve-tests/planted --test attack --test chaos --test compose -- -D warnings
 	@$(STEP) "helve without the demo" $(CARGO) check --locked --package helve-cli --no-default-features

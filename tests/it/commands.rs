@@ -24,6 +24,10 @@ const ERROR_CHARS_MAX: usize = 300;
 /// Commands that run at the same time; most of them wait.
 const AT_A_TIME: usize = 12;
 
+/// How long each of them may take, and one that is tried again when no other runs.
+const BESIDE_OTHERS: &str = "1s";
+const ALONE: &str = "4s";
+
 /// Commands that serve, and call their cluster only for their callers.
 const SERVERS: [&str; 1] = ["cart"];
 
@@ -143,7 +147,9 @@ async fn every_command_says_what_is_wrong_with_every_place() -> Result<()> {
                 trying.spawn(async move {
                     let _turn = turns.acquire_owned().await?;
                     let (again, of_row) = (sample.clone(), Arc::clone(&row));
-                    let tried = tokio::task::spawn_blocking(move || try_one(&sample, &row, place));
+                    let tried = tokio::task::spawn_blocking(move || {
+                        try_one(&sample, &row, place, BESIDE_OTHERS)
+                    });
                     let is_wrong = tried.await??.is_some();
                     Ok::<_, Error>(is_wrong.then_some((again, of_row, place)))
                 });
@@ -158,7 +164,7 @@ async fn every_command_says_what_is_wrong_with_every_place() -> Result<()> {
     // Beside others a place may be silent for longer than commands wait: what is wrong with one that is alone counts.
     let mut faults = Vec::new();
     for (sample, row, place) in wrong {
-        faults.extend(try_one(&sample, &row, place)?);
+        faults.extend(try_one(&sample, &row, place, ALONE)?);
     }
     faults.sort();
     assert!(
@@ -187,9 +193,9 @@ async fn refused_token_is_blamed_on_the_node_that_refused_it() -> Result<()> {
     Ok(())
 }
 
-fn try_one(sample: &Sample, row: &Row, place: &str) -> Result<Option<String>> {
+fn try_one(sample: &Sample, row: &Row, place: &str, timeout: &str) -> Result<Option<String>> {
     let mut arguments = sample.arguments.clone();
-    arguments.extend([place, &row.endpoint, "--timeout", "1s"].map(str::to_owned));
+    arguments.extend([place, &row.endpoint, "--timeout", timeout].map(str::to_owned));
     arguments.extend(row.flags.iter().cloned());
     if sample.prints_json {
         arguments.extend(["--output", "json"].map(str::to_owned));

@@ -44,14 +44,18 @@ export async function claimsAreKnown(client) {
 
 const given = new Set();
 
-/** A port without a listener. It is given out once in a run. */
+/**
+ * A port without a listener. It is given out once in a run, and never to a run beside it that has
+ * the other half of the ports: HELVE_TEST_PORTS is 0 or 1.
+ */
 export async function freePort() {
   for (;;) {
     const server = createServer();
     await new Promise((done) => server.listen(0, "127.0.0.1", done));
     const { port } = server.address();
     await new Promise((done) => server.close(done));
-    if (given.has(port)) continue;
+    const { HELVE_TEST_PORTS: half } = process.env;
+    if (given.has(port) || (half && (port >> 1) % 2 !== Number(half))) continue;
     given.add(port);
     return port;
   }

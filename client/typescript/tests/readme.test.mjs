@@ -18,8 +18,10 @@ const PRINTS = [
   /order: \[ ['"]tea['"] \]/, /jobs\/1 running\nordered \[ ['"]tea['"] \] at revision \d+/,
   /^(paid under lease \d+)\n\1\nit was paid before: \1\n$/, /^$/,
 ];
-// Within the package, so that its name is resolved as for its users.
-const PLACE = new URL("../build/readme/", import.meta.url);
+const { bun, deno } = process.versions;
+const RUNTIME = deno ? "deno" : bun ? "bun" : "node";
+// Within the package, so that its name is resolved as for its users; runtimes are tested side by side.
+const PLACE = new URL(`../build/readme-${RUNTIME}/`, import.meta.url);
 
 let cluster;
 

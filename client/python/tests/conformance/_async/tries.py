@@ -14,7 +14,7 @@ from .setup import error_of, kind_of
 
 PATIENT = 600.0
 #: A try lasts so long where a node is to be found silent: the sound one answers within it, too.
-BRIEF = 1.0
+BRIEF = 3.0
 
 
 def client(*nodes, **options):
@@ -105,7 +105,7 @@ async def out_of_time_is_ambiguous_only_if_a_try_may_have_had_an_effect(options)
             brief = made.with_deadline(2.0)
             assert await kind_of(lambda: mint(brief)) == "Ambiguous"
             assert await kind_of(lambda: store(brief).get("h")) == "Unavailable"
-    async with client(gone(), deadline=0.5, **options) as made:
+    async with client(gone(), deadline=2.0, **options) as made:
         error = await error_of(lambda: mint(made))
         assert (error.kind, error.is_unconnected) == ("Unavailable", True)
 
