@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
 use helve_client::{HandleOptions, HandleStore as _, Handles, Resolved, Ttl};
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// What callers do. The numbers are those of the other benchmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Operation {
     /// W1.

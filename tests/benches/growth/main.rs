@@ -26,7 +26,7 @@ use clap::Parser as _;
 use crate::{
     fill::fill,
     footprint::{Disk, Memory},
-    load::{Operation, compare},
+    load::compare,
     measure::interruption::until_interrupted,
     nodes::{Nodes, Size},
     plan::Plan,
@@ -55,13 +55,7 @@ async fn run(plan: &Plan, report: &mut Report) -> Result<()> {
         report.disk.extend(Disk::of(nodes)?);
         report.memory.extend(Memory::of(nodes, "filled")?);
     }
-    // Gets first: mints make the small cluster grow.
-    for operation in [
-        Operation::Get,
-        Operation::ColdGet,
-        Operation::ColdPut,
-        Operation::Mint,
-    ] {
+    for &operation in &plan.operations {
         let measured = compare(plan, [&small, &grown], operation).await?;
         report.operations.extend(measured);
     }

@@ -6,7 +6,10 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use serde::Serialize;
 
-use crate::measure::caller::{Pace, Schedule};
+use crate::{
+    load::Operation,
+    measure::caller::{Pace, Schedule},
+};
 
 /// What to run.
 #[derive(Debug, Clone, Parser, Serialize)]
@@ -22,7 +25,17 @@ pub(crate) struct Plan {
     /// node are left out. The report calls it small all the same
     #[arg(long, value_name = "BINARY", conflicts_with = "small")]
     pub(crate) beside: Option<PathBuf>,
-    /// Handles of the grown cluster that expire within one second, twice: without a quota, and with one that is never reached
+    /// What callers do, one after the other: mints make the small cluster grow
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_enum,
+        overrides_with = "operations",
+        default_value = "get,cold-get,cold-put,mint"
+    )]
+    pub(crate) operations: Vec<Operation>,
+    /// Handles of the grown cluster that expire within one second, twice: without a quota, and with
+    /// one that is never reached. 0: no storm
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) storm: u64,
     /// Callers at a time
@@ -64,8 +77,8 @@ impl Plan {
         ensure!(self.fillers > 0, "at least one filler: --fillers");
         ensure!(self.small > 0, "at least one handle: --small");
         ensure!(
-            (1..=self.live / 4).contains(&self.storm),
-            "at least one handle, and at most a quarter of --live: --storm"
+            self.storm <= self.live / 4,
+            "at most a quarter of --live: --storm"
         );
         ensure!(self.value_bytes >= 32, "at least 32 bytes: --value-bytes");
         Ok(())

@@ -97,7 +97,11 @@ impl QuotaCost {
 }
 
 /// Lets the first handles of a cluster expire without a quota, and as many behind them with one.
+/// Does nothing if none are to.
 pub(crate) async fn measure(nodes: &Nodes, plan: &Plan, storms: &mut Vec<Storm>) -> Result<()> {
+    if plan.storm == 0 {
+        return Ok(());
+    }
     for (turn, quota_rows) in [(0, 0), (1, NEVER_REACHED)] {
         let first = turn * plan.storm;
         set_quota(nodes, quota_rows).await?;
