@@ -26,7 +26,7 @@ use crate::{
     failpoint::{self, Failpoint},
     identity::Identity,
     limits::GROUP_ID,
-    storage::{data_dir::DataDir, recent_rows::WriterView, state_db::StateDb},
+    storage::{data_dir::DataDir, state_db::StateDb, writer_view::WriterView},
 };
 
 /// What the apply thread works on.
@@ -170,7 +170,7 @@ impl Rows {
         if begun.outcomes.is_empty() && view.pays_to_read_ahead() {
             let commands = begun.commands.iter().filter_map(|(_, c)| c.as_ref());
             let keys = helve_machine::records_ahead(GROUP_ID, commands, batch);
-            view.read_ahead(keys.map_err(io::Error::other)?)
+            view.read_ahead(&keys.map_err(io::Error::other)?)
                 .map_err(io::Error::other)?;
         }
         let left = begun.commands.len() - begun.outcomes.len();

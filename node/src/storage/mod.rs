@@ -6,7 +6,7 @@
 //! DIR/disk-key         with a data key: what log, rows and snapshots fit    disk_key, authentic
 //! DIR/raft/            log and vote: synced before they are acknowledged    log_db, log_writer, log_tail, purge_gate
 //! DIR/raft/synced      how far the log was synced: a shorter one is refused  synced_mark
-//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_meta, state_view, recent_rows, read_ahead, gaps
+//! DIR/state-N/         rows with what was applied: replayed from the log     state_db, state_meta, state_view, writer_view, read_ahead, gaps
 //! DIR/CURRENT          which state-N counts                                generations
 //! DIR/snapshots/       the newest checkpoint of the state                  checkpoint, snapshot_writer
 //! ```
@@ -33,7 +33,6 @@ pub mod options;
 pub mod purge_gate;
 mod read_ahead;
 pub mod recent_ratio;
-pub mod recent_rows;
 pub mod snapshot_writer;
 pub mod state_db;
 mod state_meta;
@@ -41,3 +40,4 @@ pub mod state_view;
 mod synced_mark;
 #[cfg(feature = "planted")]
 mod two_writes;
+pub mod writer_view;

@@ -7,6 +7,7 @@
 //! all families at once, so that what a crash leaves is the state as of one entry.
 
 use std::{
+    cell::RefCell,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -32,14 +33,15 @@ use super::{
     disk_waits::DiskWaits,
     durable_file,
     error::StorageError,
+    gaps::Gaps,
     generations::{generation_path, generations, pointer_path, read_pointer, write_pointer},
     options::{self, META, ROWS, StateOptions},
-    recent_rows::{RecentRows, WriterView},
     state_meta::{
         APPLIED_KEY, MARK_KEY, MEMBERSHIP_KEY, check_format, family, flush, read_applied,
         read_membership,
     },
     state_view::{Reach, StateView},
+    writer_view::WriterView,
 };
 use crate::{
     failpoint::{self, Failpoint},
@@ -66,7 +68,7 @@ pub(super) struct Generation {
     pub(super) db: DB,
     remains: Remains,
     pub(super) number: u64,
-    recent: Mutex<RecentRows>,
+    gaps: Mutex<Gaps>,
     marker: Option<Marker>,
 }
 
@@ -173,10 +175,10 @@ impl StateDb {
     /// Reads as [`read`](Self::read) does, for the one who writes: nothing is written meanwhile.
     pub fn read_to_write<R>(&self, read: impl FnOnce(&WriterView<'_>) -> R) -> R {
         let generation = self.current.load_full();
-        let recent = generation.recent();
+        let mut gaps = generation.gaps();
         read(&WriterView {
             view: StateView::new(&generation.db, Reach::Disk),
-            recent: &recent,
+            gaps: RefCell::new(&mut *gaps),
             waits: &self.writer_waits,
         })
     }
@@ -229,7 +231,12 @@ impl StateDb {
         if let (Some(marker), Some((marked, _))) = (marker, marked) {
             marker.note(marked);
         }
-        generation.recent().note(rows);
+        let mut gaps = generation.gaps();
+        for (key, value) in &rows {
+            if value.is_some() {
+                gaps.put(key);
+            }
+        }
         Ok(())
     }
 
@@ -337,13 +344,13 @@ impl Generation {
                 replaced: AtomicBool::new(false),
             },
             number,
-            recent: Mutex::default(),
+            gaps: Mutex::default(),
             marker: None,
         })
     }
 
-    fn recent(&self) -> MutexGuard<'_, RecentRows> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn gaps(&self) -> MutexGuard<'_, Gaps> {
+        self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
