@@ -148,14 +148,14 @@ export class Cluster {
     return cluster;
   }
 
-  /** Nodes for tests that stop none: the ones that `shared.mjs` started, or new ones. */
+  /** Nodes for tests that stop none: the ones that `with_nodes.mjs` started, or new ones. */
   static async shared() {
     const { HELVE_TEST_ENDPOINTS: endpoints } = process.env;
     if (endpoints === undefined) return Cluster.start();
     const cluster = new Cluster();
     cluster.helve = helveBinary();
     cluster.endpoints = endpoints.split(",");
-    // `shared.mjs` stops them.
+    // `with_nodes.mjs` stops them.
     const ports = cluster.endpoints.map((endpoint) => Number(endpoint.split(":")[1]));
     cluster.nodes = ports.map((port) => ({ port, running: null }));
     return cluster;
