@@ -2,12 +2,16 @@
 //! the variable then, not a flag that was not typed.
 
 mod hanging;
+mod secrets;
 
 use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, ArgMatches, Command, error::ErrorKind};
 
-use self::hanging::Given;
+use self::{
+    hanging::Given,
+    secrets::{hidden, value_of},
+};
 
 /// Words that ask for help or the version wherever they are.
 const ASKING: [&str; 2] = ["-h", "-V"];
@@ -64,8 +68,12 @@ pub(super) fn without_effect(command: &Command, matches: &ArgMatches) -> Option<
 }
 
 /// The flags of the command that is run whose values come from the environment.
-#[derive(Debug, Default)]
-pub(super) struct Environment(Vec<Setting>);
+#[derive(Default)]
+pub(super) struct Environment {
+    settings: Vec<Setting>,
+    /// All values of the command line and of its variables.
+    given: Vec<String>,
+}
 
 #[derive(Debug)]
 struct Setting {
@@ -117,14 +125,21 @@ impl Environment {
             })
         };
         let arguments = chosen(&command, words).get_arguments();
-        Self(arguments.filter_map(setting).collect())
+        let settings: Vec<_> = arguments.filter_map(setting).collect();
+        let typed = words.iter().map(|word| word.to_string_lossy());
+        let typed = typed.map(|word| value_of(&word).to_owned());
+        let set = settings
+            .iter()
+            .map(|setting| setting.value.to_string_lossy().into_owned());
+        let given = typed.chain(set).collect();
+        Self { settings, given }
     }
 
     /// Names a variable that is set to nothing; `None` if none is. As if it were not set would not do: a server whose
     /// `HELVE_TOKEN_KEY_FILE` came out empty would ask for no tokens.
     pub(super) fn emptied(&self) -> Option<String> {
         let is_emptied = |setting: &&Setting| setting.value.is_empty() && !setting.may_be_empty;
-        self.0.iter().find(is_emptied).map(Setting::emptied)
+        self.settings.iter().find(is_emptied).map(Setting::emptied)
     }
 
     /// An error of usage that is a variable's fault, naming that; `None` if a flag is at fault.
@@ -132,11 +147,12 @@ impl Environment {
         if !error.use_stderr() {
             return None;
         }
+        let hidden = hidden(error, &self.given);
         let text = error.to_string();
-        let first = first_paragraph(&text);
+        let first = hidden.as_deref().unwrap_or_else(|| first_paragraph(&text));
         if error.kind() == ErrorKind::InvalidUtf8 {
             let is_odd = |setting: &&Setting| setting.value.to_str().is_none();
-            let mut odd = self.0.iter().filter(is_odd);
+            let mut odd = self.settings.iter().filter(is_odd);
             // Of several it is not known which is at fault: some may hold any bytes.
             let (Some(odd), None) = (odd.next(), odd.next()) else {
                 return None;
@@ -146,12 +162,12 @@ impl Environment {
                 "{variable} is not UTF-8: unset it, or give {wanted}"
             ));
         }
-        let at_fault = self.0.iter();
+        let at_fault = self.settings.iter();
         let at_fault = at_fault.filter(|setting| first.contains(&setting.shown));
         let at_fault: Vec<&Setting> = at_fault.collect();
         let plain = in_plain_words(first);
         match at_fault[..] {
-            [] => (plain != first).then_some(plain),
+            [] => (hidden.is_some() || plain != first).then_some(plain),
             [it] if it.value.is_empty() => Some(it.emptied()),
             _ => Some(at_fault.iter().fold(plain, |said, setting| {
                 said.replace(&setting.shown, &setting.variable)
@@ -167,7 +183,7 @@ impl Environment {
             let rest = error.strip_prefix(&setting.flag);
             rest.is_some_and(|rest| !is_part(rest))
         };
-        match self.0.iter().find(begins) {
+        match self.settings.iter().find(begins) {
             Some(Setting { flag, variable, .. }) => {
                 error.replacen(flag.as_str(), &format!("{variable} ({flag})"), 1)
             }
