@@ -33,6 +33,7 @@ use bytes::Bytes;
 use futures::{TryStreamExt as _, stream::BoxStream};
 use object_store::{ObjectStore, ObjectStoreExt as _, path::Path as Key};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use self::{failure::Failure, mark::Mark};
 use super::{
@@ -59,6 +60,8 @@ pub(super) struct Bucket {
     bounds: Bounds,
     /// Of the command that writes or deletes here.
     mark: Option<Mark>,
+    /// Ends a deletion behind the requests that were sent.
+    stop: CancellationToken,
 }
 
 /// What a command and its requests may take.
@@ -105,12 +108,18 @@ impl Bucket {
             prefix,
             bounds,
             mark: None,
+            stop: CancellationToken::new(),
         }
     }
 
     /// Its URL.
     pub(super) fn url(&self) -> &Path {
         &self.url
+    }
+
+    /// Has a deletion begin no further request.
+    pub(super) fn stop_deletion(&self) {
+        self.stop.cancel();
     }
 
     /// The backup with this id, or the newest by the cluster's time.

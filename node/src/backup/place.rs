@@ -2,7 +2,11 @@
 //!
 //! A directory is read and written at once, so these calls block now and then.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 use helve_proto::v1::{BackupChunk, BackupManifest};
@@ -117,6 +121,33 @@ impl Place {
             Kind::Directory(_) => Ok(()),
             #[cfg(feature = "object-store")]
             Kind::Bucket(mut bucket) => bucket.end().await,
+        }
+    }
+
+    /// Whether commands that write there leave a mark if they are killed: in a bucket.
+    #[must_use]
+    pub fn is_marked(at: &Path) -> bool {
+        Url::of(at).is_some()
+    }
+
+    /// The mark of this command, and when others no longer respect it, in milliseconds since the
+    /// Unix epoch; `None` if it has put none.
+    #[must_use]
+    pub fn mark(&self) -> Option<(PathBuf, u64)> {
+        match &self.0 {
+            Kind::Directory(_) => None,
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.mark(),
+        }
+    }
+
+    /// Has a deletion in a bucket begin no further request: it ends once those that were sent are
+    /// answered.
+    pub fn stop_deletion(&self) {
+        match &self.0 {
+            Kind::Directory(_) => {}
+            #[cfg(feature = "object-store")]
+            Kind::Bucket(bucket) => bucket.stop_deletion(),
         }
     }
 

@@ -22,7 +22,8 @@ impl Bucket {
     ///
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the store fails. A deletion that
-    /// was cut short behind the manifest leaves files, and a later one removes them.
+    /// was cut short behind the manifest leaves files, and a later one removes them. So does one
+    /// that is [stopped](Self::stop_deletion).
     pub(in crate::backup) async fn delete(
         &self,
         id: &str,
@@ -33,8 +34,13 @@ impl Bucket {
         let work = async {
             let now_s = i64::try_from(stamp::wall_ms() / 1_000).unwrap_or(i64::MAX);
             let age = (now_s, unfinished_min);
-            let (listed, stored) = (self.list().await?, self.stored().await?);
-            let archive = LogObjects(self).archive().await?;
+            // What is only read may be cut off.
+            let read = self.stop.run_until_cancelled(async {
+                let (listed, stored) = (self.list().await?, self.stored().await?);
+                let archive = LogObjects(self).archive().await?;
+                Ok::<_, BackupError>((listed, stored, archive))
+            });
+            let (listed, stored, archive) = read.await.ok_or_else(|| self.stopped())??;
             let plan = plan(&self.url, listed, (stored, &archive), id, age)?;
             if run == Run::Real {
                 self.carry_out(id, &plan).await?;
@@ -49,6 +55,9 @@ impl Bucket {
     }
 
     async fn carry_out(&self, id: &str, plan: &Plan) -> Result<(), BackupError> {
+        if self.stop.is_cancelled() {
+            return Err(self.stopped());
+        }
         let manifest = self.key(&format!("{BACKUPS_NAME}/{id}"))?;
         self.remove(&manifest).await?;
         let mut keys = Vec::with_capacity(plan.files.len());
@@ -59,15 +68,22 @@ impl Bucket {
         for name in &plan.segments {
             keys.push(Ok(self.key(name)?));
         }
-        let mut removed = self.store.delete_stream(stream::iter(keys).boxed());
+        // The mark may go once each request that was sent is answered.
+        let keys = stream::iter(keys).take_until(self.stop.clone().cancelled_owned());
+        let mut removed = self.store.delete_stream(keys.boxed());
         loop {
             match self.timed(removed.try_next()).await {
+                Ok(None) if self.stop.is_cancelled() => return Err(self.stopped()),
                 Ok(None) => return Ok(()),
                 Ok(Some(_)) => {}
                 Err(failure) if failure.is_absent() => {}
                 Err(failure) => return Err(self.error("delete from", failure.problem())),
             }
         }
+    }
+
+    fn stopped(&self) -> BackupError {
+        BackupError::Stopped(self.url.clone())
     }
 
     /// All files of all nodes that are there whole.

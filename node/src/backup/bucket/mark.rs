@@ -4,7 +4,7 @@
 //! A command puts its own mark first and looks for those of others then. Of two that begin at once
 //! each sees the other, or one does: a store lists what was put before.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use object_store::{ObjectStoreExt as _, PutPayload, path::Path as Key};
 use tokio::time::Instant;
@@ -27,6 +27,10 @@ pub(in crate::backup) enum Work {
 pub(super) struct Mark {
     key: Key,
     begun: Instant,
+    /// Its name in the place.
+    name: String,
+    /// When others no longer respect it, by this machine's clock.
+    until_ms: u64,
 }
 
 impl Work {
@@ -83,9 +87,15 @@ impl Bucket {
     /// If another command works here that this one cannot work beside, or the store fails.
     pub(in crate::backup) async fn begin(&mut self, work: Work) -> Result<(), BackupError> {
         let name = format!("{}-{}", work.word(), stamp::mint_uuid()?);
-        let key = self.key(&format!("{RUNNING_NAME}/{name}"))?;
-        let begun = Instant::now();
-        self.mark = Some(Mark { key, begun });
+        let below = format!("{RUNNING_NAME}/{name}");
+        let lasts_ms = self.bounds.lasts(Some(work)).as_millis();
+        let lasts_ms = u64::try_from(lasts_ms).unwrap_or(u64::MAX);
+        self.mark = Some(Mark {
+            key: self.key(&below)?,
+            begun: Instant::now(),
+            name: below,
+            until_ms: stamp::wall_ms().saturating_add(lasts_ms),
+        });
         match self.enter(work, &name).await {
             Ok(()) => Ok(()),
             Err(error) => Err(first_to_mend(error, self.end().await)),
@@ -110,6 +120,13 @@ impl Bucket {
             return Ok(());
         };
         self.remove(&mark.key).await
+    }
+
+    /// The mark of this command, and when others no longer respect it, in milliseconds since the
+    /// Unix epoch.
+    pub(in crate::backup) fn mark(&self) -> Option<(PathBuf, u64)> {
+        let mark = self.mark.as_ref()?;
+        Some((self.url.join(&mark.name), mark.until_ms))
     }
 
     /// Checks that others surely still respect the mark of this backup.

@@ -3,6 +3,7 @@
 mod failing;
 mod log;
 mod scripted;
+mod stopped;
 
 use helve_proto::{
     peer::v1::SnapshotChunk,

@@ -1,0 +1,46 @@
+//! Commands that are asked to stop while they work in a bucket.
+
+use super::*;
+
+#[tokio::test]
+async fn stopped_deletion_deletes_nothing_and_leaves_no_mark() {
+    let mut setup = Setup::new();
+    let made = setup.back_up("1").await.backup;
+    let files = setup.names("files").await;
+    let mut bucket = setup.bucket();
+    bucket.begin(Work::Delete).await.unwrap();
+    bucket.stop_deletion();
+    let stopped = bucket.delete(&made.id(), Run::Real, DAY).await;
+    assert!(
+        matches!(stopped, Err(BackupError::Stopped(_))),
+        "{stopped:?}"
+    );
+    bucket.end().await.unwrap();
+    assert_eq!(setup.names("running").await, BTreeSet::new());
+    assert_eq!(setup.names("files").await, files);
+    setup.delete(&made.id(), DAY).await.unwrap();
+}
+
+#[tokio::test]
+async fn mark_is_named_with_the_time_at_which_it_ends() {
+    let setup = Setup::new();
+    let mut bucket = setup.bucket();
+    assert_eq!(bucket.mark(), None);
+    for (work, lasts) in [
+        (Work::Backup, BOUNDS.backup_mark),
+        (Work::Delete, BOUNDS.delete_mark),
+    ] {
+        bucket.begin(work).await.unwrap();
+        let (path, until_ms) = bucket.mark().unwrap();
+        let names = setup.names("running").await;
+        let paths: Vec<_> = names
+            .iter()
+            .map(|name| Path::new("s3://b/helve/running").join(name))
+            .collect();
+        assert_eq!(paths, [path]);
+        let lasts_ms = u64::try_from(lasts.as_millis()).unwrap();
+        assert!(until_ms > lasts_ms, "{until_ms}");
+        bucket.end().await.unwrap();
+        assert_eq!(bucket.mark(), None);
+    }
+}
