@@ -9,6 +9,8 @@ mod damage;
 mod disk;
 mod follow;
 mod rights;
+#[cfg(feature = "planted")]
+mod stopped;
 
 use std::{path::Path, process::Output};
 

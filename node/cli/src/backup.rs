@@ -6,6 +6,7 @@ mod failed;
 mod follow;
 mod list;
 mod shown;
+mod stop;
 mod take;
 mod verify;
 
@@ -22,7 +23,7 @@ use helve_node::backup::Received;
 use serde::Serialize;
 
 pub(super) use self::{bucket::BucketArgs, failed::unread};
-use self::{follow::Follow, shown::Shown, take::Taken};
+use self::{follow::Follow, shown::Shown, stop::Stop, take::Taken};
 
 /// Back up all rows of the cluster to a directory or a bucket, while it serves
 ///
@@ -53,7 +54,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than AW
 Values stay sealed in a backup: keep the files of the data keys elsewhere. Tokens are in it as hashes.
 
 Exit status: 0 done, 3 no node answers, or the connection was cut, 4 the directory or the store cannot be written, 6 the node makes
-another backup; others as `helve --help` lists them."
+another backup; others as `helve --help` lists them. A signal that stops it in a bucket gives 130 or 143."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -125,11 +126,16 @@ pub(super) async fn run(args: &Args) -> Outcome {
         };
         return follow.run().await;
     }
-    let Taken {
+    let mut stop = Stop::if_marked(to)?;
+    let taken = take::take(&args.cluster, to, args.bucket.http(), &mut stop).await?;
+    let Some(Taken {
         received,
         endpoint,
         place,
-    } = take::take(&args.cluster, to, args.bucket.http()).await?;
+    }) = taken
+    else {
+        stop.end();
+    };
     let Received {
         backup,
         sent_bytes,

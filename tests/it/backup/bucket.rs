@@ -67,17 +67,31 @@ impl Store {
         Ok(store)
     }
 
-    /// moto checks no credentials.
     fn make_bucket(&self) -> Result<()> {
+        self.ask(&format!("PUT /{BUCKET}")).map(drop)
+    }
+
+    /// What is listed of the marks of commands that work there.
+    #[cfg(feature = "planted")]
+    pub(super) fn marks(&self) -> Result<String> {
+        let prefix = "helve/prod/running/";
+        let listed = self.ask(&format!("GET /{BUCKET}?list-type=2&prefix={prefix}"))?;
+        let keys = listed.split("<Key>").skip(1);
+        let keys = keys.filter_map(|rest| rest.split("</Key>").next());
+        Ok(keys.collect::<Vec<_>>().join(" "))
+    }
+
+    /// moto checks no credentials.
+    fn ask(&self, what: &str) -> Result<String> {
         let mut connection = TcpStream::connect(self.address)?;
         let request = format!(
-            "PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            "{what} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
         connection.write_all(request.as_bytes())?;
         let mut reply = String::new();
         connection.read_to_string(&mut reply)?;
         ensure!(reply.split(' ').nth(1) == Some("200"), "{reply}");
-        Ok(())
+        Ok(reply)
     }
 
     pub(super) async fn helve(&self, arguments: &[&str]) -> Result<Output> {

@@ -1,15 +1,23 @@
 //! `helve backup delete`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, pin::pin};
 
 use helve_command::{
-    ending::{Outcome, said},
+    ending::Outcome,
     output::{self, OutputArgs, bytes, table},
 };
-use helve_node::backup::{Deleted, Run, place::Place};
+use helve_node::{
+    backup::{BackupError, Deleted, Run, place::Place},
+    limits::BUCKET_DELETE_MARK_MAX,
+};
 use serde::Serialize;
 
-use super::{bucket::BucketArgs, failed::ending, shown::Shown};
+use super::{
+    bucket::BucketArgs,
+    failed::ending,
+    shown::Shown,
+    stop::{NO_ANSWER, Stop, close, say_left, say_unknown},
+};
 use crate::progress::Progress;
 
 /// Delete one backup, and the files and archived segments of the log that no other backup needs
@@ -24,7 +32,7 @@ use crate::progress::Progress;
   helve backup delete s3://backups/helve 8c2f11d0-120934 --output json
 
 Exit status: 0 deleted, or would be, 2 there is no such backup, a manifest cannot be read, or another command works there, 4 the
-directory or the store cannot be written.")]
+directory or the store cannot be written. A signal that stops it in a bucket gives 130 or 143.")]
 pub(super) struct Args {
     /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "TO")]
@@ -70,23 +78,33 @@ struct Report {
 
 pub(super) async fn run(args: &Args) -> Outcome {
     let http = args.bucket.http();
+    let mut stop = Stop::if_marked(&args.to)?;
     let (place, run) = if args.dry_run {
-        (Place::open(&args.to, http), Run::Dry)
+        (Some(Place::open(&args.to, http)), Run::Dry)
     } else {
-        let place = Place::open_to_delete(&args.to, http).await;
+        // Cut off, it could put its mark behind the removal.
+        let place = stop.let_end(Place::open_to_delete(&args.to, http)).await;
         (place, Run::Real)
+    };
+    let Some(place) = place else {
+        say_unknown(&args.to, BUCKET_DELETE_MARK_MAX);
+        stop.end();
     };
     let place = place.map_err(ending)?;
     let mut progress = Progress::new("deleted");
     progress.say("looking for the files that only this backup needs, and deleting");
-    let deleted = place.delete(&args.backup, run).await;
+    let deleted = delete(&place, (&args.backup, run), &mut stop).await;
     drop(progress);
     let directory = place.path().to_owned();
-    if let Err(left) = place.close().await {
-        output::say(format_args!(
-            "the mark of this command is left: {}",
-            said(&left)
-        ));
+    let Some(deleted) = deleted else {
+        // Files may yet be deleted: no other command may count on them.
+        say_left(place.mark(), NO_ANSWER);
+        stop.end();
+    };
+    close(place, &mut stop).await;
+    if let Err(stopped @ BackupError::Stopped(_)) = &deleted {
+        output::say(format_args!("helve: {stopped}"));
+        stop.end();
     }
     let Deleted {
         backup,
@@ -111,6 +129,22 @@ pub(super) async fn run(args: &Args) -> Outcome {
         backups,
     };
     args.output.print(&report, text)
+}
+
+/// Deletes a backup. Behind a signal it begins no further request; `None` if those that were sent
+/// are not answered in time.
+async fn delete(
+    place: &Place,
+    (id, run): (&str, Run),
+    stop: &mut Stop,
+) -> Option<Result<Deleted, BackupError>> {
+    let mut work = pin!(place.delete(id, run));
+    tokio::select! {
+        biased;
+        _ = stop.asked() => place.stop_deletion(),
+        done = &mut work => return Some(done),
+    }
+    stop.let_end(work).await
 }
 
 fn text(report: &Report) -> String {

@@ -2,6 +2,8 @@
 
 mod ends;
 mod lines;
+mod new_backup;
+mod outage;
 
 use std::{future, mem, path::Path, time::Duration};
 
@@ -10,10 +12,9 @@ use helve_command::{
     cluster::ClusterArgs,
     ending::{Ending, Outcome, said},
     output::{OutputArgs, time},
-    signals::Signals,
 };
 use helve_node::{
-    backup::{Backup, BackupError, Growing, PlainHttp, Tip, place::Place},
+    backup::{BackupError, Growing, PlainHttp, Tip, place::Place},
     limits::{PEER_MESSAGE_BYTES_MAX, SEGMENT_BYTES},
 };
 use helve_proto::v1::{
@@ -25,16 +26,13 @@ use tonic::{Request, Streaming};
 
 use self::{
     ends::{
-        End, ONCE_FREE, ONCE_MADE, ONCE_SENT, Outage, PROOF_AGAIN, PROVEN, SILENCE_MAX, Unmade,
-        WAIT, WAITS_SAID, cut, deleted, gone, purged, refused, say, silent, stranger, waits,
+        End, ONCE_SENT, PROOF_AGAIN, PROVEN, SILENCE_MAX, cut, deleted, gone, purged, refused, say,
+        silent, stranger,
     },
     lines::{Line, text},
+    outage::Outage,
 };
-use super::{
-    failed::ending,
-    shown::Shown,
-    take::{first, take},
-};
+use super::{failed::ending, stop::Stop, take::ask};
 
 /// What to archive, and to where.
 pub(super) struct Follow<'a> {
@@ -69,30 +67,40 @@ impl Follow<'_> {
     /// # Errors
     /// See [`Ending`].
     pub(super) async fn run(&self) -> Outcome {
-        let mut stop = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()))?;
-        let mut begun = tokio::select! {
-            begun = self.begin() => begun?,
-            _ = stop.recv() => return Ok(()),
-        };
-        begun.run(&mut stop).await
+        let mut stop = Stop::listen()?;
+        match self.begin(&mut stop).await? {
+            Some(mut begun) => begun.run(&mut stop).await,
+            None => Ok(()),
+        }
     }
 
-    async fn begin(&self) -> Result<Archiver<'_>, Ending> {
-        let (endpoint, status) = first(self.cluster).await?;
-        let cluster_id = status.cluster_id;
+    /// `None` if a signal asks to stop.
+    async fn begin(&self, stop: &mut Stop) -> Result<Option<Archiver<'_>>, Ending> {
+        let Some(asked) = stop.unless(ask(self.cluster)).await else {
+            return Ok(None);
+        };
+        let (endpoint, status) = asked.first()?;
+        let cluster_id = status.cluster_id.clone();
         if cluster_id.is_empty() {
             let why = anyhow!("the node at {endpoint} is of no cluster yet: run the command again");
             return Err(Ending::NotNow(why));
         }
-        let (place, tip) = match self.tip(&cluster_id).await? {
+        let Some(found) = stop.unless(self.tip(&cluster_id)).await else {
+            return Ok(None);
+        };
+        let (place, tip) = match found? {
             Some(found) => found,
             None => {
-                let backup = self.back_up(self.cluster, &cluster_id).await?;
+                let node = (endpoint, status);
+                let made = self.back_up(self.cluster, node, &cluster_id, stop);
+                let Some(backup) = made.await? else {
+                    return Ok(None);
+                };
                 let place = Place::open_to_follow(self.to, self.http).map_err(ending)?;
                 (place, Tip::behind(&backup))
             }
         };
-        Ok(Archiver {
+        Ok(Some(Archiver {
             follow: self,
             open: tip.segment(&cluster_id),
             cluster_id,
@@ -102,7 +110,7 @@ impl Follow<'_> {
             has_backup: true,
             proof_tried: None,
             outage: Outage::default(),
-        })
+        }))
     }
 
     /// Where the archive goes on; `None` if it takes a new backup.
@@ -123,20 +131,6 @@ impl Follow<'_> {
         }
     }
 
-    async fn back_up(&self, cluster: &ClusterArgs, cluster_id: &str) -> Result<Backup, Ending> {
-        let (endpoint, status) = first(cluster).await?;
-        if let Some(ending) = stranger(&endpoint, &status.cluster_id, cluster_id) {
-            return Err(ending);
-        }
-        let backup = take(cluster, self.to, self.http).await?.received.backup;
-        if backup.manifest().cluster_id != cluster_id {
-            let why = "the endpoints came to be of another cluster: run the command again";
-            return Err(Ending::Refused(anyhow!(why)));
-        }
-        self.announce(&Line::Backup(Shown::of(&backup)))?;
-        Ok(backup)
-    }
-
     fn announce(&self, line: &Line) -> Outcome {
         let printed = self.output.announce(line, text);
         printed.map_err(|error| Ending::Fatal(error.into()))
@@ -144,7 +138,7 @@ impl Follow<'_> {
 }
 
 impl Archiver<'_> {
-    async fn run(&mut self, stop: &mut Signals) -> Outcome {
+    async fn run(&mut self, stop: &mut Stop) -> Outcome {
         let endpoints = &self.follow.cluster.endpoints;
         for endpoint in endpoints.iter().cycle() {
             match self.receive(endpoint, stop).await? {
@@ -154,6 +148,7 @@ impl Archiver<'_> {
                     if self.outage.purged == 0 {
                         self.outage = Outage::default();
                     }
+                    self.outage.answers(endpoint);
                     self.outage.purged += 1;
                     if self.outage.tried() < endpoints.len() {
                         continue;
@@ -182,85 +177,35 @@ impl Archiver<'_> {
                     continue;
                 }
                 End::Refused(refused) => {
-                    self.outage.refusals += 1;
-                    if self.outage.refusals >= endpoints.len() {
+                    let all = endpoints.len();
+                    if self.outage.refuses(Some(endpoint), &refused, all) {
                         self.close().await?;
                         return Err(refused);
                     }
                     self.outage.note(&refused, ONCE_SENT);
                 }
                 End::Broken(broken) => {
-                    self.outage.refusals = 0;
+                    self.outage.fails(Some(endpoint), &broken);
                     self.outage.note(&broken, ONCE_SENT);
                 }
             }
             self.close_if_due().await?;
             tokio::select! {
                 () = sleep(self.outage.pause()) => {}
-                _ = stop.recv() => break,
+                _ = stop.asked() => break,
             }
         }
         self.close().await
-    }
-
-    /// Goes on behind a new backup, once every segment is kept. Answers whether to go on.
-    async fn begin_again(&mut self, why: &str, stop: &mut Signals) -> Result<bool, Ending> {
-        say(why);
-        let backup = tokio::select! {
-            backup = self.back_up_again() => backup?,
-            _ = stop.recv() => return Ok(false),
-        };
-        self.tip = Tip::behind(&backup);
-        self.open = self.tip.segment(&self.cluster_id);
-        self.has_backup = true;
-        self.outage = Outage::default();
-        Ok(true)
-    }
-
-    /// Makes a backup, once a node does, and no other command at the place is in its way, such as
-    /// the deletion that made it necessary. Each try begins with another endpoint: one may be
-    /// ready, and yet make no backup for long.
-    async fn back_up_again(&mut self) -> Result<Backup, Ending> {
-        self.outage = Outage::default();
-        let mut cluster = self.follow.cluster.clone();
-        let mut busy = 0;
-        loop {
-            let failed = match self.follow.back_up(&cluster, &self.cluster_id).await {
-                Ok(backup) => return Ok(backup),
-                Err(failed) => failed,
-            };
-            match Unmade::of(&failed) {
-                Unmade::Here => return Err(failed),
-                Unmade::Busy => {
-                    busy += 1;
-                    if busy == WAITS_SAID {
-                        say(&waits(&failed, ONCE_FREE));
-                    }
-                    sleep(WAIT * busy.min(WAITS_SAID)).await;
-                    continue;
-                }
-                Unmade::Refused => {
-                    self.outage.refusals += 1;
-                    if self.outage.refusals >= cluster.endpoints.len() {
-                        return Err(failed);
-                    }
-                }
-                Unmade::Broken => self.outage.refusals = 0,
-            }
-            self.outage.note(&failed, ONCE_MADE);
-            sleep(self.outage.pause()).await;
-            cluster.endpoints.rotate_left(1);
-        }
     }
 
     /// Takes what a node sends, until it ends.
     ///
     /// # Errors
     /// If the place cannot be written.
-    async fn receive(&mut self, endpoint: &str, stop: &mut Signals) -> Result<End, Ending> {
+    async fn receive(&mut self, endpoint: &str, stop: &mut Stop) -> Result<End, Ending> {
         let asked = tokio::select! {
             asked = self.ask(endpoint) => asked,
-            _ = stop.recv() => return Ok(End::Stopped),
+            _ = stop.asked() => return Ok(End::Stopped),
         };
         let mut parts = match asked {
             Ok(parts) => parts,
@@ -277,7 +222,7 @@ impl Archiver<'_> {
                     self.close().await?;
                     continue;
                 }
-                _ = stop.recv() => return Ok(End::Stopped),
+                _ = stop.asked() => return Ok(End::Stopped),
             };
             let part = match part {
                 Ok(Ok(Some(part))) => part.part,

@@ -16,7 +16,7 @@ use helve_node::{
         BackupError, PlainHttp, Received,
         place::{Place, Receiving},
     },
-    limits::MESSAGE_BYTES_MAX,
+    limits::{BUCKET_BACKUP_MARK_MAX, MESSAGE_BYTES_MAX},
 };
 use helve_proto::{
     Reason,
@@ -28,7 +28,10 @@ use helve_proto::{
 use tokio::time::timeout;
 use tonic::{Code, Request, Status, Streaming};
 
-use super::failed::ending;
+use super::{
+    failed::ending,
+    stop::{NO_ANSWER, Stop, close, say_left, say_unknown},
+};
 use crate::{
     diagnosis::{self, Finding},
     progress::Progress,
@@ -50,6 +53,7 @@ pub(super) struct Taken {
 }
 
 /// Has a backup made by the first endpoint that answers, and writes it to a directory or a bucket.
+/// `None` if a signal asks to stop.
 ///
 /// # Errors
 /// See [`Ending`].
@@ -57,9 +61,30 @@ pub(super) async fn take(
     cluster: &ClusterArgs,
     to: &Path,
     http: PlainHttp,
-) -> Result<Taken, Ending> {
-    let (endpoint, status) = first(cluster).await?;
-    let place = Place::create(to, http).await.map_err(ending)?;
+    stop: &mut Stop,
+) -> Result<Option<Taken>, Ending> {
+    let Some(asked) = stop.unless(ask(cluster)).await else {
+        return Ok(None);
+    };
+    take_from(cluster, asked.first()?, (to, http), stop).await
+}
+
+/// Has a backup made by this node. `None` if a signal asks to stop.
+///
+/// # Errors
+/// See [`Ending`].
+pub(super) async fn take_from(
+    cluster: &ClusterArgs,
+    (endpoint, status): (String, StatusReply),
+    (to, http): (&Path, PlainHttp),
+    stop: &mut Stop,
+) -> Result<Option<Taken>, Ending> {
+    // Cut off, it could put its mark behind the removal.
+    let Some(place) = stop.let_end(Place::create(to, http)).await else {
+        say_unknown(to, BUCKET_BACKUP_MARK_MAX);
+        return Ok(None);
+    };
+    let place = place.map_err(ending)?;
     let id = status.node.as_ref().map_or(0, |node| node.id);
     let member = status.members.iter().find(|member| member.id == id);
     let source = Source {
@@ -68,27 +93,36 @@ pub(super) async fn take(
         node_uuid: member.map_or("", |member| &member.uuid),
         version: status.node.as_ref().map_or("", |node| &node.version),
     };
-    let received = source.receive_whole(&place).await;
+    let received = source.receive_whole(&place, stop).await;
     let shown = place.path().to_owned();
-    if let Err(left) = place.close().await {
-        output::say(format_args!(
-            "the mark of this command is left: {}",
-            said(&left)
-        ));
+    match received {
+        // The backup may yet come to be there: others must not delete its files.
+        Err(Failed::Unfinished) => say_left(place.mark(), NO_ANSWER),
+        _ => close(place, stop).await,
     }
-    Ok(Taken {
-        received: received?,
-        endpoint,
-        place: shown,
-    })
+    match received {
+        Ok(received) => Ok(Some(Taken {
+            received,
+            endpoint,
+            place: shown,
+        })),
+        Err(Failed::Stopped | Failed::Unfinished) => Ok(None),
+        Err(Failed::Here(error)) => Err(ending(error)),
+        Err(Failed::There(ending)) => Err(ending),
+    }
 }
 
-/// The first endpoint that is ready, or else answers, and what it says of itself.
-///
-/// # Errors
-/// What is wrong with the endpoints.
-pub(super) async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply), Ending> {
-    let mut findings: Vec<Result<(), Finding>> = Vec::new();
+/// What the endpoints say of themselves, up to the first that is ready.
+pub(super) struct Asked {
+    /// Of the first that is ready, or else answers.
+    pub(super) answer: Option<(String, StatusReply)>,
+    /// What is wrong with others.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Asks the endpoints, until one is ready.
+pub(super) async fn ask(cluster: &ClusterArgs) -> Asked {
+    let mut findings = Vec::new();
     let mut unready = None;
     for endpoint in &cluster.endpoints {
         let asked = request(StatusRequest {}, cluster.timeout);
@@ -98,23 +132,42 @@ pub(super) async fn first(cluster: &ClusterArgs) -> Result<(String, StatusReply)
         match reply.await {
             Ok(status) => {
                 let is_ready = status.node.as_ref().is_some_and(|node| node.ready);
-                let answer = (endpoint.clone(), status);
+                let answer = Some((endpoint.clone(), status));
                 if is_ready {
-                    return Ok(answer);
+                    return Asked { answer, findings };
                 }
-                unready = unready.or(Some(answer));
+                unready = unready.or(answer);
             }
-            Err(finding) => findings.push(Err(finding)),
+            Err(finding) => findings.push(finding),
         }
     }
-    if let Some(answer) = unready {
-        return Ok(answer);
+    Asked {
+        answer: unready,
+        findings,
     }
-    let worst = diagnosis::worst(findings);
-    Err(worst.map_or_else(
-        || Ending::Refused(anyhow!("--endpoints: give the address of a node")),
-        untold,
-    ))
+}
+
+impl Asked {
+    /// The node that answers, and what it says of itself.
+    ///
+    /// # Errors
+    /// What is wrong with the endpoints.
+    pub(super) fn first(self) -> Result<(String, StatusReply), Ending> {
+        if let Some(answer) = self.answer {
+            return Ok(answer);
+        }
+        let worst = diagnosis::worst(self.findings.into_iter().map(Err).collect());
+        Err(worst.map_or_else(
+            || Ending::Refused(anyhow!("--endpoints: give the address of a node")),
+            untold,
+        ))
+    }
+
+    /// How a command would end that had each of these endpoints alone, which told no status.
+    pub(super) fn untold(&self) -> impl Iterator<Item = (&str, Ending)> {
+        let findings = self.findings.iter();
+        findings.map(|finding| (finding.endpoint.as_str(), untold(finding.caused(0))))
+    }
 }
 
 /// How a command ends that no node tells its status. What a node itself refuses, but for want of a
@@ -137,6 +190,10 @@ enum Failed {
     Here(BackupError),
     /// The node, or the connection to it.
     There(Ending),
+    /// A signal asked to stop.
+    Stopped,
+    /// It did while the backup was completed, and the store has not answered.
+    Unfinished,
 }
 
 impl From<BackupError> for Failed {
@@ -155,38 +212,42 @@ struct Source<'a> {
 
 impl Source<'_> {
     /// Receives a backup, and again where files that were kept turned out to be damaged.
-    async fn receive_whole(&self, place: &Place) -> Result<Received, Ending> {
+    async fn receive_whole(&self, place: &Place, stop: &mut Stop) -> Result<Received, Failed> {
         let mut attempts = 1;
         loop {
-            match self.receive(place).await {
+            match self.receive(place, stop).await {
                 Err(Failed::Here(BackupError::KeptDamaged(paths))) if attempts < ATTEMPTS_MAX => {
                     output::say(format_args!("{}", BackupError::KeptDamaged(paths)));
                     attempts += 1;
                 }
-                Err(Failed::Here(error)) => return Err(ending(error)),
-                Err(Failed::There(ending)) => return Err(ending),
-                Ok(received) => return Ok(received),
+                received => return received,
             }
         }
     }
 
-    async fn receive(&self, place: &Place) -> Result<Received, Failed> {
+    async fn receive(&self, place: &Place, stop: &mut Stop) -> Result<Received, Failed> {
         let mut progress = Progress::new("received");
         let mut receiver: Option<Receiving<'_>> = None;
-        if let Err(failed) = self
-            .receive_parts(place, &mut receiver, &mut progress)
-            .await
-        {
-            if let Some(receiver) = receiver
-                && let Err(left) = receiver.abandon().await
-            {
-                output::say(format_args!("parts of a file are left: {}", said(&left)));
-            }
+        let parts = self.receive_parts(place, &mut receiver, &mut progress);
+        let parts = stop.unless(parts).await;
+        if let Err(failed) = parts.unwrap_or(Err(Failed::Stopped)) {
+            let left = match receiver {
+                Some(receiver) => stop.let_end(receiver.abandon()).await,
+                None => Some(Ok(())),
+            };
+            let why = match left {
+                Some(Ok(())) => return Err(failed),
+                Some(Err(left)) => said(&left),
+                None => NO_ANSWER.to_owned(),
+            };
+            output::say(format_args!("parts of a file are left: {why}"));
             return Err(failed);
         }
         let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
         progress.say("checking files of earlier backups");
-        Ok(receiver.ok_or_else(unsent)?.finish().await?)
+        let receiver = receiver.ok_or_else(unsent)?;
+        let finished = stop.let_end(receiver.finish()).await;
+        Ok(finished.ok_or(Failed::Unfinished)??)
     }
 
     async fn receive_parts<'a>(

@@ -1,4 +1,4 @@
-//! How a node's answer to `helve backup --follow` ends, and when the next one is tried.
+//! How a node's answer to `helve backup --follow` ends.
 
 use std::{io::ErrorKind, path::Path, time::Duration};
 
@@ -16,12 +16,6 @@ use crate::backup::failed::ending;
 /// A node that says nothing for longer hangs: it gives a sign of life every second, or looks for a
 /// quorum for some.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
-
-/// The pause behind the first failure; each further one doubles it.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// Pauses grow no longer than to this many times the first.
-const PAUSES_MAX: u32 = 50;
 
 /// When an archive goes on that no node sends the log to.
 pub(super) const ONCE_SENT: &str = "where it is once a node sends the log";
@@ -69,37 +63,6 @@ impl End {
             ending @ Ending::Refused(_) => Self::Refused(ending),
             ending => Self::Broken(ending),
         }
-    }
-}
-
-/// Failures since a node sent something. They are reported once, however many there are.
-#[derive(Debug, Default)]
-pub(super) struct Outage {
-    failures: u32,
-    /// Endpoints, one after the other, that refused what this command asks for.
-    pub(super) refusals: usize,
-    /// Nodes whose logs begin too late.
-    pub(super) purged: usize,
-}
-
-impl Outage {
-    /// Counts a failure, and says the first one, with what ends it.
-    pub(super) fn note(&mut self, ending: &Ending, until: &str) {
-        if self.failures == 0 {
-            say(&waits(ending, until));
-        }
-        self.failures = self.failures.saturating_add(1);
-    }
-
-    /// Endpoints that were tried since a node sent something.
-    pub(super) fn tried(&self) -> usize {
-        self.purged.saturating_add(self.failures as usize)
-    }
-
-    /// Before the next try.
-    pub(super) fn pause(&self) -> Duration {
-        let doubled = self.failures.saturating_sub(1).min(u32::BITS - 1);
-        PAUSE * (1_u32 << doubled).min(PAUSES_MAX)
     }
 }
 
@@ -159,7 +122,11 @@ impl Unmade {
 
 /// Why the archive waits, and until when.
 pub(super) fn waits(ending: &Ending, until: &str) -> String {
-    let why = said(&**ending.error());
+    waits_for(&said(&**ending.error()), until)
+}
+
+/// See [`waits`].
+pub(super) fn waits_for(why: &str, until: &str) -> String {
     format!("the archive waits, and goes on {until}: {why}")
 }
 
@@ -219,20 +186,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-
-    #[test]
-    fn pauses_grow_up_to_five_seconds() {
-        let pause = |failures| {
-            let outage = Outage {
-                failures,
-                ..Outage::default()
-            };
-            outage.pause()
-        };
-        let ms = Duration::from_millis;
-        assert_eq!([pause(0), pause(1), pause(2)], [ms(100), ms(100), ms(200)]);
-        assert_eq!([pause(7), pause(40), pause(u32::MAX)], [ms(5_000); 3]);
-    }
 
     #[test]
     fn new_backup_is_tried_again_unless_the_command_or_the_place_must_change() {
