@@ -6,11 +6,16 @@
 #[must_use]
 pub fn shown_url(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (&text[..scheme.len() + 3], rest),
-        None => ("", text),
+        // Behind any of these it is no scheme, and may be secret.
+        Some((scheme, rest)) if !scheme.contains([':', '@', '?', '#', '/', ',']) => {
+            (&text[..scheme.len() + 3], rest)
+        }
+        _ => ("", text),
     };
     // The last one: a password may have any character where it is not escaped.
     let (user, rest) = match rest.rsplit_once('@') {
+        // A file, as options name one.
+        Some(("", rest)) => ("@", rest),
         Some((_, rest)) => ("...@", rest),
         None => ("", rest),
     };
@@ -39,6 +44,11 @@ mod tests {
                 "https://id.example/jwks#...",
             ),
             ("a:s3cret@id.example:1", "...@id.example:1"),
+            ("a:s3cret@id.example/http://x", "...@id.example/http://x"),
+            ("a:s3cret://x@id.example", "...@id.example"),
+            ("a:b,s3cret@h:1,http://i:2", "...@h:1,http://i:2"),
+            ("h/?key=s3cret&next=http://x", "h/?..."),
+            ("@settings.json", "@settings.json"),
             ("jwks.json", "jwks.json"),
             ("", ""),
         ] {

@@ -2,6 +2,8 @@
 //!
 //! A directory is read and written at once, so these calls block now and then.
 
+mod receiving;
+
 use std::{
     fs::File,
     io::Read as _,
@@ -9,16 +11,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use helve_proto::v1::{BackupChunk, BackupManifest};
+use helve_proto::v1::BackupManifest;
 
+pub use self::receiving::Receiving;
+use self::receiving::To;
 #[cfg(feature = "object-store")]
-use super::bucket::{
-    Bucket,
-    connect::connect,
-    log::LogObjects,
-    mark::{Work, first_to_mend},
-    upload::Upload,
-};
+use super::bucket::{Bucket, connect::connect, log::LogObjects, mark::Work, upload::Upload};
 #[cfg(not(feature = "object-store"))]
 use super::store_error::{StoreError, StoreProblem};
 use super::{
@@ -26,7 +24,7 @@ use super::{
     archive::Archive,
     delete::{Deleted, Run},
     directory::{BackupDir, Listed},
-    receiver::{Received, Receiver},
+    receiver::Receiver,
     url::{PlainHttp, Url},
 };
 use crate::limits::{BACKUP_UNFINISHED_MIN, SNAPSHOT_CHUNK_BYTES};
@@ -40,15 +38,6 @@ enum Kind {
     Directory(BackupDir),
     #[cfg(feature = "object-store")]
     Bucket(Box<Bucket>),
-}
-
-/// A backup that is being received.
-pub struct Receiving<'a>(To<'a>);
-
-enum To<'a> {
-    Directory(Box<Receiver<'a>>),
-    #[cfg(feature = "object-store")]
-    Bucket(Box<Upload<'a>>),
 }
 
 impl Place {
@@ -323,58 +312,6 @@ impl Place {
                 }
                 Ok(())
             }
-        }
-    }
-}
-
-impl Receiving<'_> {
-    /// Bytes that have arrived.
-    #[must_use]
-    pub fn sent_bytes(&self) -> u64 {
-        match &self.0 {
-            To::Directory(receiver) => receiver.sent_bytes(),
-            #[cfg(feature = "object-store")]
-            To::Bucket(upload) => upload.sent_bytes(),
-        }
-    }
-
-    /// Takes the next piece.
-    ///
-    /// # Errors
-    /// If it is out of order, a file is not what the manifest says, or the place fails.
-    pub async fn write(&mut self, chunk: &BackupChunk) -> Result<(), BackupError> {
-        match &mut self.0 {
-            To::Directory(receiver) => receiver.write(chunk),
-            #[cfg(feature = "object-store")]
-            To::Bucket(upload) => upload.write(chunk).await,
-        }
-    }
-
-    /// Checks that all is there, that of earlier backups too, and makes it a backup, durably.
-    ///
-    /// # Errors
-    /// If a file is not what the manifest says, or the place fails. Then there is no backup; files
-    /// that are whole stay for the next one.
-    pub async fn finish(self) -> Result<Received, BackupError> {
-        match self.0 {
-            To::Directory(receiver) => receiver.finish(),
-            #[cfg(feature = "object-store")]
-            To::Bucket(mut upload) => match upload.finish().await {
-                Ok(received) => Ok(received),
-                Err(error) => Err(first_to_mend(error, upload.abandon().await)),
-            },
-        }
-    }
-
-    /// Gives up a backup that was cut short. Files that arrived whole stay for the next one.
-    ///
-    /// # Errors
-    /// If a store fails. Then parts of a file are left there.
-    pub async fn abandon(self) -> Result<(), BackupError> {
-        match self.0 {
-            To::Directory(_) => Ok(()),
-            #[cfg(feature = "object-store")]
-            To::Bucket(mut upload) => upload.abandon().await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Backups to a bucket that a signal stops.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
 use helve_node::failpoint::Failpoint;
@@ -12,7 +12,7 @@ use helve_tests::{
     wait::{Look, until},
 };
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Command;
+use tokio::{process::Command, time::timeout};
 
 use super::{
     super::{binary, failpoints::three_nodes},
@@ -20,6 +20,9 @@ use super::{
     bucket::{Store, TO, environment, moto},
     mint,
 };
+
+/// How long a command may take to end once it is asked to.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn marked(store: &Store) -> Result<()> {
     until("the mark", async || match store.marks() {
@@ -65,7 +68,7 @@ async fn backup_that_a_signal_stops_leaves_no_mark() -> Result<()> {
         marked(&store).await?;
         let id = i32::try_from(command.id().context("it has ended")?)?;
         kill_process(Pid::from_raw(id).context("process 0")?, signal)?;
-        let ended = command.wait().await?;
+        let ended = timeout(PATIENCE, command.wait()).await??;
         promise!(ended.code() == Some(status), "{ended}");
         let marks = store.marks()?;
         promise!(marks.is_empty(), "{marks}");

@@ -116,6 +116,8 @@ pub(super) async fn take_from(
 pub(super) struct Asked {
     /// Of the first that is ready, or else answers.
     pub(super) answer: Option<(String, StatusReply)>,
+    /// Others that answer and are not ready.
+    pub(super) unready: Vec<String>,
     /// What is wrong with others.
     pub(super) findings: Vec<Finding>,
 }
@@ -123,7 +125,7 @@ pub(super) struct Asked {
 /// Asks the endpoints, until one is ready.
 pub(super) async fn ask(cluster: &ClusterArgs) -> Asked {
     let mut findings = Vec::new();
-    let mut unready = None;
+    let mut unready = Vec::new();
     for endpoint in &cluster.endpoints {
         let asked = request(StatusRequest {}, cluster.timeout);
         let reply = diagnosis::reply(cluster, endpoint, async |channel| {
@@ -132,22 +134,32 @@ pub(super) async fn ask(cluster: &ClusterArgs) -> Asked {
         match reply.await {
             Ok(status) => {
                 let is_ready = status.node.as_ref().is_some_and(|node| node.ready);
-                let answer = Some((endpoint.clone(), status));
+                let answer = (endpoint.clone(), status);
                 if is_ready {
-                    return Asked { answer, findings };
+                    return Asked::of(Some(answer), unready, findings);
                 }
-                unready = unready.or(answer);
+                unready.push(answer);
             }
             Err(finding) => findings.push(finding),
         }
     }
-    Asked {
-        answer: unready,
-        findings,
-    }
+    let answer = (!unready.is_empty()).then(|| unready.remove(0));
+    Asked::of(answer, unready, findings)
 }
 
 impl Asked {
+    fn of(
+        answer: Option<(String, StatusReply)>,
+        unready: Vec<(String, StatusReply)>,
+        findings: Vec<Finding>,
+    ) -> Self {
+        Self {
+            answer,
+            unready: unready.into_iter().map(|(endpoint, _)| endpoint).collect(),
+            findings,
+        }
+    }
+
     /// The node that answers, and what it says of itself.
     ///
     /// # Errors
@@ -243,9 +255,7 @@ impl Source<'_> {
             output::say(format_args!("parts of a file are left: {why}"));
             return Err(failed);
         }
-        let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
-        progress.say("checking files of earlier backups");
-        let receiver = receiver.ok_or_else(unsent)?;
+        let receiver = receiver.ok_or(Failed::Stopped)?;
         let finished = stop.let_end(receiver.finish()).await;
         Ok(finished.ok_or(Failed::Unfinished)??)
     }
@@ -277,7 +287,9 @@ impl Source<'_> {
                 }
             }
         }
-        Ok(())
+        let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
+        progress.say("checking files of earlier backups");
+        Ok(receiver.as_mut().ok_or_else(unsent)?.settle().await?)
     }
 
     async fn ask(&self, place: &Place) -> Result<Streaming<BackupPart>, Failed> {

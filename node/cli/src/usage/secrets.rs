@@ -101,6 +101,10 @@ mod tests {
             "http://user:a,s3cret\n\ns3cret@h.example:1",
             "http://h.example:1/?key=s3cret",
             "h.example:1#s3cret,s3cret",
+            "user:s3cret@h.example:1/http://i.example",
+            "user:s3cret://s3cret@h.example",
+            "user:a,s3cret@h.example:1,http://i.example:2",
+            "h.example/?key=s3cret&next=http://i.example",
         ] {
             let all = said_of_all(&Cli::command(), value);
             for said in &all {

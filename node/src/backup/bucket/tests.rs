@@ -101,6 +101,7 @@ async fn receive(
         let SnapshotChunk { file, data } = chunk.unwrap();
         upload.write(&BackupChunk { file, data }).await?;
     }
+    upload.settle().await?;
     upload.finish().await
 }
 

@@ -25,6 +25,7 @@ pub(in crate::backup) struct Upload<'a> {
     open: Option<Open>,
     sent_bytes: u64,
     kept_bytes: u64,
+    is_settled: bool,
 }
 
 /// A file that has begun to arrive.
@@ -57,6 +58,7 @@ impl<'a> Upload<'a> {
             open: None,
             sent_bytes: 0,
             kept_bytes: 0,
+            is_settled: false,
         })
     }
 
@@ -107,17 +109,30 @@ impl<'a> Upload<'a> {
         Ok(())
     }
 
-    /// Checks that all is there, that of earlier backups too, and makes it a backup. If one of this
-    /// id is there already, with the same rows, that is the backup.
+    /// Completes the files, and checks that all is there, that of earlier backups too. Where it is
+    /// cut off, what has arrived of a file can be given up.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(in crate::backup) async fn settle(&mut self) -> Result<(), BackupError> {
+        while self.file < self.backup.files().len() {
+            self.end_file().await?;
+        }
+        self.bucket.check_all_there(&self.backup).await?;
+        self.is_settled = true;
+        Ok(())
+    }
+
+    /// Settles it unless it is, and makes it a backup. If one of this id is there already, with the
+    /// same rows, that is the backup.
     ///
     /// # Errors
     /// If a file is not what the manifest says, one is missing, a backup of this id has other rows,
     /// or the store fails. Then there is no backup; files that are whole stay for the next one.
     pub(in crate::backup) async fn finish(&mut self) -> Result<Received, BackupError> {
-        while self.file < self.backup.files().len() {
-            self.end_file().await?;
+        if !self.is_settled {
+            self.settle().await?;
         }
-        self.bucket.check_all_there(&self.backup).await?;
         self.bucket.check_mark()?;
         let backup = self.publish().await?;
         Ok(Received {

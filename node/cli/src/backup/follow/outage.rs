@@ -54,6 +54,10 @@ impl Outage {
         for (endpoint, ending) in asked.untold() {
             self.wrong.insert(endpoint.to_owned(), Wrong::of(&ending));
         }
+        for endpoint in &asked.unready {
+            let why = format!("{endpoint} is not ready");
+            self.wrong.insert(endpoint.clone(), Wrong::Down(why));
+        }
         if let Some((endpoint, _)) = &asked.answer {
             self.answers(endpoint);
         }
@@ -124,7 +128,7 @@ impl Outage {
         }
         let has_both = !refused.is_empty() && !down.is_empty();
         let (refused, down) = (refused.join("; "), down.join("; "));
-        has_both.then(|| format!("{refused}; another endpoint is down: {down}"))
+        has_both.then(|| format!("{refused}; another endpoint fails: {down}"))
     }
 
     /// Endpoints that were tried since a node sent something.
@@ -143,6 +147,7 @@ impl Outage {
 mod tests {
     use anyhow::anyhow;
     use helve_command::ending::Cause;
+    use helve_proto::v1::StatusReply;
 
     use super::{
         super::ends::{ONCE_MADE, silent},
@@ -204,6 +209,7 @@ mod tests {
         let mut outage = Outage::default();
         let asked = |findings| Asked {
             answer: None,
+            unready: Vec::new(),
             findings,
         };
         let down = finding(B, Cause::NothingListens, "does not listen");
@@ -216,7 +222,7 @@ mod tests {
         for part in [
             ONCE_MADE,
             "10.0.0.1:7400 refuses the token",
-            "is down: 10.0.0.2:7400 does not listen",
+            "fails: 10.0.0.2:7400 does not listen",
         ] {
             assert!(line.contains(part), "{line}");
         }
@@ -227,6 +233,20 @@ mod tests {
         outage.asked(&all);
         assert!(!outage.refuses(None, &denied(), 2));
         assert!(outage.refuses(None, &denied(), 2));
+    }
+
+    #[test]
+    fn refusal_beside_an_endpoint_that_is_not_ready_is_tried_again() {
+        let mut outage = Outage::default();
+        let asked = Asked {
+            answer: Some((A.to_owned(), StatusReply::default())),
+            unready: vec![B.to_owned()],
+            findings: Vec::new(),
+        };
+        for _ in 0..10 {
+            outage.asked(&asked);
+            assert!(!outage.refuses(Some(A), &denied(), 2));
+        }
     }
 
     #[test]
