@@ -207,9 +207,30 @@ impl Following {
     ///
     /// If it does not end.
     pub async fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
+        if signal != Signal::KILL {
+            self.catches(signal).await?;
+        }
         let pid = i32::try_from(self.child.id())?;
         kill_process(Pid::from_raw(pid).context("process 0")?, signal)?;
         self.ended().await
+    }
+
+    /// Waits until it catches a signal, or has ended: one that comes earlier ends it by itself.
+    async fn catches(&mut self, signal: Signal) -> Result<()> {
+        let path = format!("/proc/{}/status", self.child.id());
+        until("the command to listen for signals", async || {
+            let status = fs::read_to_string(&path).unwrap_or_default();
+            let caught = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigCgt:"))
+                .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            let is_caught = caught.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1);
+            match is_caught || self.has_ended() {
+                true => Look::Done(()),
+                false => Look::NotYet(format!("it catches {caught:x?}")),
+            }
+        })
+        .await
     }
 
     /// Whether it has ended.
