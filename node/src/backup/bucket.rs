@@ -59,9 +59,9 @@ pub(super) struct Bucket {
     prefix: String,
     bounds: Bounds,
     /// Of the command that writes or deletes here.
-    mark: Option<Mark>,
+    pub(super) mark: Option<Mark>,
     /// Ends a deletion behind the requests that were sent.
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 /// What a command and its requests may take.
@@ -115,11 +115,6 @@ impl Bucket {
     /// Its URL.
     pub(super) fn url(&self) -> &Path {
         &self.url
-    }
-
-    /// Has a deletion begin no further request.
-    pub(super) fn stop_deletion(&self) {
-        self.stop.cancel();
     }
 
     /// The backup with this id, or the newest by the cluster's time.

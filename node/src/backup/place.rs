@@ -16,7 +16,13 @@ use helve_proto::v1::BackupManifest;
 pub use self::receiving::Receiving;
 use self::receiving::To;
 #[cfg(feature = "object-store")]
-use super::bucket::{Bucket, connect::connect, log::LogObjects, mark::Work, upload::Upload};
+use super::bucket::{
+    Bucket,
+    connect::connect,
+    log::LogObjects,
+    mark::{Mark, Work},
+    upload::Upload,
+};
 #[cfg(not(feature = "object-store"))]
 use super::store_error::{StoreError, StoreProblem};
 use super::{
@@ -126,7 +132,7 @@ impl Place {
         match &self.0 {
             Kind::Directory(_) => None,
             #[cfg(feature = "object-store")]
-            Kind::Bucket(bucket) => bucket.mark(),
+            Kind::Bucket(bucket) => bucket.mark.as_ref().map(Mark::left),
         }
     }
 
@@ -136,7 +142,7 @@ impl Place {
         match &self.0 {
             Kind::Directory(_) => {}
             #[cfg(feature = "object-store")]
-            Kind::Bucket(bucket) => bucket.stop_deletion(),
+            Kind::Bucket(bucket) => bucket.stop.cancel(),
         }
     }
 

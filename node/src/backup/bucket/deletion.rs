@@ -23,7 +23,7 @@ impl Bucket {
     /// # Errors
     /// If there is no such backup, any manifest cannot be used, or the store fails. A deletion that
     /// was cut short behind the manifest leaves files, and a later one removes them. So does one
-    /// that is [stopped](Self::stop_deletion).
+    /// that is stopped.
     pub(in crate::backup) async fn delete(
         &self,
         id: &str,
@@ -40,7 +40,9 @@ impl Bucket {
                 let archive = LogObjects(self).archive().await?;
                 Ok::<_, BackupError>((listed, stored, archive))
             });
-            let (listed, stored, archive) = read.await.ok_or_else(|| self.stopped())??;
+            let (listed, stored, archive) = read
+                .await
+                .ok_or_else(|| BackupError::Stopped(self.url.clone()))??;
             let plan = plan(&self.url, listed, (stored, &archive), id, age)?;
             if run == Run::Real {
                 self.carry_out(id, &plan).await?;
@@ -56,7 +58,7 @@ impl Bucket {
 
     async fn carry_out(&self, id: &str, plan: &Plan) -> Result<(), BackupError> {
         if self.stop.is_cancelled() {
-            return Err(self.stopped());
+            return Err(BackupError::Stopped(self.url.clone()));
         }
         let manifest = self.key(&format!("{BACKUPS_NAME}/{id}"))?;
         self.remove(&manifest).await?;
@@ -73,17 +75,15 @@ impl Bucket {
         let mut removed = self.store.delete_stream(keys.boxed());
         loop {
             match self.timed(removed.try_next()).await {
-                Ok(None) if self.stop.is_cancelled() => return Err(self.stopped()),
+                Ok(None) if self.stop.is_cancelled() => {
+                    return Err(BackupError::Stopped(self.url.clone()));
+                }
                 Ok(None) => return Ok(()),
                 Ok(Some(_)) => {}
                 Err(failure) if failure.is_absent() => {}
                 Err(failure) => return Err(self.error("delete from", failure.problem())),
             }
         }
-    }
-
-    fn stopped(&self) -> BackupError {
-        BackupError::Stopped(self.url.clone())
     }
 
     /// All files of all nodes that are there whole.

@@ -24,13 +24,20 @@ pub(in crate::backup) enum Work {
 
 /// Tells others that a command works here.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(in crate::backup) struct Mark {
     key: Key,
     begun: Instant,
-    /// Its name in the place.
-    name: String,
+    /// Where it is, for messages.
+    path: PathBuf,
     /// When others no longer respect it, by this machine's clock.
     until_ms: u64,
+}
+
+impl Mark {
+    /// Where it is, and when others no longer respect it, in milliseconds since the Unix epoch.
+    pub(in crate::backup) fn left(&self) -> (PathBuf, u64) {
+        (self.path.clone(), self.until_ms)
+    }
 }
 
 impl Work {
@@ -93,7 +100,7 @@ impl Bucket {
         self.mark = Some(Mark {
             key: self.key(&below)?,
             begun: Instant::now(),
-            name: below,
+            path: self.url.join(&below),
             until_ms: stamp::wall_ms().saturating_add(lasts_ms),
         });
         match self.enter(work, &name).await {
@@ -120,13 +127,6 @@ impl Bucket {
             return Ok(());
         };
         self.remove(&mark.key).await
-    }
-
-    /// The mark of this command, and when others no longer respect it, in milliseconds since the
-    /// Unix epoch.
-    pub(in crate::backup) fn mark(&self) -> Option<(PathBuf, u64)> {
-        let mark = self.mark.as_ref()?;
-        Some((self.url.join(&mark.name), mark.until_ms))
     }
 
     /// Checks that others surely still respect the mark of this backup.

@@ -74,8 +74,8 @@ impl Outage {
         self.refusals = 0;
     }
 
-    /// A try was refused by an endpoint, or by all that answer. Answers whether to give up: each of
-    /// so many endpoints had its turn, and none is down.
+    /// A try was refused by an endpoint, or by all that answer. Answers whether to give up:
+    /// each of the `endpoints` had its turn, and none is down.
     pub(super) fn refuses(
         &mut self,
         endpoint: Option<&str>,

@@ -9,7 +9,7 @@ async fn stopped_deletion_deletes_nothing_and_leaves_no_mark() {
     let files = setup.names("files").await;
     let mut bucket = setup.bucket();
     bucket.begin(Work::Delete).await.unwrap();
-    bucket.stop_deletion();
+    bucket.stop.cancel();
     let stopped = bucket.delete(&made.id(), Run::Real, DAY).await;
     assert!(
         matches!(stopped, Err(BackupError::Stopped(_))),
@@ -25,13 +25,13 @@ async fn stopped_deletion_deletes_nothing_and_leaves_no_mark() {
 async fn mark_is_named_with_the_time_at_which_it_ends() {
     let setup = Setup::new();
     let mut bucket = setup.bucket();
-    assert_eq!(bucket.mark(), None);
+    assert!(bucket.mark.is_none());
     for (work, lasts) in [
         (Work::Backup, BOUNDS.backup_mark),
         (Work::Delete, BOUNDS.delete_mark),
     ] {
         bucket.begin(work).await.unwrap();
-        let (path, until_ms) = bucket.mark().unwrap();
+        let (path, until_ms) = bucket.mark.as_ref().unwrap().left();
         let names = setup.names("running").await;
         let paths: Vec<_> = names
             .iter()
@@ -41,6 +41,6 @@ async fn mark_is_named_with_the_time_at_which_it_ends() {
         let lasts_ms = u64::try_from(lasts.as_millis()).unwrap();
         assert!(until_ms > lasts_ms, "{until_ms}");
         bucket.end().await.unwrap();
-        assert_eq!(bucket.mark(), None);
+        assert!(bucket.mark.is_none());
     }
 }
