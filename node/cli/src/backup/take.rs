@@ -255,7 +255,7 @@ impl Source<'_> {
             output::say(format_args!("parts of a file are left: {why}"));
             return Err(failed);
         }
-        let receiver = receiver.ok_or(Failed::Stopped)?;
+        let receiver = receiver.ok_or_else(unsent)?;
         let finished = stop.let_end(receiver.finish()).await;
         Ok(finished.ok_or(Failed::Unfinished)??)
     }
@@ -287,7 +287,6 @@ impl Source<'_> {
                 }
             }
         }
-        let unsent = || BackupError::Stream("it ended before the manifest".to_owned());
         progress.say("checking files of earlier backups");
         Ok(receiver.as_mut().ok_or_else(unsent)?.settle().await?)
     }
@@ -352,6 +351,10 @@ impl Source<'_> {
         }
         told(status)
     }
+}
+
+fn unsent() -> BackupError {
+    BackupError::Stream("it ended before the manifest".to_owned())
 }
 
 #[cfg(test)]
