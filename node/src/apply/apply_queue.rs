@@ -142,13 +142,17 @@ impl ApplyQueue {
     }
 
     /// The thread has ended. The first reason stays, and a closed queue is none: the task that
-    /// closed it has its own. Who waits for what is left hears that it never came.
+    /// closed it has its own. Who waits for what is left hears it, too.
     pub(super) fn end(&self, why: String) {
         let mut waiting = self.lock();
-        waiting.work.clear();
-        let is_first = self.ended.borrow().is_none();
-        if is_first && !waiting.is_closed {
-            self.ended.send_replace(Some(why));
+        let first = self.ended.borrow().clone();
+        if first.is_none() && !waiting.is_closed {
+            self.ended.send_replace(Some(why.clone()));
+        }
+        let why = first.unwrap_or(why);
+        for left in waiting.work.drain(..) {
+            // The receiver is gone only when consensus has stopped.
+            let _ = left.done.send(Err(io::Error::other(why.clone())));
         }
     }
 
@@ -252,7 +256,8 @@ mod tests {
         queue.push(left).unwrap();
         queue.end("the disk is gone".to_owned());
         queue.end("the apply thread stopped".to_owned());
-        assert!(outcomes.await.is_err());
+        let told = outcomes.await.unwrap().unwrap_err();
+        assert_eq!(told.to_string(), "the disk is gone");
         let refused = queue.push(work().0).unwrap_err();
         assert_eq!(refused.to_string(), "the disk is gone");
         assert_eq!(queue.ended().await, "the disk is gone");
