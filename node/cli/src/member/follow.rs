@@ -53,15 +53,17 @@ impl Wish {
         }
     }
 
-    /// The id of the node that this refusal says has been promoted, by an earlier call of this command.
-    fn was_promoted(&self, begun: Begun, ending: &Ending) -> Option<u64> {
-        let Self::Promote(PromoteMemberRequest { id }) = self else {
-            return None;
+    /// The id of the node of which this refusal says that an earlier call of this command has carried the change out.
+    fn was_done(&self, begun: Begun, ending: &Ending) -> Option<u64> {
+        let (id, done) = match self {
+            Self::Promote(wish) => (wish.id, Reason::AlreadyVoter),
+            Self::Remove(wish) => (wish.id, Reason::NoMember),
+            Self::Add(_) | Self::Replace(_) => return None,
         };
-        let is_voter = ending
+        let is_done = ending
             .caused()
-            .is_some_and(|caused| caused.cause == Cause::Told(Reason::AlreadyVoter));
-        (begun == Begun::Maybe && is_voter).then_some(*id)
+            .is_some_and(|caused| caused.cause == Cause::Told(done));
+        (begun == Begun::Maybe && is_done).then_some(id)
     }
 
     async fn ask(
@@ -87,6 +89,16 @@ enum Ended {
     /// Nothing answers. It may go on if something did before.
     Silence(Ending),
     For(Ending),
+}
+
+impl Ended {
+    /// As what ended a call that has shown this before.
+    fn after(self, shown: Begun) -> Self {
+        match self {
+            Self::Again(why, Begun::No) => Self::Again(why, shown),
+            other => other,
+        }
+    }
 }
 
 /// Whether a call may have begun the change.
@@ -116,8 +128,8 @@ pub(super) async fn carry_out(
             Err(Ended::Silence(ending)) if !was_answered => return Err(ending),
             Err(Ended::Silence(ending)) => anyhow!(said(&**ending.error())),
             Err(Ended::For(ending)) => {
-                let promoted = wish.was_promoted(begun, &ending);
-                return promoted.ok_or_else(|| ending_after(begun, ending));
+                let done = wish.was_done(begun, &ending);
+                return done.ok_or_else(|| ending_after(begun, ending));
             }
             Err(Ended::Again(why, now)) => {
                 was_answered = true;
@@ -161,13 +173,18 @@ async fn attempt(
     let late = || Ended::Again(anyhow!("the leader does not answer"), Begun::Maybe);
     let progress = async {
         let mut progress = wish.ask(channel, limit).await.map_err(|s| ended(&s))?;
+        let mut begun = Begun::No;
         loop {
             let next = tokio::time::timeout(SILENCE_MAX, progress.message()).await;
-            let next = next.map_err(|_| late())?.map_err(|s| ended(&s))?;
+            let next = next.map_err(|_| late())?;
+            let next = next.map_err(|s| ended(&s).after(begun))?;
             let stopped = || Ended::Again(anyhow!("the leader stopped reporting"), Begun::Maybe);
             let next = next.ok_or_else(stopped)?;
-            if next.stage() == Stage::Done {
-                return Ok(next.node_id);
+            match next.stage() {
+                Stage::Done => return Ok(next.node_id),
+                // The next leader goes on with it.
+                Stage::CatchingUp | Stage::Committing => begun = Begun::Maybe,
+                Stage::Waiting | Stage::Unspecified => {}
             }
             screen.show(&words(&next));
         }
@@ -310,16 +327,35 @@ mod tests {
     }
 
     #[test]
-    fn voter_is_promoted_only_if_an_earlier_call_may_have_done_it() {
+    fn change_is_done_already_only_if_an_earlier_call_may_have_done_it() {
         let told = |reason| Ending::NotNow(Caused::new(Cause::Told(reason), "why").into());
         let promote = Wish::Promote(PromoteMemberRequest { id: 4 });
-        let voter = told(Reason::AlreadyVoter);
-        assert_eq!(promote.was_promoted(Begun::Maybe, &voter), Some(4));
-        assert_eq!(promote.was_promoted(Begun::No, &voter), None);
-        let learner = told(Reason::StaysLearner);
-        assert_eq!(promote.was_promoted(Begun::Maybe, &learner), None);
-        let remove = Wish::Remove(RemoveMemberRequest::default());
-        assert_eq!(remove.was_promoted(Begun::Maybe, &voter), None);
+        let remove = Wish::Remove(RemoveMemberRequest {
+            id: 5,
+            ..RemoveMemberRequest::default()
+        });
+        let wishes = [
+            (promote, 4, Reason::AlreadyVoter, Reason::StaysLearner),
+            (remove, 5, Reason::NoMember, Reason::AlreadyVoter),
+        ];
+        for (wish, id, done, other) in wishes {
+            assert_eq!(wish.was_done(Begun::Maybe, &told(done)), Some(id));
+            assert_eq!(wish.was_done(Begun::No, &told(done)), None);
+            assert_eq!(wish.was_done(Begun::Maybe, &told(other)), None);
+        }
+    }
+
+    #[test]
+    fn leader_that_lost_its_office_in_the_middle_of_a_change_may_have_begun_it() {
+        let lost = || ended(&status(Code::FailedPrecondition, Reason::NotLeading));
+        assert!(matches!(
+            lost().after(Begun::Maybe),
+            Ended::Again(_, Begun::Maybe)
+        ));
+        assert!(matches!(
+            lost().after(Begun::No),
+            Ended::Again(_, Begun::No)
+        ));
     }
 
     #[test]
