@@ -15,7 +15,7 @@ use helve_tests::{
 
 use super::{assert_found, assert_was_executed};
 use crate::{
-    failpoints::three_nodes,
+    failpoints::{nothing_to_do, three_nodes},
     nodes,
     snapshot::{node_status, purge_beyond},
 };
@@ -116,6 +116,7 @@ async fn a_batch_that_is_written_in_two_is_found_after_a_crash_between_them() ->
         cluster.start(seat)?;
     }
     cluster.all_ready().await?;
+    nothing_to_do(&cluster).await?;
     let ledger = Ledger::new("carts");
     let sound = cluster.others(torn);
     ledger.mint(&caller_of(&cluster, sound[0])).await?;
