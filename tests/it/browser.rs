@@ -3,6 +3,7 @@
 use std::{
     net::SocketAddr,
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -20,6 +21,10 @@ use tokio::{
 use super::{binary, probes::get};
 
 pub(crate) const CHROMIUM: &str = "chromium";
+
+/// How long a test waits for Chromium, which may take minutes to start on a busy machine. It ends a
+/// test that would hang, and asserts no speed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What the page does. It reports what it could read to the server that it comes from.
 const PAGE: &str = r#"<!doctype html><title>Tools</title><script>
@@ -179,8 +184,7 @@ async fn page_of_server(bug: &str) -> Result<Option<Value>> {
             .stderr(Stdio::null())
             .spawn()?,
     );
-    let limit = helve_tests::wait::PATIENCE;
-    let report = tokio::time::timeout(limit, reported(&listener, free)).await;
+    let report = tokio::time::timeout(PATIENCE, reported(&listener, free)).await;
     let report = report.context("the page reports nothing")??;
     process.assert_running()?;
     Ok(Some(report))

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use helve_tests::wait::{Look, PATIENCE, until};
+use helve_tests::wait::{Look, until};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::browser::CHROMIUM;
+use super::browser::{CHROMIUM, PATIENCE};
 
 /// One page in a browser, which ends with this.
 pub(crate) struct Chromium {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::Result;
-use helve_tests::cluster::Cluster;
+use helve_tests::{
+    cluster::Cluster,
+    wait::{Look, until},
+};
 use serde_json::Value;
 
 use super::{binary, nodes};
@@ -128,26 +131,45 @@ async fn a_key_goes_its_way_on_the_command_line() -> Result<()> {
     Ok(())
 }
 
+/// Asks for the status until its page is so. Nodes are asked at different instants, and the leader
+/// may change between them on a busy machine.
+async fn status_shows(
+    cluster: &Cluster,
+    flags: &[&str],
+    is_so: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let arguments = [&["status"][..], flags].concat();
+    until("the status to show all nodes and one leader", async || {
+        let output = match helve(cluster, &arguments) {
+            Ok(output) => output,
+            Err(error) => return Look::NotYet(error.to_string()),
+        };
+        let page = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() && is_so(&page) {
+            Look::Done(())
+        } else {
+            Look::NotYet(format!("{output:?}"))
+        }
+    })
+    .await
+}
+
+/// Whether a status in JSON has three nodes, and one of them leads.
+fn has_one_leader_of_three(page: &str) -> bool {
+    let status = serde_json::from_str::<Value>(page).unwrap_or_default();
+    let listed = status["nodes"].as_array().cloned().unwrap_or_default();
+    let leaders = listed.iter().filter(|node| node["role"] == "leader");
+    listed.len() == 3 && leaders.count() == 1
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn status_has_a_line_for_each_node_and_one_leader() -> Result<()> {
     let mut cluster = nodes(3).start().await?;
     cluster.leader().await?;
-    let status = serde_json::from_str::<Value>(&printed(&helve(
-        &cluster,
-        &["status", "--output", "json"],
-    )?))?;
-    let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
-    assert_eq!(nodes.len(), 3, "{status}");
-    assert_eq!(
-        nodes.iter().filter(|node| node["role"] == "leader").count(),
-        1,
-        "{status}"
-    );
-    let table = printed(&helve(&cluster, &["status"])?);
-    assert!(
-        table.contains("leader") && table.contains("follower"),
-        "{table}"
-    );
+    let json = ["--output", "json"];
+    status_shows(&cluster, &json, has_one_leader_of_three).await?;
+    let is_table = |table: &str| table.contains("leader") && table.contains("follower");
+    status_shows(&cluster, &[], is_table).await?;
 
     cluster.kill(3)?;
     let status = helve(&cluster, &["status"])?;

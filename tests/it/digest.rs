@@ -31,12 +31,16 @@ async fn nodes_that_hold_the_same_rows_are_said_to_do_so() -> Result<()> {
 
     // The node that was away, and came back, holds them too.
     let away = cluster.others(cluster.leader().await?.seat)[0];
+    let id = cluster.status(away).await?.node.unwrap_or_default().id;
     cluster.kill(away)?;
-    let asked = helve(&cluster, &["digest", "--timeout", "1s", "--output", "json"])?;
+    let asked = helve(&cluster, &["digest", "--timeout", "5s", "--output", "json"])?;
     assert_eq!(asked.status.code(), Some(UNAVAILABLE));
-    let next = report(&asked)?["next"][0].clone();
-    let next = next.as_str().unwrap_or_default();
-    assert!(next.contains("gave no digest: start it"), "{next}");
+    let found = report(&asked)?;
+    let advice = format!("node {id} gave no digest: start it");
+    // On a busy machine another node may be silent, too.
+    let next = found["next"].as_array().into_iter().flatten();
+    let mut next = next.filter_map(Value::as_str);
+    assert!(next.any(|next| next.starts_with(&advice)), "{found}");
     ledger
         .mint(&[cluster.caller(cluster.leader().await?.seat)])
         .await?;

@@ -9,10 +9,10 @@ use anyhow::Result;
 use futures::future::try_join_all;
 use helve_proto::{
     Reason,
-    v1::{RetrieveRequest, StoreRequest},
+    v1::{RetrieveRequest, StoreRequest, state_service_client::StateServiceClient},
 };
 use helve_tests::{
-    caller::{Caller, new_identity, reason},
+    caller::{Caller, new_identity, reason, word_of_node},
     cluster::{Cluster, Equipment},
     fault::{Fault as _, late_answers::LateAnswers},
     promise,
@@ -21,7 +21,7 @@ use helve_tests::{
 };
 use rand::{SeedableRng as _, rngs::SmallRng};
 use tokio::time::timeout;
-use tonic::Code;
+use tonic::{Code, Request};
 
 use super::nodes;
 
@@ -115,8 +115,9 @@ async fn check_is_silent_alone(cluster: &Cluster, left: u64) -> Result<()> {
         key: "a".to_owned(),
         ..RetrieveRequest::default()
     };
-    let read = caller.retrieve(retrieve).await;
-    let written = caller.store(store).await;
+    let mut client = StateServiceClient::new(caller.line());
+    let read = word_of_node(client.retrieve(Request::new(retrieve))).await;
+    let written = word_of_node(client.store(Request::new(store))).await;
     for seat in cluster.others(left) {
         cluster.node(seat).thaw()?;
     }

@@ -61,6 +61,11 @@ pub(super) async fn page_says(cluster: &Cluster, seat: u64, words: &str) -> Resu
     .await
 }
 
+/// Waits until the node that will be the survivor has what was acknowledged: a majority holds it, of which that may be no part.
+pub(super) async fn every_node_holds(ledger: &Ledger, cluster: &Cluster) -> Result<()> {
+    ledger.check(cluster).await
+}
+
 /// Loses nodes 2 and 3 for good, and makes node 1 a cluster of its own.
 async fn lose_two_and_recover(cluster: &mut Cluster) -> Result<Value> {
     for seat in cluster.running() {
@@ -192,6 +197,7 @@ async fn a_survivor_takes_up_what_its_rows_had_not_yet_applied() -> Result<()> {
     for _ in 0..4 {
         mint(&ledger, &cluster, &cluster.seats()).await?;
     }
+    every_node_holds(&ledger, &cluster).await?;
     let first = lose_two_and_recover(&mut cluster).await?;
     // Said again before it was started, it recovers what is there once more.
     let second = report(&recover(&cluster, 1, &["--from-survivor"]).await?)?;

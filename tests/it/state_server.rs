@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use helve_tests::wait::{Look, until};
 use serde_json::{Value, json};
 
 use super::{binary, command_line::USAGE, nodes};
@@ -252,7 +253,14 @@ async fn without_a_majority_of_nodes_tools_say_so_and_guess_nothing() -> Result<
         cluster.start(seat)?;
     }
     cluster.all_ready().await?;
-    let read = server.call("batch_retrieve", &json!({"keys": ["before", "during"]}))?;
+    let keys = json!({"keys": ["before", "during"]});
+    let read = until("the tools to answer again", async || {
+        match server.call("batch_retrieve", &keys) {
+            Ok(read) if read["structuredContent"]["keys"].is_array() => Look::Done(read),
+            other => Look::NotYet(format!("{other:?}")),
+        }
+    })
+    .await?;
     let found = &read["structuredContent"]["keys"];
     assert_eq!(found[0]["value"], json!(1), "{read}");
     assert!(!is_known || found[1]["found"] == json!(false), "{read}");

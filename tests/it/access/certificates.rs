@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use helve_client::{Bearer, Tls};
 use helve_node::{
     config::{TokenHash, certificate_principal},
@@ -23,6 +23,12 @@ use tonic::Code;
 
 use super::{Guarded, Token, failed, grant, hears, nodes};
 use crate::command_line::{helve, printed};
+
+/// How long a certificate holds that is to end while its caller is connected.
+const BRIEF_LIFE: Duration = Duration::from_secs(3);
+
+/// How many such certificates are made, at most, until one is let in: mostly it is the first.
+const BRIEF_TURNS: usize = 5;
 
 /// A cluster that asks for tokens, and takes certificates.
 struct Certified(Guarded);
@@ -106,6 +112,21 @@ async fn a_certificate_is_let_in_once_it_is_granted_a_role_on_every_node_until_t
     Ok(())
 }
 
+/// A caller whose certificate ends soon, and that the node has let in. On a busy machine a
+/// certificate may be over before its first call.
+async fn let_in_briefly(guarded: &Certified, name: &str) -> Result<Caller> {
+    let mut last = String::new();
+    for _ in 0..BRIEF_TURNS {
+        let brief = guarded.certificates()?.client(name, Life::of(BRIEF_LIFE))?;
+        let caller = guarded.over(1, &brief)?;
+        match caller.status().await {
+            Ok(_) => return Ok(caller),
+            Err(status) => last = status.to_string(),
+        }
+    }
+    bail!("no brief certificate is let in: {last}")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn certificate_of_another_ca_a_node_or_the_past_is_refused() -> Result<()> {
     let guarded = Certified::start(1).await?;
@@ -127,10 +148,8 @@ async fn certificate_of_another_ca_a_node_or_the_past_is_refused() -> Result<()>
     );
     let node = guarded.over(1, &own.as_holder("node")?)?.status().await;
     assert_eq!(reason(&failed(node)), Some(Reason::Unauthenticated));
+    let brief = let_in_briefly(&guarded, "brief").await?;
     // The connection is open, and belongs to no principal any more.
-    let brief = own.client("brief", Life::of(Duration::from_secs(3)))?;
-    let brief = guarded.over(1, &brief)?;
-    hears(&brief, Code::Ok).await?;
     hears(&brief, Code::Unauthenticated).await
 }
 

@@ -105,8 +105,19 @@ fn rows_at_most(rows: u64) -> SetTenantRequest {
     }
 }
 
-/// Sets quotas through a node that may still wait for its cluster.
+/// Sets quotas through a node that may still wait for its cluster's level. It is asked once it
+/// knows a leader: a call waits for a raise for half of its time only, which an election may
+/// outlast.
 async fn first_set(caller: Caller, request: SetTenantRequest) -> Result<Option<TenantInfo>> {
+    until("the node to know a leader", async || {
+        match caller.status().await {
+            Ok(reply) if reply.node.as_ref().is_some_and(|node| node.leader_id != 0) => {
+                Look::Done(())
+            }
+            answer => Look::NotYet(format!("{answer:?}")),
+        }
+    })
+    .await?;
     let set = until("the node to set quotas", async || {
         Look::of(caller.set_tenant(request.clone()).await)
     });

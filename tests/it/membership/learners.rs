@@ -5,10 +5,10 @@ use std::{fs, process::Output};
 use anyhow::{Context as _, Result};
 use helve_proto::{
     Reason,
-    v1::{MintRequest, Role},
+    v1::{MintRequest, Role, handle_service_client::HandleServiceClient},
 };
 use helve_tests::{
-    caller::{new_identity, reason},
+    caller::{new_identity, reason, word_of_node},
     cluster::Cluster,
     ledger::Ledger,
     promise,
@@ -16,6 +16,7 @@ use helve_tests::{
 };
 use serde_json::Value;
 use tokio::process::Command;
+use tonic::Request;
 
 use super::{add, has_role, members_are, node, place, refusals::silent, run, told, voters};
 use crate::{
@@ -120,7 +121,8 @@ async fn a_learner_serves_and_gives_no_vote_without_a_majority() -> Result<()> {
         store: "lost".to_owned(),
         ..MintRequest::default()
     };
-    let refused = cluster.caller(seat).mint(mint).await;
+    let mut client = HandleServiceClient::new(cluster.caller(seat).line());
+    let refused = word_of_node(client.mint(Request::new(mint))).await;
     let refused = refused.expect_err("two voters are no majority without one of them");
     promise!(
         matches!(reason(&refused), Some(Reason::NoLeader | Reason::Ambiguous)),

@@ -15,6 +15,9 @@ use helve_tests::{
 use super::{has_role, members_are, node, place, told};
 use crate::{nodes, probes::get};
 
+/// Starts of a removed node of which one must leave the leader in office: a busy machine may depose one by itself.
+const STARTS: usize = 3;
+
 /// The removed node says so everywhere, and serves nothing.
 async fn is_out(cluster: &Cluster, seat: u64) -> Result<()> {
     let status = has_role(cluster, seat, Role::Removed).await?;
@@ -35,23 +38,36 @@ async fn is_out(cluster: &Cluster, seat: u64) -> Result<()> {
     Ok(())
 }
 
+/// Who leads these nodes, and in which term.
+async fn led_by(cluster: &Cluster, seats: &[u64]) -> Result<(u64, u64)> {
+    let leader = cluster.leader_of(seats.to_vec()).await?;
+    Ok((leader, node(cluster, leader).await?.term))
+}
+
 /// Starts a removed node again under its old data: it stays out, and the others do not even notice.
 async fn stays_out(cluster: &mut Cluster, seat: u64, ledger: &Ledger) -> Result<()> {
     let others = cluster.others(seat);
-    let before = cluster.leader_of(others.clone()).await?;
-    let term = node(cluster, before).await?.term;
-    cluster.start(seat)?;
-    is_out(cluster, seat).await?;
     let callers: Vec<_> = others.iter().map(|&other| cluster.caller(other)).collect();
-    for _ in 0..20 {
-        ledger.mint(&callers).await?;
-    }
-    let after = cluster.leader_of(others).await?;
-    promise!(
-        (after, node(cluster, after).await?.term) == (before, term),
-        "a removed node disturbed the others: {before} led in term {term}, {after} leads now"
-    );
-    let members = cluster.status(after).await?.members;
+    let mut led = Vec::new();
+    let leader = loop {
+        let before = led_by(cluster, &others).await?;
+        cluster.start(seat)?;
+        is_out(cluster, seat).await?;
+        for _ in 0..20 {
+            ledger.mint(&callers).await?;
+        }
+        let after = led_by(cluster, &others).await?;
+        if before == after {
+            break after.0;
+        }
+        led.push((before, after));
+        promise!(
+            led.len() < STARTS,
+            "a removed node disturbed the others: who led in which term before and after was {led:?}"
+        );
+        cluster.kill(seat)?;
+    };
+    let members = cluster.status(leader).await?.members;
     promise!(
         members.iter().all(|member| member.seat != seat),
         "it came back: {members:?}"

@@ -8,7 +8,7 @@ use helve_tests::{cluster::Cluster, ledger::Ledger, promise};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{super::nodes, mint, recover, report};
+use super::{super::nodes, every_node_holds, mint, recover, report};
 
 /// Each durable step of a recovery. Some are passed several times.
 pub(crate) const STEPS: [Failpoint; 7] = [
@@ -85,6 +85,7 @@ async fn a_recovery_that_is_killed_at_any_step_is_taken_up_by_the_same_command()
     for _ in 0..3 {
         mint(&ledger, &cluster, &cluster.seats()).await?;
     }
+    every_node_holds(&ledger, &cluster).await?;
     for seat in cluster.running() {
         cluster.kill(seat)?;
     }

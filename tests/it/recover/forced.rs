@@ -4,7 +4,7 @@ use anyhow::Result;
 use helve_proto::v1::MintRequest;
 use helve_tests::{caller::new_identity, cluster::Cluster, ledger::Ledger, promise};
 
-use super::{super::nodes, mint, page_says, recover, report};
+use super::{super::nodes, every_node_holds, mint, page_says, recover, report};
 
 const FORCE: &str = "HELVE_FORCE_BOOTSTRAP";
 /// What the flag means without a value.
@@ -32,6 +32,7 @@ async fn force_bootstrap_is_refused_while_a_survivor_answers_or_may_be_left() ->
     let mut cluster = nodes(3).start().await?;
     let ledger = Ledger::new("carts");
     mint(&ledger, &cluster, &cluster.seats()).await?;
+    every_node_holds(&ledger, &cluster).await?;
     for seat in [2, 3] {
         cluster.kill(seat)?;
         cluster.empty(seat)?;

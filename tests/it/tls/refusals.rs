@@ -37,6 +37,14 @@ fn hello_of_tls_1_1() -> Vec<u8> {
     record
 }
 
+/// The error and what caused it.
+fn causes(error: &helve_client::Error) -> String {
+    let all = iter::successors(Some(error as &dyn std::error::Error), |error| {
+        error.source()
+    });
+    all.map(ToString::to_string).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn untrusted_or_untrusting_client_is_not_served() -> Result<()> {
     let cluster = nodes(1).on(Equipment::Certificates).start().await?;
@@ -136,22 +144,19 @@ async fn a_certificate_that_signed_itself_is_refused_at_both_ports_and_by_client
         let client = client.tls(own.trusted()).build()?;
         client.keys(KeyOptions::shared()).retrieve("a").await
     };
-    assert_eq!(retrieve().await?, None);
+    let first = until("the node to answer", async || Look::of(retrieve().await)).await?;
+    assert_eq!(first, None);
     // A node takes up no certificate of a CA: what that has signed is as little known.
     let host = ports.client.ip().to_string();
     let foreign = stranger.node("node", &[host], Life::of(LIFE))?;
     fs::write(own.path("node.key"), &*foreign.key_pem)?;
     fs::write(own.path("node.crt"), &foreign.certificate_pem)?;
     let refused = until("the node to show it", async || match retrieve().await {
-        Ok(value) => Look::NotYet(format!("{value:?}")),
-        Err(error) => Look::Done(error),
+        Err(error) if causes(&error).contains("certificate") => Look::Done(error),
+        // What came too late on a busy machine says nothing of certificates.
+        other => Look::NotYet(format!("{other:?}")),
     })
     .await?;
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-    let why = iter::successors(Some(&refused as &dyn std::error::Error), |error| {
-        error.source()
-    });
-    let why: Vec<_> = why.map(ToString::to_string).collect();
-    assert!(why.concat().contains("certificate"), "{why:?}");
     Ok(())
 }

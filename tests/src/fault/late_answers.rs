@@ -19,13 +19,14 @@ use crate::{
     wait::{Look, hold, until},
 };
 
-/// How often it is tried to show a deposed leader entries that were answered when it still led: it may hear of the other one first.
-const TRIES: usize = 5;
+/// How often it is tried to show a deposed leader entries that were answered when it still led: it may hear
+/// of the other one first, or give a connection up on a busy machine.
+const TRIES: usize = 20;
 
 /// For entries to be on the disks of those that get them, and for their answers to be on the way.
 const ON_THE_WAY: Duration = Duration::from_millis(50);
 
-/// For calls to begin at the old leader that must see what was acknowledged elsewhere. It keeps a connection without answers for 4 s.
+/// For calls to begin at the old leader that must see what was acknowledged elsewhere. It keeps a connection without answers for about 3 s.
 const GOES_ON: Duration = Duration::from_secs(1);
 
 /// How long an answer that is let through may take to come.
