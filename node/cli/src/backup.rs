@@ -54,7 +54,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than AW
 Values stay sealed in a backup: keep the files of the data keys elsewhere. Tokens are in it as hashes.
 
 Exit status: 0 done, 3 no node answers, or the connection was cut, 4 the directory or the store cannot be written, 6 the node makes
-another backup; others as `helve --help` lists them. A signal that stops it in a bucket gives 130 or 143."
+another backup; others as `helve --help` lists them. A signal that stops it in a bucket gives 129, 130 or 143."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -87,6 +87,10 @@ enum Command {
     Verify(verify::Args),
     Delete(delete::Args),
 }
+
+/// What is said of a backup that a signal has stopped.
+const NOT_MADE: &str =
+    "no backup was made: run the same command again: files that arrived whole are not sent again";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -134,7 +138,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
         place,
     }) = taken
     else {
-        stop.end();
+        return Err(stop.ending(&NOT_MADE).await);
     };
     let Received {
         backup,

@@ -105,6 +105,7 @@ Exit status, of every command:
   4  something broke on this machine while the command ran
   5  the call was sent, and its outcome is not known: read before you make it again
   6  the cluster answers, cannot do this now, and did nothing: too much is under way, a quota or disk is full, another change is under way
+  128 and more: a signal of that number less 128 stopped it
 
 With --output json an error is a JSON value on standard output, if nothing else was printed there: `error` says what is wrong and what to
 do, `cause` is a word for programs, such as nothing_listens, tls_expected, token_refused or conflict. Standard error has the line for

@@ -203,13 +203,13 @@ async fn serve_stdio(
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        signal = signals.recv() => tracing::info!(signal, "stopping"),
+        signal = signals.recv() => tracing::info!(%signal, "stopping"),
     }
     shutdown.begin();
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
         again = signals.recv() => {
-            tracing::warn!(signal = again, "stopping at once: requests under way are cut off");
+            tracing::warn!(signal = %again, "stopping at once: requests under way are cut off");
         }
     }
     shutdown.end();

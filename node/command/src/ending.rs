@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use helve_proto::Reason;
 
+use crate::signals::StopSignal;
+
 /// Why a command did not do what was asked. The exit status follows; [`Caused`] within says the cause for programs.
 #[derive(Debug)]
 pub enum Ending {
@@ -20,6 +22,8 @@ pub enum Ending {
     Unknown(anyhow::Error),
     /// 6: the cluster answers, and cannot do this now. Nothing was done.
     NotNow(anyhow::Error),
+    /// 128 and the number of the signal, as a shell says it: a signal has stopped it.
+    Stopped(StopSignal, anyhow::Error),
 }
 
 /// The result of a command.
@@ -254,7 +258,8 @@ impl Ending {
             | Self::Unanswered(error)
             | Self::Fatal(error)
             | Self::Unknown(error)
-            | Self::NotNow(error) => error,
+            | Self::NotNow(error)
+            | Self::Stopped(_, error) => error,
         }
     }
 
@@ -277,6 +282,7 @@ impl Ending {
             Self::Fatal(_) => "fatal",
             Self::Unknown(_) => "ambiguous",
             Self::NotNow(_) => "not_now",
+            Self::Stopped(..) => "stopped",
         };
         word.to_owned()
     }
@@ -291,6 +297,7 @@ impl Ending {
             Self::Fatal(_) => 4,
             Self::Unknown(_) => 5,
             Self::NotNow(_) => 6,
+            Self::Stopped(signal, _) => 128 + signal.number(),
         }
     }
 

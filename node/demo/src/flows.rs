@@ -14,7 +14,7 @@ use helve_command::{
     ending::{Ending, Outcome},
     logging::{self, LogArgs},
     output::OutputArgs,
-    signals::Signals,
+    signals::{Signals, StopSignal},
 };
 use helve_mcp::flow::Held;
 
@@ -148,7 +148,7 @@ async fn watch(args: &Args, clients: &Clients, signals: &mut Signals) {
         tokio::select! {
             () = &mut over => tracing::info!("the time is over"),
             () = clients.all_run() => tracing::info!("all flows were run"),
-            signal = signals.recv() => tracing::info!(signal, "stopping"),
+            signal = signals.recv() => tracing::info!(%signal, "stopping"),
             _ = progress.tick() => {
                 let (flows, retries) = clients.counts();
                 tracing::info!(flows, retries, "flows so far, and calls made again");
@@ -159,7 +159,7 @@ async fn watch(args: &Args, clients: &Clients, signals: &mut Signals) {
     }
 }
 
-fn no_verdict(signal: &'static str) -> Ending {
+fn no_verdict(signal: StopSignal) -> Ending {
     Ending::Fatal(anyhow!("{signal} came first, so there is no verdict"))
 }
 

@@ -185,7 +185,12 @@ pub enum BackupError {
     /// A backup to a bucket took so long that others may delete there again.
     #[error("{}: the backup took so long that others may have deleted files of it: run the command again", .0.display())]
     TooLong(PathBuf),
-    /// A deletion in a bucket was asked to stop.
+    /// A deletion in a bucket was asked to stop, and had deleted nothing.
+    #[error(
+        "{}: the deletion was stopped before it deleted anything: run the same command again", .0.display()
+    )]
+    NotBegun(PathBuf),
+    /// A deletion in a bucket was asked to stop, and had begun.
     #[error(
         "{}: the deletion was stopped: `helve backup list` shows whether the backup is still there, and the next deletion removes files that \
          are left", .0.display()

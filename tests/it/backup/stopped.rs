@@ -1,6 +1,6 @@
 //! Backups to a bucket that a signal stops.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, Result};
 use helve_node::failpoint::Failpoint;
@@ -12,6 +12,7 @@ use helve_tests::{
     wait::{Look, until},
 };
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
 use super::{
@@ -30,6 +31,13 @@ async fn marked(store: &Store) -> Result<()> {
         marks => Look::NotYet(format!("{marks:?}")),
     })
     .await
+}
+
+/// Runs a command that SIGHUP reaches, also where the tests were started by `nohup`.
+fn listening_to_hangups() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP");
+    command
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,19 +65,29 @@ async fn backup_that_a_signal_stops_leaves_no_mark() -> Result<()> {
     let marks = store.marks()?;
     promise!(marks.is_empty(), "{marks}: {}", following.pages());
     for (endpoint, signal, status) in [
-        (&endpoints[1], Signal::TERM, 143),
+        (&endpoints[1], Signal::HUP, 129),
         (&endpoints[2], Signal::INT, 130),
     ] {
-        let mut command = Command::new(binary())
+        let command = listening_to_hangups()
+            .arg(binary())
             .args(["backup", TO, "--endpoints", endpoint.as_str()])
+            .args(["--output", "json"])
             .envs(environment(&at))
+            .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
         marked(&store).await?;
         let id = i32::try_from(command.id().context("it has ended")?)?;
         kill_process(Pid::from_raw(id).context("process 0")?, signal)?;
-        let ended = timeout(PATIENCE, command.wait()).await??;
-        promise!(ended.code() == Some(status), "{ended}");
+        let ended = timeout(PATIENCE, command.wait_with_output()).await??;
+        promise!(ended.status.code() == Some(status), "{ended:?}");
+        let told: Value = serde_json::from_slice(&ended.stdout)?;
+        promise!(
+            told["cause"] == "stopped" && told["exit_status"] == status,
+            "{told}"
+        );
+        let why = told["error"].as_str().unwrap_or_default();
+        promise!(why.contains("no backup was made"), "{why}");
         let marks = store.marks()?;
         promise!(marks.is_empty(), "{marks}");
     }

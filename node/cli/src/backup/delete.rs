@@ -4,7 +4,7 @@ use std::{path::PathBuf, pin::pin};
 
 use helve_command::{
     ending::Outcome,
-    output::{self, OutputArgs, bytes, table},
+    output::{OutputArgs, bytes, table},
 };
 use helve_node::{
     backup::{BackupError, Deleted, Run, place::Place},
@@ -32,7 +32,7 @@ use crate::progress::Progress;
   helve backup delete s3://backups/helve 8c2f11d0-120934 --output json
 
 Exit status: 0 deleted, or would be, 2 there is no such backup, a manifest cannot be read, or another command works there, 4 the
-directory or the store cannot be written. A signal that stops it in a bucket gives 130 or 143.")]
+directory or the store cannot be written. A signal that stops it in a bucket gives 129, 130 or 143.")]
 pub(super) struct Args {
     /// Directory of backups, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "TO")]
@@ -88,7 +88,9 @@ pub(super) async fn run(args: &Args) -> Outcome {
     };
     let Some(place) = place else {
         say_unknown(&args.to, BUCKET_DELETE_MARK_MAX);
-        stop.end();
+        return Err(stop
+            .ending(&"nothing was deleted: run the same command again")
+            .await);
     };
     let place = place.map_err(ending)?;
     let mut progress = Progress::new("deleted");
@@ -99,12 +101,11 @@ pub(super) async fn run(args: &Args) -> Outcome {
     let Some(deleted) = deleted else {
         // Files may yet be deleted: no other command may count on them.
         say_left(place.mark(), NO_ANSWER);
-        stop.end();
+        return Err(stop.ending(&BackupError::Stopped(directory)).await);
     };
     close(place, &mut stop).await;
-    if let Err(stopped @ BackupError::Stopped(_)) = &deleted {
-        output::say(format_args!("helve: {stopped}"));
-        stop.end();
+    if let Err(stopped @ (BackupError::Stopped(_) | BackupError::NotBegun(_))) = deleted {
+        return Err(stop.ending(&stopped).await);
     }
     let Deleted {
         backup,

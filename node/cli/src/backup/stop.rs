@@ -1,16 +1,17 @@
 //! A stop that a signal asks for while a command works at a place for backups.
 
 use std::{
+    fmt::Display,
     path::{Path, PathBuf},
     pin::{Pin, pin},
-    process,
     time::Duration,
 };
 
+use anyhow::anyhow;
 use helve_command::{
     ending::{Ending, said},
     output::{self, time},
-    signals::Signals,
+    signals::{Signals, StopSignal},
 };
 use helve_node::{backup::place::Place, stamp::wall_ms};
 use helve_proto::shown_url;
@@ -24,8 +25,8 @@ pub(super) const NO_ANSWER: &str = "the store has not answered in time";
 
 /// Waits for the first signal that asks to stop.
 pub(super) struct Stop {
-    signal: Pin<Box<dyn Future<Output = &'static str>>>,
-    asked: Option<&'static str>,
+    signal: Pin<Box<dyn Future<Output = StopSignal>>>,
+    asked: Option<StopSignal>,
     /// How long each step that should come to its end may take behind it.
     step_max: Duration,
 }
@@ -36,8 +37,8 @@ impl Stop {
     /// # Errors
     /// If the operating system refuses.
     pub(super) fn listen() -> Result<Self, Ending> {
-        let signals = Signals::to_stop().map_err(|error| Ending::Fatal(error.into()));
-        let mut signals = signals?;
+        let signals = Signals::to_stop().and_then(Signals::and_hangup);
+        let mut signals = signals.map_err(|error| Ending::Fatal(error.into()))?;
         Ok(Self::when(async move { signals.recv().await }))
     }
 
@@ -54,7 +55,7 @@ impl Stop {
         }
     }
 
-    fn when(signal: impl Future<Output = &'static str> + 'static) -> Self {
+    fn when(signal: impl Future<Output = StopSignal> + 'static) -> Self {
         Self {
             signal: Box::pin(signal),
             asked: None,
@@ -63,7 +64,7 @@ impl Stop {
     }
 
     /// Waits for the signal, and names it. It is kept.
-    pub(super) async fn asked(&mut self) -> &'static str {
+    pub(super) async fn asked(&mut self) -> StopSignal {
         if let Some(signal) = self.asked {
             return signal;
         }
@@ -91,12 +92,10 @@ impl Stop {
         timeout(self.step_max, step).await.ok()
     }
 
-    /// Ends the process with the status that a shell gives to one that the signal has ended.
-    pub(super) fn end(&self) -> ! {
-        process::exit(match self.asked {
-            Some("SIGINT") => 130,
-            _ => 143,
-        })
+    /// How a command ends that the signal has stopped: `what` says what is done of it, and the next step.
+    pub(super) async fn ending(&mut self, what: &impl Display) -> Ending {
+        let signal = self.asked().await;
+        Ending::Stopped(signal, anyhow!("stopped by {signal}: {what}"))
     }
 }
 
@@ -152,16 +151,22 @@ mod tests {
     async fn step_that_may_be_cut_off_ends_with_the_signal() {
         let mut stop = Stop::when(async {
             yield_now().await;
-            "SIGTERM"
+            StopSignal::Terminate
         });
         assert_eq!(stop.unless(pending::<()>()).await, None);
         assert_eq!(stop.unless(ready(1)).await, None, "the signal is kept");
-        assert_eq!(stop.asked().await, "SIGTERM");
+        assert_eq!(stop.asked().await, StopSignal::Terminate);
+        let ending = stop.ending(&"nothing was done").await;
+        assert_eq!(ending.status(), 143);
+        assert_eq!(
+            ending.error().to_string(),
+            "stopped by SIGTERM: nothing was done"
+        );
     }
 
     #[tokio::test]
     async fn step_that_should_end_has_some_time_behind_the_signal() {
-        let mut stop = Stop::when(ready("SIGINT"));
+        let mut stop = Stop::when(ready(StopSignal::Interrupt));
         let removal = async {
             yield_now().await;
             1

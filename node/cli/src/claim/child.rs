@@ -9,7 +9,7 @@ use std::{
 
 use helve_command::{
     output::{self, OutputArgs},
-    signals::Signals,
+    signals::{Signals, StopSignal},
 };
 use rustix::{
     io::{Errno, ioctl_fionread},
@@ -97,7 +97,7 @@ pub(super) async fn wait(
                 printed.take(&chunk, output)?;
             }
             status = child.wait() => break status?,
-            name = signals.recv() => pass_on(name, child.id()),
+            signal = signals.recv() => pass_on(signal, child.id()),
         }
     };
     if let Some(stdout) = stdout {
@@ -159,9 +159,9 @@ pub(super) fn write(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Passes SIGTERM on. Says on standard error if it cannot: the command runs on, and only waiting for it tells what became of it.
-fn pass_on(name: &str, pid: Option<u32>) {
+fn pass_on(signal: StopSignal, pid: Option<u32>) {
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    let Some(pid) = pid.filter(|_| name == "SIGTERM") else {
+    let Some(pid) = pid.filter(|_| signal == StopSignal::Terminate) else {
         return;
     };
     if let Some(why) = not_passed_on(pid, kill_process(pid, Signal::TERM)) {

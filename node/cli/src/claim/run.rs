@@ -7,7 +7,7 @@ use helve_client::v1::{ClaimFinish, ClaimReply, ClaimStatus, claim_request::Acti
 use helve_command::{
     ending::{Ending, Outcome, said},
     output::{self, harmless},
-    signals::Signals,
+    signals::{Signals, StopSignal},
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -145,9 +145,11 @@ async fn failed(
 async fn given_up(claim: &Claim<'_>, fence: u64, signals: &mut Signals) -> String {
     match unless_stopped(claim.abandon(fence), signals).await {
         (Some(answered), _) => abandoned(answered),
-        (None, name) => {
-            let name = name.unwrap_or_default();
-            format!("its claim ends with its lease, since {name} came before the cluster's answer")
+        (None, signal) => {
+            let signal = signal.map_or("a signal", StopSignal::name);
+            format!(
+                "its claim ends with its lease, since {signal} came before the cluster's answer"
+            )
         }
     }
 }
@@ -176,7 +178,7 @@ async fn keep(
     signals: &mut Signals,
 ) -> Outcome {
     let mut last = None;
-    let name = loop {
+    let signal = loop {
         let (tried, stopped) = unless_stopped(try_to_keep(claim, finish), signals).await;
         let why = match tried {
             Some(Try::Kept) => return Ok(()),
@@ -189,8 +191,8 @@ async fn keep(
         };
         let is_first = last.is_none();
         last = why.or(last);
-        if let Some(name) = stopped {
-            break name;
+        if let Some(signal) = stopped {
+            break signal;
         }
         if let Some(why) = last.as_ref().filter(|_| is_first) {
             output::say(format_args!(
@@ -200,12 +202,12 @@ async fn keep(
         }
         tokio::select! {
             () = sleep(PAUSE) => {}
-            name = signals.recv() => break name,
+            signal = signals.recv() => break signal,
         }
     };
     let why = last.unwrap_or_else(|| "the cluster did not answer before".to_owned());
     Err(Ending::Unknown(anyhow!(
-        "{} ended well, and then {name} stopped the tries to keep its result: whether it is kept is not known: {why}: \
+        "{} ended well, and then {signal} stopped the tries to keep its result: whether it is kept is not known: {why}: \
          run the same again later: it prints what was kept, or says that the command may have been run",
         program(args)
     )))
@@ -251,12 +253,12 @@ fn not_kept(args: &RunArgs, why: &str) -> Ending {
 async fn unless_stopped<T>(
     call: impl Future<Output = T>,
     signals: &mut Signals,
-) -> (Option<T>, Option<&'static str>) {
+) -> (Option<T>, Option<StopSignal>) {
     let mut call = pin!(call);
     tokio::select! {
         biased;
         ended = &mut call => (Some(ended), None),
-        name = signals.recv() => (timeout(PAUSE, call).await.ok(), Some(name)),
+        signal = signals.recv() => (timeout(PAUSE, call).await.ok(), Some(signal)),
     }
 }
 

@@ -67,11 +67,11 @@ async fn start(
         };
         if stopping.is_cancelled() {
             tracing::warn!(
-                signal,
+                %signal,
                 "the data directory is being opened or closed; SIGKILL ends this at once, and loses nothing"
             );
         } else {
-            tracing::info!(signal, "stopping before the start has ended");
+            tracing::info!(%signal, "stopping before the start has ended");
             stopping.cancel();
         }
     }
@@ -106,7 +106,7 @@ pub(crate) async fn run_node(
     let ended = tokio::select! {
         ended = node.wait() => Some(ended),
         signal = stop.recv() => {
-            tracing::info!(signal, "stopping");
+            tracing::info!(%signal, "stopping");
             None
         }
     };
@@ -117,7 +117,7 @@ pub(crate) async fn run_node(
             tracing::warn!("not everything stopped in time");
         },
         // Who asks twice wants it now; a node that is killed loses nothing.
-        again = stop.recv() => tracing::warn!(signal = again, "stopping at once"),
+        again = stop.recv() => tracing::warn!(signal = %again, "stopping at once"),
     }
     match ended {
         None => Ok(()),

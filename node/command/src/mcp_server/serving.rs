@@ -177,12 +177,12 @@ where
         ended = &mut serving => return Ok(ended?),
         signal = signals.recv() => signal,
     };
-    tracing::info!(signal, "stopping");
+    tracing::info!(%signal, "stopping");
     shutdown.begin();
     tokio::select! {
         ended = &mut serving => Ok(ended?),
         again = signals.recv() => {
-            tracing::warn!(signal = again, "stopping at once: requests under way are cut off");
+            tracing::warn!(signal = %again, "stopping at once: requests under way are cut off");
             Ok(())
         }
     }

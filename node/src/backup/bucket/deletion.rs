@@ -42,7 +42,7 @@ impl Bucket {
             });
             let (listed, stored, archive) = read
                 .await
-                .ok_or_else(|| BackupError::Stopped(self.url.clone()))??;
+                .ok_or_else(|| BackupError::NotBegun(self.url.clone()))??;
             let plan = plan(&self.url, listed, (stored, &archive), id, age)?;
             if run == Run::Real {
                 self.carry_out(id, &plan).await?;
@@ -58,7 +58,7 @@ impl Bucket {
 
     async fn carry_out(&self, id: &str, plan: &Plan) -> Result<(), BackupError> {
         if self.stop.is_cancelled() {
-            return Err(BackupError::Stopped(self.url.clone()));
+            return Err(BackupError::NotBegun(self.url.clone()));
         }
         let manifest = self.key(&format!("{BACKUPS_NAME}/{id}"))?;
         self.remove(&manifest).await?;

@@ -115,7 +115,7 @@ impl Unmade {
                 Ending::Absent(_) | Ending::Unanswered(_) | Ending::Unknown(_) | Ending::NotNow(_),
             ) => Self::Broken,
             (None, Ending::Refused(_)) => Self::Refused,
-            (Some(_), _) | (None, Ending::Fatal(_)) => Self::Here,
+            (Some(_), _) | (None, Ending::Fatal(_) | Ending::Stopped(..)) => Self::Here,
         }
     }
 }
