@@ -13,6 +13,7 @@ mod refusal;
 mod reply;
 mod schema;
 mod shape;
+mod texts;
 
 use std::{sync::Arc, time::Duration};
 

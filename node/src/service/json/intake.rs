@@ -17,6 +17,7 @@ use super::{
     exact,
     schema::Rpc,
     shape::{self, Excess},
+    texts,
 };
 use crate::{
     bounds::What,
@@ -126,6 +127,7 @@ pub(super) fn of_json(rpc: &Rpc, text: &[u8]) -> Result<DynamicMessage, Failure>
         Failure::Malformed(format!("the body is no JSON of a {name}: {why}"))
     };
     exact::check_names(text).map_err(|why| malformed(&why))?;
+    texts::check(rpc.request(), text).map_err(|why| malformed(&why))?;
     let message = DynamicMessage::deserialize(rpc.request(), &mut deserializer);
     let message = message.and_then(|message| deserializer.end().map(|()| message));
     let mut message = message.map_err(|error| malformed(&error))?;

@@ -169,6 +169,55 @@ fn a_body_that_a_client_makes_up_is_a_message_or_refused() {
 }
 
 #[test]
+fn long_text_where_a_call_has_none_is_refused_and_not_repeated() {
+    // A parser's error writes each of these in six bytes.
+    let long = "\u{7f}".repeat(100_000);
+    for (path, body) in [
+        ("StateService/Store", format!(r#""{long}""#)),
+        ("StateService/Store", format!(r#"["{long}"]"#)),
+        (
+            "StateService/Store",
+            format!(r#"{{"ifRevision":"{long}"}}"#),
+        ),
+        ("StateService/Store", format!(r#"{{"lifetime":"{long}"}}"#)),
+        (
+            "StateService/Store",
+            format!(r#"{{"lifetime":{{"never":"{long}"}}}}"#),
+        ),
+        (
+            "StateService/BatchStore",
+            format!(r#"{{"items":["{long}"]}}"#),
+        ),
+        (
+            "AccessService/CreateToken",
+            format!(r#"{{"grant":{{"role":"{long}"}}}}"#),
+        ),
+    ] {
+        let rpc = Rpc::of(&format!("/helve.v1.{path}")).unwrap();
+        let refused = intake::of_json(&rpc, body.as_bytes()).unwrap_err();
+        let Failure::Malformed(why) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(why.len() < 512, "{path}: {} bytes", why.len());
+    }
+}
+
+#[test]
+fn text_where_a_call_has_one_may_be_long() {
+    let long = "\u{7f}".repeat(100_000);
+    for (path, body) in [
+        ("StateService/Store", format!(r#"{{"key":"{long}"}}"#)),
+        (
+            "StateService/BatchRetrieve",
+            format!(r#"{{"keys":["{long}"]}}"#),
+        ),
+    ] {
+        let rpc = Rpc::of(&format!("/helve.v1.{path}")).unwrap();
+        assert!(intake::of_json(&rpc, body.as_bytes()).is_ok(), "{path}");
+    }
+}
+
+#[test]
 fn a_timeout_that_a_client_makes_up_is_a_number_or_refused() {
     check(&"[0-9 +-.a-z]{0,12}", |text| {
         let mut headers = HeaderMap::new();
