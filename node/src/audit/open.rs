@@ -166,7 +166,8 @@ fn budget(settings: &Settings, sink: &Sink) -> Result<Budget, OpenError> {
     };
     let young = files.young_bytes();
     let young = young.map_err(|error| refusal(&files.path, error))?;
-    let all = settings.size_bytes.saturating_mul(settings.keep as u64 + 1);
+    let files_max = (settings.keep as u64).saturating_add(1);
+    let all = settings.size_bytes.saturating_mul(files_max);
     Ok(Budget::new(all, settings.keep_for, young, now))
 }
 

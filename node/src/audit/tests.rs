@@ -167,6 +167,15 @@ fn each_call_has_a_line_that_says_who_what_and_how_it_ended() {
 }
 
 #[test]
+fn as_many_files_as_can_be_said_have_room_for_calls() {
+    let mut log = Log::new();
+    (log.settings.size_bytes, log.settings.keep) = (1 << 20, usize::MAX);
+    log.settings.keep_for = Duration::from_secs(3_600);
+    log.write(2);
+    assert!(log.text().contains("\"cart-1\""), "{}", log.text());
+}
+
+#[test]
 fn a_call_whose_caller_goes_away_has_a_line_that_says_so() {
     let log = Log::new();
     let audit = log.open();
