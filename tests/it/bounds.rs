@@ -16,7 +16,7 @@ const DEFAULT_CELL: usize = 3;
 const METRIC_CELL: usize = 5;
 
 /// Rows by how they begin, and the number that each of them says.
-const NUMBERS: [(&str, usize); 24] = [
+const NUMBERS: [(&str, usize); 27] = [
     ("elements of one", limits::MESSAGE_ELEMENTS_MAX),
     ("calls under way on", limits::EXCHANGE_CALLS_IN_FLIGHT_MAX),
     ("answers in one batch", limits::EXCHANGE_BATCH_ANSWERS_MAX),
@@ -50,6 +50,12 @@ const NUMBERS: [(&str, usize); 24] = [
     ("threads whose reads", limits::DISK_READS_MAX),
     ("threads whose reads", limits::DISK_READS_LONG_MAX),
     ("tenants that have lines", limits::TENANT_METRICS_MAX),
+    ("calls of the console under", limits::CONSOLE_CALLS_MAX),
+    ("calls of the console whose", limits::CONSOLE_LOOKUPS_MAX),
+    (
+        "calls of operators that",
+        limits::OPERATORS_CONSOLE_CALLS_MAX,
+    ),
 ];
 
 /// The cells of the only row that begins so.

@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 /// Calls of the console under way, watches included; more are refused as OVERLOADED. The HTTP port has
-/// [four times as many](super::HTTP_CONNECTIONS_MAX) connections.
+/// [four times as many](super::HTTP_CONNECTIONS_MAX) connections. A tenant has at most
+/// [three times](super::PLACES_SHARE) what it leaves free of these.
 pub const CONSOLE_CALLS_MAX: usize = 64;
 
-/// Of these, calls from one address.
+/// Of these, calls from one address, on a node that asks for no credentials. Where it asks for
+/// tokens, tenants share: callers that come through one tunnel have one address.
 pub const ADDRESS_CONSOLE_CALLS_MAX: usize = 32;
+
+/// Calls of operators under way, beside these; more are refused as OVERLOADED. Tenants cannot take
+/// their places, whatever address both come from. Operators may not watch: their calls are short.
+pub const OPERATORS_CONSOLE_CALLS_MAX: usize = 16;
 
 /// Calls of the console whose credential is being looked up; more are refused as OVERLOADED. Without a quorum the look-up of an unknown
 /// token lasts as long as its [deadline](super::DEADLINE_DEFAULT): such calls must leave places to callers that are known.

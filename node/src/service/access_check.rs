@@ -152,10 +152,31 @@ impl AccessCheck {
         let Some(credential) = shown else {
             return Look::Seen(Err(Failure::Unauthenticated));
         };
-        match self.seen(&credential) {
+        let known = self.first_operator(&credential);
+        match known.or_else(|| self.seen(&credential)) {
             Some(caller) => Look::Seen(Ok(caller)),
             None => Look::Unseen(credential),
         }
+    }
+
+    /// The operator whose token a file holds, if this is that token. No row has it, so that it is
+    /// known without a look-up, and without a quorum.
+    fn first_operator(&self, credential: &Credential) -> Option<Arc<Caller>> {
+        let Auth::Tokens {
+            operator: Some(operator),
+        } = &self.auth
+        else {
+            return None;
+        };
+        if *credential != Credential::Token(*operator) {
+            return None;
+        }
+        let grant = TokenGrant {
+            role: TokenRole::Operator.into(),
+            principal: FIRST_OPERATOR.to_owned(),
+            ..TokenGrant::default()
+        };
+        Some(Caller::of_token(credential.clone(), grant))
     }
 
     /// Who holds this credential, if that was looked up since rows were last written.
@@ -208,17 +229,8 @@ impl AccessCheck {
         credential: Credential,
         from: Option<IpAddr>,
     ) -> Result<Arc<Caller>, Failure> {
-        if let Auth::Tokens {
-            operator: Some(operator),
-        } = &self.auth
-            && credential == Credential::Token(*operator)
-        {
-            let grant = TokenGrant {
-                role: TokenRole::Operator.into(),
-                principal: FIRST_OPERATOR.to_owned(),
-                ..TokenGrant::default()
-            };
-            return Ok(Caller::of_token(credential, grant));
+        if let Some(operator) = self.first_operator(&credential) {
+            return Ok(operator);
         }
         let hash = credential.hash().ok_or(Failure::Unauthenticated)?;
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
@@ -268,6 +280,7 @@ mod tests {
 
     const GET: &str = "/helve.v1.HandleService/Get";
     const PUT: &str = "/helve.v1.HandleService/Put";
+    const STATUS: &str = "/helve.v1.ClusterService/Status";
 
     /// Whom this lets in as a reader of a tenant.
     fn reader(credential: Credential) -> Arc<Caller> {
@@ -307,6 +320,31 @@ mod tests {
         // As the holder of the long one it would be let in after its end.
         let look = access_check.look(GET, Some(short.clone()));
         assert!(matches!(look, Look::Unseen(unseen) if unseen == short));
+    }
+
+    #[tokio::test]
+    async fn operator_of_the_file_is_known_without_a_look_up() {
+        let node = Alone::start().await;
+        let of_node = node.services.access_check();
+        let token = TokenHash::of("hlv_");
+        let auth = Auth::Tokens {
+            operator: Some(token),
+        };
+        let access_check = AccessCheck::new(
+            auth,
+            Arc::clone(&of_node.reader),
+            of_node.audit.clone(),
+            Bounds::default(),
+        );
+        let operator = Credential::Token(token);
+        let look = access_check.look(STATUS, Some(operator.clone()));
+        assert!(matches!(look, Look::Seen(Ok(caller)) if caller.is_operator()));
+        // Another token is looked up, and so is this one at a node whose file does not hold it.
+        let other = Credential::Token(TokenHash::of("hlv_A"));
+        for (access_check, unseen) in [(&access_check, other), (&*of_node, operator)] {
+            let look = access_check.look(STATUS, Some(unseen));
+            assert!(matches!(look, Look::Unseen(_)));
+        }
     }
 
     #[tokio::test]

@@ -112,14 +112,11 @@ async fn call(
     let Some(path) = CALLS.into_iter().find(|call| *call == path) else {
         return nothing();
     };
-    let place = match console.places.take(from) {
-        Ok(place) => place,
-        Err(failure) => return refused(&failure.into()),
-    };
     *request.uri_mut() = Uri::from_static(path);
-    if let Err(refused) = console.identify(&mut request, from).await {
-        return refused;
-    }
+    let place = match console.let_in(&mut request, from).await {
+        Ok((_, place)) => place,
+        Err(refused) => return refused,
+    };
     // The guard has looked at it, and the client port refuses it.
     request.headers_mut().remove(ORIGIN);
     request.headers_mut().remove(COOKIE);

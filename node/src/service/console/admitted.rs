@@ -38,21 +38,32 @@ impl Console {
         headers: &HeaderMap,
         from: SocketAddr,
     ) -> Result<Admitted, Response<HttpBody>> {
-        let place = self.places.take(from);
-        let place = place.map_err(|failure| refused(&failure.into()))?;
         let mut request = Request::new(());
         *request.uri_mut() = Uri::from_static(path);
         *request.headers_mut() = headers.clone();
-        self.identify(&mut request, from).await?;
-        let caller = request.extensions_mut().remove::<Arc<Caller>>();
-        let caller = caller.unwrap_or_else(Caller::without_credential);
+        let (caller, place) = self.let_in(&mut request, from).await?;
         self.room(caller, from, place)
             .map_err(|failure| refused(&failure.into()))
     }
 
+    /// Makes the request that of its caller, and takes the place that this caller has; or answers
+    /// why not. Who is turned away takes none.
+    pub(super) async fn let_in<B>(
+        &self,
+        request: &mut Request<B>,
+        from: SocketAddr,
+    ) -> Result<(Arc<Caller>, Place), Response<HttpBody>> {
+        self.identify(request, from).await?;
+        let caller = request.extensions().get::<Arc<Caller>>().cloned();
+        let caller = caller.unwrap_or_else(Caller::without_credential);
+        let place = self.places.take(&caller, from);
+        let place = place.map_err(|failure| refused(&failure.into()))?;
+        Ok((caller, place))
+    }
+
     /// Makes the request that of its caller, or answers why that may not make it; the audit log keeps the latter. A credential that must
     /// be looked up takes a place of its own until it is known, so that made-up ones leave the others to known callers.
-    pub(super) async fn identify<B>(
+    async fn identify<B>(
         &self,
         request: &mut Request<B>,
         from: SocketAddr,

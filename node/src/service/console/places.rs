@@ -1,4 +1,8 @@
 //! How many calls of the console are under way: fewer than the HTTP port has connections, so that probes and scrapes find theirs.
+//!
+//! With tokens, a call takes its place by who makes it and not by where it comes from: through a
+//! tunnel, all callers come from one address. Operators have places of their own, and no tenant has
+//! all the others.
 
 use std::{
     net::SocketAddr,
@@ -13,12 +17,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     bounds::Shared,
-    keyed_places::{KeyedPlace, KeyedPlaces},
+    keyed_places::{KeyedPlace, KeyedPlaces, SharedPlace, SharedPlaces},
     limits::{
         ADDRESS_CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_LOOKUPS_MAX, CONSOLE_CALLS_MAX,
-        CONSOLE_LOOKUPS_MAX,
+        CONSOLE_LOOKUPS_MAX, OPERATORS_CONSOLE_CALLS_MAX,
     },
-    service::failure::Failure,
+    service::{
+        caller::{Caller, Power},
+        failure::Failure,
+    },
 };
 
 /// The places of calls. Cheap to clone.
@@ -27,7 +34,11 @@ pub(in crate::service) struct Places(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    calls: AddressPlaces,
+    /// Of callers without a credential. A node has these or tenants, by its `--auth`.
+    addresses: AddressPlaces,
+    /// Of tenants, as many as addresses have.
+    tenants: SharedPlaces,
+    operators: Arc<Semaphore>,
     lookups: AddressPlaces,
     refused: AtomicU64,
 }
@@ -42,9 +53,16 @@ struct AddressPlaces {
 
 /// One place. Given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    _of_all: OwnedSemaphorePermit,
-    _of_address: KeyedPlace<Address>,
+pub(super) enum Place {
+    /// Of those that operators share.
+    Operator { _of_operators: OwnedSemaphorePermit },
+    /// Of those that tenants share.
+    Tenant { _of_tenant: SharedPlace },
+    /// Of those that addresses share.
+    Address {
+        _of_all: OwnedSemaphorePermit,
+        _of_address: KeyedPlace<Address>,
+    },
 }
 
 impl AddressPlaces {
@@ -58,7 +76,7 @@ impl AddressPlaces {
     }
 
     fn take(&self, from: SocketAddr) -> Option<Place> {
-        Some(Place {
+        Some(Place::Address {
             _of_address: self.addresses.take(from.ip().into())?,
             _of_all: Arc::clone(&self.all).try_acquire_owned().ok()?,
         })
@@ -69,15 +87,20 @@ impl Default for Places {
     fn default() -> Self {
         Self::new(
             AddressPlaces::new(CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_CALLS_MAX),
+            OPERATORS_CONSOLE_CALLS_MAX,
             AddressPlaces::new(CONSOLE_LOOKUPS_MAX, ADDRESS_CONSOLE_LOOKUPS_MAX),
         )
     }
 }
 
 impl Places {
-    fn new(calls: AddressPlaces, lookups: AddressPlaces) -> Self {
+    /// Places of calls, which addresses share or else tenants. Beside them, this many of operators,
+    /// and those of look-ups.
+    fn new(calls: AddressPlaces, operators_max: usize, lookups: AddressPlaces) -> Self {
         Self(Arc::new(Inner {
-            calls,
+            tenants: SharedPlaces::new(calls.max),
+            addresses: calls,
+            operators: Arc::new(Semaphore::new(operators_max)),
             lookups,
             refused: AtomicU64::new(0),
         }))
@@ -87,18 +110,34 @@ impl Places {
     #[cfg(test)]
     pub(super) fn with_lookups(max: usize) -> Self {
         let calls = AddressPlaces::new(CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_CALLS_MAX);
-        Self::new(calls, AddressPlaces::new(max, max))
+        let lookups = AddressPlaces::new(max, max);
+        Self::new(calls, OPERATORS_CONSOLE_CALLS_MAX, lookups)
     }
 
-    /// A place for a call from this address.
+    /// A place for a call of this caller, which comes from this address.
     ///
     /// # Errors
-    /// If all are taken, or all that one address may have.
-    pub(super) fn take(&self, from: SocketAddr) -> Result<Place, Failure> {
-        self.counted(self.0.calls.take(from))
+    /// If all are taken that such callers have, or all that its tenant may have; of a caller
+    /// without a credential, all that its address may have.
+    pub(super) fn take(&self, caller: &Caller, from: SocketAddr) -> Result<Place, Failure> {
+        let place = match &caller.power {
+            Power::Token { .. } if caller.is_operator() => {
+                let permit = Arc::clone(&self.0.operators).try_acquire_owned().ok();
+                permit.map(|permit| Place::Operator {
+                    _of_operators: permit,
+                })
+            }
+            Power::Token { .. } => {
+                let place = self.0.tenants.take(&caller.tenant, 1);
+                place.map(|place| Place::Tenant { _of_tenant: place })
+            }
+            Power::All | Power::Nothing => self.0.addresses.take(from),
+        };
+        self.counted(place)
     }
 
-    /// A place, beside its own, for a call from this address while its credential is looked up.
+    /// A place for a call from this address while its credential is looked up. It has no other
+    /// until that has told who makes it.
     ///
     /// # Errors
     /// If all are taken, or all that one address may have.
@@ -113,12 +152,14 @@ impl Places {
         })
     }
 
-    /// How many calls are under way, may be, and were refused, for want of either place.
+    /// How many calls are under way, may be, and were refused. Those of operators and those whose
+    /// credential is looked up have places beside these: of both, only what was refused counts.
     pub(in crate::service) fn fullness(&self) -> Shared {
-        let calls = &self.0.calls;
+        let addresses = &self.0.addresses;
+        let of_addresses = addresses.max - addresses.all.available_permits();
         Shared {
-            used: calls.max - calls.all.available_permits(),
-            limit: calls.max,
+            used: of_addresses + self.0.tenants.used(),
+            limit: addresses.max,
             refused: self.0.refused.load(Ordering::Relaxed),
         }
     }
@@ -126,30 +167,70 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
+    use helve_proto::v1::{TokenGrant, TokenRole};
+
     use super::*;
+    use crate::{config::TokenHash, service::credential::Credential};
+
+    /// Who holds a token of this role in this tenant.
+    fn holder(tenant: &str, role: TokenRole) -> Arc<Caller> {
+        let grant = TokenGrant {
+            tenant: tenant.to_owned(),
+            role: role.into(),
+            ..TokenGrant::default()
+        };
+        Caller::of_token(Credential::Token(TokenHash::of("hlv_")), grant)
+    }
 
     #[test]
     fn one_address_leaves_places_to_others_and_gives_its_own_back() {
-        let places = Places::new(AddressPlaces::new(4, 2), AddressPlaces::new(1, 1));
+        let places = Places::new(AddressPlaces::new(4, 2), 1, AddressPlaces::new(1, 1));
         let [one, other] = [1, 2].map(|host| SocketAddr::from(([10, 0, 0, host], 9)));
-        let held = [places.take(one), places.take(one)].map(Result::unwrap);
-        assert!(places.take(one).is_err());
-        assert!(places.take(other).is_ok());
+        let anyone = Caller::anyone();
+        let take = |from| places.take(&anyone, from);
+        let held = [take(one), take(one)].map(Result::unwrap);
+        assert!(take(one).is_err());
+        assert!(take(other).is_ok());
         assert_eq!((places.fullness().used, places.fullness().refused), (2, 1));
         drop(held);
-        assert!(places.take(one).is_ok());
+        assert!(take(one).is_ok());
+        assert_eq!(places.fullness().used, 0);
+    }
+
+    #[test]
+    fn tenant_leaves_places_to_other_tenants_and_to_operators_at_its_address() {
+        let places = Places::new(AddressPlaces::new(8, 8), 2, AddressPlaces::new(1, 1));
+        let from = SocketAddr::from(([127, 0, 0, 1], 9));
+        let fill = |caller: &Caller| -> Vec<Place> {
+            iter::from_fn(|| places.take(caller, from).ok()).collect()
+        };
+        let greedy = fill(&holder("acme", TokenRole::Reader));
+        assert_eq!(greedy.len(), 6, "three times what it leaves free");
+        let admin = holder("acme", TokenRole::Admin);
+        assert!(places.take(&admin, from).is_err(), "it is of that tenant");
+        let other = fill(&holder("other", TokenRole::Reader));
+        assert_eq!(other.len(), 2, "what the first one leaves free");
+        let operator = holder("", TokenRole::Operator);
+        let operators = fill(&operator);
+        assert_eq!(operators.len(), 2, "operators have places of their own");
+        assert_eq!((places.fullness().used, places.fullness().refused), (8, 4));
+        drop((greedy, other, operators));
+        assert!(places.take(&admin, from).is_ok());
+        assert!(places.take(&operator, from).is_ok());
         assert_eq!(places.fullness().used, 0);
     }
 
     #[test]
     fn lookups_leave_places_to_known_callers() {
-        let places = Places::new(AddressPlaces::new(8, 8), AddressPlaces::new(2, 1));
+        let places = Places::new(AddressPlaces::new(8, 8), 1, AddressPlaces::new(2, 1));
         let [one, two, three] = [1, 2, 3].map(|host| SocketAddr::from(([10, 0, 0, host], 9)));
         let first = places.take_lookup(one).unwrap();
         assert!(places.take_lookup(one).is_err(), "one address has all");
         let second = places.take_lookup(two).unwrap();
         assert!(places.take_lookup(three).is_err());
-        assert!(places.take(three).is_ok());
+        assert!(places.take(&Caller::anyone(), three).is_ok());
         assert_eq!((places.fullness().used, places.fullness().refused), (0, 2));
         drop((first, second));
         assert!(places.take_lookup(three).is_ok());
