@@ -32,6 +32,10 @@ const TRIES: usize = 3;
 
 const PAGE: &str = "<html><body>no</body></html>";
 
+/// Envoy's circuit breaker is open.
+const OVERFLOW: &str =
+    "upstream connect error or disconnect/reset before headers. reset reason: overflow";
+
 /// What a proxy answers to everything.
 #[derive(Debug, Clone, Default)]
 struct Answer {
@@ -236,6 +240,8 @@ async fn proxy_that_speaks_grpc_leaves_no_write_in_doubt() {
             ErrorKind::Unavailable,
             TRIES,
         ),
+        (grpc(200, "14", OVERFLOW), ErrorKind::Unavailable, TRIES),
+        (grpc(503, "14", OVERFLOW), ErrorKind::Unavailable, TRIES),
         (grpc(401, "16", ""), ErrorKind::Denied, 1),
     ] {
         let name = format!("{answer:?}");

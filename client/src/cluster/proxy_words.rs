@@ -11,7 +11,7 @@ pub(crate) enum Meaning {
     LargeMessage,
     /// It limits the rate of calls, and passed nothing on.
     Rate,
-    /// It knows no node to pass a call on to.
+    /// No node took the call: it knows none, reached none, or its node refused the stream.
     NoNode,
     /// Nothing of those: the code tells.
     Other,
@@ -22,6 +22,10 @@ impl Meaning {
     pub(crate) fn of(status: &Status) -> Self {
         let is_said = std::error::Error::source(status).is_none();
         let said = status.message().to_ascii_lowercase();
+        // Before the resets: Envoy begins both alike.
+        if is_said && status.code() == Code::Unavailable && has_any(&said, &UNTAKEN) {
+            return Self::NoNode;
+        }
         if is_said && has_any(&said, &RESETS) {
             return Self::Other;
         }
@@ -55,6 +59,18 @@ const REQUEST_SIZES: [&str; 4] = [
 /// A transport has a code for a message that is too large, but shares it: only the words tell.
 const SIZES: [&str; 3] = ["too large", "larger than max", "size limit"];
 
+/// How Envoy says that no server took a call: its circuit breaker is open, it got no connection, or
+/// the server refused the stream (RFC 9113, section 8.7). Once it has retried, it says "retried and
+/// the latest reset reason" instead: an earlier try of its own may have reached a node.
+const UNTAKEN: [&str; 6] = [
+    "before headers. reset reason: overflow",
+    "before headers. reset reason: connection failure",
+    "before headers. reset reason: local connection failure",
+    "before headers. reset reason: remote connection failure",
+    "before headers. reset reason: connection timeout",
+    "before headers. reset reason: remote refused stream reset",
+];
+
 /// How a proxy passes on that its own connection broke: then the call may have reached a node.
 const RESETS: [&str; 7] = [
     "rst_stream",
@@ -70,7 +86,8 @@ fn has_any(said: &str, words: &[&str]) -> bool {
     words.iter().any(|words| said.contains(words))
 }
 
-/// Whether a message of a proxy says that its own connection broke.
+/// Whether a message of a proxy has words of a reset. Envoy also says them of calls that no server
+/// took: [`Meaning::of`] tells these apart.
 pub(crate) fn is_of_reset(message: &str) -> bool {
     has_any(&message.to_ascii_lowercase(), &RESETS)
 }

@@ -65,6 +65,16 @@ const MISTRUSTED = new RegExp(
     "\\(Connect\\): received corrupt message",
 );
 
+/**
+ * How Envoy says that no server took a call: its circuit breaker is open, it got no connection, or
+ * the server refused the stream (RFC 9113, section 8.7). Once it has retried, it says "retried and
+ * the latest reset reason" instead: an earlier try of its own may have arrived.
+ */
+const UNTAKEN = new RegExp(
+  "before headers\\. reset reason: (overflow|connection failure|local connection failure|" +
+    "remote connection failure|connection timeout|remote refused stream reset)",
+  "i",
+);
 /** How something between passes on that its own connection broke: the call may have arrived. */
 const RESETS = new RegExp(
   "rst_stream|goaway|enhance_your_calm|stream terminated|too_many_pings|disconnect/reset|" +
@@ -145,8 +155,9 @@ export function ofAnswer(address: string, answer: Answer, hasValues: boolean): V
   const { status, body } = answer;
   const error = connectError(body);
   if (error === undefined) {
-    // It has no node, or its connection to one broke.
-    if (status === 503 && RESETS.test(body)) return ofCode(address, "unavailable", body);
+    // No node took the call, or its connection to one broke. Envoy begins both alike.
+    const isOfReset = RESETS.test(body) && !UNTAKEN.test(body);
+    if (status === 503 && isOfReset) return ofCode(address, "unavailable", body);
     return ofHttp(address, answer);
   }
   const { code, message, details } = error;
@@ -250,10 +261,14 @@ function ofWords(
   { code, message, details }: ConnectError,
   hasValues: boolean,
 ): Verdict | undefined {
-  if (RESETS.test(message)) return undefined;
   const { status, headers } = answer;
   const words = said(address, code, message);
   const pauseMs = details.pauseMs || askedPause(answer);
+  // Before the resets: Envoy begins both alike.
+  if (code === "unavailable" && UNTAKEN.test(message)) {
+    return verdict("not_done", new UnavailableError(words, { address }), "behind", pauseMs);
+  }
+  if (RESETS.test(message)) return undefined;
   if (status === 413) return ofHttp(address, answer);
   if (code === "unknown" || code === "out_of_range" || code === "resource_exhausted") {
     if (REQUEST_SIZES.test(message)) return tooLarge(address, words, false);

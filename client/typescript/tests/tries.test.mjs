@@ -163,6 +163,9 @@ test("a proxy tells by words and headers if it passed a call on", async () => {
   const reset = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
   const broken = set([new Response(reset, { status: 503 })], { triesMax: 1 });
   await assert.rejects(broken.time.during(broken.store.mint(1)), AmbiguousError);
+  const overflow = reset.replace("connection termination", "overflow");
+  const full = set([new Response(overflow, { status: 503 })], { triesMax: 1 });
+  await assert.rejects(full.time.during(full.store.mint(1)), UnavailableError);
   const empty = set([new Response("no healthy upstream", { status: 503 })], { triesMax: 1 });
   await assert.rejects(empty.time.during(empty.store.mint(1)), UnavailableError);
   const headers = { "x-envoy-ratelimited": "true", "retry-after": "3" };

@@ -91,6 +91,13 @@ test("words of proxies tell whether a 503 was passed on", () => {
   assert.deepEqual(found("no healthy upstream"), ["not_done", "behind", 2_000]);
   assert.deepEqual(coded("no healthy upstream"), ["not_done", "behind", 2_000]);
   assert.deepEqual(coded(""), ["not_done", "behind", 2_000]);
+  const envoy = "upstream connect error or disconnect/reset before headers.";
+  for (const each of vectors("verdicts").cases) {
+    const { code, message = "" } = each.answer;
+    if (code !== "UNAVAILABLE" || !message.startsWith(envoy)) continue;
+    const expected = [each.effect, each.health, each.effect === "not_done" ? 2_000 : 0];
+    assert.deepEqual([found(message), coded(message)], [expected, expected], message);
+  }
   // Envoy says both after it passed the call on; as a code of gRPC, both are 503 of Connect.
   assert.deepEqual(found(reset), ["unknown", "suspect", 0]);
   assert.deepEqual(coded(reset), ["unknown", "suspect", 0]);

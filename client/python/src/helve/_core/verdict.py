@@ -235,6 +235,17 @@ def _of_http(address: str, status: int, pause: float) -> Verdict:
     return Verdict(Effect.UNKNOWN, down, health)
 
 
+#: What Envoy says of a call that no server took: its circuit breaker is open, it got no connection,
+#: or the server refused the stream (RFC 9113, section 8.7). Once it has retried, it says "retried
+#: and the latest reset reason" instead: an earlier try of its own may have reached a node.
+_UNTAKEN = (
+    "before headers. reset reason: overflow",
+    "before headers. reset reason: connection failure",
+    "before headers. reset reason: local connection failure",
+    "before headers. reset reason: remote connection failure",
+    "before headers. reset reason: connection timeout",
+    "before headers. reset reason: remote refused stream reset",
+)
 #: What something between answers when its own connection broke: the call may have reached a node.
 _RESETS = (
     "rst_stream",
@@ -269,9 +280,12 @@ def _of_words(
     def says(any_of: tuple[str, ...]) -> bool:
         return any(each in words for each in any_of)
 
+    message = _said(address, code, details)
+    # Before the resets: Envoy begins both alike.
+    if code is codes.UNAVAILABLE and says(_UNTAKEN):
+        return Verdict(Effect.NOT_DONE, UnavailableError(message, address=address), Health.BEHIND)
     if says(_RESETS):
         return None
-    message = _said(address, code, details)
     if code in (codes.UNKNOWN, codes.OUT_OF_RANGE, codes.RESOURCE_EXHAUSTED):
         error = refused(Reason.TOO_LARGE, message, address=address)
         if says(_REQUEST_SIZES):
