@@ -3,7 +3,7 @@
 use helve_client::RecordInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What is known of a key, apart from its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -83,6 +83,21 @@ pub struct Retrieved {
     pub info: Option<KeyInfo>,
 }
 
+impl Retrieved {
+    /// Its JSON. The value is moved there, not copied: it may take up much.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub(super) fn into_json(mut self) -> serde_json::Result<Value> {
+        let value = self.value.take();
+        let mut json = serde_json::to_value(self)?;
+        if let Some(value) = value {
+            json["value"] = value;
+        }
+        Ok(json)
+    }
+}
+
 /// A value that is there, though it may be null.
 fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
@@ -93,6 +108,19 @@ fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Valu
 pub struct RetrievedBatch {
     /// One for each key that was asked for, in order, all as of one moment.
     pub keys: Vec<Retrieved>,
+}
+
+impl RetrievedBatch {
+    /// Its JSON, as that of [`Retrieved`].
+    ///
+    /// # Errors
+    /// If it has none.
+    pub(super) fn into_json(self) -> serde_json::Result<Value> {
+        let keys = self.keys.into_iter().map(Retrieved::into_json);
+        let keys: Vec<Value> = keys.collect::<Result<_, _>>()?;
+        let members = [("keys".to_owned(), Value::Array(keys))];
+        Ok(Value::Object(Map::from_iter(members)))
+    }
 }
 
 /// Answer of `exists`.
@@ -123,4 +151,43 @@ pub struct Listed {
     /// Left out if these are all; else pass it as `after` to go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_moved_to_where_they_would_be_copied() {
+        let info = KeyInfo {
+            key: "k".to_owned(),
+            revision: 3,
+            created_at_ms: 1,
+            updated_at_ms: 2,
+            expires_at_ms: None,
+            value_bytes: 4,
+        };
+        let found = |value| Retrieved {
+            key: "k".to_owned(),
+            found: true,
+            value: Some(value),
+            info: Some(info.clone()),
+        };
+        let missing = Retrieved {
+            key: "m".to_owned(),
+            found: false,
+            value: None,
+            info: None,
+        };
+        let keys = vec![found(json!({"a": [1]})), found(Value::Null), missing];
+        for one in &keys {
+            let copied = serde_json::to_value(one).unwrap();
+            assert_eq!(one.clone().into_json().unwrap(), copied);
+        }
+        let batch = RetrievedBatch { keys };
+        let copied = serde_json::to_value(&batch).unwrap();
+        assert_eq!(batch.into_json().unwrap(), copied);
+    }
 }

@@ -25,6 +25,7 @@ use super::{
     error::{Failure, ToolError},
     gate::Destructive,
     reads,
+    room::{READ_PARSED_BYTES_MAX, ReadRoom},
     tools::{Name, visible},
 };
 use crate::{
@@ -49,6 +50,7 @@ pub struct Handler {
     options: KeyOptions,
     settings: Arc<Settings>,
     tools: Arc<[Tool]>,
+    room: ReadRoom,
 }
 
 impl Handler {
@@ -58,6 +60,7 @@ impl Handler {
             options,
             tools: visible(settings.gate.tools).into(),
             settings: Arc::new(settings),
+            room: ReadRoom::of(READ_PARSED_BYTES_MAX),
         }
     }
 
@@ -71,15 +74,19 @@ impl Handler {
             let message = "the caller is not authenticated";
             return Err(ToolError::Denied { message }.into());
         };
-        let call = Call::begin(&self.client, owner, &self.options);
+        let mut call = Call::begin(&self.client, owner, &self.options, &self.room);
         let arguments = request.arguments.unwrap_or_default();
         let changes = match tool {
             Name::BatchRetrieve => {
-                return structured(&reads::batch_retrieve(&call, read(arguments)?).await?);
+                let found = reads::batch_retrieve(&mut call, read(arguments)?).await?;
+                return values(found.into_json(), call, context);
             }
             Name::Exists => return structured(&reads::exists(&call, read(arguments)?).await?),
             Name::List => return structured(&reads::list(&call, read(arguments)?).await?),
-            Name::Retrieve => return structured(&reads::retrieve(&call, read(arguments)?).await?),
+            Name::Retrieve => {
+                let found = reads::retrieve(&mut call, read(arguments)?).await?;
+                return values(found.into_json(), call, context);
+            }
             Name::BatchStore => change::of_batch(read(arguments)?)?,
             Name::Delete => vec![change::of_delete(read(arguments)?)],
             Name::Store => vec![change::of_store(read(arguments)?)?],
@@ -121,7 +128,22 @@ fn answer_change(
 }
 
 fn structured(answer: &impl Serialize) -> Result<CallToolResponse, Failure> {
-    let answer = serde_json::to_value(answer).map_err(|error| {
+    respond(serde_json::to_value(answer))
+}
+
+/// An answer with values, whose room is kept until rmcp has it.
+fn values(
+    answer: serde_json::Result<Value>,
+    call: Call,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResponse, Failure> {
+    let response = respond(answer)?;
+    call.keep_room_until(context.ct.clone());
+    Ok(response)
+}
+
+fn respond(answer: serde_json::Result<Value>) -> Result<CallToolResponse, Failure> {
+    let answer = answer.map_err(|error| {
         tracing::error!(%error, "an answer has no JSON form");
         ToolError::Internal
     })?;

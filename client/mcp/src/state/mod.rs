@@ -15,6 +15,7 @@ pub(crate) mod fuzzing;
 pub mod gate;
 mod handler;
 mod reads;
+mod room;
 #[cfg(test)]
 mod tests;
 mod tools;

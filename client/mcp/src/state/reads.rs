@@ -12,6 +12,7 @@ use super::{
     call::Call,
     error::ToolError,
 };
+use crate::wire::weight::parsed_bytes;
 
 /// Bytes of values in one answer. They stand in it twice, as text and as structure, and balancers bound what they pass on.
 const ANSWER_BYTES_MAX: u64 = 2 << 20;
@@ -19,9 +20,12 @@ const TOO_LARGE: ToolError = ToolError::TooLarge {
     max: ANSWER_BYTES_MAX,
 };
 
-pub(super) async fn retrieve(call: &Call, OneKey { key }: OneKey) -> Result<Retrieved, ToolError> {
+pub(super) async fn retrieve(
+    call: &mut Call,
+    OneKey { key }: OneKey,
+) -> Result<Retrieved, ToolError> {
     let record = look(call, &key).await?;
-    retrieved(key, record)
+    answer(call, key, record).await
 }
 
 pub(super) async fn exists(call: &Call, OneKey { key }: OneKey) -> Result<Existence, ToolError> {
@@ -30,7 +34,7 @@ pub(super) async fn exists(call: &Call, OneKey { key }: OneKey) -> Result<Existe
 }
 
 pub(super) async fn batch_retrieve(
-    call: &Call,
+    call: &mut Call,
     BatchRetrieve { keys }: BatchRetrieve,
 ) -> Result<RetrievedBatch, ToolError> {
     check_batch("keys", keys.len())?;
@@ -49,12 +53,39 @@ pub(super) async fn batch_retrieve(
         tracing::error!("the store answered for another number of keys than it was asked for");
         return Err(ToolError::Internal);
     }
+    answer_batch(call, keys, records).await
+}
+
+/// What a `retrieve` answers, once there is room for the value.
+async fn answer(
+    call: &mut Call,
+    key: String,
+    record: Option<KeyRecord>,
+) -> Result<Retrieved, ToolError> {
+    let bytes = record.as_ref().map_or(0, weight);
+    call.claim(bytes).await?;
+    retrieved(key, record)
+}
+
+/// What a `batch_retrieve` answers, once there is room for all values.
+async fn answer_batch(
+    call: &mut Call,
+    keys: Vec<String>,
+    records: Vec<Option<KeyRecord>>,
+) -> Result<RetrievedBatch, ToolError> {
+    let bytes: usize = records.iter().flatten().map(weight).sum();
+    call.claim(bytes).await?;
     let answers = keys.into_iter().zip(records);
     Ok(RetrievedBatch {
         keys: answers
             .map(|(key, record)| retrieved(key, record))
             .collect::<Result<_, _>>()?,
     })
+}
+
+/// Bytes that a value takes up once it is parsed.
+fn weight(record: &KeyRecord) -> usize {
+    parsed_bytes(&record.value)
 }
 
 /// The store bounds its answers, too.
@@ -127,14 +158,77 @@ fn retrieved(key: String, record: Option<KeyRecord>) -> Result<Retrieved, ToolEr
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    fn read(value: &str) -> Result<Retrieved, ToolError> {
-        let record = KeyRecord {
+    use helve_client::{Client, KeyOptions, MemoryBuilder, Owner};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::state::room::ReadRoom;
+
+    fn record(value: &str) -> KeyRecord {
+        KeyRecord {
             info: None,
             value: value.to_owned().into(),
+        }
+    }
+
+    fn read(value: &str) -> Result<Retrieved, ToolError> {
+        retrieved("k".to_owned(), Some(record(value)))
+    }
+
+    fn begin(client: &Client, room: &ReadRoom) -> Call {
+        Call::begin(client, Owner::shared(), &KeyOptions::shared(), room)
+    }
+
+    #[tokio::test]
+    async fn values_are_charged_for_what_they_parse_to() {
+        // No time is left: there is room at once, or none.
+        let client = MemoryBuilder::new().build().unwrap();
+        let client = client.with_deadline(Duration::ZERO);
+        let room = ReadRoom::of(64 << 10);
+        // Few bytes, which parse to more than a quarter of the room, and less than half.
+        let heavy = format!("[{}0]", r#"{"":0},"#.repeat(10));
+        let one = async |call: &mut Call| answer(call, "k".to_owned(), Some(record(&heavy))).await;
+        let two = async |call: &mut Call| {
+            let records = vec![Some(record(&heavy)), None, Some(record(&heavy))];
+            let keys = ["a", "b", "c"].map(str::to_owned).to_vec();
+            answer_batch(call, keys, records).await
         };
-        retrieved("k".to_owned(), Some(record))
+        let mut batch = begin(&client, &room);
+        assert!(two(&mut batch).await.is_ok());
+        let mut single = begin(&client, &room);
+        assert!(one(&mut single).await.is_ok());
+        let mut late = begin(&client, &room);
+        let refused = one(&mut late).await.unwrap_err();
+        assert_eq!(refused, ToolError::Unavailable);
+        let refused = two(&mut late).await.unwrap_err();
+        assert_eq!(refused, ToolError::Unavailable);
+        // What takes up nothing needs no room, and an earlier call leaves its own.
+        assert!(answer(&mut late, "k".to_owned(), None).await.is_ok());
+        drop(batch);
+        assert!(two(&mut late).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn room_is_kept_until_the_answer_is_taken() {
+        let client = MemoryBuilder::new().build().unwrap();
+        let room = ReadRoom::of(2 << 10);
+        let mut first = begin(&client, &room);
+        let mut second = begin(&client, &room);
+        for call in [&mut first, &mut second] {
+            let read = answer(call, "k".to_owned(), Some(record("[1]"))).await;
+            assert!(read.is_ok());
+        }
+        let taken = CancellationToken::new();
+        first.keep_room_until(taken.clone());
+        let hasty = client.with_deadline(Duration::ZERO);
+        let refused = answer(&mut begin(&hasty, &room), "k".to_owned(), Some(record("1"))).await;
+        assert_eq!(refused.unwrap_err(), ToolError::Unavailable);
+        taken.cancel();
+        let mut third = begin(&client, &room);
+        let read = answer(&mut third, "k".to_owned(), Some(record("1"))).await;
+        assert!(read.is_ok());
     }
 
     #[test]
