@@ -20,7 +20,8 @@ use crate::wire::{MESSAGE_BYTES_MAX, lines::Lines};
 /// [`BODY_BYTES_MAX`](crate::serve::BODY_BYTES_MAX), is an error with the id of the line, or `null` where that cannot be known.
 ///
 /// Once `shutdown` has begun, requests are refused, and those under way have `drain_timeout` to be answered: a call that is cut off
-/// may take effect all the same.
+/// may take effect all the same. Subscriptions end once no other request is under way: then this
+/// ends `shutdown` itself.
 ///
 /// # Errors
 /// If the streams fail.
@@ -33,7 +34,8 @@ where
     serve_lines(server, lines, shutdown, drain_timeout).await
 }
 
-/// Serves what these lines ask, which end when `shutdown` has begun and nothing is under way.
+/// Serves what these lines ask. Once `shutdown` has begun and nothing is under way but
+/// subscriptions, the lines end, and end `shutdown`, so that rmcp ends the subscriptions.
 pub(crate) async fn serve_lines<S, R>(
     server: S,
     lines: Lines<R>,

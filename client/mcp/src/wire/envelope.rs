@@ -1,7 +1,9 @@
 //! What can be known of a message that may be no JSON: its id, and whether it wants an answer.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
+/// 2^53: from here on a double is the nearest to several integers.
+const SHARED_MIN: f64 = 9_007_199_254_740_992.0;
 /// Bytes of an id that an answer repeats, as it is written: with quotes and escapes.
 pub(super) const ID_BYTES_MAX: usize = 1024;
 
@@ -131,9 +133,26 @@ fn id(value: &[u8]) -> Value {
     }
     match serde_json::from_slice(value) {
         Ok(id @ Value::String(_)) => id,
-        Ok(Value::Number(number)) if number.is_i64() => number.into(),
+        Ok(Value::Number(number)) => integer(&number).map_or(Value::Null, Value::from),
         _ => Value::Null,
     }
+}
+
+/// The integer that an id is. rmcp, too, takes 1.0 for 1, and answers with that.
+fn integer(number: &Number) -> Option<i64> {
+    if let Some(integer) = number.as_i64() {
+        return Some(integer);
+    }
+    let double = number.as_f64()?;
+    if double.fract() != 0.0 || double.abs() >= SHARED_MIN {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is an integer within the bounds"
+    )]
+    let integer = double as i64;
+    Some(integer)
 }
 
 /// Behind the closing quote of the string that begins here.
@@ -166,7 +185,7 @@ mod tests {
     #[test]
     fn id_is_read_from_text_that_is_no_json() {
         let deep = format!(r#"{{"id":7,"params":{}"#, "[".repeat(100_000));
-        let table: [(&[u8], Value); 12] = [
+        let table: [(&[u8], Value); 15] = [
             (
                 br#"{"id":7,"method":"m","params":{"x":"\ud800"}}"#,
                 json!(7),
@@ -177,6 +196,9 @@ mod tests {
             (deep.as_bytes(), json!(7)),
             (br#"{"id":7,"id":8}"#, Value::Null),
             (br#"{"id":{"a":1},"method":"m"}"#, Value::Null),
+            (br#"{"id":1.0}"#, json!(1)),
+            (br#"{"id":-2e1}"#, json!(-20)),
+            (br#"{"id":9007199254740992.0}"#, Value::Null),
             (br#"{"id":1.5}"#, Value::Null),
             (br#"{"id":18446744073709551616}"#, Value::Null),
             (br#"[{"id":7}]"#, Value::Null),

@@ -76,11 +76,14 @@ enum Read {
     TooLong(Value),
     Part,
     End,
+    /// The server is asked to stop, and no request is under way but subscriptions.
+    Drained,
 }
 
 impl<R: AsyncRead + Unpin + Send + 'static> Lines<R> {
-    /// Reads lines of at most `line_bytes_max` from `input`, and writes to `output` until all clones are gone. Once `shutdown` has
-    /// begun, requests are refused, and the lines end when none is under way.
+    /// Reads lines of at most `line_bytes_max` from `input`, and writes to `output` until all
+    /// clones are gone. Once `shutdown` has begun, requests are refused, and the lines end when none
+    /// is under way but subscriptions. They end the shutdown then, as those have no other end.
     pub(crate) fn new(
         input: R,
         output: impl AsyncWrite + Unpin + Send + 'static,
@@ -106,8 +109,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> Lines<R> {
         }
     }
 
-    /// Waits until the server is asked to stop and no request is under way. What those still wait for, such as an answer of the
-    /// client, is read meanwhile.
+    /// Waits until the server is asked to stop and no request is under way but subscriptions. What
+    /// the others still wait for, such as an answer of the client, is read meanwhile.
     async fn is_drained(&self) {
         self.shutdown.begun().await;
         self.under_way.none().await;
@@ -176,7 +179,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
             let reader = &mut *reader;
             let read = tokio::select! {
                 biased;
-                () = self.is_drained() => Read::End,
+                () = self.is_drained() => Read::Drained,
                 read = reader.look() => read,
             };
             match read {
@@ -191,10 +194,13 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
                     }
                 }
                 Read::End => {
-                    if let Some(is_written) = &mut reader.unwritten {
-                        // An error is logged where it arose, and the client is gone.
-                        let _gone = is_written.await;
-                    }
+                    reader.is_written().await;
+                    return None;
+                }
+                Read::Drained => {
+                    reader.is_written().await;
+                    // Only now: once it has ended, rmcp no longer waits for this.
+                    self.shutdown.end();
                     return None;
                 }
             }
@@ -252,6 +258,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 self.refuse(&refusal);
                 None
             }
+        }
+    }
+
+    /// Waits until the last answer of this layer is written.
+    async fn is_written(&mut self) {
+        if let Some(is_written) = &mut self.unwritten {
+            // An error is logged where it arose, and the client is gone.
+            let _gone = is_written.await;
         }
     }
 

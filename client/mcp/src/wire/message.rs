@@ -66,11 +66,11 @@ impl Refusal {
         }
     }
 
-    /// Of a request whose id another one has that is under way.
+    /// Of a request whose id another one has that is under way, or has had that was cancelled.
     pub(crate) fn in_use(id: &RequestId) -> Self {
         Self {
             code: ErrorCode::INVALID_REQUEST,
-            message: "Invalid Request: a request with this `id` is under way: give each its own"
+            message: "Invalid Request: a request with this `id` is under way, or was cancelled: give each its own"
                 .to_owned(),
             over: None,
             envelope: Envelope {

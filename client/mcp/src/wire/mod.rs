@@ -13,7 +13,7 @@ pub(crate) mod lines;
 pub(crate) mod message;
 mod sse;
 mod under_way;
-mod weight;
+pub(crate) mod weight;
 
 /// Bytes of one message, as an HTTP body or a line of standard input: the 4 MiB of text that a transaction may hold, each byte
 /// written as an escape of six, and 1 MiB that frames them. More is refused, unread.

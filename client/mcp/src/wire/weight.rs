@@ -40,6 +40,11 @@ pub(crate) fn weigh(message: &[u8]) -> Result<usize, Refusal> {
     Ok(weight)
 }
 
+/// About how many bytes a JSON text takes up while it is parsed and passed on, beyond its own.
+pub(crate) fn parsed_bytes(json: &[u8]) -> usize {
+    Parts::of(json).weight()
+}
+
 /// Values and names of members in a message, or a few more.
 pub(super) fn values(message: &[u8]) -> usize {
     Parts::of(message).values

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use rmcp::{
     ErrorData, ServerHandler,
-    model::{ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig},
+    model::{
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        SubscriptionFilter,
+    },
     service::RequestContext,
 };
 use serde_json::{Value, json};
@@ -267,14 +270,66 @@ async fn two_requests_of_one_id_are_both_answered() {
     waits.go_on.notify_one();
     let first = next().await;
     assert!(first["result"].is_object(), "{first}");
-    // Once it is answered, or cancelled, the id is free.
+    // Once it is answered, the id is free.
     ask(&list).await;
     waits.begun.notified().await;
+    // Once it is cancelled, it is not: the handler goes on, and its answer is not that of another.
     ask(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
     ask(&list).await;
+    assert_eq!(ids(&[next().await]), [(json!(1), -32600)]);
+    waits.go_on.notify_one();
+    ask(&request(2, "tools/list")).await;
     waits.begun.notified().await;
-    waits.go_on.notify_waiters();
     waits.go_on.notify_one();
     let last = next().await;
-    assert!(last["result"].is_object(), "{last}");
+    assert!(last["result"].is_object() && last["id"] == 2, "{last}");
+}
+
+/// A server that lets clients listen.
+#[derive(Debug, Clone)]
+struct Tells;
+
+impl ServerHandler for Tells {
+    fn get_info(&self) -> ServerConfig {
+        Bare.get_info()
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_ends_at_a_stop_and_does_not_hold_it_up() {
+    let (client, server) = duplex(1 << 20);
+    let (input, output) = tokio::io::split(server);
+    let shutdown = Shutdown::new();
+    let lines = Lines::new(input, output, LINE_BYTES_MAX, shutdown.clone());
+    let serving = serve_lines(Tells, lines, shutdown.clone(), Duration::MAX);
+    let serving = tokio::spawn(serving);
+    let (said, mut say) = tokio::io::split(client);
+    let mut said = BufReader::new(said).lines();
+    let mut next = async || -> Option<Value> {
+        let line = timeout(PATIENCE, said.next_line()).await.unwrap().unwrap();
+        line.map(|line| serde_json::from_str(&line).unwrap())
+    };
+    let mut listen: Value = serde_json::from_slice(&request(1, "subscriptions/listen")).unwrap();
+    listen["params"]["notifications"] = json!({"toolsListChanged": true});
+    let line = format!("{listen}\n");
+    say.write_all(line.as_bytes()).await.unwrap();
+    let acknowledged = next().await.unwrap();
+    let method = json!("notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["method"], method, "{acknowledged}");
+    // Its id is in use all the while.
+    say.write_all(line.as_bytes()).await.unwrap();
+    assert_eq!(ids(&[next().await.unwrap()]), [(json!(1), -32600)]);
+    shutdown.begin();
+    // Had it been left to rmcp, it would be cut off without an answer.
+    let last = next().await.unwrap();
+    assert!(last["result"].is_object() && last["id"] == 1, "{last}");
+    timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+    assert_eq!(next().await, None);
 }

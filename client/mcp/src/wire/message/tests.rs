@@ -100,6 +100,23 @@ fn requests_with_ids_that_no_answer_can_repeat_are_refused() {
 }
 
 #[test]
+fn integers_that_are_written_as_doubles_are_ids() {
+    for (id, integer) in [("1.0", 1), ("-2e1", -20)] {
+        let text = |params: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"{params}}}"#)
+        };
+        let ClientJsonRpcMessage::Request(request) = read(text("").as_bytes()).unwrap() else {
+            panic!("it is a request")
+        };
+        assert_eq!(json!(request.id), json!(integer));
+        // What is refused says which it was, too.
+        let refused = read(text(r#","params":[]"#).as_bytes()).unwrap_err();
+        let said = (refused.code.0, refused.envelope.id);
+        assert_eq!(said, (-32602, json!(integer)));
+    }
+}
+
+#[test]
 fn initialize_that_is_too_large_is_told_from_other_refusals() {
     let text = |fill: usize| {
         let client = json!({"name": "c", "version": "1", "title": "a".repeat(fill)});
