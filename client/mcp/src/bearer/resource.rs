@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use http::Uri;
+use url::Url;
 
 /// Where a client that was refused finds out which authorization server to ask (RFC 9728, section 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -12,6 +14,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 pub struct Resource {
     url: String,
     origin: String,
+    /// Percent-encoded, as clients ask for it.
     path: String,
 }
 
@@ -65,7 +68,10 @@ impl Resource {
             url: url.to_owned(),
             origin: format!("{scheme}://{authority}"),
             // A slash that ends the host is no path (RFC 9728, section 3.1).
-            path: if uri.path() == "/" { "" } else { uri.path() }.to_owned(),
+            path: match uri.path() {
+                "/" => String::new(),
+                path => encoded(path),
+            },
         })
     }
 
@@ -75,21 +81,48 @@ impl Resource {
         &self.url
     }
 
-    /// The URL of its metadata: the well-known path is between the host and the resource's own
-    /// path.
+    /// The URL of its metadata, in ASCII: the well-known path is between the host and the
+    /// resource's own path, which is percent-encoded.
     #[must_use]
     pub fn metadata_url(&self) -> String {
         format!("{}{WELL_KNOWN}{}", self.origin, self.path)
     }
 
-    /// Whether the metadata is served at this path: the resource's own, with or without a last slash, and the bare one, which
-    /// clients try next.
+    /// Whether the metadata is served at this path: the resource's own in any spelling, with or
+    /// without a last slash, and the bare one, which clients try next.
     pub(super) fn is_metadata(&self, path: &str) -> bool {
         let Some(rest) = path.strip_prefix(WELL_KNOWN) else {
             return false;
         };
-        rest.is_empty() || rest.trim_end_matches('/') == self.path.trim_end_matches('/')
+        let meant = |path: &str| decoded(path.trim_end_matches('/'));
+        rest.is_empty() || meant(rest) == meant(&self.path)
     }
+}
+
+/// A path as clients ask for it: characters that no URL has, such as `é` and `{`, are
+/// percent-encoded (WHATWG URL, section 4.4).
+fn encoded(path: &str) -> String {
+    let url = Url::parse(&format!("http://localhost{path}"));
+    url.map_or_else(|_| path.to_owned(), |url| url.path().to_owned())
+}
+
+/// The bytes that a path means. Clients differ in which characters they encode, and in the case of
+/// the digits.
+fn decoded(path: &str) -> Vec<u8> {
+    let mut rest = path.as_bytes();
+    let mut meant = Vec::with_capacity(rest.len());
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).filter(|_| *first == b'%');
+        let byte = digits.and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits).ok());
+        if let Some(byte) = byte {
+            meant.extend(byte);
+            rest = &behind[2..];
+        } else {
+            meant.push(*first);
+            rest = behind;
+        }
+    }
+    meant
 }
 
 /// Whether a segment of a path means this level or the one above (WHATWG URL, section 4.1).
@@ -128,7 +161,7 @@ mod tests {
             ),
             (
                 "http://127.0.0.1:80/x/{y}/*z/",
-                "http://127.0.0.1:80/.well-known/oauth-protected-resource/x/{y}/*z/",
+                "http://127.0.0.1:80/.well-known/oauth-protected-resource/x/%7By%7D/*z/",
                 "/x/{y}/*z",
             ),
         ] {
@@ -143,6 +176,37 @@ mod tests {
             }
             assert!(!resource.is_metadata("/.well-known/oauth-protected-resource/other"));
             assert!(!resource.is_metadata("/.well-known/oauth-protected-resourceful"));
+        }
+    }
+
+    #[test]
+    fn path_is_challenged_in_ascii_and_served_in_any_spelling() {
+        for (path, encoded, other) in [
+            ("/café/mcp", "/caf%C3%A9/mcp", "/c%61f%c3%a9/mcp/"),
+            ("/x/{y}/mcp", "/x/%7By%7D/mcp", "/x/%7by%7d/mcp"),
+            ("/caf%C3%A9/mcp", "/caf%C3%A9/mcp", "/café/mcp"),
+            ("/caf%c3%a9/", "/caf%c3%a9/", "/caf%C3%A9"),
+            ("/a%5Eb", "/a%5Eb", "/a^b"),
+            ("/100%", "/100%", "/100%25"),
+            ("//a//", "//a//", "//a"),
+        ] {
+            let url = format!("https://shop.example{path}");
+            let resource = Resource::parse(&url).unwrap();
+            assert_eq!(resource.url(), url, "what tokens name is left as it is");
+            let metadata = resource.metadata_url();
+            assert_eq!(
+                metadata,
+                format!("https://shop.example{WELL_KNOWN}{encoded}")
+            );
+            assert!(metadata.is_ascii(), "{metadata}");
+            for asked in [path, encoded, other] {
+                let asked = format!("{WELL_KNOWN}{asked}");
+                assert!(resource.is_metadata(&asked), "{url} at {asked}");
+            }
+            for asked in ["/caf/mcp", "caf%C3%A9/mcp", "/%", "/%4"] {
+                let asked = format!("{WELL_KNOWN}{asked}");
+                assert!(!resource.is_metadata(&asked), "{url} at {asked}");
+            }
         }
     }
 
