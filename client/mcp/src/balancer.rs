@@ -2,8 +2,10 @@
 //! `deploy/compose.yaml` and in the tests.
 //!
 //! Each request goes to the next replica on a connection of its own. Only if that replica cannot be reached, so that nothing
-//! was sent, does the request go to the one after it. Once a byte was sent a failure is answered with 502: whether the
-//! replica acted is not known, and only the caller can say the call again safely. A stream of events is passed on as it comes.
+//! was sent, does the request go to the one after it. Once a byte was sent a failure is answered
+//! with 502, and no answer in time with 504: whether the replica acted is not known, and only the
+//! caller can say the call again safely. A stream of events is passed on as it comes, for as long as
+//! it goes on.
 
 use std::{
     io,
@@ -35,12 +37,17 @@ use crate::{
 const BODY_BYTES_MAX: usize = serve::BODY_BYTES_MAX;
 /// How long a replica's name may take to be resolved, and the replica to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a replica may take for its answer: for the head of a stream of events, and for the
+/// whole of any other answer. Tools make few calls to the cluster, each of which takes no longer
+/// than `--timeout`, which is 5 seconds by default.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Seconds in `Retry-After` when no replica can be reached.
 const RETRY_SECONDS: &str = "1";
 
 struct Balancer {
     replicas: Vec<String>,
     next: AtomicUsize,
+    answer_timeout: Duration,
     shutdown: Shutdown,
 }
 
@@ -98,11 +105,7 @@ pub async fn serve_counted(
     metrics: &Metrics,
 ) -> io::Result<()> {
     assert!(!replicas.is_empty(), "a balancer needs a replica");
-    let balancer = Arc::new(Balancer {
-        replicas,
-        next: AtomicUsize::new(0),
-        shutdown: shutdown.clone(),
-    });
+    let balancer = Arc::new(Balancer::new(replicas, shutdown.clone()));
     let router = axum::Router::new()
         .fallback(forward)
         .with_state(balancer)
@@ -141,19 +144,37 @@ async fn forward(State(balancer): State<Arc<Balancer>>, request: Request) -> Res
         let retry = [(header::RETRY_AFTER, RETRY_SECONDS)];
         return (StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response();
     };
-    match exchange(stream, parts, body).await {
-        Ok(response) => response,
-        Err(error) => {
+    // One that was stopped accepts connections, and would hold its callers for ever.
+    let exchanged = exchange(stream, parts, body);
+    match tokio::time::timeout(balancer.answer_timeout, exchanged).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
             tracing::info!(error, "a replica failed after it was sent a request");
             answer(
                 StatusCode::BAD_GATEWAY,
                 "the replica failed; it may have acted",
             )
         }
+        Err(_) => {
+            tracing::info!("a replica that was sent a request did not answer in time");
+            answer(
+                StatusCode::GATEWAY_TIMEOUT,
+                "the replica did not answer in time; it may have acted",
+            )
+        }
     }
 }
 
 impl Balancer {
+    fn new(replicas: Vec<String>, shutdown: Shutdown) -> Self {
+        Self {
+            replicas,
+            next: AtomicUsize::new(0),
+            answer_timeout: ANSWER_TIMEOUT,
+            shutdown,
+        }
+    }
+
     /// A connection to the next replica that accepts one; none, if none does.
     async fn connect(&self) -> Option<TcpStream> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
@@ -176,8 +197,8 @@ async fn exchange(stream: TcpStream, parts: Parts, body: Bytes) -> Result<Respon
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(text)?;
-    // It ends with the answer, or once the client has gone and the answer is not read; its failure
-    // is the answer's too.
+    // It ends with the answer, or once the client has gone or the time is up, and the answer is not
+    // read; its failure is the answer's too.
     tokio::spawn(connection);
     let is_head = parts.method == Method::HEAD;
     let request = http::Request::from_parts(parts, Full::new(body));
@@ -241,4 +262,82 @@ fn text(error: impl std::fmt::Display) -> String {
 
 fn answer(status: StatusCode, why: &'static str) -> Response {
     (status, why).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net;
+
+    use futures::StreamExt as _;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        sync::oneshot,
+    };
+
+    use super::*;
+
+    /// A listener that says whether a connection was made, and its address.
+    fn listening() -> (net::TcpListener, String) {
+        let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        (listener, address)
+    }
+
+    /// The connection of the one request to this replica, which has arrived.
+    async fn asked(replica: net::TcpListener) -> TcpStream {
+        let replica = TcpListener::from_std(replica).unwrap();
+        let (mut stream, _) = replica.accept().await.unwrap();
+        let mut request = [0; 1024];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        stream
+    }
+
+    #[tokio::test]
+    async fn replica_that_does_not_answer_in_time_may_have_acted() {
+        for begun in ["", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"] {
+            let (stopped, address) = listening();
+            let (next, other) = listening();
+            let balancer = Balancer {
+                answer_timeout: Duration::from_millis(50),
+                ..Balancer::new(vec![address, other], Shutdown::new())
+            };
+            let replica = tokio::spawn(async move {
+                let mut stream = asked(stopped).await;
+                stream.write_all(begun.as_bytes()).await.unwrap();
+                stream
+            });
+            let request = Request::new(Body::from("hi"));
+            let response = forward(State(Arc::new(balancer)), request).await;
+            assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT, "{begun}");
+            let why = to_bytes(response.into_body(), 1024).await.unwrap();
+            let why = String::from_utf8_lossy(&why);
+            assert!(why.contains("in time; it may have acted"), "{why}");
+            let tried = next.accept();
+            assert!(tried.is_err(), "it was sent to the next replica: {tried:?}");
+            replica.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn stream_of_events_goes_on_beyond_the_limit() {
+        let (replica, address) = listening();
+        let balancer = Arc::new(Balancer::new(vec![address], Shutdown::new()));
+        let (go_on, told) = oneshot::channel();
+        tokio::spawn(async move {
+            let mut stream = asked(replica).await;
+            let begun = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: one\n\n";
+            stream.write_all(begun.as_bytes()).await.unwrap();
+            told.await.unwrap();
+            stream.write_all(b"data: two\n\n").await.unwrap();
+        });
+        let response = forward(State(balancer), Request::new(Body::empty())).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        let mut events = response.into_body().into_data_stream();
+        assert_eq!(events.next().await.unwrap().unwrap(), "data: one\n\n");
+        tokio::time::pause();
+        tokio::time::advance(2 * ANSWER_TIMEOUT).await;
+        go_on.send(()).unwrap();
+        assert_eq!(events.next().await.unwrap().unwrap(), "data: two\n\n");
+    }
 }

@@ -16,9 +16,9 @@ use helve_mcp::{balancer, metrics::Metrics};
 /// Run a round-robin balancer in front of replicas of an MCP server
 ///
 /// Sends each request to the next replica, on a connection of its own. A replica that cannot be
-/// reached is skipped. If a replica fails during a request, the answer is 502: the replica may have
-/// acted, and only the caller can repeat the call safely. For trials only: it supports neither TLS
-/// nor health checks.
+/// reached is skipped. If a replica fails during a request, the answer is 502, and 504 if it does
+/// not answer within two minutes: it may have acted, and only the caller can repeat the call safely.
+/// For trials only: it supports neither TLS nor health checks.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_long_help = "Examples:
   helve balancer --to 127.0.0.1:8081,127.0.0.1:8082
