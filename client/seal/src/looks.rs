@@ -1,6 +1,7 @@
 //! What a file looks like that was to hold a key, so that a refusal can name the mistake.
 
 mod line;
+mod wire;
 
 use std::fmt;
 
@@ -25,13 +26,6 @@ const LAYERS_MAX: usize = 3;
 const RUN_DIGITS_MIN: usize = 32;
 /// How Helve's own tokens begin.
 const TOKEN: &[u8] = b"hlv_";
-/// The tag of a DER sequence (ITU-T X.690), with which every key and certificate begins.
-const SEQUENCE: u8 = 0x30;
-/// The tags of what keys and certificates hold directly: integers, strings, names, and tagged parts.
-const MEMBERS: [u8; 11] = [
-    0x02, 0x03, 0x04, 0x05, 0x06, 0x30, 0x31, 0xa0, 0xa1, 0xa2, 0xa3,
-];
-
 /// How a file that gzip made begins (RFC 1952).
 const GZIP: &[u8] = b"\x1f\x8b\x08";
 /// Bytes of a key, at most: random ones may begin as a file does.
@@ -57,6 +51,8 @@ pub enum Looks {
     Ssh,
     /// A key or certificate in DER.
     Der,
+    /// A public key of an elliptic curve: a point with both coordinates.
+    Point,
     /// An HTML or XML page.
     Markup,
     /// JSON.
@@ -114,10 +110,12 @@ impl Looks {
             Self::Ssh
         } else if has_pem(text) {
             Self::Pem
-        } else if is_der(content) {
+        } else if wire::is_der(content) {
             Self::Der
-        } else if is_ssh_wire(content) {
+        } else if wire::is_ssh(content) {
             Self::Ssh
+        } else if wire::is_point(content) {
+            Self::Point
         } else if content.len() > KEY_BYTES_MAX && content.starts_with(GZIP) {
             Self::Gzip
         } else if is_text(content) {
@@ -166,7 +164,7 @@ impl Looks {
 
     /// What in a content may be public, as it is or in what a part of it encodes, such as a key
     /// behind a comment, on several lines or in base64 of base64. `None` if nothing is found, which
-    /// proves nothing: a bare Ed25519 key is 32 bytes like any others.
+    /// proves nothing: a bare Ed25519 key is 32 bytes like any others, and a compressed point 33.
     #[must_use]
     pub fn public_in(content: &[u8]) -> Option<Self> {
         Self::public_below(content, LAYERS_MAX)
@@ -197,6 +195,7 @@ impl Looks {
             Self::Pem
                 | Self::Ssh
                 | Self::Der
+                | Self::Point
                 | Self::Markup
                 | Self::Json
                 | Self::Jwk
@@ -220,6 +219,7 @@ impl fmt::Display for Looks {
             Self::Pem => "a PEM file",
             Self::Ssh => "an SSH public key",
             Self::Der => "a key or certificate in DER",
+            Self::Point => "a point on an elliptic curve, which is a public key",
             Self::Markup => "an HTML or XML page",
             Self::Json => "JSON",
             Self::Jwk => "a JWK within other text, or not in JSON",
@@ -349,50 +349,6 @@ fn is_utf16(content: &[u8]) -> bool {
     };
     let pairs = content.len() / 2;
     pairs >= 4 && zeros(0).max(zeros(1)) * 4 >= pairs * 3 && zeros(0).min(zeros(1)) * 4 <= pairs
-}
-
-/// Whether it is one DER sequence of members that fill it exactly.
-fn is_der(content: &[u8]) -> bool {
-    let Some((SEQUENCE, mut rest, [])) = der_member(content) else {
-        return false;
-    };
-    let is_empty = rest.is_empty();
-    while !rest.is_empty() {
-        match der_member(rest) {
-            Some((tag, _, behind)) if MEMBERS.contains(&tag) => rest = behind,
-            _ => return false,
-        }
-    }
-    !is_empty
-}
-
-/// The tag and the content of the first member, and what comes behind it.
-fn der_member(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
-    let long = usize::from(first & 0x7f);
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        _ if (1..=4).contains(&long) => {
-            let (digits, rest) = rest.split_at_checked(long)?;
-            let digits = digits.iter();
-            (
-                digits.fold(0, |all, byte| all << 8 | usize::from(*byte)),
-                rest,
-            )
-        }
-        _ => return None,
-    };
-    let (content, behind) = rest.split_at_checked(length)?;
-    Some((tag, content, behind))
-}
-
-/// Whether it is an SSH public key as SSH sends it (RFC 4253, section 6.6).
-fn is_ssh_wire(content: &[u8]) -> bool {
-    let name = content.split_first_chunk::<4>().and_then(|(length, rest)| {
-        let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-        rest.get(..length)
-    });
-    name.is_some_and(|name| SSH.iter().any(|begin| name.starts_with(begin)))
 }
 
 #[cfg(test)]

@@ -231,6 +231,24 @@ mod tests {
         assert_eq!(looks(&[0; 32]), Looks::Zeros);
     }
 
+    /// A site that sends Web Push tells each browser such a key.
+    #[test]
+    fn a_published_point_is_no_secret() {
+        let y = [0xa5; 32];
+        let point = [&[4][..], &KEY, &y].concat();
+        for content in [
+            point.clone(),
+            BASE64.encode(&point).into_bytes(),
+            BASE64URL_NOPAD.encode(&point).into_bytes(),
+            format!("\"{}\"", BASE64URL_NOPAD.encode(&point)).into_bytes(),
+            data_encoding::HEXLOWER.encode(&point).into_bytes(),
+        ] {
+            assert_eq!(looks(&content), Looks::Point, "{content:?}");
+            let refused = read(&content).unwrap_err().to_string();
+            assert!(!refused.contains("base64 -w0"), "{refused}");
+        }
+    }
+
     /// What made a key before is made the same key by the remedy that the refusal names.
     #[test]
     fn the_remedy_of_a_refusal_keeps_the_key() {

@@ -1,8 +1,11 @@
 """Request states of the official SDK, sealed under rings of keys on three nodes."""
 
+import base64
 import contextlib
 import dataclasses
+import functools
 import json
+import os
 import secrets
 
 import pytest
@@ -12,7 +15,7 @@ pytest.importorskip("mcp")
 from processes import until
 
 from helve import Client, InvalidError, UnavailableError
-from helve._core import key_ring
+from helve._core import files, key_ring
 
 
 @pytest.fixture
@@ -123,13 +126,13 @@ def test_a_key_file_is_read_as_the_nodes_read_it(tmp_path):
     path = tmp_path / "key"
     path.touch(0o600)
     secret = bytes(range(32))
-    base64 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
-    for content in (secret.hex(), secret.hex().upper(), f" {base64}=\r\n", base64, secret):
+    line = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+    for content in (secret.hex(), secret.hex().upper(), f" {line}=\r\n", line, secret):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         assert key_ring.read_operator_key(path) == secret
     der = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="
-    texts = [f'"{base64}="', f"0x{secret.hex()}", secret.hex()[:60], f"{secret.hex()}0", der]
-    texts += [f"{base64}==", f"{secret.hex()} {secret.hex()}", "a passphrase of 32 bytes, no more"]
+    texts = [f'"{line}="', f"0x{secret.hex()}", secret.hex()[:60], f"{secret.hex()}0", der]
+    texts += [f"{line}==", f"{secret.hex()} {secret.hex()}", "a passphrase of 32 bytes, no more"]
     for content in [*map(str.encode, texts), bytes(32), secret + b"\n", secret[:31], bytes(5000)]:
         path.write_bytes(content)
         with pytest.raises(InvalidError, match="holds no key"):
@@ -138,3 +141,63 @@ def test_a_key_file_is_read_as_the_nodes_read_it(tmp_path):
     path.chmod(0o604)
     with pytest.raises(InvalidError, match="chmod 600"):
         key_ring.read_operator_key(path)
+
+
+#: The base point of P-256, as a Web Push key is sent: published, and in the form of 65 bytes.
+POINT = bytes.fromhex(
+    "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+    "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
+)
+DER = base64.b64decode("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
+SSH = b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + DER[-32:]
+JWKS = b'{"keys": [{"kty": "EC", "crv": "P-256", "x": "axfR8uEsQkf4vOblY6RA8ncDfYE"}]}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        DER.hex(),
+        base64.b64encode(DER.hex().encode()),
+        base64.b64encode(SSH),
+        SSH.hex(),
+        b"ssh-ed25519 " + base64.b64encode(SSH),
+        base64.b64encode(b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(DER)),
+        base64.b64encode(JWKS),
+        base64.urlsafe_b64encode(base64.b64encode(JWKS)),
+        base64.b64encode(b"<!doctype html><title>Log in to the shop</title>"),
+        base64.b64encode(b"HTTP/1.1 404 Not Found\r\n\r\nthere is no such page"),
+        base64.b64encode(b"hlv_" + b"A" * 43),
+        "0" * 64,
+        base64.b64encode(bytes(32)),
+        base64.b64encode(b"abc" * 16),
+        bytes(range(32)).hex().encode("utf-16-le"),
+        bytes(range(32)).hex().encode("utf-16-be"),
+        POINT,
+        POINT.hex(),
+        base64.b64encode(POINT),
+        base64.urlsafe_b64encode(POINT).rstrip(b"="),
+        b'"' + base64.b64encode(POINT) + b'"',
+        (b"\x04" + bytes(range(96))).hex(),
+        (b"\x04" + bytes(range(132))).hex(),
+        b"-_+/" + base64.b64encode(bytes(range(33))),
+        bytes(range(32)).hex() + " " * 4096,
+    ],
+)
+def test_what_others_know_or_guess_is_no_key(tmp_path, content):
+    pytest.importorskip("cryptography")
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(InvalidError, match="holds no key"):
+        key_ring.read_operator_key(path)
+
+
+def test_a_key_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+    pytest.importorskip("cryptography")
+    path = tmp_path / "pipe"
+    os.mkfifo(path, 0o600)
+    monkeypatch.setattr(key_ring, "read", functools.partial(files.read, patience=0.001))
+    with pytest.raises(InvalidError, match="writer did not end in time"):
+        key_ring.read_operator_key(path)
+    with pytest.raises(InvalidError, match="name a file"):
+        key_ring.read_operator_key("/dev/zero")

@@ -65,6 +65,44 @@ fn content_is_named_by_its_form() {
     }
 }
 
+/// The base point of P-256.
+const POINT: &str = "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296\
+    4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5";
+
+#[test]
+fn uncompressed_point_is_public_at_every_layer() {
+    let point = HEXLOWER_PERMISSIVE.decode(POINT.as_bytes()).unwrap();
+    for bytes in [
+        point.clone(),
+        [&[4_u8][..], &[0xa5; 96]].concat(),
+        [&[4_u8][..], &[0xa5; 132]].concat(),
+    ] {
+        assert_eq!(Looks::of(&bytes), Looks::Point, "{bytes:?}");
+        let hex = HEXLOWER_PERMISSIVE.encode(&bytes);
+        let base64url = BASE64URL_NOPAD.encode(&bytes);
+        for text in [
+            hex.clone(),
+            hex.to_uppercase(),
+            format!("0x{hex}\n"),
+            BASE64.encode(&bytes),
+            BASE64URL.encode(&bytes),
+            base64url.clone(),
+            format!("\"{base64url}\""),
+            format!("VAPID_PUBLIC_KEY={base64url}\n"),
+            BASE64.encode(base64url.as_bytes()),
+        ] {
+            let found = Looks::public_in(text.as_bytes());
+            assert_eq!(found, Some(Looks::Point), "{text}");
+        }
+    }
+    assert!(Looks::Point.to_string().contains("public key"));
+    // Random bytes may well begin with the tag of a compressed point, or have another length.
+    let compressed = [&[2 + (point[64] & 1)][..], &point[1..33]].concat();
+    for bytes in [&compressed[..], &point[1..], &point[..64]] {
+        assert_eq!(Looks::of(bytes), Looks::Binary(bytes.len()), "{bytes:?}");
+    }
+}
+
 #[test]
 fn what_is_public_is_found_wherever_it_is() {
     let der = BASE64.decode(ED25519.as_bytes()).unwrap();
