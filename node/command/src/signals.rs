@@ -64,7 +64,7 @@ pub struct Signals {
 
 /// What SIGHUP does.
 enum Hangup {
-    /// It ends the process, or nothing, as whoever started the process has it.
+    /// It ends the process, or nothing where the process was started so.
     Unheard,
     ReadsAgain(Signal, Logging),
     Stops(Signal),

@@ -139,7 +139,10 @@ impl fmt::Display for Resource {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
+    use crate::properties::check;
 
     #[test]
     fn metadata_is_at_the_path_that_the_challenge_names() {
@@ -208,6 +211,33 @@ mod tests {
                 assert!(!resource.is_metadata(&asked), "{url} at {asked}");
             }
         }
+    }
+
+    #[test]
+    fn path_that_a_client_makes_up_means_the_same_however_it_is_encoded() {
+        let resource = Resource::parse("https://shop.example/café/%/mcp").unwrap();
+        let part = prop_oneof![
+            Just("/café/%/mcp".to_owned()),
+            Just("/caf%c3%A9/%25/mcp".to_owned()),
+            "[%/a-f0-9é]{0,3}",
+            any::<String>(),
+        ];
+        check(&vec(part, 0..4), |parts| {
+            let path = parts.concat();
+            let meant = decoded(&path);
+            let whole: String = meant.iter().map(|byte| format!("%{byte:02X}")).collect();
+            prop_assert_eq!(decoded(&whole), meant);
+            // The slash that begins it is none of the path's own characters.
+            if let Some(rest) = path.strip_prefix('/') {
+                let rest: String = decoded(rest).iter().map(|b| format!("%{b:02x}")).collect();
+                let [as_sent, as_encoded] =
+                    [path.clone(), format!("/{rest}")].map(|path| format!("{WELL_KNOWN}{path}"));
+                let is_own = path == "/café/%/mcp";
+                prop_assert!(!is_own || resource.is_metadata(&as_sent));
+                prop_assert!(!is_own || resource.is_metadata(&as_encoded));
+            }
+            Ok(())
+        });
     }
 
     #[test]

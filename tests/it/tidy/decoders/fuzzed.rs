@@ -118,6 +118,14 @@ pub(super) const UNFUZZED: &[(&str, &str)] = &[
         "a library reads the JSON, and each number is digits",
     ),
     (
+        "node/src/service/json/texts.rs",
+        "a library reads the JSON, and what is kept of it is names",
+    ),
+    (
+        "client/mcp/src/bearer/resource.rs",
+        "it reads two hexadecimal digits at a time",
+    ),
+    (
         "node/src/service/json/names.rs",
         "libraries read the name and the address",
     ),

@@ -31,7 +31,9 @@ const JSON_REPLY: &str = "node/src/service/json/reply.rs";
 const JSON_SCHEMA: &str = "node/src/service/json/schema.rs";
 const MADE_UP_TIMEOUT: &str = "a_timeout_that_a_client_makes_up_is_a_number_or_refused";
 const MADE_UP_BODY: &str = "a_body_that_a_client_makes_up_is_a_message_or_refused";
+const JSON_TEXTS: &str = "node/src/service/json/texts.rs";
 const JSON_TESTS: &str = "node/src/service/json/tests.rs";
+const RESOURCE: &str = "client/mcp/src/bearer/resource.rs";
 const CREDENTIAL: &str = "node/src/service/credential.rs";
 const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
 const CODEC: &str = "node/src/raft/codec.rs";
@@ -134,6 +136,7 @@ pub(super) const DECODERS: &[Decoder] = &[
     by(JSON_EXACT, "check_numbers", JSON_TESTS, MADE_UP_BODY),
     by(JSON_EXACT, "is_integer", JSON_TESTS, MADE_UP_BODY),
     by(JSON_INTAKE, "of_json", JSON_TESTS, MADE_UP_BODY),
+    by(JSON_TEXTS, "check", JSON_TESTS, MADE_UP_BODY),
     by(JSON_NAMES, "knows", JSON_NAMES, MADE_UP_HOST),
     no_client(JSON_REPLY, "details", "the node's own errors"),
     no_client(JSON_SCHEMA, "pool", "the node's own descriptors"),
@@ -280,10 +283,13 @@ pub(super) const DECODERS: &[Decoder] = &[
         "new",
         "the operator's command line",
     ),
-    no_client(
-        "client/mcp/src/bearer/resource.rs",
-        "parse",
-        "the operator's command line",
+    no_client(RESOURCE, "parse", "the operator's command line"),
+    no_client(RESOURCE, "encoded", "the operator's command line"),
+    by(
+        RESOURCE,
+        "decoded",
+        RESOURCE,
+        "path_that_a_client_makes_up_means_the_same_however_it_is_encoded",
     ),
     no_client(
         "client/mcp/src/state/reads.rs",

@@ -12,7 +12,7 @@ async fn stopped_deletion_deletes_nothing_and_leaves_no_mark() {
     bucket.stop.cancel();
     let stopped = bucket.delete(&made.id(), Run::Real, DAY).await;
     assert!(
-        matches!(stopped, Err(BackupError::Stopped(_))),
+        matches!(stopped, Err(BackupError::NotBegun(_))),
         "{stopped:?}"
     );
     bucket.end().await.unwrap();
