@@ -88,9 +88,8 @@ enum Command {
     Delete(delete::Args),
 }
 
-/// What is said of a backup that a signal has stopped.
-const NOT_MADE: &str =
-    "no backup was made: run the same command again: files that arrived whole are not sent again";
+/// What is said of a backup that a signal has stopped. Its manifest may have been on its way.
+const NOT_MADE: &str = "no backup is known to be made: run the same command again: files that arrived whole are not sent again";
 
 #[derive(Debug, Serialize)]
 struct Report {
