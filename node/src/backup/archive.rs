@@ -52,6 +52,11 @@ pub(super) fn cluster_of(cluster_id: &str) -> &str {
     cluster_id.get(..CLUSTER_SHOWN).unwrap_or(cluster_id)
 }
 
+/// How much of a cluster's id is in the id of a run; nothing if that is no id.
+pub(super) fn cluster_of_run(id: &str) -> &str {
+    parts_of(id).map_or("", |(cluster, _)| cluster)
+}
+
 impl Archive {
     /// Of the names of files below the place of the log, and their sizes. Others are not of it.
     pub(super) fn of(files: impl IntoIterator<Item = (String, u64)>) -> Self {
@@ -103,7 +108,7 @@ impl Archive {
             while let Some((first, size_bytes)) = segments.next() {
                 let is_needed = oldest.is_some_and(|oldest| {
                     let next = segments.peek();
-                    next.is_none_or(|(next, _)| **next > oldest + 1)
+                    next.is_none_or(|(next, _)| **next > oldest.saturating_add(1))
                 });
                 if !is_needed {
                     unneeded.push((run.name(*first), *size_bytes));
@@ -157,7 +162,7 @@ impl LogRun {
     }
 
     pub(super) fn cluster(&self) -> &str {
-        parts_of(&self.id).map_or("", |(cluster, _)| cluster)
+        cluster_of_run(&self.id)
     }
 
     pub(super) fn begins_after(&self) -> u64 {

@@ -1,29 +1,33 @@
 //! Segments where backups are kept: read, added behind each other, and checked.
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 use helve_proto::peer::v1::LogId;
 use helve_seal::Keyring;
 
 use super::{
     Backup, BackupError,
-    archive::Tip,
+    archive::{LogRun, Tip, cluster_of, cluster_of_run},
     directory::Listed,
     place::Place,
+    point::check_begins,
     segment::{Closed, Segment},
-    segment_path::LOG_NAME,
+    segment_path::{LOG_NAME, first_of},
 };
 
 impl Place {
-    /// A segment, checked for itself.
+    /// A segment, checked for itself: it holds what its head and its name say.
     ///
     /// # Errors
-    /// If it is missing, damaged or of a newer format, or the place cannot be read.
+    /// If it is missing, damaged, under another name or of a newer format, or the place cannot be
+    /// read.
     pub async fn segment(&self, name: &str) -> Result<Segment, BackupError> {
         let path = self.path().join(name);
         let content = self.read_log(name).await?;
         let content = content.ok_or_else(|| BackupError::damaged(&path, "it is missing"))?;
-        Segment::read(&content, &path)
+        let segment = Segment::read(&content, &path)?;
+        check_name(&segment, &path)?;
+        Ok(segment)
     }
 
     /// Where the archive of a cluster's log goes on; `None` without a backup of it.
@@ -98,9 +102,9 @@ impl Place {
         Ok(tip.is_reached_by(&self.ids().await?))
     }
 
-    /// Reads every segment, and says which are not what was written, or do not follow each other.
-    /// With keys, it checks that a node which held one of them sent the entries. `read` hears how
-    /// many bytes of each were read.
+    /// Reads every segment, and says which are not what was written, or do not follow each other or
+    /// the backup that their run began behind. With keys, it checks that a node which held one of
+    /// them sent the entries. `read` hears how many bytes of each were read.
     ///
     /// # Errors
     /// If a store fails: then segments are not known to be damaged.
@@ -122,6 +126,7 @@ impl Place {
                 let path = self.path().join(LOG_NAME).join(run.id());
                 problems.push(BackupError::damaged(path, why));
             }
+            let backup = begun_behind(self, run, &kept).await?;
             let mut before: Option<Segment> = None;
             for first in run.firsts() {
                 let name = run.name(first);
@@ -136,7 +141,13 @@ impl Place {
                 };
                 read(segment.bytes());
                 let path = self.path().join(&name);
-                let checked = check(&segment, (first, before.as_ref()), &path);
+                let checked = match (&before, &backup) {
+                    (Some(before), _) => segment.check_follows(before, &path),
+                    (None, Some(backup)) if first == begins => {
+                        check_begins(&segment, backup, &path)
+                    }
+                    (None, _) => Ok(()),
+                };
                 problems.extend(checked.err());
                 let proven = keys.map_or(Ok(()), |keys| segment.check_proof(keys, 0, &path));
                 problems.extend(proven.err());
@@ -147,15 +158,38 @@ impl Place {
     }
 }
 
-/// Checks that a segment has the entries that its name says, and follows the one before it.
-fn check(
-    segment: &Segment,
-    (first, before): (u64, Option<&Segment>),
-    path: &Path,
-) -> Result<(), BackupError> {
-    if segment.head().first_index != first {
-        let why = format!("it begins with entry {}", segment.head().first_index);
+/// The backup that a run began behind; `None` if it is gone, or its manifest cannot be used.
+///
+/// # Errors
+/// If a store fails.
+async fn begun_behind(
+    place: &Place,
+    run: &LogRun,
+    kept: &[String],
+) -> Result<Option<Backup>, BackupError> {
+    if !kept.iter().any(|id| id == run.id()) {
+        return Ok(None);
+    }
+    match place.find(Some(run.id())).await {
+        Err(error @ BackupError::Store(_)) => Err(error),
+        found => Ok(found.ok()),
+    }
+}
+
+/// Checks that a segment is of the run, and begins with the entry, that its name says: by names
+/// segments are put in order, and chosen.
+fn check_name(segment: &Segment, path: &Path) -> Result<(), BackupError> {
+    let head = segment.head();
+    if first_of(path) != Some(head.first_index) {
+        let first = head.first_index;
+        let why = format!("it begins with entry {first}, and its name says another one");
         return Err(BackupError::damaged(path, why));
     }
-    before.map_or(Ok(()), |before| segment.check_follows(before, path))
+    let run = path.parent().and_then(Path::file_name);
+    let run = run.and_then(OsStr::to_str).unwrap_or_default();
+    if cluster_of_run(run) != cluster_of(&head.cluster_id) {
+        let why = "it is of another cluster";
+        return Err(BackupError::damaged(path, why));
+    }
+    Ok(())
 }

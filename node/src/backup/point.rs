@@ -156,13 +156,11 @@ pub(crate) async fn find(
         }
         let (segment, path) = (place.segment(&name).await?, place.path().join(&name));
         read(segment.bytes());
-        check(
-            &segment,
-            before.as_ref(),
-            &path,
-            (&cluster_id, point.revision),
-        )?;
-        segment.check_proof(keys, point.backup.manifest().revision, &path)?;
+        match &before {
+            Some(before) => segment.check_follows(before, &path)?,
+            None => check_begins(&segment, &point.backup, &path)?,
+        }
+        segment.check_proof(keys, revision, &path)?;
         for entry in segment.pieces().iter().flat_map(|piece| &piece.entries) {
             let entry = archived(entry).map_err(|why| BackupError::damaged(&path, why))?;
             check_history(&point.backup, &entry.id, &path)?;
@@ -213,29 +211,30 @@ fn check_history(backup: &Backup, id: &LogId, path: &Path) -> Result<(), BackupE
     }
 }
 
-/// Checks that a segment goes on behind a backup, or behind the one before it.
-fn check(
+/// Refuses a segment, the first of those behind a backup, that cannot go on there.
+pub(super) fn check_begins(
     segment: &Segment,
-    before: Option<&Segment>,
+    backup: &Backup,
     path: &Path,
-    (cluster_id, revision): (&str, u64),
 ) -> Result<(), BackupError> {
-    if let Some(before) = before {
-        return segment.check_follows(before, path);
-    }
-    let head = segment.head();
-    if head.cluster_id != cluster_id {
-        let why = "it is of another cluster";
-        return Err(BackupError::damaged(path, why));
-    }
-    if head.first_index > revision + 1 {
-        let why = format!(
-            "it begins with entry {}, and the backup ends with {revision}",
-            head.first_index
-        );
-        return Err(BackupError::damaged(path, why));
-    }
-    Ok(())
+    let (head, manifest) = (segment.head(), backup.manifest());
+    let (first, revision) = (head.first_index, manifest.revision);
+    let last_term = backup.snapshot().last_log_id.map_or(0, |last| last.term);
+    let why = if head.cluster_id != manifest.cluster_id {
+        "it is of another cluster".to_owned()
+    } else if first > revision.saturating_add(1) {
+        format!("it begins with entry {first}, and the backup ends with {revision}")
+    } else if first > revision && head.first_term < last_term {
+        // A segment that holds the backup's last entry is compared by that entry.
+        format!(
+            "entry {first} is of term {} there, behind term {last_term} in backup {}: it is of another history of the cluster",
+            head.first_term,
+            backup.id()
+        )
+    } else {
+        return Ok(());
+    };
+    Err(BackupError::damaged(path, why))
 }
 
 /// The segments behind a revision, of the run that reaches farthest, by their names. Of two that reach as far, the whole one counts.

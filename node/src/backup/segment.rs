@@ -108,7 +108,7 @@ impl Growing {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster_id: cluster_id.to_owned(),
-            first_index: after.index + 1,
+            first_index: after.index.saturating_add(1),
             first_term: 0,
             last_index: after.index,
             last_term: after.term,
@@ -184,10 +184,18 @@ impl Segment {
                 found: head.format,
             });
         }
+        // The first entry of an archive is behind a backup. A count from 0 would be one behind.
+        let Some(after) = head.first_index.checked_sub(1) else {
+            let why = "it says that it begins with entry 0, which no archive holds";
+            return Err(damaged(why.to_owned()));
+        };
+        if pieces.iter().any(|piece| piece.entries.is_empty()) {
+            return Err(damaged("a piece of it has no entry".to_owned()));
+        }
         let mut found = Growing::begin(&head.cluster_id, LogId::default(), head.before.clone());
         found.head.version.clone_from(&head.version);
         found.head.first_index = head.first_index;
-        found.head.last_index = head.first_index.saturating_sub(1);
+        found.head.last_index = after;
         for piece in &pieces {
             follow(&mut found.head, piece).map_err(damaged)?;
         }
@@ -241,7 +249,8 @@ impl Segment {
     /// If entries are missing between them, or it was written behind another file.
     pub(super) fn check_follows(&self, before: &Self, path: &Path) -> Result<(), BackupError> {
         let (last, first) = (before.head.last_index, self.head.first_index);
-        let is_next = first == last + 1 && before.head.last_term <= self.head.first_term;
+        let is_next =
+            last.checked_add(1) == Some(first) && before.head.last_term <= self.head.first_term;
         if !is_next || before.head.cluster_id != self.head.cluster_id {
             let why = format!("it begins with entry {first}, and the one before ends with {last}");
             return Err(BackupError::damaged(path, why));
@@ -254,7 +263,8 @@ impl Segment {
     }
 
     /// Checks that a node which held one of these keys sent each entry behind this one. Those before
-    /// it are in a backup, and may be of a time without data keys.
+    /// it are in a backup, and may be of a time without data keys. The index in each entry decides,
+    /// as the head has no proof. The caller has checked that the head names the right cluster.
     ///
     /// # Errors
     /// If a key is missing, there is no proof, or an entry was changed.
@@ -264,10 +274,8 @@ impl Segment {
         after: u64,
         path: &Path,
     ) -> Result<(), BackupError> {
-        let mut next = self.head.first_index;
         for piece in &self.pieces {
-            next = next.saturating_add(piece.entries.len() as u64);
-            if next <= after.saturating_add(1) {
+            if ends_by(piece, after) {
                 continue;
             }
             let missing = proof::key_id(&piece.proof).filter(|id| keys.find(*id).is_none());
@@ -290,11 +298,22 @@ impl Segment {
     }
 }
 
+/// Whether no entry of a piece is behind this one, by what each entry says of itself.
+fn ends_by(piece: &LogPiece, last: u64) -> bool {
+    piece.entries.iter().all(|entry| {
+        let entry = LogEntry::decode(entry.clone()).ok();
+        let id = entry.and_then(|entry| entry.log_id);
+        id.is_some_and(|id| id.index <= last)
+    })
+}
+
 /// Takes entries up in the head of their segment.
 fn follow(head: &mut LogSegment, piece: &LogPiece) -> Result<(), String> {
     for entry in &piece.entries {
         let Archived { id, ms, .. } = archived(entry)?;
-        let due = head.last_index + 1;
+        let last = head.last_index;
+        let due = last.checked_add(1);
+        let due = due.ok_or_else(|| format!("an entry came behind entry {last}, the last one"))?;
         if id.index != due {
             return Err(format!("entry {} came while entry {due} was due", id.index));
         }

@@ -1,5 +1,7 @@
 //! Tests of the archived log in a directory, and of points in time.
 
+mod edited;
+
 use std::{fs, path::PathBuf};
 
 use helve_seal::{Keyring, Secret};

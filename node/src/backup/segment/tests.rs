@@ -1,19 +1,26 @@
 //! Tests of segments of the archived log.
 
+use helve_seal::Secret;
+
 use super::*;
 
 const PATH: &str = "log/run/1";
 
 /// Entries from one index to another, each with a command of that time.
 pub(in crate::backup) fn piece(from: u64, to: u64) -> LogPiece {
+    piece_of(2, from, to)
+}
+
+/// The same entries, of this term.
+pub(in crate::backup) fn piece_of(term: u64, from: u64, to: u64) -> LogPiece {
     let entries = (from..=to).map(|index| {
         let command = Command {
-            proposed_at_ms: index * 1_000,
+            proposed_at_ms: index.saturating_mul(1_000),
             ..Command::default()
         };
         let entry = LogEntry {
             format: 1,
-            log_id: Some(LogId { term: 2, index }),
+            log_id: Some(LogId { term, index }),
             payload: Some(Payload::Command(command.encode_to_vec().into())),
         };
         entry.encode_to_vec().into()
@@ -31,6 +38,18 @@ pub(in crate::backup) fn closed(from: u64, to: u64, before: Bytes) -> Closed {
     };
     let mut growing = Growing::begin("0123456789", after, before);
     growing.add(&piece(from, to)).unwrap();
+    growing.close()
+}
+
+/// A file with this head and these pieces, whatever they say.
+pub(in crate::backup) fn forged(head: LogSegment, pieces: &[LogPiece]) -> Closed {
+    let mut growing = Growing {
+        head,
+        frames: Vec::new(),
+    };
+    for piece in pieces {
+        frame(&mut growing.frames, &piece.encode_to_vec());
+    }
     growing.close()
 }
 
@@ -62,6 +81,49 @@ fn flipped_bit_or_a_cut_anywhere_is_found() {
     // Cut before its first entry, with a head that says so.
     let empty = Growing::begin("0123456789", LogId::default(), Bytes::new());
     assert!(read(&empty.close().content).is_err());
+}
+
+#[test]
+fn head_that_counts_from_zero_is_refused_and_moves_no_entry() {
+    let mut growing = Growing::begin("0123456789", LogId::default(), Bytes::new());
+    growing.add(&piece(1, 3)).unwrap();
+    growing.head.first_index = 0;
+    growing.head.first_term = 0;
+    let (head, pieces) = (growing.head.clone(), vec![piece(1, 3)]);
+    let refused = read(&growing.close().content).unwrap_err().to_string();
+    assert!(refused.contains("begins with entry 0"), "{refused}");
+    // Though such a head were taken, the entries say where they are.
+    let segment = Segment {
+        head,
+        pieces,
+        hash: Bytes::new(),
+        bytes: 0,
+    };
+    let secret = Secret::new([1; 32]).unwrap();
+    let keys = Keyring::new(&[secret], "segments of tests").unwrap();
+    let check = |after| segment.check_proof(&keys, after, Path::new(PATH));
+    let unproven = check(2);
+    assert!(
+        matches!(unproven, Err(BackupError::UnprovenSegment(_))),
+        "{unproven:?}"
+    );
+    check(3).unwrap();
+}
+
+#[test]
+fn entry_behind_the_last_one_of_all_is_refused() {
+    let last = LogId {
+        term: 1,
+        index: u64::MAX,
+    };
+    let mut growing = Growing::begin("0123456789", last, Bytes::new());
+    for index in [0, u64::MAX] {
+        let refused = growing.add(&piece(index, index));
+        assert!(
+            matches!(refused, Err(BackupError::LogStream(_))),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]
