@@ -96,6 +96,13 @@ impl Backup {
             .map_err(|error| BackupError::Manifest(error.to_string()))?;
         snapshot_writer::check(&snapshot)
             .map_err(|error| BackupError::Manifest(error.to_string()))?;
+        // The rows are compared with the snapshot, and the archive goes on behind the revision.
+        let last = snapshot.last_log_id.map_or(0, |last| last.index);
+        if last != manifest.revision {
+            let revision = manifest.revision;
+            let why = format!("it is of revision {revision}, and its rows of revision {last}");
+            return Err(BackupError::Manifest(why));
+        }
         // It names a directory, and the manifest's file.
         for name in [&manifest.node_uuid, &manifest.cluster_id] {
             let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -168,7 +175,8 @@ impl Backup {
     /// Bytes of its files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files().iter().map(|file| file.size_bytes).sum()
+        let sizes = self.files().iter().map(|file| file.size_bytes);
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// The snapshot that it holds.

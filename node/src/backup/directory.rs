@@ -312,7 +312,10 @@ pub(super) fn manifest_of(sealed: &[u8], path: &Path, id: &str) -> Result<Backup
     let damaged = |detail: &str| BackupError::damaged(path, detail);
     let content = durable_file::open(sealed).ok_or_else(|| damaged("its checksum differs"))?;
     let manifest = BackupManifest::decode(content).map_err(|error| damaged(&error.to_string()))?;
-    let backup = Backup::read(manifest)?;
+    let backup = Backup::read(manifest).map_err(|error| match error {
+        BackupError::Manifest(why) => damaged(&why),
+        error => error,
+    })?;
     if backup.id() != id {
         return Err(damaged("it is the manifest of another backup"));
     }

@@ -1,5 +1,7 @@
 //! Tests of the directory of backups.
 
+mod manifest;
+
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use bytes::Bytes;
