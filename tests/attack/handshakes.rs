@@ -1,5 +1,5 @@
-//! Connections that hold places of TLS handshakes, and of callers of the HTTP port, and never become
-//! whole.
+//! Connections that take places of TLS handshakes, or of the HTTP port, and whose first message is
+//! never whole.
 
 use std::{
     net::SocketAddr,

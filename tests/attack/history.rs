@@ -12,7 +12,7 @@ use helve_tests::{
     wait::{Look, until},
 };
 
-/// The audit log of each node, with what its lines of a tenant's call and of an operator's call say.
+/// The audit log of each node, with what its lines of a tenant's and an operator's call say.
 pub(crate) struct History(Vec<(PathBuf, [String; 2])>);
 
 impl History {
