@@ -13,7 +13,7 @@ use helve_tests::{
     attack::silence::{Slow, beginnings},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::time::interval;
+use tokio::{io::AsyncReadExt as _, time::interval};
 
 use crate::attacks::{Target, attacker};
 
@@ -32,6 +32,8 @@ const SLOW: u8 = 6;
 const SLOW_EACH: usize = 16;
 /// Between two bytes.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How a TLS record of a handshake begins (RFC 8446, 5.1).
+const HANDSHAKE: u8 = 22;
 /// Open files of this process that are not the floods'.
 const FILES_OTHERS: usize = 1_000;
 
@@ -55,11 +57,28 @@ pub(crate) async fn unfinished(target: Target, time: Duration) -> Result<String>
     let hello = target.hello.as_deref();
     let hello = hello.context("the nodes of this attack have certificates")?;
     allow_files()?;
+    for node in &target.nodes {
+        goes_on(node.client, hello).await?;
+        goes_on(node.peer, hello).await?;
+    }
     let ports = ports(&target.nodes, hello);
     let (opened, (begun, ended)) = tokio::try_join!(flood(&ports, time), slow(&ports, time))?;
     Ok(format!(
         "{opened} connections that stopped, {begun} slow ones, of which {ended} were closed"
     ))
+}
+
+/// Fails if a port does not go on with a handshake that begins like this: it would have no place.
+async fn goes_on(port: SocketAddr, hello: &[u8]) -> Result<()> {
+    let mut connections = beginnings(attacker(SLOW), port, hello, (1, 1)).await;
+    let connection = connections.first_mut();
+    let connection = connection.with_context(|| format!("{port} takes no connection"))?;
+    let answer = connection.read_u8().await?;
+    ensure!(
+        answer == HANDSHAKE,
+        "{port} answers a handshake with a record of kind {answer}"
+    );
+    Ok(())
 }
 
 /// Raises this process's limit of open files to what the floods take.
