@@ -33,6 +33,8 @@ TESTS = $(CARGO) test --locked --workspace --features helve-tests/planted
 UNDER_TEST = $(TESTS) --test it --no-run
 CHAOS = $(TESTS) --test chaos --
 ATTACK = $(TESTS) --test attack --
+# Attacks that are no part of that suite: the row in docs/attacks.md, and the whole name of a test. The tidy test knows that each is there.
+ATTACK_TESTS = tests/attack/tests.txt
 BENCHES = env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC $(CARGO) bench --locked --workspace --features helve-tests/rivals
 BENCH = $(BENCHES) --bench cluster --
 APPLY = $(CARGO) bench --locked --package helve-machine --bench apply
@@ -168,6 +170,8 @@ attack-short: tools ## A short form of each attack, on nodes with 1 GiB of memor
 attack: tools ## Each attack for 20 seconds, then all at once, with a table of what they cost (ARGS="--only long-names --output json")
 	@$(STEP) "attacks" $(ATTACK) $(ARGS)
 	@$(STEP) "attacks on MCP servers" $(TESTS) --test it -- http_abuse::
+	@echo "Rows of docs/attacks.md that tests show:" && cat $(ATTACK_TESTS)
+	@$(STEP) "attacks that tests show" $(TESTS) --lib --test it -- --exact $$(cut -d' ' -f2 $(ATTACK_TESTS))
 
 chaos: tools ## All faults, at least 20 seeds, at most 20 minutes; or a selection (ARGS="--seed 7 --fault kill-leader")
 	@$(STEP) "chaos" $(CHAOS) $(or $(ARGS),--minutes 16 --rounds 1 --at-most 19)

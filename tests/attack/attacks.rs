@@ -1,21 +1,22 @@
-//! The attacks, by the rows of the table in `docs/limits.md`.
+//! The attacks, by the rows of the table in `docs/attacks.md`.
 
 use std::{
     future::Future,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use futures::future::try_join_all;
 use helve_client::Bearer;
 use helve_tests::{
     address::Listeners,
-    attack::{denied, json, names, pages, replay, silence},
+    attack::{denied, ends::Ends, json, names, pages, replay, silence},
     caller::Caller,
 };
 
-use crate::budgets;
+use crate::{budgets, handshakes};
 
 /// Where attacks go, and what attackers hold.
 #[derive(Clone)]
@@ -25,10 +26,14 @@ pub(crate) struct Target {
     pub(crate) reader: Bearer,
     /// The same, as it is sent.
     pub(crate) reader_text: String,
+    /// The same of a caller who may read one store alone.
+    pub(crate) confined: Bearer,
     /// See [`Target::reader`].
     pub(crate) writer: Bearer,
     /// A writer's token of the tenant `default`, and the same as it is sent.
     pub(crate) of_default: (Bearer, String),
+    /// How a TLS handshake with the nodes begins; absent where they have no certificates.
+    pub(crate) hello: Option<Vec<u8>>,
 }
 
 impl Target {
@@ -39,8 +44,10 @@ impl Target {
             nodes: self.nodes.clone(),
             reader: bearer.clone(),
             reader_text: text.clone(),
+            confined: bearer.clone(),
             writer: bearer.clone(),
             of_default: (bearer, text),
+            hello: self.hello.clone(),
         }
     }
 }
@@ -48,12 +55,23 @@ impl Target {
 /// Goes on for a time, and says how its calls ended.
 type Run = fn(Target, Duration) -> Pin<Box<dyn Future<Output = Result<String>> + Send>>;
 
+/// What the nodes speak at their ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// Plain text, so that attackers can write frames of HTTP/2 by hand.
+    Plain,
+    /// TLS to clients, and mutual TLS to each other.
+    Secured,
+}
+
 /// One attack.
 #[derive(Clone)]
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
-    /// Its row in the table.
+    /// Its row in the table of `docs/attacks.md`.
     pub(crate) row: &'static str,
+    /// The nodes that it is made on.
+    pub(crate) ports: Ports,
     pub(crate) run: Run,
 }
 
@@ -62,81 +80,109 @@ const ALL: &[Attack] = &[
     Attack {
         name: "long-names",
         row: "2",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(long_names(target, time)),
     },
     Attack {
         name: "unread-pages",
         row: "12",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(unread_pages(target, time)),
     },
     Attack {
         name: "silent-connections",
         row: "11",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(silent_connections(target, time)),
+    },
+    Attack {
+        name: "unfinished-handshakes",
+        row: "11",
+        ports: Ports::Secured,
+        run: |target, time| Box::pin(handshakes::unfinished(target, time)),
     },
     Attack {
         name: "long-owners",
         row: "1",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::owners(target, time)),
     },
     Attack {
         name: "silent-streams",
         row: "3",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::silent_streams(target, time)),
     },
     Attack {
         name: "idle-exchanges",
         row: "3",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::idle_exchanges(target, time)),
     },
     Attack {
         name: "tiny-elements",
         row: "4",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::tiny(target, time)),
     },
     Attack {
         name: "json-bodies",
         row: "4",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(json_bodies(target, time)),
     },
     Attack {
         name: "unread-answers",
         row: "5",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::answers(target, time)),
     },
     Attack {
         name: "unread-refusals",
         row: "5",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::refusals(target, time)),
     },
     Attack {
         name: "unread-watches",
         row: "5",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::watches(target, time)),
     },
     Attack {
         name: "unfinished-messages",
         row: "9",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::begun(target, time)),
     },
     Attack {
         name: "default-tenant",
         row: "10",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(budgets::default_tenant(target, time)),
     },
     Attack {
         name: "denied-calls",
         row: "6",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(denied_calls(target, time)),
+    },
+    Attack {
+        name: "denied-strangers",
+        row: "6",
+        ports: Ports::Plain,
+        run: |target, time| Box::pin(denied_strangers(target, time)),
     },
     Attack {
         name: "open-sessions",
         row: "13",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(open_sessions(target, time)),
     },
     Attack {
         name: "deletes-of-nothing",
         row: "14",
+        ports: Ports::Plain,
         run: |target, time| Box::pin(deletes_of_nothing(target, time)),
     },
 ];
@@ -158,7 +204,7 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<Attack>> {
     Ok(chosen)
 }
 
-fn attacker(last: u8) -> SocketAddr {
+pub(crate) fn attacker(last: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, last], 0))
 }
 
@@ -259,6 +305,36 @@ async fn denied_calls(target: Target, time: Duration) -> Result<String> {
         }
     }
     Ok(format!("{calls} calls turned away"))
+}
+
+/// Of callers without a token, or with one that was made up. Each address gets some lines in a
+/// minute: together these write more than the node allows, and so fill more than one file.
+async fn denied_strangers(target: Target, time: Duration) -> Result<String> {
+    const ADDRESSES: u8 = 20;
+    const CALLS: u64 = 16;
+    let from: Vec<IpAddr> = (0..ADDRESSES)
+        .map(|address| attacker(100 + address).ip())
+        .collect();
+    let begun = Instant::now();
+    let mut all = Ends::default();
+    while begun.elapsed() < time {
+        let nodes = target.nodes.iter();
+        let rounds = nodes.map(|node| denied::strangers(&from, node.client, CALLS));
+        for ends in try_join_all(rounds).await? {
+            all.add(&ends);
+        }
+    }
+    ensure!(
+        all.done == 0,
+        "{} calls without a known token were carried out",
+        all.done
+    );
+    let refused = all.refused.iter();
+    let refused: Vec<_> = refused
+        .map(|(why, count)| format!("{count} {why}"))
+        .collect();
+    let refused = refused.join(", ");
+    Ok(format!("from {ADDRESSES} addresses: {refused}"))
 }
 
 async fn open_sessions(target: Target, time: Duration) -> Result<String> {

@@ -2,10 +2,12 @@
 
 use std::{
     future::Future,
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
 use anyhow::Result;
+use bytes::Bytes;
 use futures::future::join_all;
 use helve_client::{Bearer, NodeConnection};
 use helve_tests::{
@@ -18,6 +20,7 @@ use helve_tests::{
     },
     caller::{Caller, reason},
 };
+use prost::Message as _;
 use tonic::Status;
 
 use crate::attacks::Target;
@@ -122,15 +125,17 @@ pub(crate) async fn tiny(target: Target, time: Duration) -> Result<String> {
     .await
 }
 
-/// Reads that name a long owner once, and many keys.
+/// Reads that a confined caller has no right to, which name a long owner once: in turn a million
+/// empty keys, in a message of 4 MB, and as many keys as are decoded, denied and recorded.
 pub(crate) async fn owners(target: Target, time: Duration) -> Result<String> {
+    const KEYS: [usize; 2] = [1_000_000, 300];
+    let messages = KEYS.map(|keys| Bytes::from(long_owner(2 << 20, keys).encode_to_vec()));
+    let turn = AtomicUsize::new(0);
     again(&target, time, 4, |node| {
-        let caller = Caller::new(node.client).bearing(&target.reader);
-        async move {
-            Ok(answered(
-                caller.batch_retrieve(long_owner(2 << 20, 1_000)).await,
-            ))
-        }
+        let turn = turn.fetch_add(1, Ordering::Relaxed);
+        let message = messages[turn % KEYS.len()].clone();
+        let call = raw(line(node, &target.confined), BATCH_RETRIEVE, message);
+        async { Ok(answered(call.await)) }
     })
     .await
 }

@@ -2,12 +2,15 @@
 
 use std::{io, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow};
-use helve_proto::v1::{CreateTokenRequest, SetTenantRequest, TokenRole};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use helve_proto::{
+    Reason,
+    v1::{CreateTokenRequest, SetTenantRequest, TokenGrant, TokenRole},
+};
 use helve_tests::{
-    attack::{limit::MemoryLimit, memory},
-    caller::Caller,
-    cluster::{Cluster, Setup},
+    attack::{limit::MemoryLimit, memory, messages::long_owner, silence::client_hello},
+    caller::{Caller, reason},
+    cluster::{Cluster, Equipment, Setup},
     process::binary,
     token::{Token, grant},
     wait::{Look, until},
@@ -16,7 +19,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::{
-    attacks::{Attack, Target},
+    attacks::{Attack, Ports, Target},
     burner::{self, Threads},
     history::History,
     measure::{self, Honest},
@@ -43,23 +46,9 @@ pub(crate) struct House {
 }
 
 impl House {
-    pub(crate) async fn start() -> Result<Self> {
+    pub(crate) async fn start(ports: Ports) -> Result<Self> {
         let secrets = tempfile::tempdir()?;
-        let operator = Token::new()?;
-        let file = secrets.path().join("operator");
-        operator.write(&file)?;
-        let binary = binary(env!("CARGO_BIN_EXE_helve-under-test"));
-        let mut cluster = Setup::new(binary, 3)
-            .with("HELVE_AUTH", "tokens")
-            .with("HELVE_OPERATOR_TOKEN_FILE", &file.display().to_string())
-            // Small files, which a flood of lines would have put aside and removed soon.
-            .with("HELVE_AUDIT_SIZE", "1MiB")
-            .with("HELVE_AUDIT_KEEP", "1")
-            .with("HELVE_AUDIT_DENIED_SIZE", "1MiB")
-            .with("HELVE_AUDIT_DENIED_KEEP", "1")
-            .bearing(operator.bearer.clone())
-            .prepare()
-            .await?;
+        let mut cluster = setup(ports, &secrets)?.prepare().await?;
         let (mut limits, mut logs) = (Vec::new(), Vec::new());
         for seat in cluster.seats() {
             let log = secrets.path().join(format!("audit-{seat}"));
@@ -78,22 +67,10 @@ impl House {
             }
         })
         .await?;
-        let honest = token(&cluster, HONEST, TokenRole::Writer).await?;
-        let reader = token(&cluster, HOSTILE, TokenRole::Reader).await?;
-        let of_default = token(&cluster, "default", TokenRole::Writer).await?;
-        let target = Target {
-            nodes: cluster
-                .seats()
-                .iter()
-                .map(|s| cluster.listeners(*s))
-                .collect(),
-            reader: reader.bearer,
-            reader_text: reader.text,
-            writer: token(&cluster, HOSTILE, TokenRole::Writer).await?.bearer,
-            of_default: (of_default.bearer, of_default.text),
-        };
-        let callers = callers(&cluster, &honest);
-        let history = History::begin(logs, &callers).await?;
+        let honest = token(&cluster, role(HONEST, TokenRole::Writer)).await?;
+        let target = target(&cluster, ports).await?;
+        let operators: Vec<_> = cluster.seats().iter().map(|s| cluster.caller(*s)).collect();
+        let history = History::begin(logs, &callers(&cluster, &honest), &operators).await?;
         let threads = Threads::default();
         let attackers = attackers(threads.clone())?;
         Ok(Self {
@@ -224,17 +201,80 @@ fn callers(cluster: &Cluster, honest: &Token) -> Vec<Caller> {
         .collect()
 }
 
-/// A token for everything of a tenant, which all nodes let in.
-async fn token(cluster: &Cluster, tenant: &str, role: TokenRole) -> Result<Token> {
+/// What kind of nodes they are.
+fn setup(ports: Ports, secrets: &TempDir) -> Result<Setup> {
+    let operator = Token::new()?;
+    let file = secrets.path().join("operator");
+    operator.write(&file)?;
+    let binary = binary(env!("CARGO_BIN_EXE_helve-under-test"));
+    let setup = Setup::new(binary, 3)
+        .with("HELVE_AUTH", "tokens")
+        .with("HELVE_OPERATOR_TOKEN_FILE", &file.display().to_string())
+        // Small files, which a flood of lines would have put aside and removed soon.
+        .with("HELVE_AUDIT_SIZE", "1MiB")
+        .with("HELVE_AUDIT_KEEP", "1")
+        .with("HELVE_AUDIT_DENIED_SIZE", "1MiB")
+        .with("HELVE_AUDIT_DENIED_KEEP", "1")
+        .bearing(operator.bearer);
+    Ok(match ports {
+        Ports::Plain => setup,
+        Ports::Secured => setup.on(Equipment::Certificates),
+    })
+}
+
+/// Where attacks on the cluster go, with new tokens for attackers.
+async fn target(cluster: &Cluster, ports: Ports) -> Result<Target> {
+    let reader = token(cluster, role(HOSTILE, TokenRole::Reader)).await?;
+    let writer = token(cluster, role(HOSTILE, TokenRole::Writer)).await?;
+    let of_default = token(cluster, role("default", TokenRole::Writer)).await?;
+    let hello = match ports {
+        Ports::Plain => None,
+        Ports::Secured => Some(client_hello(&cluster.certificates()?.trusted()).await?),
+    };
+    let seats = cluster.seats();
+    Ok(Target {
+        nodes: seats.iter().map(|s| cluster.listeners(*s)).collect(),
+        reader: reader.bearer,
+        reader_text: reader.text,
+        confined: confined(cluster).await?.bearer,
+        writer: writer.bearer,
+        of_default: (of_default.bearer, of_default.text),
+        hello,
+    })
+}
+
+/// The grant of a role in all of a tenant, under the role's name.
+fn role(tenant: &str, role: TokenRole) -> TokenGrant {
+    grant(tenant, role, role.as_str_name())
+}
+
+/// A token of the hostile tenant that reads one store alone: keys are denied to it.
+async fn confined(cluster: &Cluster) -> Result<Token> {
+    let grant = TokenGrant {
+        stores: vec!["carts".to_owned()],
+        ..grant(HOSTILE, TokenRole::Reader, "confined")
+    };
+    let token = token(cluster, grant).await?;
+    let caller = cluster.caller(1).bearing(&token.bearer);
+    let denied = caller.batch_retrieve(long_owner(1, 1)).await;
+    let denied = denied
+        .err()
+        .context("a key was read outside of the scope")?;
+    ensure!(reason(&denied) == Some(Reason::Denied), "{denied}");
+    Ok(token)
+}
+
+/// A token with this grant, which all nodes let in.
+async fn token(cluster: &Cluster, grant: TokenGrant) -> Result<Token> {
     let made = SetTenantRequest {
-        tenant: tenant.to_owned(),
+        tenant: grant.tenant.clone(),
         ..SetTenantRequest::default()
     };
     cluster.caller(1).set_tenant(made).await?;
     let token = Token::new()?;
     let request = CreateTokenRequest {
         token_hash: token.hash(),
-        grant: Some(grant(tenant, role, role.as_str_name())),
+        grant: Some(grant),
         ..CreateTokenRequest::default()
     };
     cluster.caller(1).create_token(request).await?;

@@ -5,6 +5,7 @@ mod arguments;
 mod attacks;
 mod budgets;
 mod burner;
+mod handshakes;
 mod history;
 mod house;
 mod measure;
@@ -12,11 +13,15 @@ mod table;
 
 use std::{process::ExitCode, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use arguments::Arguments;
 use clap::Parser as _;
 
-use crate::{attacks::Attack, house::House, table::Report};
+use crate::{
+    attacks::{Attack, Ports},
+    house::House,
+    table::Report,
+};
 
 /// How long each attack goes on in the short form.
 const SHORT: Duration = Duration::from_secs(2);
@@ -48,17 +53,25 @@ async fn go(arguments: &Arguments) -> Result<bool> {
     } else {
         Duration::from_secs(arguments.seconds)
     };
-    let mut house = House::start().await?;
-    let mut report = Report::new(house.limited_by(), arguments);
-    for attack in &attacks {
-        eprintln!("{}", attack.name);
-        report.add(house.withstand(std::slice::from_ref(attack), time).await?);
+    let mut report = None;
+    for ports in [Ports::Plain, Ports::Secured] {
+        let of_ports = attacks.iter().filter(|attack| attack.ports == ports);
+        let of_ports: Vec<Attack> = of_ports.cloned().collect();
+        if of_ports.is_empty() {
+            continue;
+        }
+        let mut house = House::start(ports).await?;
+        let report = report.get_or_insert_with(|| Report::new(house.limited_by(), arguments));
+        for attack in &of_ports {
+            eprintln!("{}", attack.name);
+            report.add(house.withstand(std::slice::from_ref(attack), time).await?);
+        }
+        if of_ports.len() > 1 {
+            eprintln!("all at once");
+            report.add(house.withstand(&of_ports, time).await?);
+        }
     }
-    if attacks.len() > 1 {
-        eprintln!("all at once");
-        let all: Vec<Attack> = attacks.clone();
-        report.add(house.withstand(&all, time).await?);
-    }
+    let report = report.context("no attack was chosen")?;
     report.print(arguments.output)?;
     Ok(report.held())
 }

@@ -5,8 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use helve_proto::v1::{GetRequest, ListTenantsRequest, MintRequest};
-use helve_tests::{caller::Caller, cluster::Cluster};
+use helve_proto::{
+    Reason,
+    v1::{GetRequest, ListTenantsRequest, MintRequest},
+};
+use helve_tests::{
+    caller::{Caller, reason},
+    cluster::Cluster,
+};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -31,6 +37,8 @@ impl Honest {
 pub(crate) struct Calls {
     pub(crate) per_second: f64,
     pub(crate) failed: usize,
+    /// Of these, calls that were refused because they could not be recorded.
+    pub(crate) unrecorded: usize,
     /// How the last one failed.
     pub(crate) last_failure: Option<String>,
 }
@@ -42,26 +50,29 @@ pub(crate) async fn calls(honest: &Honest, time: Duration) -> Calls {
     for worker in 0..CALLS_TOGETHER * honest.callers.len() {
         let callers = Arc::clone(&honest.callers);
         workers.spawn(async move {
-            let (mut done, mut failed, mut last) = (0_usize, 0_usize, None);
+            let (mut done, mut failed, mut unrecorded) = (0_usize, 0_usize, 0_usize);
+            let mut last = None;
             while begun.elapsed() < time {
                 match mint_and_get(&callers, worker).await {
                     Ok(()) => done += 2,
                     Err(status) => {
                         failed += 1;
+                        unrecorded += usize::from(reason(&status) == Some(Reason::AuditFailing));
                         last = Some(status.to_string());
                     }
                 }
             }
-            (done, failed, last)
+            (done, failed, unrecorded, last)
         });
     }
     let mut calls = Calls::default();
     let mut done = 0_usize;
     while let Some(worker) = workers.join_next().await {
         match worker {
-            Ok((answered, failed, last)) => {
+            Ok((answered, failed, unrecorded, last)) => {
                 done += answered;
                 calls.failed += failed;
+                calls.unrecorded += unrecorded;
                 calls.last_failure = last.or(calls.last_failure);
             }
             Err(error) => calls.last_failure = Some(error.to_string()),

@@ -18,7 +18,7 @@ const SHORT_SPEED_KEPT_MIN: f64 = 0.1;
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) attacks: Vec<&'static str>,
-    /// Of the table in issue and docs.
+    /// Of the table in `docs/attacks.md`.
     pub(crate) rows: Vec<&'static str>,
     pub(crate) heard: String,
     /// The most memory of one node.
@@ -52,6 +52,13 @@ impl Row {
             harm.push(format!(
                 "honest callers kept {:.2} of their speed ({last})",
                 self.speed_kept()
+            ));
+        }
+        // Only a tenant that floods the audit log's queue may be refused for it.
+        if self.beside.unrecorded > 0 {
+            harm.push(format!(
+                "{} honest calls were refused as AUDIT_FAILING",
+                self.beside.unrecorded
             ));
         }
         // Measured after the attack: what it left behind would lower the speed that `kept` is

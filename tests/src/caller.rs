@@ -1,6 +1,10 @@
 //! One node's gRPC services as a caller sees them: no retries, no other node, a deadline on every call.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use helve_client::{Bearer, NodeConnection, Tls};
 use helve_proto::{
@@ -112,8 +116,19 @@ impl Caller {
     /// Connects with the first call.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
+        Self::plain(None, address)
+    }
+
+    /// Connects with the first call, from this address of the machine.
+    #[must_use]
+    pub fn calling_from(own: IpAddr, address: SocketAddr) -> Self {
+        Self::plain(Some(own), address)
+    }
+
+    fn plain(own: Option<IpAddr>, address: SocketAddr) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .expect("a socket address makes a URI");
+            .expect("a socket address makes a URI")
+            .local_address(own);
         Self {
             address: address.to_string().into(),
             channel: endpoint.connect_timeout(DEADLINE).connect_lazy(),

@@ -3,6 +3,7 @@
 //!
 //! Each rule is a function from a file to findings. Its own tests show it a planted offender and an innocent neighbour.
 
+mod attacks;
 mod budget;
 mod circles;
 mod decoders;
@@ -152,6 +153,15 @@ fn what_the_pages_link_to_and_name_is_there() {
         findings.extend(links::check(page, &text, tree::exists, tree::read));
         findings.extend(links::check_names(page, &text, &paths, &tests));
     }
+    assert_clean(&findings);
+}
+
+#[test]
+fn make_attack_makes_the_attacks_that_the_page_lists() {
+    let tests = tree::tests();
+    let [page, suite, list] = [attacks::PAGE, attacks::SUITE, attacks::TESTS].map(tree::read);
+    let mut findings = attacks::check(&page, &suite, &list, &tests);
+    findings.extend(attacks::check_filters(&tree::read("Makefile"), &tests));
     assert_clean(&findings);
 }
 

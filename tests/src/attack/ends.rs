@@ -36,6 +36,14 @@ impl Ends {
         ends
     }
 
+    /// Adds how other calls ended.
+    pub fn add(&mut self, others: &Self) {
+        self.done += others.done;
+        for (why, count) in &others.refused {
+            *self.refused.entry(why.clone()).or_default() += count;
+        }
+    }
+
     /// All that ended.
     #[must_use]
     pub fn total(&self) -> u64 {
