@@ -27,7 +27,7 @@ impl<K> Clone for KeyedPlaces<K> {
     }
 }
 
-impl<K: Hash + Eq + Copy> KeyedPlaces<K> {
+impl<K: Hash + Eq + Clone> KeyedPlaces<K> {
     /// At most `max` places for each key.
     #[must_use]
     pub fn new(max: usize) -> Self {
@@ -41,7 +41,7 @@ impl<K: Hash + Eq + Copy> KeyedPlaces<K> {
     #[must_use]
     pub fn take(&self, key: K) -> Option<KeyedPlace<K>> {
         let mut held = lock(&self.held);
-        let count = held.entry(key).or_default();
+        let count = held.entry(key.clone()).or_default();
         // A key that is new holds none, so no entry without a place is left behind.
         if *count >= self.max {
             return None;
@@ -64,12 +64,12 @@ impl<K: Hash + Eq + Copy> KeyedPlaces<K> {
 
 /// A place that a key holds until this is dropped.
 #[derive(Debug)]
-pub struct KeyedPlace<K: Hash + Eq + Copy> {
+pub struct KeyedPlace<K: Hash + Eq + Clone> {
     key: K,
     held: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-impl<K: Hash + Eq + Copy> Drop for KeyedPlace<K> {
+impl<K: Hash + Eq + Clone> Drop for KeyedPlace<K> {
     fn drop(&mut self) {
         let mut held = lock(&self.held);
         if let Some(count) = held.get_mut(&self.key) {

@@ -259,10 +259,12 @@ pub const LIST_STALL_MAX: Duration = Duration::from_secs(5);
 /// How often a health watch looks whether the answer changed.
 pub const HEALTH_WATCH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Health watches under way on one node; more are refused as OVERLOADED.
+/// Health watches under way on one node. One more ends the oldest of the address with most, or is
+/// refused as OVERLOADED.
 pub const HEALTH_WATCHES_MAX: usize = 256;
 
-/// Of these, watches of one address.
+/// Of these, watches of one address. One more ends the oldest of its connection with most, or is
+/// refused as OVERLOADED.
 pub const ADDRESS_HEALTH_WATCHES_MAX: usize = 64;
 
 /// How long one health watch lasts; then it ends with UNAVAILABLE, and its caller may watch again.

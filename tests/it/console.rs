@@ -18,6 +18,8 @@ use tokio::{
 
 use super::{access::Guarded, browser, chromium::Chromium, json::post, nodes, probes::get};
 
+mod places;
+
 const STORE: &str = "carts";
 const ID: &str = "cart-7";
 /// What a page must show as it is.
@@ -343,40 +345,6 @@ async fn console_streams_changes_and_refuses_strangers() -> Result<()> {
         (200, &json!("HANDLE_STATUS_LIVE")),
         "{reply}"
     );
-    guarded.cluster.stop().await
-}
-
-#[tokio::test]
-async fn watches_of_one_tenant_leave_the_console_to_operators_and_other_tenants() -> Result<()> {
-    let (guarded, _) = guarded().await?;
-    guarded.tenant("other", Quotas::default()).await?;
-    let reader = guarded.token(grant("acme", TokenRole::Reader, "support"));
-    let reader = bearing(&reader.await?.text);
-    let other = guarded.token(grant("other", TokenRole::Reader, "support"));
-    let other = bearing(&other.await?.text);
-    let operator = std::fs::read_to_string(guarded.operator_file())?;
-    let address = guarded.cluster.listeners(1).http;
-    let watch = "POST /console/api/helve.v1.WatchService/Watch";
-    let request = json!({ "store": { "store": STORE } }).to_string();
-    // As many as it may have. All callers have one address, as behind a tunnel.
-    let mut watches = Vec::new();
-    let refused = loop {
-        let (status, _, lines) = asked(address, watch, &reader, &request).await?;
-        if status != 200 {
-            break status;
-        }
-        watches.push(lines);
-    };
-    assert_eq!(refused, 429, "after {} watches", watches.len());
-    for (who, bears) in [("operator", bearing(operator.trim())), ("other", other)] {
-        for what in ["GET /console/api/whoami", "GET /console/api/nodes"] {
-            let (status, reply) = answered(address, what, &bears, "").await?;
-            assert_eq!(status, 200, "{who}: {what}: {reply}");
-        }
-    }
-    let (status, _) = answered(address, "GET /console/api/whoami", &reader, "").await?;
-    assert_eq!(status, 429, "the watches have their places still");
-    drop(watches);
     guarded.cluster.stop().await
 }
 

@@ -11,11 +11,15 @@ pub const CONSOLE_CALLS_MAX: usize = 64;
 /// tokens, tenants share: callers that come through one tunnel have one address.
 pub const ADDRESS_CONSOLE_CALLS_MAX: usize = 32;
 
+/// Of these, calls of one principal of a tenant: as many as its pages and scripts need, and few
+/// enough that the tenant's admins find a place.
+pub const PRINCIPAL_CONSOLE_CALLS_MAX: usize = 16;
+
 /// Calls of operators under way, beside these; more are refused as OVERLOADED. Tenants cannot take
 /// their places, whatever address both come from. Operators may not watch: their calls are short.
 pub const OPERATORS_CONSOLE_CALLS_MAX: usize = 16;
 
-/// Calls of the console whose credential is being looked up; more are refused as OVERLOADED. Without a quorum the look-up of an unknown
+/// Calls of the console whose credential this node's rows do not know, while others are asked; more are refused as OVERLOADED. Without a quorum the look-up of an unknown
 /// token lasts as long as its [deadline](super::DEADLINE_DEFAULT): such calls must leave places to callers that are known.
 pub const CONSOLE_LOOKUPS_MAX: usize = 16;
 

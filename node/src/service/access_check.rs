@@ -16,7 +16,7 @@ use std::{
 };
 
 use axum::http::{Request, Response};
-use helve_machine::{granted, query::Read};
+use helve_machine::{Fault, granted, query::Read};
 use helve_proto::v1::{TokenGrant, TokenRole};
 use tokio::time::Instant;
 use tonic::body::Body;
@@ -216,7 +216,7 @@ impl AccessCheck {
         match &caller.power {
             Power::Token { credential, .. } if self.seen(credential).is_some() => Ok(()),
             Power::Token { credential, .. } => {
-                self.holder(credential.clone(), None).await.map(drop)
+                self.holder(credential, None).await.map(drop)
             }
             Power::All => self.anyone().map(drop),
             Power::Nothing => Err(Failure::Unauthenticated),
@@ -226,39 +226,70 @@ impl AccessCheck {
     /// Who holds this credential, which came from there.
     pub(super) async fn holder(
         &self,
-        credential: Credential,
+        credential: &Credential,
         from: Option<IpAddr>,
     ) -> Result<Arc<Caller>, Failure> {
-        if let Some(operator) = self.first_operator(&credential) {
-            return Ok(operator);
+        match self.applied_holder(credential).await? {
+            Some(caller) => Ok(caller),
+            None => self.new_holder(credential, from).await,
+        }
+    }
+
+    /// Who holds this credential by the rows that this node has applied; `None` if these do not
+    /// tell. That costs a look at rows in memory, and waits for no other node.
+    pub(super) async fn applied_holder(
+        &self,
+        credential: &Credential,
+    ) -> Result<Option<Arc<Caller>>, Failure> {
+        if let Some(operator) = self.first_operator(credential) {
+            return Ok(Some(operator));
         }
         let hash = credential.hash().ok_or(Failure::Unauthenticated)?;
         let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         // Asked for before the look, which so sees rows that are at least as new.
         let index = self.reader.rows_index();
-        let look = move |view: &ReadView<'_>| {
-            granted(view.view, limits::GROUP_ID, hash.bytes()).map(Read::Answer)
+        let known = self
+            .reader
+            .read_applied(deadline, Place::Memory, grant_of(hash));
+        let Read::Answer(Some(grant)) = known.await? else {
+            return Ok(None);
         };
-        let reader = &self.reader;
-        let known = reader.read_applied(deadline, Place::Memory, look).await?;
-        let granted_to = |grant: TokenGrant| {
-            let grant = Some(grant).filter(|grant| credential.owns(grant));
-            Ok(Caller::of_token(
-                credential.clone(),
-                grant.ok_or(Failure::Unauthenticated)?,
-            ))
-        };
-        if let Read::Answer(Some(grant)) = known {
-            let caller = granted_to(grant)?;
-            self.remember(index, hash, &caller);
-            return Ok(caller);
-        }
-        // It may have been granted just now, at another node. To ask that costs more than a look, and anyone can make up a token.
+        let caller = granted_to(credential, Some(grant))?;
+        self.remember(index, hash, &caller);
+        Ok(Some(caller))
+    }
+
+    /// Who holds this credential, which came from there and may have been granted just now, at
+    /// another node. To ask that costs more than a look, and anyone can make up a token.
+    pub(super) async fn new_holder(
+        &self,
+        credential: &Credential,
+        from: Option<IpAddr>,
+    ) -> Result<Arc<Caller>, Failure> {
+        let hash = credential.hash().ok_or(Failure::Unauthenticated)?;
+        let deadline = Instant::now() + limits::DEADLINE_DEFAULT;
         let stranger = self.budgets.stranger(from);
         let _place = self.budgets.take(&stranger, What::Calls, 1)?;
-        let made = reader.read(limits::NO_TENANT, deadline, Place::Memory, look);
-        granted_to(made.await?.ok_or(Failure::Unauthenticated)?)
+        let look = grant_of(hash);
+        let made = self
+            .reader
+            .read(limits::NO_TENANT, deadline, Place::Memory, look);
+        granted_to(credential, made.await?)
     }
+}
+
+/// What the rows say of a token with this hash.
+fn grant_of(
+    hash: TokenHash,
+) -> impl Fn(&ReadView<'_>) -> Result<Read<Option<TokenGrant>>, Fault> + Send + Sync + 'static {
+    move |view| granted(view.view, limits::GROUP_ID, hash.bytes()).map(Read::Answer)
+}
+
+/// Who calls with this credential, to which the rows grant this.
+fn granted_to(credential: &Credential, grant: Option<TokenGrant>) -> Result<Arc<Caller>, Failure> {
+    let grant = grant.filter(|grant| credential.owns(grant));
+    let grant = grant.ok_or(Failure::Unauthenticated)?;
+    Ok(Caller::of_token(credential.clone(), grant))
 }
 
 /// Refuses a call that the caller's role does not cover.

@@ -1,20 +1,12 @@
 //! What a call must pass before it is carried out: who calls, until when, and whether there is room for it.
 
 use std::{
-    net::IpAddr,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use helve_http::Address;
 use helve_proto::TraceParent;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::time::Instant;
 use tonic::{Request, metadata::MetadataMap};
 
 use super::{
@@ -24,11 +16,7 @@ use super::{
     caller::Caller,
     failure::Failure,
 };
-use crate::{
-    bounds::{Shared, What},
-    keyed_places::{KeyedPlace, KeyedPlaces},
-    limits,
-};
+use crate::{bounds::What, limits};
 
 /// Where a call comes from, and who is charged for it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -138,63 +126,6 @@ pub(crate) struct WatchPlace {
     /// Who is charged.
     pub(crate) account: Arc<Account>,
     _watch: Charge,
-}
-
-/// Room for a health watch. Given back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct WatchRoom {
-    _watch: OwnedSemaphorePermit,
-    _share: Option<KeyedPlace<Address>>,
-}
-
-/// Bounds the health watches on this node.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    watches: Arc<Semaphore>,
-    /// By the addresses that watch.
-    watchers: KeyedPlaces<Address>,
-    refused: AtomicU64,
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self {
-            watches: Arc::new(Semaphore::new(limits::HEALTH_WATCHES_MAX)),
-            watchers: KeyedPlaces::new(limits::ADDRESS_HEALTH_WATCHES_MAX),
-            refused: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Gate {
-    /// Admits a health watch of a caller at this address. One without an address, which only a test makes, counts towards no share.
-    pub(crate) fn admit_watch(&self, from: Option<IpAddr>) -> Result<WatchRoom, Failure> {
-        let admitted = self.take_watch(from);
-        if admitted.is_none() {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        admitted.ok_or(Failure::Overloaded)
-    }
-
-    fn take_watch(&self, from: Option<IpAddr>) -> Option<WatchRoom> {
-        let share = match from {
-            Some(from) => Some(self.watchers.take(from.into())?),
-            None => None,
-        };
-        Some(WatchRoom {
-            _watch: Arc::clone(&self.watches).try_acquire_owned().ok()?,
-            _share: share,
-        })
-    }
-
-    /// How many watches there are, may be, and were refused.
-    pub(crate) fn fullness(&self) -> Shared {
-        Shared {
-            used: limits::HEALTH_WATCHES_MAX - self.watches.available_permits(),
-            limit: limits::HEALTH_WATCHES_MAX,
-            refused: self.refused.load(Ordering::Relaxed),
-        }
-    }
 }
 
 /// When a call that came just now must be answered, by its `grpc-timeout`.
@@ -314,27 +245,5 @@ mod tests {
             deadline(&metadata, Instant::now()),
             Err(Failure::Malformed(_))
         ));
-    }
-
-    #[test]
-    fn health_watches_are_bounded_and_given_back() {
-        let gate = Gate::default();
-        let watch = |from: u8| gate.admit_watch(Some(IpAddr::from([10, 0, 0, from])));
-        let share = limits::ADDRESS_HEALTH_WATCHES_MAX;
-        let of_one: Vec<_> = (0..share).map(|_| watch(1)).collect();
-        assert!(of_one.iter().all(Result::is_ok));
-        assert!(matches!(watch(1), Err(Failure::Overloaded)));
-        let rest = limits::HEALTH_WATCHES_MAX - share;
-        let addresses = (0..rest).map(|n| u8::try_from(2 + n / share).unwrap());
-        let of_others: Vec<_> = addresses.map(watch).collect();
-        assert!(of_others.iter().all(Result::is_ok));
-        assert!(matches!(watch(250), Err(Failure::Overloaded)));
-        let full = gate.fullness();
-        assert_eq!((full.used, full.refused), (full.limit, 2));
-        drop(of_others);
-        assert!(watch(250).is_ok());
-        assert!(watch(1).is_err(), "its own share is still taken");
-        drop(of_one);
-        assert!(watch(1).is_ok());
     }
 }

@@ -328,7 +328,10 @@ impl Service<Request<Arriving>> for DirectRoutes {
         };
         let mut routes = self.clone();
         let answer = async move {
-            let who = routes.access_check.holder(credential, from(&request)).await;
+            let who = routes
+                .access_check
+                .holder(&credential, from(&request))
+                .await;
             routes.let_in(request, who).await
         };
         Answering {

@@ -1,7 +1,10 @@
 //! `grpc.health.v1.Health`: `liveness` says that this process answers; `readiness`, and the empty name, that the node should get
 //! traffic.
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use futures::{
     StreamExt,
@@ -15,6 +18,13 @@ use tonic_health::pb::{
 
 use super::Services;
 use crate::{connections::Info, excerpt::Excerpt, limits};
+
+pub(super) use watches::HealthWatches;
+
+mod watches;
+
+/// Where a watch counts that came over no connection.
+const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Serves health.
 pub(crate) struct Health {
@@ -68,11 +78,11 @@ impl health_server::Health for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let from = request
-            .extensions()
-            .get::<Info>()
-            .map(|info| info.from.ip());
-        let room = self.services.gate.admit_watch(from)?;
+        // A port always tells where a connection comes from.
+        let info = request.extensions().get::<Info>();
+        let from = info.map_or(UNKNOWN, |info| info.from);
+        let room = self.services.health_watches.admit(from)?;
+        let ended = room.ended();
         let services = Arc::clone(&self.services);
         let name = request.into_inner().service;
         let mut ticks = interval(limits::HEALTH_WATCH_INTERVAL);
@@ -92,11 +102,12 @@ impl health_server::Health for Health {
         });
         let lapsed = stream::once(async {
             Err(Status::unavailable(
-                "the watch has lasted as long as one may: watch again",
+                "the watch has lasted as long as one may, or others need its place: watch again",
             ))
         });
         let changes = changes
             .take_until(sleep(limits::HEALTH_WATCH_TIME_MAX))
+            .take_until(ended)
             .chain(lapsed)
             .take_until(stopping);
         Ok(Response::new(changes.boxed()))

@@ -74,12 +74,13 @@ pub use self::{
     leaving::UnreadAnswers,
 };
 use self::{
-    admit::{Admitted, Gate, Origin},
+    admit::{Admitted, Origin},
     backups::Backups,
     budget::Charge,
     caller::Caller,
     data_keys::DataKeys,
     failure::Failure,
+    health::HealthWatches,
     long_reads::LongReads,
     status::Problem,
     target::{Target, Targets},
@@ -125,7 +126,7 @@ pub struct Services {
     audit: Audit,
     vault: Arc<Vault>,
     data_keys: DataKeys,
-    gate: Gate,
+    health_watches: HealthWatches,
     access_check: Arc<AccessCheck>,
     feed: ChangeFeed,
     unread: UnreadAnswers,
@@ -146,7 +147,6 @@ impl Services {
         (vault, switch): (Arc<Vault>, Switch),
     ) -> Arc<Self> {
         let audit = access_check.audit().clone();
-        let gate = Gate::default();
         let stopping = CancellationToken::new();
         Arc::new(Self {
             proposer,
@@ -158,7 +158,7 @@ impl Services {
             data_keys: DataKeys::new(Arc::clone(&vault), switch, Arc::clone(&reader)),
             reader,
             vault,
-            gate,
+            health_watches: HealthWatches::default(),
             access_check: Arc::new(access_check),
             feed,
             unread: UnreadAnswers::default(),
@@ -183,7 +183,7 @@ impl Services {
         let [round_reads, disk_reads] = self.reader.waiting();
         load.others = vec![
             ("unread-answer-bytes", self.unread.fullness()),
-            ("health-watches", self.gate.fullness()),
+            ("health-watches", self.health_watches.fullness()),
             ("watch-window-bytes", self.feed.shared()),
             ("backups", self.backups.fullness()),
             ("long-reads", self.long_reads.fullness()),

@@ -61,8 +61,9 @@ impl Console {
         Ok((caller, place))
     }
 
-    /// Makes the request that of its caller, or answers why that may not make it; the audit log keeps the latter. A credential that must
-    /// be looked up takes a place of its own until it is known, so that made-up ones leave the others to known callers.
+    /// Makes the request that of its caller, or answers why that may not make it; the audit log keeps the latter. A credential that
+    /// this node's rows do not know takes a place of its own while other nodes are asked, so that
+    /// made-up ones leave the others to known callers.
     async fn identify<B>(
         &self,
         request: &mut Request<B>,
@@ -78,11 +79,15 @@ impl Console {
         let looked = access_check.look(request.uri().path(), shown);
         let who = match looked {
             Look::Seen(who) => who,
-            Look::Unseen(credential) => {
-                let place = self.places.take_lookup(from);
-                let _place = place.map_err(|failure| refused(&failure.into()))?;
-                access_check.holder(credential, Some(from.ip())).await
-            }
+            Look::Unseen(credential) => match access_check.applied_holder(&credential).await {
+                Ok(Some(caller)) => Ok(caller),
+                Ok(None) => {
+                    let place = self.places.take_lookup(from);
+                    let _place = place.map_err(|failure| refused(&failure.into()))?;
+                    access_check.new_holder(&credential, Some(from.ip())).await
+                }
+                Err(failure) => Err(failure),
+            },
         };
         let Some(answer) = access_check.turned_away(request, who) else {
             return Ok(());

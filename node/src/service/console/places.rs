@@ -1,8 +1,8 @@
 //! How many calls of the console are under way: fewer than the HTTP port has connections, so that probes and scrapes find theirs.
 //!
 //! With tokens, a call takes its place by who makes it and not by where it comes from: through a
-//! tunnel, all callers come from one address. Operators have places of their own, and no tenant has
-//! all the others.
+//! tunnel, all callers come from one address. Operators have places of their own, no tenant has all
+//! the others, and no principal all of its tenant's.
 
 use std::{
     net::SocketAddr,
@@ -20,7 +20,7 @@ use crate::{
     keyed_places::{KeyedPlace, KeyedPlaces, SharedPlace, SharedPlaces},
     limits::{
         ADDRESS_CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_LOOKUPS_MAX, CONSOLE_CALLS_MAX,
-        CONSOLE_LOOKUPS_MAX, OPERATORS_CONSOLE_CALLS_MAX,
+        CONSOLE_LOOKUPS_MAX, OPERATORS_CONSOLE_CALLS_MAX, PRINCIPAL_CONSOLE_CALLS_MAX,
     },
     service::{
         caller::{Caller, Power},
@@ -38,6 +38,8 @@ struct Inner {
     addresses: AddressPlaces,
     /// Of tenants, as many as addresses have.
     tenants: SharedPlaces,
+    /// Of principals, by tenant and name.
+    principals: KeyedPlaces<(String, String)>,
     operators: Arc<Semaphore>,
     lookups: AddressPlaces,
     refused: AtomicU64,
@@ -57,7 +59,10 @@ pub(super) enum Place {
     /// Of those that operators share.
     Operator { _of_operators: OwnedSemaphorePermit },
     /// Of those that tenants share.
-    Tenant { _of_tenant: SharedPlace },
+    Tenant {
+        _of_principal: KeyedPlace<(String, String)>,
+        _of_tenant: SharedPlace,
+    },
     /// Of those that addresses share.
     Address {
         _of_all: OwnedSemaphorePermit,
@@ -99,6 +104,7 @@ impl Places {
     fn new(calls: AddressPlaces, operators_max: usize, lookups: AddressPlaces) -> Self {
         Self(Arc::new(Inner {
             tenants: SharedPlaces::new(calls.max),
+            principals: KeyedPlaces::new(PRINCIPAL_CONSOLE_CALLS_MAX),
             addresses: calls,
             operators: Arc::new(Semaphore::new(operators_max)),
             lookups,
@@ -117,8 +123,8 @@ impl Places {
     /// A place for a call of this caller, which comes from this address.
     ///
     /// # Errors
-    /// If all are taken that such callers have, or all that its tenant may have; of a caller
-    /// without a credential, all that its address may have.
+    /// If all are taken that such callers have, or all that its principal or its tenant may have; of
+    /// a caller without a credential, all that its address may have.
     pub(super) fn take(&self, caller: &Caller, from: SocketAddr) -> Result<Place, Failure> {
         let place = match &caller.power {
             Power::Token { .. } if caller.is_operator() => {
@@ -127,13 +133,18 @@ impl Places {
                     _of_operators: permit,
                 })
             }
-            Power::Token { .. } => {
-                let place = self.0.tenants.take(&caller.tenant, 1);
-                place.map(|place| Place::Tenant { _of_tenant: place })
-            }
+            Power::Token { .. } => self.take_of_tenant(caller),
             Power::All | Power::Nothing => self.0.addresses.take(from),
         };
         self.counted(place)
+    }
+
+    fn take_of_tenant(&self, caller: &Caller) -> Option<Place> {
+        let principal = (caller.tenant.clone(), caller.principal.clone());
+        Some(Place::Tenant {
+            _of_principal: self.0.principals.take(principal)?,
+            _of_tenant: self.0.tenants.take(&caller.tenant, 1)?,
+        })
     }
 
     /// A place for a call from this address while its credential is looked up. It has no other
@@ -174,10 +185,11 @@ mod tests {
     use super::*;
     use crate::{config::TokenHash, service::credential::Credential};
 
-    /// Who holds a token of this role in this tenant.
-    fn holder(tenant: &str, role: TokenRole) -> Arc<Caller> {
+    /// Who holds this principal's token of this role in this tenant.
+    fn holder(tenant: &str, principal: &str, role: TokenRole) -> Arc<Caller> {
         let grant = TokenGrant {
             tenant: tenant.to_owned(),
+            principal: principal.to_owned(),
             role: role.into(),
             ..TokenGrant::default()
         };
@@ -206,13 +218,13 @@ mod tests {
         let fill = |caller: &Caller| -> Vec<Place> {
             iter::from_fn(|| places.take(caller, from).ok()).collect()
         };
-        let greedy = fill(&holder("acme", TokenRole::Reader));
+        let greedy = fill(&holder("acme", "shop", TokenRole::Reader));
         assert_eq!(greedy.len(), 6, "three times what it leaves free");
-        let admin = holder("acme", TokenRole::Admin);
+        let admin = holder("acme", "admin", TokenRole::Admin);
         assert!(places.take(&admin, from).is_err(), "it is of that tenant");
-        let other = fill(&holder("other", TokenRole::Reader));
+        let other = fill(&holder("other", "shop", TokenRole::Reader));
         assert_eq!(other.len(), 2, "what the first one leaves free");
-        let operator = holder("", TokenRole::Operator);
+        let operator = holder("", "root", TokenRole::Operator);
         let operators = fill(&operator);
         assert_eq!(operators.len(), 2, "operators have places of their own");
         assert_eq!((places.fullness().used, places.fullness().refused), (8, 4));
@@ -220,6 +232,21 @@ mod tests {
         assert!(places.take(&admin, from).is_ok());
         assert!(places.take(&operator, from).is_ok());
         assert_eq!(places.fullness().used, 0);
+    }
+
+    #[test]
+    fn principal_leaves_places_to_others_of_its_tenant() {
+        let places = Places::default();
+        let from = SocketAddr::from(([127, 0, 0, 1], 9));
+        let greedy = holder("acme", "shop", TokenRole::Reader);
+        let held: Vec<_> = iter::from_fn(|| places.take(&greedy, from).ok()).collect();
+        assert_eq!(held.len(), PRINCIPAL_CONSOLE_CALLS_MAX);
+        for (tenant, principal) in [("acme", "admin"), ("other", "shop")] {
+            let other = holder(tenant, principal, TokenRole::Reader);
+            assert!(places.take(&other, from).is_ok(), "{tenant} {principal}");
+        }
+        drop(held);
+        assert!(places.take(&greedy, from).is_ok());
     }
 
     #[test]
