@@ -65,6 +65,13 @@ impl RecordChange {
         size_of::<Self>() + self.key.len()
     }
 
+    /// Whose record changed, in the bytes of its row's key; `None` if that names no record, which no
+    /// change of this group does.
+    pub(crate) fn tenant(&self, group_id: u32) -> Option<Bytes> {
+        let (tenant, _) = Group(group_id).parse(&self.key)?;
+        Some(self.key.slice_ref(tenant.as_bytes()))
+    }
+
     /// The change as callers are told it: of the command with this log index, the one of this number from 0.
     ///
     /// `None` if its key names no record, which no change of this group does.
@@ -105,6 +112,7 @@ impl RecordChange {
 /// Which changes are wanted.
 #[derive(Debug, Clone)]
 pub struct Selection {
+    tenant: String,
     prefixes: Vec<Bytes>,
     /// The prefix is the whole key.
     is_whole: bool,
@@ -117,6 +125,7 @@ impl Selection {
     #[must_use]
     pub fn of(group_id: u32, tenant: &str, request: &WatchRequest) -> Self {
         let nothing = Self {
+            tenant: tenant.to_owned(),
             prefixes: Vec::new(),
             is_whole: false,
             owner: None,
@@ -154,10 +163,16 @@ impl Selection {
             }
         };
         Some(Self {
+            tenant: space.tenant.to_owned(),
             prefixes,
             is_whole,
             owner,
         })
+    }
+
+    /// Whose records are selected.
+    pub(crate) fn tenant(&self) -> &str {
+        &self.tenant
     }
 
     /// Whether a change is wanted.

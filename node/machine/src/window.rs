@@ -2,9 +2,13 @@
 //!
 //! Every replica applies the same changes in the same order, so a watch goes on at any host whose window still has what
 //! follows it. The window is in memory: it begins where the process began to apply, or where a snapshot was installed.
+//!
+//! All tenants share its bytes. The oldest change goes of the tenant whose changes take up most, so
+//! that a tenant that writes much shortens its own watches' window before another's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use bytes::Bytes;
 use helve_proto::v1::Change;
 use prost::Message as _;
 
@@ -20,13 +24,25 @@ const FRAME_BYTES: usize = 4;
 #[derive(Debug)]
 pub struct Window {
     group_id: u32,
-    changes: VecDeque<Numbered>,
+    /// By tenant. Only operators make tenants: these are as many as they made, and take up little.
+    tenants: HashMap<Bytes, Kept>,
+    /// Tenants by the bytes of their changes.
+    by_bytes: BTreeSet<(usize, Bytes)>,
     bytes: usize,
     bytes_max: usize,
-    /// All changes of later entries are kept.
-    floor: u64,
+    /// Where the window begins for a tenant of which no change has gone.
+    begin: u64,
     /// The last entry that was applied.
     head: u64,
+}
+
+/// What is kept of one tenant.
+#[derive(Debug, Default)]
+struct Kept {
+    changes: VecDeque<Numbered>,
+    bytes: usize,
+    /// All changes of later entries are kept.
+    floor: u64,
 }
 
 #[derive(Debug)]
@@ -103,8 +119,6 @@ pub struct Fullness {
     pub bytes: usize,
     /// Bytes that they may take up.
     pub bytes_max: usize,
-    /// Changes of later entries than this one are kept.
-    pub floor: u64,
 }
 
 impl Window {
@@ -113,10 +127,11 @@ impl Window {
     pub fn new(group_id: u32, bytes_max: usize) -> Self {
         Self {
             group_id,
-            changes: VecDeque::new(),
+            tenants: HashMap::new(),
+            by_bytes: BTreeSet::new(),
             bytes: 0,
             bytes_max,
-            floor: 0,
+            begin: 0,
             head: 0,
         }
     }
@@ -126,24 +141,43 @@ impl Window {
         for (index, changes) in applied {
             for (ordinal, change) in (0..).zip(changes) {
                 let place = Place { index, ordinal };
-                self.bytes += Numbered::bytes(&change);
-                self.changes.push_back(Numbered { place, change });
+                self.add(Numbered { place, change });
             }
         }
         while self.bytes > self.bytes_max
-            && let Some(oldest) = self.changes.pop_front()
+            && let Some((_, largest)) = self.by_bytes.last().cloned()
         {
-            self.bytes -= Numbered::bytes(&oldest.change);
-            self.floor = oldest.place.index;
+            self.resize(largest, Kept::drop_oldest);
         }
         self.head = self.head.max(head);
     }
 
+    fn add(&mut self, numbered: Numbered) {
+        // Each change of this group's commands has one.
+        if let Some(tenant) = numbered.change.tenant(self.group_id) {
+            self.resize(tenant, |kept| kept.add(numbered));
+        }
+    }
+
+    /// Changes what is kept of a tenant, and keeps count.
+    fn resize(&mut self, tenant: Bytes, change: impl FnOnce(&mut Kept)) {
+        let kept = self.tenants.entry(tenant.clone()).or_default();
+        let before = kept.bytes;
+        change(kept);
+        let after = kept.bytes;
+        self.bytes = self.bytes - before + after;
+        self.by_bytes.remove(&(before, tenant.clone()));
+        if after > 0 {
+            self.by_bytes.insert((after, tenant));
+        }
+    }
+
     /// Begins after this entry: the rows are as of it, and what brought them there is not known.
     pub fn begin_after(&mut self, index: u64) {
-        self.changes.clear();
+        self.tenants.clear();
+        self.by_bytes.clear();
         self.bytes = 0;
-        self.floor = index;
+        self.begin = index;
         self.head = index;
     }
 
@@ -157,32 +191,35 @@ impl Window {
     #[must_use]
     pub fn fullness(&self) -> Fullness {
         Fullness {
-            changes: self.changes.len(),
+            changes: self.tenants.values().map(|kept| kept.changes.len()).sum(),
             bytes: self.bytes,
             bytes_max: self.bytes_max,
-            floor: self.floor,
         }
     }
 
-    /// Looks for selected changes, at most as much as `part` says, among a bounded number of all.
+    /// Looks for selected changes, at most as much as `part` says, among a bounded number of the tenant's.
     ///
     /// # Errors
     /// [`TooOld`] if some that follow are not kept any more.
     pub fn look(&self, next: Next, selection: &Selection, part: Part) -> Result<Found, TooOld> {
+        let none = Kept::default();
+        let kept = self.tenants.get(selection.tenant().as_bytes());
+        let kept = kept.unwrap_or(&none);
+        let floor = kept.floor.max(self.begin);
         let is_kept = match next {
-            Next::After(index) => index >= self.floor,
-            Next::From(place) => place.index > self.floor,
+            Next::After(index) => index >= floor,
+            Next::From(place) => place.index > floor,
         };
         if !is_kept {
-            return Err(TooOld { floor: self.floor });
+            return Err(TooOld { floor });
         }
-        let start = self.changes.partition_point(|numbered| match next {
+        let start = kept.changes.partition_point(|numbered| match next {
             Next::After(index) => numbered.place.index <= index,
             Next::From(place) => numbered.place < place,
         });
         let mut found = Found::default();
         let mut bytes = 0;
-        for numbered in self.changes.range(start..).take(LOOK_MAX) {
+        for numbered in kept.changes.range(start..).take(LOOK_MAX) {
             if found.changes.len() == part.changes_max {
                 return Ok(found.ending_before(numbered.place));
             }
@@ -198,7 +235,7 @@ impl Window {
                 found.changes.push(told);
             }
         }
-        if let Some(numbered) = self.changes.get(start + LOOK_MAX) {
+        if let Some(numbered) = kept.changes.get(start + LOOK_MAX) {
             return Ok(found.ending_before(numbered.place));
         }
         let before = match next {
@@ -208,6 +245,20 @@ impl Window {
         found.upto = self.head.max(before);
         found.next = Next::After(found.upto);
         Ok(found)
+    }
+}
+
+impl Kept {
+    fn add(&mut self, numbered: Numbered) {
+        self.bytes += Numbered::bytes(&numbered.change);
+        self.changes.push_back(numbered);
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.changes.pop_front() {
+            self.bytes -= Numbered::bytes(&oldest.change);
+            self.floor = oldest.place.index;
+        }
     }
 }
 

@@ -3,13 +3,17 @@
 use helve_proto::{
     command::v1::{Command, command::Operation},
     v1::{
-        BatchStoreRequest, CallIdentity, StoreItem, WatchKeys, WatchRequest,
-        call_identity::Identity, watch_request::Target as Watched,
+        BatchStoreRequest, CallIdentity, ChangeKind, StoreItem, WatchKeys, WatchRequest,
+        WatchStore, call_identity::Identity, watch_request::Target as Watched,
     },
 };
 
 use super::*;
-use crate::{Batch, Context, Fault, View, apply, level};
+use crate::{
+    Batch, Context, Fault, View, apply,
+    layout::{Space, Target},
+    level,
+};
 
 const GROUP_ID: u32 = 1;
 
@@ -209,6 +213,58 @@ fn watcher_behind_the_window_is_told_where_it_begins() {
         window.look(Next::After(5), &keys(""), part(10)),
         Err(TooOld { floor: 6 })
     );
+}
+
+#[test]
+fn tenant_that_writes_much_shortens_no_other_tenants_window() {
+    let change = |tenant: &str, id: usize| {
+        let target = Target::handle("carts", "ann", &format!("{id:04}")).unwrap();
+        let space = Space {
+            group_id: GROUP_ID,
+            tenant,
+        };
+        RecordChange::end(ChangeKind::Deleted, space.record(&target))
+    };
+    let one = Numbered::bytes(&change("loud", 0));
+    let mut window = Window::new(GROUP_ID, 10 * one);
+    let look = |window: &Window, tenant: &str, index| {
+        let store = WatchStore {
+            store: "carts".to_owned(),
+            ..WatchStore::default()
+        };
+        let request = WatchRequest {
+            target: Some(Watched::Store(store)),
+            ..WatchRequest::default()
+        };
+        let selection = Selection::of(GROUP_ID, tenant, &request);
+        let found = window.look(Next::After(index), &selection, part(1_000));
+        found.map(|found| found.changes.len())
+    };
+    window.push(vec![(5, vec![change("calm", 0)])], 5);
+    for index in 6..106_u64 {
+        let changes = [0, 1].map(|id| change("loud", id)).to_vec();
+        window.push(vec![(index, changes)], index);
+    }
+    assert_eq!(look(&window, "calm", 4), Ok(1), "its only change is there");
+    assert_eq!(look(&window, "none", 4), Ok(0), "nothing of it has gone");
+    let gone = TooOld { floor: 101 };
+    assert_eq!(look(&window, "loud", 4), Err(gone));
+    assert_eq!(look(&window, "loud", 101), Ok(8));
+    // What takes up most goes first, of whichever tenant.
+    let many = (1..100).map(|id| change("calm", id)).collect();
+    window.push(vec![(106, many)], 106);
+    assert_eq!(look(&window, "loud", 103), Ok(4));
+    assert_eq!(look(&window, "calm", 105), Err(TooOld { floor: 106 }));
+    assert!(window.fullness().bytes <= 10 * one);
+    window.begin_after(200);
+    assert_eq!(
+        window.fullness(),
+        Window::new(GROUP_ID, 10 * one).fullness()
+    );
+    for tenant in ["calm", "none"] {
+        assert_eq!(look(&window, tenant, 199), Err(TooOld { floor: 200 }));
+        assert_eq!(look(&window, tenant, 200), Ok(0));
+    }
 }
 
 #[test]
