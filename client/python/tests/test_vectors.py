@@ -11,7 +11,7 @@ import grpc
 import pytest
 from scripted import refusal
 
-from helve import CodecError, HelveError, InvalidError, Ttl, digest_of
+from helve import Client, CodecError, HelveError, InvalidError, Ttl, digest_of
 from helve._core import exact
 from helve._core.identity import Session, uuid7
 from helve._core.ordered import ordered
@@ -270,6 +270,17 @@ def test_address_of_a_stranger_is_refused_with_a_bounded_part_and_no_password(en
     assert raised.value.reason == "BAD_REQUEST"
     assert len(str(raised.value)) < 300
     assert "password" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "endpoints", ["http://u:s3cret,x@h:1", "http://u:7400,s3cret@h:1", "a:1,u:s3cret,x@h:1,b:2"]
+)
+def test_comma_in_a_password_parts_no_endpoints_of_which_one_is_repeated(endpoints):
+    for given in (endpoints, endpoints.split(",")):
+        with pytest.raises(InvalidError, match="no user name") as raised:
+            Client(given)
+        assert "s3cret" not in str(raised.value)
+        assert "u:" not in str(raised.value)
 
 
 @pytest.mark.parametrize("endpoint", vectors("addresses", "loopback"))

@@ -14,6 +14,7 @@ use tonic::transport::Endpoint;
 
 use crate::{
     cluster::{
+        address::Address,
         dial::Dial,
         exchange::{ExchangeStream, Streams},
         limits::{ALONE, LEARNED_ENDPOINTS_MAX, SUSPECT},
@@ -66,6 +67,10 @@ impl Pool {
         if addresses.is_empty() {
             let message = "a cluster needs at least one endpoint, as HOST:PORT";
             return Err(Error::refused(Reason::BadRequest, message, 0, 0));
+        }
+        // Of a list that was split, the comma may be of a password: what is before it is one, too.
+        if let Some(named) = addresses.iter().rfind(|address| address.contains('@')) {
+            named.parse::<Address>()?;
         }
         let node =
             |(index, address): (usize, &String)| Node::new(index, address, &dial).map(Arc::new);
@@ -297,6 +302,26 @@ mod tests {
                 Dial::plain(Duration::from_secs(1)),
             );
             assert_eq!(refused.unwrap_err().reason(), Some(Reason::BadRequest));
+        }
+    }
+
+    #[test]
+    fn comma_in_a_password_parts_no_endpoints_of_which_one_is_repeated() {
+        for list in [
+            "http://u:s3cret,x@h:1",
+            "http://u:7400,s3cret@h:1",
+            "a:1,u:s3cret,x@h:1,b:2",
+        ] {
+            let addresses: Vec<_> = list.split(',').map(str::to_owned).collect();
+            let dial = Dial::plain(Duration::from_secs(1));
+            let refused = Pool::new(&addresses, Hints::Known, dial)
+                .unwrap_err()
+                .to_string();
+            assert!(refused.contains("no user name"), "{refused}");
+            assert!(
+                !refused.contains("s3cret") && !refused.contains("u:"),
+                "{refused}"
+            );
         }
     }
 }

@@ -32,6 +32,9 @@ export class Pool {
     if (endpoints.length === 0) {
       throw refused("BAD_REQUEST", "a cluster needs at least one endpoint, as HOST:PORT");
     }
+    // The comma between two may be of a password: then what is before it is one, too.
+    const named = endpoints.filter((given) => given.includes("@")).at(-1);
+    if (named !== undefined) endpoint(named, isTls);
     this.nodes = endpoints.map((given, index) => {
       const address = endpoint(given, isTls);
       if (guardsToken && !isTls && !isLoopback(address)) {

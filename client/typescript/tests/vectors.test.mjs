@@ -214,6 +214,18 @@ test("addresses", () => {
   }
 });
 
+test("a comma in a password parts no endpoints of which one is repeated", () => {
+  for (const list of ["http://u:s3cret,x@h:1", "http://u:7400,s3cret@h:1", "a:1,u:s3cret,x@h:1,b:2"]) {
+    for (const endpoints of [list, list.split(",")]) {
+      assert.throws(() => new Client(endpoints), (error) => {
+        assert.match(error.message, /no user name/);
+        assert.doesNotMatch(error.message, /s3cret|u:/);
+        return true;
+      });
+    }
+  }
+});
+
 test("an address that is refused is repeated in part, and without a password", () => {
   const long = "x".repeat(100_000);
   const bare = ["", ":1", "://a:1", "@a"].map((end) => `${long}${end}`);

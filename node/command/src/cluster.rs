@@ -27,6 +27,7 @@ pub use self::{
 use super::{
     duration,
     ending::{Cause, Caused, Ending},
+    listed,
     signals::Signals,
 };
 
@@ -39,7 +40,7 @@ pub struct ClusterArgs {
         long,
         help_heading = "Cluster",
         value_delimiter = ',',
-        value_parser = endpoint,
+        value_parser = listed::endpoint,
         default_value = "127.0.0.1:7400",
         env = "HELVE_ENDPOINTS",
         value_name = "HOST:PORT,..."
@@ -168,26 +169,8 @@ impl ClusterArgs {
     }
 }
 
-/// An endpoint of a list: a comma too many would else be a node without an address. What is before
-/// an `@` may be a password: it is left out here, and the endpoint is refused where it is used.
-fn endpoint(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() {
-        return Err("an address is empty: give HOST:PORT,..., such as 127.0.0.1:7400".to_owned());
-    }
-    Ok(match text.rsplit_once('@') {
-        Some((_, host)) => format!("...@{host}"),
-        None => text.to_owned(),
-    })
-}
-
 /// An endpoint is `HOST:PORT`, perhaps with the scheme that is in use anyway.
 fn check_endpoint(address: &str, scheme: &str) -> Result<(), Caused> {
-    if let Some((_, host)) = address.rsplit_once('@') {
-        // What is before it may be a password.
-        let why = format!("`...@{host}` has a user name");
-        let next = "give HOST:PORT alone, and a token by --token-file";
-        return Err(refused(host, &why, next));
-    }
     let authority = match address.split_once("://") {
         None => address,
         Some((said, authority)) if said == scheme => authority,

@@ -10,6 +10,7 @@ pub mod address;
 pub mod cluster;
 pub mod duration;
 pub mod ending;
+mod listed;
 pub mod logging;
 pub mod mcp_server;
 pub mod output;

@@ -116,6 +116,32 @@ mod tests {
     }
 
     #[test]
+    fn password_with_a_comma_is_not_taken_for_two_items_of_a_list() {
+        let command = Cli::command();
+        for flag in [
+            &["status", "--endpoints"][..],
+            &["mcp", "--endpoints"],
+            &["mcp", "--token-jwks-url"],
+            &["mcp", "--authorization-server"],
+            &["mcp", "--token-issuer"],
+            &["mcp", "--allowed-origin"],
+            &["mcp", "--allowed-host"],
+        ] {
+            for value in [
+                "http://u:7400,s3cret@h:1",
+                "http://u:s3cret,x@h:1",
+                "a:1,http://u:s3cret,x@h:1",
+            ] {
+                let words = [flag, &[value]].concat();
+                let said = said(&command, &words).unwrap_or_default();
+                assert!(said.starts_with("invalid value"), "{flag:?}: {said}");
+                assert!(!said.contains("s3cret"), "{flag:?}: {said}");
+                assert!(!said.contains("u:"), "{flag:?}: {said}");
+            }
+        }
+    }
+
+    #[test]
     fn value_with_a_password_is_shown_with_dots() {
         let command = Cli::command();
         for (words, expected) in [

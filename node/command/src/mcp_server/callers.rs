@@ -3,6 +3,8 @@
 use anyhow::anyhow;
 use helve_mcp::{allowed, serve::Access};
 
+use crate::listed;
+
 /// What says for `--allowed-origin` that no page in a browser may call.
 const NO_ORIGIN: &str = "none";
 
@@ -15,6 +17,7 @@ pub struct AccessArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = listed::url,
         env = "HELVE_ALLOWED_HOST",
         value_name = "HOST"
     )]
@@ -26,6 +29,7 @@ pub struct AccessArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = listed::url,
         env = "HELVE_ALLOWED_ORIGIN",
         value_name = "ORIGIN"
     )]

@@ -12,7 +12,7 @@ use helve_mcp::bearer::{
 use helve_proto::shown_url;
 use tokio::runtime::Handle;
 
-use crate::signals::Signals;
+use crate::{listed, signals::Signals};
 
 /// What says for `--token-plain-issuer` that all owners name their issuer.
 const NO_PLAIN_ISSUER: &str = "none";
@@ -49,6 +49,7 @@ pub struct TokenArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = listed::url,
         env = "HELVE_TOKEN_JWKS_URL",
         value_name = "[ISSUER=]URL"
     )]
@@ -74,6 +75,7 @@ pub struct TokenArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = listed::url,
         env = "HELVE_TOKEN_ISSUER",
         value_name = "URL"
     )]
@@ -89,6 +91,7 @@ pub struct TokenArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = listed::url,
         env = "HELVE_AUTHORIZATION_SERVER",
         value_name = "URL"
     )]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use object_store::path::Path as Key;
 use tokio::time::timeout;
 
 use super::{BACKUPS_NAME, Bucket, FILES_NAME, log::LogObjects};
@@ -70,17 +71,28 @@ impl Bucket {
         for name in &plan.segments {
             keys.push(Ok(self.key(name)?));
         }
-        // The mark may go once each request that was sent is answered.
+        let all = keys.len();
         let keys = stream::iter(keys).take_until(self.stop.clone().cancelled_owned());
-        let mut removed = self.store.delete_stream(keys.boxed());
+        let removed = self.store.delete_stream(keys.boxed());
+        self.answered(removed, all).await
+    }
+
+    /// Waits for an answer to each request that was sent: the mark may go then. Fewer than `all` are
+    /// sent if the command is asked to stop meanwhile.
+    pub(super) async fn answered(
+        &self,
+        mut removed: impl Stream<Item = object_store::Result<Key>> + Unpin,
+        all: usize,
+    ) -> Result<(), BackupError> {
+        let mut gone = 0_usize;
         loop {
             match self.timed(removed.try_next()).await {
-                Ok(None) if self.stop.is_cancelled() => {
+                Ok(None) if gone < all && self.stop.is_cancelled() => {
                     return Err(BackupError::Stopped(self.url.clone()));
                 }
                 Ok(None) => return Ok(()),
-                Ok(Some(_)) => {}
-                Err(failure) if failure.is_absent() => {}
+                Ok(Some(_)) => gone += 1,
+                Err(failure) if failure.is_absent() => gone += 1,
                 Err(failure) => return Err(self.error("delete from", failure.problem())),
             }
         }

@@ -49,6 +49,10 @@ class Pool(Generic[L]):
         self._is_tls = is_tls
         self._guards_token = guards_token
         self._learns = learns
+        # The comma between two may be of a password: then what is before it is one, too.
+        for endpoint in reversed(list(endpoints)):
+            if "@" in endpoint:
+                Address.parse(endpoint)
         addresses = [self._checked(endpoint) for endpoint in endpoints]
         self.nodes = [Node(at, address, opens(address)) for at, address in enumerate(addresses)]
         self._nodes_max = len(addresses) + limits.LEARNED_ENDPOINTS_MAX

@@ -1,5 +1,7 @@
 //! Commands that are asked to stop while they work in a bucket.
 
+use futures::{StreamExt as _, stream};
+
 use super::*;
 
 #[tokio::test]
@@ -19,6 +21,23 @@ async fn stopped_deletion_deletes_nothing_and_leaves_no_mark() {
     assert_eq!(setup.names("running").await, BTreeSet::new());
     assert_eq!(setup.names("files").await, files);
     setup.delete(&made.id(), DAY).await.unwrap();
+}
+
+#[tokio::test]
+async fn deletion_that_is_asked_to_stop_once_all_was_sent_is_done() {
+    let bucket = Setup::new().bucket();
+    let answers = |count: usize| {
+        let stop = bucket.stop.clone();
+        let keys = (0..count).map(|at| Key::from(format!("helve/{at}")));
+        // Asked while the last answer is on its way.
+        stream::iter(keys.map(Ok)).inspect(move |_| stop.cancel())
+    };
+    assert!(bucket.answered(answers(2), 2).await.is_ok(), "all is gone");
+    let stopped = bucket.answered(answers(2), 3).await;
+    assert!(
+        matches!(stopped, Err(BackupError::Stopped(_))),
+        "{stopped:?}"
+    );
 }
 
 #[tokio::test]
