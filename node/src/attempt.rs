@@ -40,4 +40,6 @@ pub enum Rejection {
     WriteRate,
     /// The node is stopping.
     Stopping,
+    /// The command must have a line in the leader's audit log, which cannot be written.
+    Unrecorded,
 }

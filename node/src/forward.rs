@@ -271,6 +271,7 @@ fn rejection(reason: Reason) -> Rejection {
         Reason::Overloaded => Rejection::Overloaded,
         Reason::DiskFull => Rejection::DiskFull,
         Reason::WriteRate => Rejection::WriteRate,
+        Reason::AuditFailing => Rejection::Unrecorded,
         // The leader is going: another one will take the command.
         Reason::Stopping | Reason::NotLeader | Reason::Unspecified => Rejection::NotLeading,
     }
@@ -351,6 +352,16 @@ mod tests {
         assert!((1..=60_000).contains(&short.timeout_ms));
         assert!((60_001..=3_600_000).contains(&long.timeout_ms));
         assert_eq!(waiting.len(), 2);
+    }
+
+    #[test]
+    fn reason_of_a_newer_leader_is_taken_for_not_leading() {
+        let newer = Rejected {
+            reason: i32::MAX,
+            leader_id: 2,
+        };
+        assert_eq!(rejection(newer.reason()), Rejection::NotLeading);
+        assert_eq!(rejection(Reason::AuditFailing), Rejection::Unrecorded);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! names, and that changes only once every member holds the new key. So no node ever meets a value that it cannot open, and after a
 //! change nothing more comes under the old key. What is sealed otherwise then is resealed by the leader, bit by bit.
 
+mod change;
 mod disk;
 mod files;
 mod members;

@@ -2,9 +2,9 @@
 //! neither a full disk nor a failed sync leaves half a line behind.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions, Permissions},
     io::{self, BufRead as _, BufReader},
-    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -18,6 +18,12 @@ use super::{
 
 /// Only the node and the operator read who called what.
 const MODE: u32 = 0o600;
+
+/// What a mode grants to other users.
+const OTHERS: u32 = 0o007;
+
+/// The part of it that lets them write.
+pub(super) const OTHERS_WRITE: u32 = 0o002;
 
 /// A file that is being written. No other process writes it: it is locked.
 #[derive(Debug)]
@@ -48,7 +54,9 @@ pub(super) struct Found {
 }
 
 impl LogFile {
-    /// Opens a file, or makes it, and reads what it holds.
+    /// Opens a file, or makes it, and reads what it holds. Takes the right to read it from other
+    /// users. One that they may write stays as it is, and may not be gone on with: they may have
+    /// opened it.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if another node writes it; else what the operating system says.
@@ -58,6 +66,9 @@ impl LogFile {
         let file = options.mode(MODE).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let (found, synced) = scan(&file)?;
+        if file.metadata()?.mode() & OTHERS_WRITE == 0 {
+            close_to_others(&file)?;
+        }
         let mut log = Self {
             path: path.to_owned(),
             file,
@@ -141,6 +152,48 @@ impl LogFile {
         fs::rename(&self.path, free.unwrap_or_else(|| name("")))?;
         sync_parent(&self.path)
     }
+}
+
+/// The permissions of a file without those of other users; `None` if they have none. The group
+/// keeps its own: it may be that of what ships the lines.
+fn closed(metadata: &Metadata) -> Option<Permissions> {
+    let mode = metadata.mode();
+    // Without the bits that say what kind of file it is.
+    let kept = mode & 0o7777 & !OTHERS;
+    (mode & OTHERS != 0).then(|| Permissions::from_mode(kept))
+}
+
+fn still_open(path: &str, error: &io::Error) -> io::Error {
+    let what = format!("other users may read {path}, and that cannot be taken from them: {error}");
+    io::Error::new(error.kind(), what)
+}
+
+/// Takes other users' rights to a file of the audit log.
+pub(super) fn close_to_others(file: &File) -> io::Result<()> {
+    let Some(permissions) = closed(&file.metadata()?) else {
+        return Ok(());
+    };
+    let set = file.set_permissions(permissions);
+    set.map_err(|error| still_open("it", &error))
+}
+
+/// Takes other users' rights to the files that were put aside.
+pub(super) fn close_put_aside(path: &Path) -> io::Result<()> {
+    for aside in put_aside(path)? {
+        let closed_now = fs::metadata(&aside).and_then(|metadata| match closed(&metadata) {
+            Some(permissions) => fs::set_permissions(&aside, permissions),
+            None => Ok(()),
+        });
+        match closed_now {
+            // It was shipped and removed in this moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            closed_now => {
+                let name = aside.display().to_string();
+                closed_now.map_err(|error| still_open(&name, &error))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes the name of a new file durable.

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::chain::Head;
+use super::{chain::Head, file::close_to_others};
 
 /// Its name in the data directory, of the chain of calls and of the chain of calls that were turned away.
 pub(super) const CALLS: &str = "audit-head";
@@ -26,6 +26,7 @@ pub(super) struct HeadFile {
 
 impl HeadFile {
     /// Opens the file in a data directory, and reads it; `None` if there is nothing to read in it.
+    /// Other users' rights to it are taken from them.
     pub(super) fn open(data_dir: &Path, name: &str) -> io::Result<(Self, Option<Head>)> {
         let path = data_dir.join(name);
         let mut options = OpenOptions::new();
@@ -33,6 +34,7 @@ impl HeadFile {
         let mut file = options.mode(0o600).open(&path)?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
+        close_to_others(&file)?;
         let head = text.trim_end().parse().ok();
         if head.is_none() && !text.is_empty() {
             tracing::warn!(path = %path.display(), "the kept head of the audit log cannot be read: the log's own end counts");

@@ -27,9 +27,6 @@ use super::{
 };
 use crate::stamp::{self, EntropyError};
 
-/// Others may write.
-const WORLD_WRITABLE: u32 = 0o002;
-
 /// Why the audit log cannot be opened. Nothing was changed, but that an empty file may have been made.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -218,6 +215,7 @@ impl Beginning<'_> {
     fn take_up(&self, sink: &mut Sink, path: &Path) -> io::Result<Found> {
         let (current, found) = LogFile::open(path)?;
         file::sync_parent(path)?;
+        file::close_put_aside(path)?;
         sink.place = Place::File(Files {
             current,
             path: path.to_owned(),
@@ -254,7 +252,7 @@ impl Beginning<'_> {
 
 fn check_exposure(path: &Path, exposed: &Path) -> Result<(), OpenError> {
     let metadata = fs::metadata(exposed).map_err(|error| refusal(path, error))?;
-    if metadata.mode() & WORLD_WRITABLE == 0 {
+    if metadata.mode() & file::OTHERS_WRITE == 0 {
         return Ok(());
     }
     Err(OpenError::Exposed {

@@ -24,6 +24,11 @@ pub enum ProposeError {
     /// The node is stopping. Nothing happened.
     #[error("this node is stopping: use another one")]
     Stopping,
+    /// The leader cannot write its audit log, which must have a line of it. Nothing happened.
+    #[error(
+        "the leader cannot write its audit log: make room for it, or hand over with `helve leader transfer`"
+    )]
+    Unrecorded,
     /// The outcome is not known.
     #[error("the outcome is not known: retry under the same identity ({0})")]
     Unknown(String),

@@ -36,6 +36,7 @@ pub(super) fn final_rejection(rejection: Rejection) -> Option<ProposeError> {
         Rejection::DiskFull => Some(ProposeError::DiskFull),
         Rejection::WriteRate => Some(ProposeError::WriteRate),
         Rejection::Stopping => Some(ProposeError::Stopping),
+        Rejection::Unrecorded => Some(ProposeError::Unrecorded),
     }
 }
 
@@ -52,6 +53,12 @@ mod tests {
     use helve_proto::command::v1::Refused;
 
     use super::*;
+
+    #[test]
+    fn command_that_cannot_be_recorded_is_not_tried_again() {
+        let error = final_rejection(Rejection::Unrecorded);
+        assert!(matches!(error, Some(ProposeError::Unrecorded)), "{error:?}");
+    }
 
     #[test]
     fn refusal_for_a_level_leaves_an_unknown_attempt_unknown() {

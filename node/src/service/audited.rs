@@ -111,7 +111,14 @@ pub(crate) fn turned_away(
     });
 }
 
-fn about(subject: &str) -> audit::Target {
+/// The targets in an event about a command that a node forwarded, and how many more it names.
+pub(super) fn named_in(targets: &dyn Targets) -> (Vec<audit::Target>, u64) {
+    let named = Named::of(targets);
+    (named.targets, named.more)
+}
+
+/// The target of an event that is about no record.
+pub(super) fn about(subject: &str) -> audit::Target {
     audit::Target {
         subject: Some(cut(subject).to_owned()),
         ..audit::Target::default()

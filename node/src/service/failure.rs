@@ -72,6 +72,9 @@ pub(crate) enum Failure {
     /// Not executed: the call should be recorded, and cannot be.
     #[error("the audit log cannot be written")]
     Unrecorded,
+    /// Not executed: the leader should record the call, too, and cannot.
+    #[error("the leader's audit log cannot be written")]
+    UnrecordedByLeader,
     /// Not executed: a disk is below its reserve.
     #[error("a disk is below its reserve")]
     DiskFull,
@@ -134,6 +137,7 @@ impl Failure {
             ProposeError::DiskFull => Self::DiskFull,
             ProposeError::WriteRate => Self::WriteRate,
             ProposeError::Stopping => Self::Stopping("it is shutting down".into()),
+            ProposeError::Unrecorded => Self::UnrecordedByLeader,
             ProposeError::Entropy(error) => Self::Stopping(error.to_string()),
             ProposeError::Unknown(detail) => Self::ambiguous(detail, deadline),
         }
@@ -164,6 +168,7 @@ impl From<ReadError> for Failure {
             }
             ReadError::Propose(ProposeError::DiskFull) => Self::DiskFull,
             ReadError::Propose(ProposeError::WriteRate) => Self::WriteRate,
+            ReadError::Propose(ProposeError::Unrecorded) => Self::UnrecordedByLeader,
             ReadError::Stopping | ReadError::Propose(ProposeError::Stopping) => {
                 Self::Stopping("it is shutting down".into())
             }

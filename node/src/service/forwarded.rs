@@ -1,35 +1,106 @@
 //! Commands that another node forwarded to this one.
 
-use std::time::Duration;
+use std::{mem, sync::Arc, time::Duration};
 
+use data_encoding::HEXLOWER;
 use helve_proto::{
     Reason,
-    command::v1::{Command, command::Operation},
+    command::v1::{
+        Command, Reseal, command::Operation, outcome::Outcome as Kind, resealed_record::Record,
+    },
     peer::v1::{
         ForwardAnswer, ForwardBatch, ForwardCall, ForwardReply, Rejected, forward_answer::Answer,
         rejected::Reason as RejectReason,
     },
 };
+use helve_seal::KEY_ID_BYTES;
 use prost::Message;
 use tokio::{sync::mpsc, time::Instant};
 use tonic::Status;
 
-use super::audited::Peer;
+use super::{
+    audited::{Peer, about, named_in},
+    failure::Failure,
+    status::Problem,
+    target::{Target, Targets},
+};
 use crate::{
     attempt::{Attempt, Rejection, Timed},
-    audit::{self, Audit, Class, Event},
+    audit::{Audit, Class, Ended, Entry, Event},
     excerpt::head,
     limits::{AUDIT_NAME_BYTES_MAX, FORWARD_BYTES_MAX},
+    log_throttle::LogThrottle,
     propose::{Answered, Answers, Proposer},
     traces::Span,
+    vault::Vault,
 };
+
+/// What a node has for commands that other nodes forward to it. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Executor {
+    pub(super) proposer: Proposer,
+    pub(super) audit: Audit,
+    pub(super) vault: Arc<Vault>,
+}
+
+impl Executor {
+    /// Admits a command, and begins its line if it gets one.
+    ///
+    /// # Errors
+    /// Why it is not executed: it may not be forwarded, or its line cannot be written.
+    fn admit(&self, command: &Command, from: u64, peer: Peer) -> Result<Entry, Rejection> {
+        let Some(event) = forwarded_event(command, from, peer) else {
+            return Ok(Entry::none());
+        };
+        let Err(why) = self.check(command) else {
+            return self
+                .audit
+                .begin(|| event)
+                .map_err(|_| Rejection::Unrecorded);
+        };
+        refused(&why);
+        self.audit.record(Event {
+            outcome: Reason::Denied.as_str(),
+            ..event
+        });
+        // A sender that keeps to the rules tries again until its deadline: this node may not have
+        // applied yet what the command follows.
+        Err(Rejection::NotLeading)
+    }
+
+    /// Refuses what could stop every node for good. A leader's own commands are not checked: it
+    /// proposes none of these.
+    fn check(&self, command: &Command) -> Result<(), String> {
+        match &command.operation {
+            // A level that nodes do not know stops them. No node forwards a raise: the leader
+            // proposes it through its own log.
+            Some(Operation::RaiseFeatureLevel(_)) => {
+                Err("the leader alone raises the feature level".to_owned())
+            }
+            Some(Operation::SetSealing(change)) => self.vault.check_change(change),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refused(why: &str) {
+    static REFUSED: LogThrottle = LogThrottle::new();
+    if let Some(count) = REFUSED.count(Instant::now().into_std()) {
+        tracing::warn!(
+            why,
+            count,
+            "forwarded commands were refused; this is the last one"
+        );
+    }
+}
 
 /// A batch that is executed, if this node leads. Its administrative commands are recorded here as well as on the node that took them: a
 /// process that acts as a node leaves a line.
 pub(super) struct Executing {
     proposer: Proposer,
-    audit: Audit,
-    /// The calls by their places in the batch; nothing of those that were answered.
+    /// Answers to calls that are not executed.
+    rejected: Vec<ForwardAnswer>,
+    /// The other calls by their places among the commands; nothing of those that were answered.
     calls: Vec<Option<Call>>,
     /// When the stream ends, commands that still wait go with it.
     attempts: Answers,
@@ -38,28 +109,43 @@ pub(super) struct Executing {
 /// A call that is not answered yet.
 struct Call {
     correlation_id: u64,
-    /// What is recorded of it.
-    event: Option<Event>,
+    /// It writes its line when it is dropped, too: a process that acts as a node could else end its
+    /// stream before the answer, and leave no line of a command that was executed.
+    entry: Entry,
     _span: Option<Span>,
 }
 
 impl Executing {
     /// Has the commands of a batch wait for their turns, behind those of the same tenants that wait on this node already. No order of
     /// execution follows from that: commands of other nodes, and those that are tried again, come between them.
-    pub(super) fn begin(proposer: Proposer, audit: Audit, peer: Peer, batch: ForwardBatch) -> Self {
+    pub(super) fn begin(executor: Executor, peer: Peer, batch: ForwardBatch) -> Self {
         let now = Instant::now();
         let from = batch.header.as_ref().map_or(0, |header| header.from);
+        let leader_id = executor.proposer.leader_id();
+        let mut rejected = Vec::new();
         let mut calls = Vec::with_capacity(batch.calls.len());
         let mut commands = Vec::with_capacity(batch.calls.len());
         for call in batch.calls {
+            let correlation_id = call.correlation_id;
             let command = call.command.as_deref();
-            let event = command.and_then(|command| forwarded_event(command, from, peer));
+            let none = || Ok(Entry::none());
+            let entry = command.map_or_else(none, |command| executor.admit(command, from, peer));
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(rejection) => {
+                    rejected.push(ForwardAnswer {
+                        correlation_id,
+                        answer: Some(answer(Attempt::Rejected(rejection), leader_id)),
+                    });
+                    continue;
+                }
+            };
             let parent = call.span.as_ref();
-            let span = parent.and_then(|parent| proposer.traces().forwarded(parent));
+            let span = parent.and_then(|parent| executor.proposer.traces().forwarded(parent));
             let trace = span.as_ref().map(|span| span.trace().clone());
             calls.push(Some(Call {
-                correlation_id: call.correlation_id,
-                event,
+                correlation_id,
+                entry,
                 _span: span,
             }));
             commands.push(Timed {
@@ -67,10 +153,10 @@ impl Executing {
                 ..timed(call, now)
             });
         }
-        let attempts = proposer.execute_here(commands);
+        let attempts = executor.proposer.execute_here(commands);
         Self {
-            proposer,
-            audit,
+            proposer: executor.proposer,
+            rejected,
             calls,
             attempts,
         }
@@ -78,6 +164,11 @@ impl Executing {
 
     /// Answers each call once it is known what became of it, together with those of which that is known, too.
     pub(super) async fn answer(mut self, replies: mpsc::Sender<Result<ForwardReply, Status>>) {
+        for reply in messages(mem::take(&mut self.rejected)) {
+            if replies.send(Ok(reply)).await.is_err() {
+                return;
+            }
+        }
         let mut left = self.calls.len();
         while left > 0 {
             let mut received = Vec::new();
@@ -106,75 +197,138 @@ impl Executing {
     /// The answers, in messages that are not too large.
     fn replies(&mut self, attempts: Answered) -> Vec<ForwardReply> {
         let leader_id = self.proposer.leader_id();
-        let mut replies: Vec<ForwardReply> = Vec::new();
-        let mut bytes = 0;
-        for (at, attempt) in attempts {
-            let Some(call) = self.calls.get_mut(at).and_then(Option::take) else {
-                continue;
-            };
-            let correlation_id = call.correlation_id;
-            if let Some(event) = call.event {
-                let outcome = outcome(&attempt);
-                self.audit.record(Event { outcome, ..event });
-            }
-            let answer = ForwardAnswer {
+        let answers = attempts.into_iter().filter_map(|(at, attempt)| {
+            let Call {
+                correlation_id,
+                entry,
+                _span,
+            } = self.calls.get_mut(at)?.take()?;
+            entry.ended(|| Ended::with(outcome(&attempt)));
+            Some(ForwardAnswer {
                 correlation_id,
                 answer: Some(answer(attempt, leader_id)),
-            };
-            let answer_bytes = answer.encoded_len();
-            match replies.last_mut() {
-                Some(reply) if bytes + answer_bytes <= FORWARD_BYTES_MAX => {
-                    reply.answers.push(answer);
-                }
-                _ => {
-                    bytes = 0;
-                    let answers = vec![answer];
-                    replies.push(ForwardReply { answers });
-                }
+            })
+        });
+        messages(answers)
+    }
+}
+
+/// Answers, in messages that are not too large.
+fn messages(answers: impl IntoIterator<Item = ForwardAnswer>) -> Vec<ForwardReply> {
+    let mut replies: Vec<ForwardReply> = Vec::new();
+    let mut bytes = 0;
+    for answer in answers {
+        let answer_bytes = answer.encoded_len();
+        match replies.last_mut() {
+            Some(reply) if bytes + answer_bytes <= FORWARD_BYTES_MAX => {
+                reply.answers.push(answer);
             }
-            bytes += answer_bytes;
+            _ => {
+                bytes = 0;
+                let answers = vec![answer];
+                replies.push(ForwardReply { answers });
+            }
         }
-        replies
+        bytes += answer_bytes;
     }
+    replies
 }
 
-impl Drop for Executing {
-    /// Records the commands that were not answered. Without this, a process that acts as a node could end its stream before the answer,
-    /// and leave no line of a command that was executed.
-    fn drop(&mut self) {
-        let unanswered = self.calls.iter_mut().filter_map(Option::take);
-        for event in unanswered.filter_map(|call| call.event) {
-            // Its outcome is still that of a caller who went away.
-            self.audit.record(event);
-        }
-    }
-}
-
-/// What is recorded of a command that a node forwarded, if it is an administrative one.
+/// What is recorded of a command that a node forwarded; `None` for what callers' reads and writes
+/// become: the node that took those records them.
 pub(super) fn forwarded_event(command: &Command, from: u64, peer: Peer) -> Option<Event> {
-    let operation = match command.operation.as_ref()? {
-        Operation::CreateToken(_) => "CreateToken",
-        Operation::RevokeToken(_) => "RevokeToken",
-        Operation::SetTenant(_) => "SetTenant",
-        _ => return None,
+    let one = |target| (vec![target], 0);
+    let (operation, (named, more_targets)) = match command.operation.as_ref()? {
+        Operation::Mint(_)
+        | Operation::Put(_)
+        | Operation::Take(_)
+        | Operation::Renew(_)
+        | Operation::Delete(_)
+        | Operation::Claim(_)
+        | Operation::Store(_)
+        | Operation::DeleteKey(_)
+        | Operation::BatchStore(_)
+        | Operation::Transact(_)
+        | Operation::OpenSession(_)
+        | Operation::Tick(_)
+        | Operation::Touch(_) => return None,
+        Operation::CreateToken(request) => ("CreateToken", named_in(request)),
+        Operation::RevokeToken(request) => ("RevokeToken", named_in(request)),
+        Operation::SetTenant(request) => ("SetTenant", named_in(request)),
+        // What an operator's call becomes.
+        Operation::SetSealing(request) => ("SetDataKey", one(about(&data_key(&request.key_id)))),
+        Operation::Reseal(request) => ("Reseal", named_in(request)),
+        Operation::EndSealing(_) => ("EndSealing", (Vec::new(), 0)),
+        Operation::AllocateNodeId(_) => ("AllocateNodeId", (Vec::new(), 0)),
+        Operation::SetClusterId(request) => ("SetClusterId", one(about(&request.cluster_id))),
+        Operation::RaiseFeatureLevel(request) => {
+            let level = format!("level {}", request.level);
+            ("RaiseFeatureLevel", one(about(&level)))
+        }
+        Operation::Probe(_) => ("Probe", (Vec::new(), 0)),
     };
-    let subject = format!("forwarded by node {from}");
+    let mut targets = vec![about(&format!("forwarded by node {from}"))];
+    targets.extend(named);
     Some(Event {
         tenant: head(&command.tenant, AUDIT_NAME_BYTES_MAX).to_owned(),
         principal: head(&command.principal, AUDIT_NAME_BYTES_MAX).to_owned(),
+        by_operator: is_of_operators(command),
         peer,
-        targets: vec![audit::Target {
-            subject: Some(subject),
-            ..audit::Target::default()
-        }],
+        targets,
+        more_targets,
         ..Event::of(Class::Admin, operation)
     })
+}
+
+/// Whether the line is charged to the operators, whichever tenant the sender names: only tokens are
+/// also managed by a tenant's own callers.
+fn is_of_operators(command: &Command) -> bool {
+    let is_about_tokens = matches!(
+        command.operation,
+        Some(Operation::CreateToken(_) | Operation::RevokeToken(_))
+    );
+    command.tenant.is_empty() || !is_about_tokens
+}
+
+/// A key, whose id may have any length here.
+fn data_key(key_id: &[u8]) -> String {
+    match key_id {
+        [] => "no data key".to_owned(),
+        id => format!(
+            "data key {}",
+            HEXLOWER.encode(&id[..id.len().min(KEY_ID_BYTES)])
+        ),
+    }
+}
+
+impl Targets for Reseal {
+    fn targets<'a>(&'a self, see: &mut dyn FnMut(Target<'a>)) {
+        for record in self.records.iter().filter_map(|it| it.record.as_ref()) {
+            see(match record {
+                Record::Handle(handle) => Target::Handle {
+                    store: &handle.store,
+                    owner: &handle.owner,
+                    id: Some(handle.id.as_str()),
+                },
+                Record::Key(key) => Target::Key {
+                    owner: &key.owner,
+                    key: &key.key,
+                },
+            });
+        }
+    }
 }
 
 /// How the command ended, in the words of the audit log.
 fn outcome(attempt: &Attempt) -> &'static str {
     match attempt {
-        Attempt::Outcome(_) => "OK",
+        Attempt::Outcome(outcome) => match &outcome.outcome {
+            Some(Kind::Refused(refused)) => {
+                let problem = Problem::from(Failure::Refused(refused.clone()));
+                problem.reason().as_str()
+            }
+            _ => "OK",
+        },
         Attempt::Rejected(rejection) => reject_reason(*rejection).as_str_name(),
         Attempt::Unknown(_) => Reason::Ambiguous.as_str(),
     }
@@ -207,184 +361,9 @@ fn reject_reason(rejection: Rejection) -> RejectReason {
         Rejection::DiskFull => RejectReason::DiskFull,
         Rejection::WriteRate => RejectReason::WriteRate,
         Rejection::Stopping => RejectReason::Stopping,
+        Rejection::Unrecorded => RejectReason::AuditFailing,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use helve_machine::level::is_administrative;
-    use helve_proto::peer::v1 as proto;
-    use helve_proto::v1::{CreateTokenRequest, MintRequest, RevokeTokenRequest, SetTenantRequest};
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{
-        limits::{EXECUTE_BATCHES_MAX, EXECUTE_COMMANDS_MAX},
-        node::Alone,
-        properties::{bytes_like, check},
-    };
-
-    fn call(correlation_id: u64, tenant: &str) -> ForwardCall {
-        let command = Command {
-            tenant: tenant.to_owned(),
-            ..Command::default()
-        };
-        ForwardCall {
-            correlation_id,
-            timeout_ms: 60_000,
-            command: Some(Box::new(command)),
-            span: None,
-        }
-    }
-
-    #[tokio::test]
-    async fn call_behind_many_of_another_tenant_is_answered_early() {
-        let Alone {
-            consensus,
-            services,
-            ..
-        } = &Alone::start().await;
-        let us = consensus.identity();
-        let members = BTreeMap::from([(us.node_id(), us.record().clone())]);
-        consensus.initialize(members).await.unwrap();
-        let led = consensus.wait_leading(|leading| leading.here).await;
-        led.unwrap();
-
-        // More batches than are under way at once.
-        let many = (EXECUTE_BATCHES_MAX + 2) * EXECUTE_COMMANDS_MAX;
-        let last = u64::try_from(many).unwrap();
-        let mut calls: Vec<_> = (0..last).map(|id| call(id, "greedy")).collect();
-        calls.push(call(last, "honest"));
-        let batch = ForwardBatch {
-            header: None,
-            calls,
-        };
-        let proposer = Proposer::clone(&services.proposer);
-        let (replies, mut received) = mpsc::channel(many + 1);
-        let executing = Executing::begin(proposer, Audit::default(), None, batch);
-        executing.answer(replies).await;
-        let mut answered = Vec::new();
-        while let Some(reply) = received.recv().await {
-            answered.extend(reply.unwrap().answers);
-        }
-        let outcome = |it: &ForwardAnswer| matches!(it.answer, Some(Answer::Outcome(_)));
-        assert!(answered.iter().all(outcome));
-        let mut ids: Vec<_> = answered.iter().map(|it| it.correlation_id).collect();
-        let at = ids.iter().position(|id| *id == last).unwrap();
-        assert!(at < EXECUTE_BATCHES_MAX * EXECUTE_COMMANDS_MAX, "{at}");
-        ids.sort_unstable();
-        assert_eq!(ids, (0..=last).collect::<Vec<_>>(), "each once");
-    }
-
-    #[tokio::test]
-    async fn calls_to_a_node_that_does_not_lead_are_each_refused() {
-        let Alone { services, .. } = &Alone::start().await;
-        let batch = ForwardBatch {
-            header: None,
-            calls: vec![call(7, "acme"), call(8, "shop")],
-        };
-        let proposer = Proposer::clone(&services.proposer);
-        let (replies, mut received) = mpsc::channel(2);
-        let executing = Executing::begin(proposer, Audit::default(), None, batch);
-        executing.answer(replies).await;
-        let mut ids = Vec::new();
-        while let Some(reply) = received.recv().await {
-            for answer in reply.unwrap().answers {
-                let Some(Answer::Rejected(rejected)) = &answer.answer else {
-                    panic!("not refused: {answer:?}");
-                };
-                assert_eq!(rejected.reason(), RejectReason::NotLeader);
-                ids.push(answer.correlation_id);
-            }
-        }
-        assert_eq!(ids, [7, 8]);
-    }
-
-    #[tokio::test]
-    async fn forwarded_command_without_an_answer_leaves_a_line() {
-        let node = Alone::start().await;
-        let mut call = call(7, "acme");
-        let operation = Operation::SetTenant(SetTenantRequest::default());
-        call.command.as_mut().unwrap().operation = Some(operation);
-        let batch = ForwardBatch {
-            header: None,
-            calls: vec![call],
-        };
-        let proposer = Proposer::clone(&node.services.proposer);
-        let audit = node.services.access_check().audit().clone();
-        drop(Executing::begin(proposer, audit, None, batch));
-        let line = ["SetTenant", "acme", "", "CANCELLED"];
-        assert_eq!(node.recorded(), [line]);
-    }
-
-    #[test]
-    fn administrative_commands_alone_are_recorded_when_forwarded() {
-        let of = |operation| {
-            let command = Command {
-                tenant: "acme".to_owned(),
-                principal: "root".to_owned(),
-                operation: Some(operation),
-                ..Command::default()
-            };
-            forwarded_event(&command, 3, None)
-        };
-        for (operation, name) in [
-            (
-                Operation::CreateToken(CreateTokenRequest::default()),
-                "CreateToken",
-            ),
-            (
-                Operation::RevokeToken(RevokeTokenRequest::default()),
-                "RevokeToken",
-            ),
-            (
-                Operation::SetTenant(SetTenantRequest::default()),
-                "SetTenant",
-            ),
-        ] {
-            assert!(is_administrative(&operation));
-            let event = of(operation).unwrap();
-            assert_eq!((event.operation, event.class), (name, Class::Admin));
-            assert_eq!((&*event.tenant, &*event.principal), ("acme", "root"));
-            let subject = event.targets[0].subject.as_deref();
-            assert_eq!(subject, Some("forwarded by node 3"));
-        }
-        assert!(of(Operation::Mint(MintRequest::default())).is_none());
-    }
-
-    #[test]
-    fn commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words() {
-        let call = ForwardCall {
-            correlation_id: 7,
-            timeout_ms: 5_000,
-            command: Some(Box::new(Command {
-                tenant: "default".to_owned(),
-                fingerprint: vec![1; 16].into(),
-                ..Command::default()
-            })),
-            span: Some(proto::Span::default()),
-        };
-        let batch = ForwardBatch {
-            header: None,
-            calls: vec![call.clone(), call],
-        };
-        let now = Instant::now();
-        let longest = Duration::from_millis(u32::MAX.into());
-        check(&bytes_like(vec![batch.encode_to_vec()]), |bytes| {
-            let Ok(batch) = ForwardBatch::decode(bytes.as_slice()) else {
-                return Ok(());
-            };
-            let again = ForwardBatch::decode(batch.encode_to_vec().as_slice());
-            prop_assert_eq!(again.as_ref(), Ok(&batch));
-            for call in batch.calls {
-                let sent = call.command.clone().unwrap_or_default();
-                let timed = timed(call, now);
-                prop_assert!(timed.deadline >= now && timed.deadline <= now + longest);
-                prop_assert_eq!(timed.command, sent);
-            }
-            Ok(())
-        });
-    }
-}
+mod tests;

@@ -27,7 +27,11 @@ use crate::{
     membership::{MemberChanges, MembershipError, known_membership::KnownMembership, records},
     propose::Proposer,
     raft::{Consensus, receive::ReceiveError},
-    service::{Services, audited, forwarded::Executing, seats, snapshot_intake, status},
+    service::{
+        Services, audited,
+        forwarded::{Executing, Executor},
+        seats, snapshot_intake, status,
+    },
     stamp::Stamper,
     storage::{checkpoint::Snapshots, data_dir::Write},
     vault::Vault,
@@ -268,8 +272,14 @@ impl PeerService for PeerServer {
             proposer,
             consensus,
             audit,
+            vault,
             ..
         } = self.running()?;
+        let executor = Executor {
+            proposer,
+            audit,
+            vault,
+        };
         let peer = audited::peer(&request);
         let identity = Arc::clone(&self.identity);
         let batches = request.into_inner();
@@ -280,7 +290,7 @@ impl PeerService for PeerServer {
         tokio::spawn(async move {
             let out = replies.clone();
             let executed = batches.for_each_concurrent(FORWARDED_MESSAGES_MAX, move |batch| {
-                let executing = Executing::begin(proposer.clone(), audit.clone(), peer, batch);
+                let executing = Executing::begin(executor.clone(), peer, batch);
                 executing.answer(out.clone())
             });
             tokio::select! {

@@ -110,6 +110,7 @@ impl From<Failure> for Problem {
             Failure::Full(full) => room::full(full),
             Failure::Idle(time) => room::idle(time),
             Failure::Unrecorded => unrecorded(),
+            Failure::UnrecordedByLeader => Self::new(Reason::AuditFailing, UNRECORDED_BY_LEADER),
             Failure::DiskFull => Self::new(
                 Reason::DiskFull,
                 "a disk is below its reserve, and the call was not executed: delete or take records, or free disk space",
@@ -178,6 +179,7 @@ fn open_problem(error: &OpenError) -> Problem {
 fn switch_problem(error: &SwitchError) -> Problem {
     match error {
         SwitchError::Propose(ProposeError::Unknown(detail)) => ambiguous(detail, Lateness::InTime),
+        SwitchError::Propose(ProposeError::Unrecorded) => Failure::UnrecordedByLeader.into(),
         SwitchError::Propose(_) | SwitchError::Entropy(_) => {
             Problem::new(Reason::NoLeader, format!("nothing was changed: {error}"))
         }
@@ -199,6 +201,7 @@ const LAGGING: &str = "this node lags behind the leader, and the call was not ex
 const CLEARING: &str = "the tenant is at a bound, rows of its own that have expired are still being removed, and the call was not executed: retry";
 const OVERLOADED: &str = "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`";
 const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
+const UNRECORDED_BY_LEADER: &str = "the leader cannot write its audit log, and the call was not executed: make room for it there, or hand over with `helve leader transfer`, and retry";
 const UNAUTHENTICATED: &str = "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...` that has neither expired nor been revoked (--token-file); without one, show a client certificate whose name was granted a role";
 
 fn not_executed(why: &str) -> String {

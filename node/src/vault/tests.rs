@@ -14,6 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod change;
 mod plain;
 
 fn ring(bytes: &[u8]) -> Keyring {

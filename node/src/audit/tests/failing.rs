@@ -29,11 +29,26 @@ fn a_place_that_others_may_write_or_that_is_none_is_refused_by_the_name_of_its_f
 }
 
 #[test]
+fn a_file_that_others_may_write_is_refused_and_stays_as_it_is() {
+    let log = Log::new();
+    log.write(1);
+    let open = fs::Permissions::from_mode(0o666);
+    fs::set_permissions(log.path(), open).unwrap();
+    let exposed = refusal(&log);
+    assert!(matches!(exposed, OpenError::Exposed { .. }), "{exposed}");
+    let mode = fs::metadata(log.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o666);
+}
+
+#[test]
 fn a_file_of_something_else_or_of_another_node_is_not_touched() {
     let log = Log::new();
     fs::write(log.path(), "root:x:0:0\n").unwrap();
+    fs::set_permissions(log.path(), fs::Permissions::from_mode(0o644)).unwrap();
     assert!(matches!(refusal(&log), OpenError::File { .. }));
     assert_eq!(log.text(), "root:x:0:0\n");
+    let mode = fs::metadata(log.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
     fs::remove_file(log.path()).unwrap();
     let audit = log.open();
     assert!(matches!(refusal(&log), OpenError::InUse(_)));

@@ -110,6 +110,31 @@ fn the_file_and_those_that_were_put_aside_are_for_their_owner_alone() {
 }
 
 #[test]
+fn other_users_lose_their_rights_to_files_that_exist() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut log = Log::new();
+    log.settings.size_bytes = 1;
+    log.write(2);
+    let mut files = log.files();
+    assert!(files.len() > 1, "{files:?}");
+    files.push(log.denied_path());
+    files.extend(["audit-head", "audit-denied-head"].map(|name| log.data_dir().join(name)));
+    for file in &files {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o664)).unwrap();
+    }
+    log.write(1);
+    for file in &files {
+        let mode = fs::metadata(file).unwrap().permissions().mode();
+        // In the place of one that was put aside meanwhile there is a new one.
+        let is_closed = matches!(mode & 0o777, 0o660 | 0o600);
+        assert!(is_closed, "{}: {mode:o}", file.display());
+    }
+    let aside = fs::metadata(&files[0]).unwrap().permissions().mode();
+    assert_eq!(aside & 0o777, 0o660, "the group ships it");
+    assert_eq!(log.verify().broken, None);
+}
+
+#[test]
 fn no_more_files_are_kept_than_asked_for_and_the_log_says_which_went() {
     let mut log = Log::new();
     (log.settings.size_bytes, log.settings.keep) = (1, 2);

@@ -1,0 +1,39 @@
+//! What a change of the key must be for nodes to go on under it.
+
+use helve_proto::command::v1::{SealingRow, SetSealing};
+
+use super::Vault;
+
+impl Vault {
+    /// Checks before a change is proposed that this node can serve under it. Once it is in the log,
+    /// every node ends that cannot, and so does each of its starts.
+    ///
+    /// # Errors
+    /// Why this node cannot serve under it, or cannot tell yet.
+    pub fn check_change(&self, change: &SetSealing) -> Result<(), String> {
+        let before = self.row().unwrap_or_default();
+        if before.index > change.if_index {
+            // It was decided on an older row, so the machine refuses it.
+            return Ok(());
+        }
+        let (secret, secret_key_id) = if change.key_id.is_empty() {
+            if before.index < change.if_index {
+                return Err("this node has not applied what the change follows".to_owned());
+            }
+            if before.key_id.is_empty() {
+                return Err("values are not sealed, so that there is nothing to unseal".to_owned());
+            }
+            (before.secret, before.secret_key_id)
+        } else {
+            (change.secret.clone(), change.key_id.clone())
+        };
+        let after = SealingRow {
+            key_id: change.key_id.clone(),
+            secret,
+            secret_key_id,
+            ..SealingRow::default()
+        };
+        let checked = self.checked(Some(&after));
+        checked.map(drop).map_err(|refusal| refusal.problem)
+    }
+}
