@@ -280,6 +280,8 @@ async fn cut_off(drain_timeout: &str, signals: usize) -> Result<()> {
         "1m",
         "--drain-timeout",
         drain_timeout,
+        "--log",
+        "helve_client=debug,info",
     ];
     let mut process = server(directory.path(), address, &more, None);
     process.start()?;
@@ -288,7 +290,17 @@ async fn cut_off(drain_timeout: &str, signals: usize) -> Result<()> {
     cluster.node(1).freeze()?;
     let mut connected = TcpStream::connect(address).await?;
     let request = Caller::default().store("under-way");
+    let tries = |process: &Process| process.log_tail().matches("trying again").count();
+    let before = tries(&process);
     connected.write_all(request.as_bytes()).await?;
+    // A call that did not begin has no line. One that tries again has.
+    until("the call to be under way", async || {
+        match tries(&process) > before {
+            true => Look::Done(()),
+            false => Look::NotYet("it has not been tried twice".to_owned()),
+        }
+    })
+    .await?;
     process.terminate()?;
     closed(address).await?;
     for _ in 1..signals {
