@@ -104,21 +104,36 @@ impl Copies {
                 Busy::Replica => Limit::Sessions,
             });
         })?;
-        self.metrics.sessions(self.lock().copies.len());
-        for id in going {
-            self.close(&id).await;
-        }
-        Ok(Call {
+        // Before anything else is awaited: if the caller goes away, this gives the count back.
+        let call = Call {
             copies: self.clone(),
             id: id.to_owned(),
             request: None,
-        })
+        };
+        self.metrics.sessions(self.lock().copies.len());
+        if !going.is_empty() {
+            self.close_all(going).await;
+        }
+        Ok(call)
     }
 
     /// Gives up the copy of a session.
     pub(super) async fn close(&self, id: &str) {
         if let Err(error) = self.sessions.close_session(&Arc::from(id)).await {
             tracing::debug!(%error, "a copy of a session had gone already");
+        }
+    }
+
+    /// Gives up copies that are in no count any more, even if the caller goes away meanwhile.
+    async fn close_all(&self, going: Vec<String>) {
+        let copies = self.clone();
+        let closed = tokio::spawn(async move {
+            for id in going {
+                copies.close(&id).await;
+            }
+        });
+        if let Err(error) = closed.await {
+            tracing::error!(%error, "copies of sessions could not be given up");
         }
     }
 
@@ -240,80 +255,4 @@ impl Drop for Call {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn copies(copies: usize, of_principal: usize) -> Copies {
-        let limits = Limits {
-            copies,
-            of_principal,
-        };
-        Copies::new(Arc::default(), limits, Metrics::new())
-    }
-
-    /// Begins a session as rmcp does, and a call in it.
-    async fn begin(copies: &Copies, owner: &str) -> (String, Call) {
-        let call = copies.call("begun", owner).await.unwrap();
-        let (id, _transport) = copies.sessions.create_session().await.unwrap();
-        (id.to_string(), call.named(&id))
-    }
-
-    async fn is_held(copies: &Copies, id: &str) -> bool {
-        copies.sessions.has_session(&Arc::from(id)).await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn principal_over_its_share_loses_its_own_idlest_copy() {
-        let copies = copies(10, 2);
-        let (other, _) = begin(&copies, "bob").await;
-        let (first, _) = begin(&copies, "alice").await;
-        let (second, _) = begin(&copies, "alice").await;
-        drop(copies.call(&first, "alice").await);
-        let (third, _) = begin(&copies, "alice").await;
-        for (id, expected) in [(other, true), (first, true), (second, false), (third, true)] {
-            assert_eq!(is_held(&copies, &id).await, expected);
-        }
-    }
-
-    #[tokio::test]
-    async fn copies_with_a_call_under_way_stay() {
-        let copies = copies(10, 2);
-        let held = [begin(&copies, "alice").await, begin(&copies, "alice").await];
-        assert_eq!(
-            copies.call("begun", "alice").await.err(),
-            Some(Busy::Principal)
-        );
-        // Others are not refused for it.
-        begin(&copies, "bob").await;
-        drop(held);
-        begin(&copies, "alice").await;
-    }
-
-    #[tokio::test]
-    async fn full_replica_loses_the_idlest_copy_of_all() {
-        let copies = copies(2, 2);
-        let (first, _) = begin(&copies, "alice").await;
-        let (second, held) = begin(&copies, "bob").await;
-        let (_, held_too) = begin(&copies, "carol").await;
-        assert!(!is_held(&copies, &first).await && is_held(&copies, &second).await);
-        assert_eq!(
-            copies.call("begun", "dave").await.err(),
-            Some(Busy::Replica)
-        );
-        drop((held, held_too));
-    }
-
-    #[tokio::test]
-    async fn without_principals_the_room_is_for_all() {
-        let copies = copies(3, 1);
-        let mut ids = Vec::new();
-        for _ in 0..4 {
-            ids.push(begin(&copies, "").await.0);
-        }
-        assert!(!is_held(&copies, &ids[0]).await);
-        for id in &ids[1..] {
-            assert!(is_held(&copies, id).await);
-        }
-        assert_eq!(copies.lock().copies.len(), 3);
-    }
-}
+mod tests;
