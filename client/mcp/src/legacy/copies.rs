@@ -4,7 +4,8 @@
 //! another. So a principal's idlest copy makes room for its next, and no principal takes the room of all.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
+    hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,6 +28,9 @@ pub(super) const LIMITS: Limits = Limits {
     copies: 1_024,
     of_principal: 256,
 };
+
+/// Ids of requests without an answer that are remembered in a copy.
+const SPENT_MAX: usize = 1_024;
 
 /// Why there is no room for another copy: a call is under way in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,8 @@ struct State {
     /// Grows with each use.
     next: u64,
     copies: HashMap<String, Copy>,
+    /// Of the ids that are spent.
+    hasher: RandomState,
 }
 
 struct Copy {
@@ -59,6 +65,10 @@ struct Copy {
     calls: usize,
     /// The ids of the requests under way.
     requests: HashSet<RequestId>,
+    /// Hashes of the ids of requests that `rmcp` gave up without an answer, such as cancelled ones,
+    /// the last one at the end. It does not stop their handlers, and would take the answer of one
+    /// for that of a later request with its id. Ids of 1,024 bytes would take more than the copy.
+    spent: VecDeque<u64>,
 }
 
 /// A call in a session. Its copy stays until this is dropped.
@@ -66,6 +76,7 @@ pub(super) struct Call {
     copies: Copies,
     id: String,
     request: Option<RequestId>,
+    is_answered: bool,
 }
 
 impl Copies {
@@ -109,6 +120,7 @@ impl Copies {
             copies: self.clone(),
             id: id.to_owned(),
             request: None,
+            is_answered: false,
         };
         self.metrics.sessions(self.lock().copies.len());
         if !going.is_empty() {
@@ -187,6 +199,7 @@ impl State {
             used: 0,
             calls: 0,
             requests: HashSet::new(),
+            spent: VecDeque::new(),
         });
         copy.used = self.next;
         copy.calls += 1;
@@ -211,23 +224,36 @@ impl State {
 }
 
 impl Call {
-    /// Takes this id of a request until the call is over.
+    /// Takes this id of a request until the call is over, for good if it ends without an answer.
     ///
     /// # Errors
-    /// The id, if another call of the session has it.
+    /// The id, if another call of the session has it, or had it and got no answer.
     pub(super) fn with_id(mut self, request: Option<RequestId>) -> Result<Self, RequestId> {
         let Some(request) = request else {
             return Ok(self);
         };
         let mut state = self.copies.lock();
+        let hash = state.hasher.hash_one(&request);
         let copy = state.copies.get_mut(&self.id);
-        let is_free = copy.is_none_or(|copy| copy.requests.insert(request.clone()));
+        let is_free = copy.is_none_or(|copy| {
+            !copy.spent.contains(&hash) && copy.requests.insert(request.clone())
+        });
         drop(state);
         if !is_free {
             return Err(request);
         }
         self.request = Some(request);
         Ok(self)
+    }
+
+    /// The request is answered: its id can be taken again once the call is over.
+    pub(super) fn answered(&mut self) {
+        self.is_answered = true;
+    }
+
+    /// Whether a request waits for its answer.
+    pub(super) fn is_pending(&self) -> bool {
+        self.request.is_some() && !self.is_answered
     }
 
     /// A session that this call has begun has been given its id.
@@ -245,12 +271,28 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let mut state = self.copies.lock();
-        if let Some(copy) = state.copies.get_mut(&self.id) {
-            copy.calls -= 1;
-            if let Some(request) = &self.request {
-                copy.requests.remove(request);
-            }
+        let request = self.request.as_ref();
+        let hash = request.map(|request| state.hasher.hash_one(request));
+        let Some(copy) = state.copies.get_mut(&self.id) else {
+            return;
+        };
+        copy.calls -= 1;
+        if let Some(request) = request {
+            copy.requests.remove(request);
         }
+        if let Some(hash) = hash.filter(|_| !self.is_answered) {
+            copy.spend(hash);
+        }
+    }
+}
+
+impl Copy {
+    /// Remembers the id of a request without an answer.
+    fn spend(&mut self, hash: u64) {
+        if self.spent.len() == SPENT_MAX {
+            self.spent.pop_front();
+        }
+        self.spent.push_back(hash);
     }
 }
 

@@ -99,3 +99,26 @@ async fn caller_who_goes_away_while_room_is_made_leaves_no_call() {
     let within = timeout(Duration::from_secs(60), gone).await;
     assert!(within.is_ok(), "{idle} is in memory, and in no count");
 }
+
+#[tokio::test]
+async fn ids_without_an_answer_stay_spent_up_to_a_bound() {
+    let copies = copies(1, 1);
+    let (session, _) = begin(&copies, "").await;
+    let take = async |number: usize| {
+        let id = RequestId::String(number.to_string().into());
+        let call = copies.call(&session, "").await.unwrap();
+        call.with_id(Some(id)).ok()
+    };
+    let mut answered = take(0).await.unwrap();
+    assert!(take(0).await.is_none(), "it is under way");
+    answered.answered();
+    drop(answered);
+    for number in 0..SPENT_MAX {
+        drop(take(number).await.unwrap());
+    }
+    for number in [0, SPENT_MAX - 1] {
+        assert!(take(number).await.is_none(), "{number}");
+    }
+    drop(take(SPENT_MAX).await.unwrap());
+    assert!(take(0).await.is_some(), "the oldest is forgotten");
+}
