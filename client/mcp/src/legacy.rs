@@ -9,6 +9,7 @@
 //! Each copy is counted before it is made, and `initialize` makes one whatever version it names.
 
 mod copies;
+mod held;
 
 use std::{
     sync::{
@@ -21,12 +22,10 @@ use std::{
 use async_trait::async_trait;
 use axum::{
     Router,
-    body::Body,
     extract::{Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
 };
-use futures::StreamExt as _;
 use helve_client::{Client, Owner};
 use http::{HeaderMap, Method, StatusCode, header::RETRY_AFTER};
 use rmcp::{
@@ -38,7 +37,10 @@ use rmcp::{
     },
 };
 
-use self::copies::{Busy, Call, Copies, LIMITS};
+use self::{
+    copies::{Busy, Copies, LIMITS},
+    held::held_until_answered,
+};
 use crate::{
     bearer::Principal,
     callers::Callers,
@@ -260,11 +262,11 @@ async fn enter(
         Ok(call) => call,
         Err(id) => return in_use(&id),
     };
-    let response = state.run(owner, request, next).await;
-    if is_listening {
-        return response;
-    }
-    held_until_answered(response, call)
+    let hold = move |response: Response| match is_listening {
+        true => response,
+        false => held_until_answered(response, call),
+    };
+    state.run_to_end(owner, request, next, hold).await
 }
 
 impl LegacyState {
@@ -282,20 +284,31 @@ impl LegacyState {
             Ok(call) => call,
             Err(busy) => return crowded(busy),
         };
-        // A task of its own, so that it ends even if its caller goes away: only the response names
-        // the copy that it makes, and without the name the copy would not be counted.
-        let state = Arc::clone(self);
-        let begun = tokio::spawn(async move {
-            let response = state.run(owner, request, next).await;
+        let hold = move |response: Response| {
             let call = match session_id(response.headers()) {
                 Some(id) => call.named(&id),
                 None => call,
             };
             held_until_answered(response, call)
-        });
-        begun.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a session could not be begun");
-            let why = "the session could not be begun";
+        };
+        self.run_to_end(owner, request, next, hold).await
+    }
+
+    /// Runs a request in a task of its own, so that it goes on even if its caller goes away. Only
+    /// the response tells what it holds: which copy was made, whose call it is, and until when an
+    /// id is in use.
+    async fn run_to_end(
+        self: &Arc<Self>,
+        owner: Owner,
+        request: Request,
+        next: Next,
+        hold: impl FnOnce(Response) -> Response + Send + 'static,
+    ) -> Response {
+        let state = Arc::clone(self);
+        let run = tokio::spawn(async move { hold(state.run(owner, request, next).await) });
+        run.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request of a session broke off");
+            let why = "the request broke off, and may have been carried out";
             refuse(StatusCode::INTERNAL_SERVER_ERROR, why)
         })
     }
@@ -336,17 +349,6 @@ impl LegacyState {
 fn session_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(SESSION_ID)?;
     id.to_str().ok().map(str::to_owned)
-}
-
-/// The same answer, which keeps the call under way until it has gone out.
-fn held_until_answered(response: Response, call: Call) -> Response {
-    response.map(|body| {
-        let frames = body.into_data_stream().map(move |frame| {
-            let _held = &call;
-            frame
-        });
-        Body::from_stream(frames)
-    })
 }
 
 fn crowded(busy: Busy) -> Response {

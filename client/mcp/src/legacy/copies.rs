@@ -4,7 +4,8 @@
 //! another. So a principal's idlest copy makes room for its next, and no principal takes the room of all.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
+    hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,6 +28,9 @@ pub(super) const LIMITS: Limits = Limits {
     copies: 1_024,
     of_principal: 256,
 };
+
+/// Ids of requests without an answer that are remembered in a copy.
+const SPENT_MAX: usize = 1_024;
 
 /// Why there is no room for another copy: a call is under way in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,8 @@ struct State {
     /// Grows with each use.
     next: u64,
     copies: HashMap<String, Copy>,
+    /// Of the ids that are spent.
+    hasher: RandomState,
 }
 
 struct Copy {
@@ -59,6 +65,10 @@ struct Copy {
     calls: usize,
     /// The ids of the requests under way.
     requests: HashSet<RequestId>,
+    /// Hashes of the ids of requests that `rmcp` gave up without an answer, such as cancelled ones,
+    /// the last one at the end. It does not stop their handlers, and would take the answer of one
+    /// for that of a later request with its id. Ids of 1,024 bytes would take more than the copy.
+    spent: VecDeque<u64>,
 }
 
 /// A call in a session. Its copy stays until this is dropped.
@@ -66,6 +76,7 @@ pub(super) struct Call {
     copies: Copies,
     id: String,
     request: Option<RequestId>,
+    is_answered: bool,
 }
 
 impl Copies {
@@ -104,21 +115,37 @@ impl Copies {
                 Busy::Replica => Limit::Sessions,
             });
         })?;
-        self.metrics.sessions(self.lock().copies.len());
-        for id in going {
-            self.close(&id).await;
-        }
-        Ok(Call {
+        // Before anything else is awaited: if the caller goes away, this gives the count back.
+        let call = Call {
             copies: self.clone(),
             id: id.to_owned(),
             request: None,
-        })
+            is_answered: false,
+        };
+        self.metrics.sessions(self.lock().copies.len());
+        if !going.is_empty() {
+            self.close_all(going).await;
+        }
+        Ok(call)
     }
 
     /// Gives up the copy of a session.
     pub(super) async fn close(&self, id: &str) {
         if let Err(error) = self.sessions.close_session(&Arc::from(id)).await {
             tracing::debug!(%error, "a copy of a session had gone already");
+        }
+    }
+
+    /// Gives up copies that are in no count any more, even if the caller goes away meanwhile.
+    async fn close_all(&self, going: Vec<String>) {
+        let copies = self.clone();
+        let closed = tokio::spawn(async move {
+            for id in going {
+                copies.close(&id).await;
+            }
+        });
+        if let Err(error) = closed.await {
+            tracing::error!(%error, "copies of sessions could not be given up");
         }
     }
 
@@ -172,6 +199,7 @@ impl State {
             used: 0,
             calls: 0,
             requests: HashSet::new(),
+            spent: VecDeque::new(),
         });
         copy.used = self.next;
         copy.calls += 1;
@@ -196,23 +224,36 @@ impl State {
 }
 
 impl Call {
-    /// Takes this id of a request until the call is over.
+    /// Takes this id of a request until the call is over, for good if it ends without an answer.
     ///
     /// # Errors
-    /// The id, if another call of the session has it.
+    /// The id, if another call of the session has it, or had it and got no answer.
     pub(super) fn with_id(mut self, request: Option<RequestId>) -> Result<Self, RequestId> {
         let Some(request) = request else {
             return Ok(self);
         };
         let mut state = self.copies.lock();
+        let hash = state.hasher.hash_one(&request);
         let copy = state.copies.get_mut(&self.id);
-        let is_free = copy.is_none_or(|copy| copy.requests.insert(request.clone()));
+        let is_free = copy.is_none_or(|copy| {
+            !copy.spent.contains(&hash) && copy.requests.insert(request.clone())
+        });
         drop(state);
         if !is_free {
             return Err(request);
         }
         self.request = Some(request);
         Ok(self)
+    }
+
+    /// The request is answered: its id can be taken again once the call is over.
+    pub(super) fn answered(&mut self) {
+        self.is_answered = true;
+    }
+
+    /// Whether a request waits for its answer.
+    pub(super) fn is_pending(&self) -> bool {
+        self.request.is_some() && !self.is_answered
     }
 
     /// A session that this call has begun has been given its id.
@@ -230,90 +271,30 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let mut state = self.copies.lock();
-        if let Some(copy) = state.copies.get_mut(&self.id) {
-            copy.calls -= 1;
-            if let Some(request) = &self.request {
-                copy.requests.remove(request);
-            }
+        let request = self.request.as_ref();
+        let hash = request.map(|request| state.hasher.hash_one(request));
+        let Some(copy) = state.copies.get_mut(&self.id) else {
+            return;
+        };
+        copy.calls -= 1;
+        if let Some(request) = request {
+            copy.requests.remove(request);
         }
+        if let Some(hash) = hash.filter(|_| !self.is_answered) {
+            copy.spend(hash);
+        }
+    }
+}
+
+impl Copy {
+    /// Remembers the id of a request without an answer.
+    fn spend(&mut self, hash: u64) {
+        if self.spent.len() == SPENT_MAX {
+            self.spent.pop_front();
+        }
+        self.spent.push_back(hash);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn copies(copies: usize, of_principal: usize) -> Copies {
-        let limits = Limits {
-            copies,
-            of_principal,
-        };
-        Copies::new(Arc::default(), limits, Metrics::new())
-    }
-
-    /// Begins a session as rmcp does, and a call in it.
-    async fn begin(copies: &Copies, owner: &str) -> (String, Call) {
-        let call = copies.call("begun", owner).await.unwrap();
-        let (id, _transport) = copies.sessions.create_session().await.unwrap();
-        (id.to_string(), call.named(&id))
-    }
-
-    async fn is_held(copies: &Copies, id: &str) -> bool {
-        copies.sessions.has_session(&Arc::from(id)).await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn principal_over_its_share_loses_its_own_idlest_copy() {
-        let copies = copies(10, 2);
-        let (other, _) = begin(&copies, "bob").await;
-        let (first, _) = begin(&copies, "alice").await;
-        let (second, _) = begin(&copies, "alice").await;
-        drop(copies.call(&first, "alice").await);
-        let (third, _) = begin(&copies, "alice").await;
-        for (id, expected) in [(other, true), (first, true), (second, false), (third, true)] {
-            assert_eq!(is_held(&copies, &id).await, expected);
-        }
-    }
-
-    #[tokio::test]
-    async fn copies_with_a_call_under_way_stay() {
-        let copies = copies(10, 2);
-        let held = [begin(&copies, "alice").await, begin(&copies, "alice").await];
-        assert_eq!(
-            copies.call("begun", "alice").await.err(),
-            Some(Busy::Principal)
-        );
-        // Others are not refused for it.
-        begin(&copies, "bob").await;
-        drop(held);
-        begin(&copies, "alice").await;
-    }
-
-    #[tokio::test]
-    async fn full_replica_loses_the_idlest_copy_of_all() {
-        let copies = copies(2, 2);
-        let (first, _) = begin(&copies, "alice").await;
-        let (second, held) = begin(&copies, "bob").await;
-        let (_, held_too) = begin(&copies, "carol").await;
-        assert!(!is_held(&copies, &first).await && is_held(&copies, &second).await);
-        assert_eq!(
-            copies.call("begun", "dave").await.err(),
-            Some(Busy::Replica)
-        );
-        drop((held, held_too));
-    }
-
-    #[tokio::test]
-    async fn without_principals_the_room_is_for_all() {
-        let copies = copies(3, 1);
-        let mut ids = Vec::new();
-        for _ in 0..4 {
-            ids.push(begin(&copies, "").await.0);
-        }
-        assert!(!is_held(&copies, &ids[0]).await);
-        for id in &ids[1..] {
-            assert!(is_held(&copies, id).await);
-        }
-        assert_eq!(copies.lock().copies.len(), 3);
-    }
-}
+mod tests;

@@ -25,7 +25,7 @@ use super::{
 pub struct TaskContext {
     id: String,
     owner: String,
-    arguments: JsonObject,
+    arguments: Arc<JsonObject>,
     run: u64,
     store: TaskStore,
     held: Arc<Mutex<Held>>,
@@ -45,7 +45,7 @@ impl TaskContext {
         Self {
             id: held.id().to_owned(),
             owner: held.lease.owner.clone(),
-            arguments: held.record.arguments.clone(),
+            arguments: Arc::clone(&held.record.arguments),
             run: held.lease.run,
             store,
             held: shared,

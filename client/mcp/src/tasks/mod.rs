@@ -237,8 +237,9 @@ impl Tasks {
     /// returns. `owner` is the verified subject of the caller, at most 256 bytes; only it reaches the task.
     ///
     /// # Errors
-    /// `-32603` with a reason in `data`: `OVERLOADED` if this replica runs as many tasks as it may, `QUOTA` if
-    /// the owner has as many as it may, `UNAVAILABLE` if the cluster cannot answer. If the cluster's answer
+    /// `-32603` with a reason in `data`: `OVERLOADED` if this replica runs as many tasks as it may,
+    /// `QUOTA` if the owner has as many as it may, `TOO_LARGE` if the arguments are over a task's
+    /// bounds, `UNAVAILABLE` if the cluster cannot answer. If the cluster's answer
     /// was lost (`AMBIGUOUS`), the task may exist and run, though the client has no id of it.
     pub async fn create(
         &self,
@@ -296,7 +297,8 @@ impl Tasks {
     /// answers, are ignored, as SEP-2663 wants it.
     ///
     /// # Errors
-    /// As [`get`](Self::get); `-32602` too if the answers are over the bounds.
+    /// As [`get`](Self::get); `-32602` too if there are more than 64 answers, and `-32603` with the
+    /// reason `TOO_LARGE` if the task would be over its bounds with them.
     pub async fn update(
         &self,
         task_id: &str,
@@ -333,6 +335,7 @@ impl Tasks {
                 Ok(())
             }
             Change::Unknown => Err(unknown(task_id)),
+            Change::TooLarge => Err(too_large()),
         }
     }
 }
@@ -367,6 +370,10 @@ fn refusal(reason: &str, message: &'static str) -> ErrorData {
     ErrorData::internal_error(message, Some(data))
 }
 
+fn too_large() -> ErrorData {
+    refusal("TOO_LARGE", "the task is over the task store's bounds")
+}
+
 /// The cause goes to the log; the client hears what to do.
 fn failed(error: &Error) -> ErrorData {
     use helve_client::ErrorKind::{Ambiguous, Full, Invalid, Overloaded};
@@ -378,7 +385,7 @@ fn failed(error: &Error) -> ErrorData {
         ),
         Full => refusal("QUOTA", "the task store is full: tell the operator"),
         Overloaded => refusal("OVERLOADED", "the task store is busy: try again later"),
-        Invalid => refusal("TOO_LARGE", "the task is over the task store's bounds"),
+        Invalid => too_large(),
         _ => refusal(
             "UNAVAILABLE",
             "the task store cannot answer now: try again later",

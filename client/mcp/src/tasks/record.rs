@@ -1,6 +1,6 @@
 //! What is stored of a task.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rmcp::{
     ErrorData,
@@ -13,11 +13,16 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::wire::weight::parsed_bytes;
+
 /// Questions that a task may ask over its life.
 pub(super) const INPUT_KEYS_MAX: usize = 64;
 /// Bytes of JSON that a task may hold: call, questions, answers, checkpoint and result. A handle holds
 /// 1 MiB; the rest is for the record's own fields.
 pub(super) const TASK_BYTES_MAX: usize = 1_000_000;
+/// Bytes that a task may take up once it is parsed, by the measure of a message. A million bytes of
+/// small objects would be a hundred million, for as long as the task runs.
+const TASK_WEIGHT_MAX: usize = 8 << 20;
 
 /// A question to the client, and its answer once it came.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +65,9 @@ impl From<Result<CallToolResult, TaskExit>> for Ended {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TaskRecord {
     pub(super) operation: String,
-    pub(super) arguments: JsonObject,
+    /// The same in all copies of the record.
+    #[serde(with = "shared")]
+    pub(super) arguments: Arc<JsonObject>,
     created_at: String,
     updated_at: String,
     pub(super) ttl_ms: Option<u64>,
@@ -93,7 +100,7 @@ impl TaskRecord {
         let now = current_timestamp();
         Self {
             operation: operation.to_owned(),
-            arguments,
+            arguments: Arc::new(arguments),
             created_at: now.clone(),
             updated_at: now,
             ttl_ms: options.ttl_ms,
@@ -177,11 +184,25 @@ impl TaskRecord {
         self.touch();
     }
 
+    /// Whether the task is over a bound of its size, as JSON or parsed.
+    pub(super) fn is_too_large(&self) -> bool {
+        serde_json::to_vec(self).map_or(true, |json| {
+            json.len() > TASK_BYTES_MAX || parsed_bytes(&json) > TASK_WEIGHT_MAX
+        })
+    }
+
+    /// Keeps what subscribers are told of: not the call, the checkpoint and the answered questions.
+    pub(super) fn shed(&mut self) {
+        self.arguments = Arc::default();
+        self.checkpoint = None;
+        self.inputs.retain(|_, input| input.response.is_none());
+    }
+
     /// Keeps of a task that grew over the bound what its owner needs to hear of it.
     pub(super) fn shrink(&mut self) {
         self.inputs.clear();
         self.checkpoint = None;
-        self.arguments.clear();
+        self.arguments = Arc::default();
         self.status_message = None;
     }
 
@@ -235,5 +256,26 @@ fn object(value: &impl Serialize) -> Option<JsonObject> {
     match serde_json::to_value(value) {
         Ok(Value::Object(object)) => Some(object),
         _ => None,
+    }
+}
+
+/// An object that copies share, as it is stored.
+mod shared {
+    use std::sync::Arc;
+
+    use rmcp::model::JsonObject;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        object: &Arc<JsonObject>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        (**object).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<JsonObject>, D::Error> {
+        JsonObject::deserialize(deserializer).map(Arc::new)
     }
 }

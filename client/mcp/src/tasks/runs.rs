@@ -219,8 +219,7 @@ impl Runs {
         let Some(task) = task.filter(|task| task.value.is_open()) else {
             return Ok(false);
         };
-        held.revision = task.revision();
-        held.record = task.value;
+        held.adopt(task);
         Ok(true)
     }
 

@@ -9,7 +9,7 @@ use helve_client::{
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::record::{TASK_BYTES_MAX, TaskRecord};
+use super::record::TaskRecord;
 
 /// Leases that one replica watches: more open tasks than that wait until others have ended.
 const LEASES_MAX: usize = 10_000;
@@ -43,6 +43,13 @@ impl Held {
     pub(super) fn id(&self) -> &str {
         &self.id
     }
+
+    /// Takes over what others changed. The arguments, which do not change, are kept once.
+    pub(super) fn adopt(&mut self, task: Record<TaskRecord>) {
+        self.revision = task.revision();
+        let before = std::mem::replace(&mut self.record, task.value);
+        self.record.arguments = before.arguments;
+    }
 }
 
 /// What a write of a run led to.
@@ -68,6 +75,8 @@ pub(super) enum Change {
     Made,
     Needless,
     Unknown,
+    /// The task would be over a bound of its size. Nothing was written.
+    TooLarge,
 }
 
 #[derive(Debug, Clone)]
@@ -99,9 +108,8 @@ impl TaskStore {
     }
 
     pub(super) async fn create(&self, owner: &str, record: TaskRecord) -> Result<Held, Error> {
-        if is_too_large(&record) {
-            let message = format!("a task of more than {TASK_BYTES_MAX} bytes");
-            return Err(Error::new(ErrorKind::Invalid, message));
+        if record.is_too_large() {
+            return Err(Error::new(ErrorKind::Invalid, "a task over its bounds"));
         }
         let id = new_id()?;
         let lease = Lease {
@@ -162,17 +170,20 @@ impl TaskStore {
         let changed = self
             .of(owner)
             .try_update(id, |mut record| {
-                if change(&mut record) {
-                    Ok(record)
-                } else {
-                    Err(())
+                if !change(&mut record) {
+                    return Err(Change::Needless);
                 }
+                // A task that an earlier version wrote may be over a bound. It can be cancelled.
+                if record.is_too_large() && !record.cancel_requested {
+                    return Err(Change::TooLarge);
+                }
+                Ok(record)
             })
             .await?;
         Ok(match changed {
             Ok(Resolved::Live(_)) => Change::Made,
             Ok(_) => Change::Unknown,
-            Err(()) => Change::Needless,
+            Err(unmade) => unmade,
         })
     }
 
@@ -204,7 +215,7 @@ impl TaskStore {
         loop {
             let mut record = held.record.clone();
             change(&mut record);
-            if is_too_large(&record) {
+            if record.is_too_large() {
                 return Written::TooLarge;
             }
             let mut lease = held.lease.clone();
@@ -270,8 +281,7 @@ impl TaskStore {
         if lease.value.run != held.lease.run || lease.value.is_released {
             return Ok(None);
         }
-        held.revision = task.revision();
-        held.record = task.value;
+        held.adopt(task);
         held.lease_revision = lease.revision();
         held.lease = lease.value;
         Ok(Some(()))
@@ -374,10 +384,6 @@ impl TaskStore {
         held.lease_revision = info.revision;
         Ok(Some(held))
     }
-}
-
-fn is_too_large(record: &TaskRecord) -> bool {
-    serde_json::to_vec(record).map_or(true, |json| json.len() > TASK_BYTES_MAX)
 }
 
 /// 128 bits of randomness: knowing other ids does not help to guess one.

@@ -1,6 +1,7 @@
 //! Tasks across replicas: each `Tasks` on one client is a replica of its own.
 
 mod leases;
+mod weights;
 
 use std::{
     sync::{

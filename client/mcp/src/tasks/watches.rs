@@ -251,7 +251,10 @@ impl Watches {
         #[cfg(test)]
         self.0.looks.fetch_add(1, Ordering::SeqCst);
         match self.0.store.get(owner, id).await {
-            Ok(Some(task)) => Some(Seen::Task(Arc::new(task))),
+            Ok(Some(mut task)) => {
+                task.value.shed();
+                Some(Seen::Task(Arc::new(task)))
+            }
             Ok(None) => Some(Seen::Gone),
             Err(error) => {
                 tracing::debug!(%error, "a subscriber's task cannot be read now");

@@ -73,7 +73,8 @@ pub(crate) fn request_id(request: &Request) -> Option<RequestId> {
     read.and_then(|says| says.id.clone())
 }
 
-/// The answer to a request whose id another one has that is under way in the same session.
+/// The answer to a request whose id another one of the same session has that is under way, or had
+/// that ended without an answer.
 pub(crate) fn in_use(id: &RequestId) -> Response {
     let refusal = Refusal::in_use(id);
     log(&refusal);

@@ -11,7 +11,7 @@ pub(crate) mod host;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
-mod sse;
+pub(crate) mod sse;
 mod under_way;
 pub(crate) mod weight;
 

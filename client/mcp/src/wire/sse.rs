@@ -33,7 +33,10 @@ pub(super) async fn settled(response: Response) -> Response {
     let data = events.filter_map(|event| future::ready(event.ok().and_then(|event| event.data)));
     let mut messages = Box::pin(data.filter(|data| future::ready(!data.is_empty())));
     let first = messages.next().await;
-    if let Some(message) = first.as_ref().filter(|message| is_answer(message)) {
+    if let Some(message) = first
+        .as_ref()
+        .filter(|message| is_answer(message.as_bytes()))
+    {
         set_headers(&mut parts.headers);
         return Response::from_parts(parts, Body::from(message.clone()));
     }
@@ -45,12 +48,13 @@ pub(super) async fn settled(response: Response) -> Response {
     Response::from_parts(parts, body)
 }
 
-fn is_answer(message: &str) -> bool {
+/// Whether a message of a server is the answer to a request.
+pub(crate) fn is_answer(message: &[u8]) -> bool {
     let Envelope {
         has_method,
         has_outcome,
         ..
-    } = Envelope::of(message.as_bytes());
+    } = Envelope::of(message);
     has_outcome && !has_method
 }
 

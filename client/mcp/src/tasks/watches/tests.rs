@@ -3,6 +3,7 @@
 use futures::StreamExt as _;
 use helve_client::MemoryBuilder;
 use rmcp::{model::JsonObject, task_manager::TaskOptions};
+use serde_json::json;
 use tokio::{
     task::yield_now,
     time::{Instant, advance},
@@ -111,4 +112,22 @@ async fn tasks_are_looked_at_rarely_while_a_watch_tells() {
         yield_now().await;
     }
     assert!(watches.looks() > 2, "an expiry would never be found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watched_task_is_kept_without_what_is_not_told() {
+    let client = MemoryBuilder::new().build().unwrap();
+    let store = TaskStore::new(&client, "jobs");
+    let arguments: JsonObject = [("text".to_owned(), json!("x"))].into_iter().collect();
+    let record = TaskRecord::new("work", arguments, TaskOptions::default());
+    let mut held = store.create(OWNER, record).await.unwrap();
+    store
+        .write(&mut held, |record| record.checkpoint = Some(json!(1)))
+        .await;
+    let watches = Watches::new(&client, "jobs", LOOK);
+    let mut states = Box::pin(watches.states(OWNER, held.id()));
+    let task = states.next().await.unwrap();
+    assert!(task.value.arguments.is_empty() && task.value.checkpoint.is_none());
+    let [told, whole] = [&task.value, &held.record].map(|record| record.detailed(held.id()));
+    assert_eq!(told, whole);
 }

@@ -1,4 +1,4 @@
-//! Two requests of one session with the same id at once: each is answered, with its own answer.
+//! Two requests of one session with the same id: neither is answered with what the other led to.
 
 use std::sync::Arc;
 
@@ -37,17 +37,24 @@ impl ServerHandler for Slow {
     }
 }
 
-#[tokio::test]
-async fn two_requests_of_one_session_with_one_id_are_both_answered() {
+/// The server, and a session with it.
+async fn begin(slow: &Slow) -> (SocketAddr, Session, Shutdown) {
     let client = memory();
-    let (slow, shutdown) = (Slow::default(), Shutdown::new());
+    let shutdown = Shutdown::new();
     let sessions = LegacySessions::new(&client, Duration::from_secs(3600), anybody());
     let router = router(slow.clone(), &Access::default(), Some(sessions), &shutdown);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, router, shutdown.clone()));
-    let _shutdown = shutdown.end_on_drop();
     let session = Session::begin(address, None).await;
+    (address, session, shutdown)
+}
+
+#[tokio::test]
+async fn two_requests_of_one_session_with_one_id_are_both_answered() {
+    let slow = Slow::default();
+    let (address, session, shutdown) = begin(&slow).await;
+    let _shutdown = shutdown.end_on_drop();
     let first = session.clone();
     let first = tokio::spawn(async move { first.call(address, "slow", json!({})).await });
     slow.begun.notified().await;
@@ -61,6 +68,33 @@ async fn two_requests_of_one_session_with_one_id_are_both_answered() {
     assert_eq!(*said, json!("slow"), "{first:?}");
     // Once it is answered the id is free.
     let third = session.call(address, "quick", json!({}));
+    let third = timeout(PATIENCE, third).await.unwrap();
+    let said = &third.body["result"]["content"][0]["text"];
+    assert_eq!(*said, json!("quick"), "{third:?}");
+}
+
+/// `rmcp` does not stop what was cancelled, and its answer is no other request's.
+#[tokio::test]
+async fn id_of_a_cancelled_request_is_not_taken_again() {
+    let slow = Slow::default();
+    let (address, session, shutdown) = begin(&slow).await;
+    let _shutdown = shutdown.end_on_drop();
+    let first = session.clone();
+    let first = tokio::spawn(async move { first.call(address, "slow", json!({})).await });
+    timeout(PATIENCE, slow.begun.notified()).await.unwrap();
+    let params = json!({"requestId": 2});
+    let cancelled = session.send(address, "notifications/cancelled", None, params);
+    let cancelled = timeout(PATIENCE, cancelled).await.unwrap();
+    assert_eq!(cancelled.status, StatusCode::ACCEPTED, "{cancelled:?}");
+    let first = timeout(PATIENCE, first).await.unwrap().unwrap();
+    assert_eq!(first.body, json!(""), "it has no answer");
+    let second = session.call(address, "quick", json!({}));
+    let second = timeout(PATIENCE, second).await.unwrap();
+    assert_eq!(second.status, StatusCode::BAD_REQUEST, "{second:?}");
+    assert_eq!((second.code(), &second.body["id"]), (-32600, &json!(2)));
+    slow.go_on.notify_one();
+    let params = json!({"name": "quick", "arguments": {}});
+    let third = session.send(address, "tools/call", Some(3), params);
     let third = timeout(PATIENCE, third).await.unwrap();
     let said = &third.body["result"]["content"][0]["text"];
     assert_eq!(*said, json!("quick"), "{third:?}");
