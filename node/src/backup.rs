@@ -17,6 +17,8 @@ mod delete;
 mod describe;
 pub mod directory;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod kept_log;
 pub mod place;
 pub(crate) mod point;
@@ -168,7 +170,8 @@ impl Backup {
     /// Bytes of its files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files().iter().map(|file| file.size_bytes).sum()
+        let sizes = self.files().iter().map(|file| file.size_bytes);
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// The snapshot that it holds.

@@ -103,7 +103,7 @@ impl Archive {
             while let Some((first, size_bytes)) = segments.next() {
                 let is_needed = oldest.is_some_and(|oldest| {
                     let next = segments.peek();
-                    next.is_none_or(|(next, _)| **next > oldest + 1)
+                    next.is_none_or(|(next, _)| **next > oldest.saturating_add(1))
                 });
                 if !is_needed {
                     unneeded.push((run.name(*first), *size_bytes));
@@ -135,7 +135,8 @@ impl LogRun {
     /// Bytes of them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.segments.values().sum()
+        let sizes = self.segments.values().copied();
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// The first entry that is kept.
