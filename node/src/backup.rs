@@ -17,6 +17,8 @@ mod delete;
 mod describe;
 pub mod directory;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod kept_log;
 pub mod place;
 pub(crate) mod point;

@@ -140,7 +140,8 @@ impl LogRun {
     /// Bytes of them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.segments.values().sum()
+        let sizes = self.segments.values().copied();
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// The first entry that is kept.

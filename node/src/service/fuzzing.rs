@@ -20,6 +20,7 @@ use prost::Message;
 use tokio::{runtime::Runtime, time::Instant};
 use tonic::{Code, Status, body::Body};
 
+pub use super::json::fuzzing::json_body;
 use super::{
     account::Account,
     admit::{deadline_after, parse_timeout},

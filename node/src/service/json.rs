@@ -6,6 +6,8 @@
 mod call;
 mod codec;
 mod exact;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod intake;
 mod lines;
 mod names;

@@ -24,6 +24,8 @@ enum Belongs {
     Message(MessageDescriptor),
     /// Names of the caller's choice, each with such a value.
     Map(Box<Self>),
+    /// A list of these.
+    List(Box<Self>),
     Text,
     /// A number, a value of an enum, or a truth value.
     Short,
@@ -38,6 +40,7 @@ impl Belongs {
                 let value = entry.map_entry_value_field();
                 Self::Map(Box::new(Self::of_kind(value.kind())))
             }
+            kind if field.is_list() => Self::List(Box::new(Self::of_kind(kind))),
             kind => Self::of_kind(kind),
         }
     }
@@ -59,7 +62,7 @@ impl Belongs {
                 field.map_or(Self::Unknown, |field| Self::in_field(&field))
             }
             Self::Map(value) => (**value).clone(),
-            Self::Text | Self::Short | Self::Unknown => Self::Unknown,
+            Self::List(_) | Self::Text | Self::Short | Self::Unknown => Self::Unknown,
         }
     }
 }
@@ -78,6 +81,7 @@ impl<'de> Visitor<'de> for Belongs {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Message(_) | Self::Map(_) => "an object",
+            Self::List(_) => "a list",
             Self::Short => "a number, a truth value or the name of an enum's value",
             Self::Text | Self::Unknown => "a value",
         })
@@ -114,7 +118,11 @@ impl<'de> Visitor<'de> for Belongs {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(self.clone())?.is_some() {}
+        let item = match self {
+            Self::List(item) => *item,
+            other => other,
+        };
+        while items.next_element_seed(item.clone())?.is_some() {}
         Ok(())
     }
 

@@ -13,7 +13,9 @@ const fn target(name: &'static str, reaches: &'static [&'static str]) -> Target 
 
 /// Every target.
 pub(super) const TARGETS: &[Target] = &[
+    target("archive_segment", &[]),
     target("audit_file", &[]),
+    target("backup_manifest", &[]),
     target(
         "bearer_token",
         &[
@@ -42,6 +44,7 @@ pub(super) const TARGETS: &[Target] = &[
     target("exchange_reply", &["client/src/cluster/verdict.rs"]),
     target("forward_batch", &["node/src/service/forwarded.rs"]),
     target("forward_reply", &["node/src/forward.rs"]),
+    target("json_body", &[]),
     target("key_file", &["client/mcp/src/bearer/key.rs"]),
     target(
         "key_set",
