@@ -4,7 +4,11 @@
 //! `helve_budget_used` and `helve_budget_limit` show it. `docs/limits.md` says what a caller hears at each. The defaults fit
 //! a node of 1 GiB of memory: all bytes together are less than half of that.
 
+mod names;
+
 use std::{fmt, str::FromStr, time::Duration};
+
+pub(crate) use self::names::*;
 
 /// Who takes up what is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -25,7 +25,7 @@ use super::{
     failure::Failure,
 };
 use crate::{
-    bounds::{Shared, What},
+    bounds::{self, Shared, What},
     keyed_places::{KeyedPlace, KeyedPlaces},
     limits,
 };
@@ -173,7 +173,7 @@ impl Gate {
         if admitted.is_none() {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
-        admitted.ok_or(Failure::Overloaded)
+        admitted.ok_or(Failure::Overloaded(bounds::HEALTH_WATCHES))
     }
 
     fn take_watch(&self, from: Option<IpAddr>) -> Option<WatchRoom> {
@@ -323,12 +323,18 @@ mod tests {
         let share = limits::ADDRESS_HEALTH_WATCHES_MAX;
         let of_one: Vec<_> = (0..share).map(|_| watch(1)).collect();
         assert!(of_one.iter().all(Result::is_ok));
-        assert!(matches!(watch(1), Err(Failure::Overloaded)));
+        assert!(matches!(
+            watch(1),
+            Err(Failure::Overloaded("health-watches"))
+        ));
         let rest = limits::HEALTH_WATCHES_MAX - share;
         let addresses = (0..rest).map(|n| u8::try_from(2 + n / share).unwrap());
         let of_others: Vec<_> = addresses.map(watch).collect();
         assert!(of_others.iter().all(Result::is_ok));
-        assert!(matches!(watch(250), Err(Failure::Overloaded)));
+        assert!(matches!(
+            watch(250),
+            Err(Failure::Overloaded("health-watches"))
+        ));
         let full = gate.fullness();
         assert_eq!((full.used, full.refused), (full.limit, 2));
         drop(of_others);
