@@ -2,7 +2,7 @@
 //!
 //! A bound is named after its owner and what it counts: `principal-answer-bytes`. `helve serve --bound` sets it, and the metrics
 //! `helve_budget_used` and `helve_budget_limit` show it. `docs/limits.md` says what a caller hears at each. The defaults fit
-//! a node of 1 GiB of memory: all bytes together are less than half of that.
+//! a node of 1 GiB of memory: all budgets of bytes together are less than half of that.
 
 mod names;
 
