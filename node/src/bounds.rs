@@ -197,7 +197,7 @@ pub enum GivenUp {
     LongHead,
     /// It cannot be decoded.
     Malformed,
-    /// Nothing came over an Exchange stream for too long.
+    /// Nothing came over a stream of Exchange or reflection for too long.
     Idle,
 }
 

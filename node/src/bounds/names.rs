@@ -1,4 +1,5 @@
-//! The names of bounds that are no owner's budget: the label `bound` of their metrics, and the metadata `bound` of refusals.
+//! The names of bounds that are no owner's budget: the label `bound` of their metrics, and the
+//! metadata `bound` of refusals.
 
 /// Replies that callers leave unread.
 pub(crate) const UNREAD_ANSWER_BYTES: &str = "unread-answer-bytes";
