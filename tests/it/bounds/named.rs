@@ -1,4 +1,5 @@
-//! Every maximum of the code has a row, or a reason why callers need none. So the next one cannot be forgotten.
+//! Every maximum of the code has a row, or a reason why callers need none. So the next one cannot
+//! be forgotten.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
