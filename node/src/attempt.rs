@@ -32,8 +32,8 @@ pub enum Attempt {
 pub enum Rejection {
     /// The node does not lead, or no leader is known.
     NotLeading,
-    /// Too many commands are under way.
-    Overloaded,
+    /// Too many commands are under way, for the bound of this name.
+    Overloaded(&'static str),
     /// The leader's disk is below its reserve.
     DiskFull,
     /// The tenant's quota of writes a second is used up.

@@ -2,9 +2,13 @@
 //!
 //! A bound is named after its owner and what it counts: `principal-answer-bytes`. `helve serve --bound` sets it, and the metrics
 //! `helve_budget_used` and `helve_budget_limit` show it. `docs/limits.md` says what a caller hears at each. The defaults fit
-//! a node of 1 GiB of memory: all bytes together are less than half of that.
+//! a node of 1 GiB of memory: all budgets of bytes together are less than half of that.
+
+mod names;
 
 use std::{fmt, str::FromStr, time::Duration};
+
+pub(crate) use self::names::*;
 
 /// Who takes up what is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -193,7 +197,7 @@ pub enum GivenUp {
     LongHead,
     /// It cannot be decoded.
     Malformed,
-    /// Nothing came over an Exchange stream for too long.
+    /// Nothing came over a stream of Exchange or reflection for too long.
     Idle,
 }
 

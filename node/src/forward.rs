@@ -20,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     attempt::{Attempt, Rejection, Timed},
+    bounds,
     limits::{FORWARD_BATCHES_MAX, FORWARD_BYTES_MAX, FORWARD_QUEUE_MAX},
     raft::Consensus,
     traces::Trace,
@@ -134,7 +135,7 @@ impl Sent {
 fn send(queue: Option<&mpsc::Sender<Vec<Sent>>>, batch: Vec<Sent>) -> Result<(), Rejection> {
     let queue = queue.ok_or(Rejection::NotLeading)?;
     queue.try_send(batch).map_err(|error| match error {
-        mpsc::error::TrySendError::Full(_) => Rejection::Overloaded,
+        mpsc::error::TrySendError::Full(_) => Rejection::Overloaded(bounds::QUEUED_COMMANDS),
         // The connection has just ended; the next attempt makes another.
         mpsc::error::TrySendError::Closed(_) => Rejection::NotLeading,
     })
@@ -227,7 +228,8 @@ fn number(buffer: &mut Vec<Sent>, next_id: &mut u64, waiting: &mut Waiting) -> V
         let timeout_ms = deadline.saturating_duration_since(now).as_millis();
         if timeout_ms == 0 {
             // A caller that has gone away wants no answer.
-            let _ = sent.reply.send(Attempt::Rejected(Rejection::Overloaded));
+            let late = Rejection::Overloaded(bounds::QUEUED_COMMANDS);
+            let _ = sent.reply.send(Attempt::Rejected(late));
             return None;
         }
         *next_id += 1;
@@ -268,7 +270,8 @@ fn settle(waiting: &mut Waiting, reply: ForwardReply) {
 
 fn rejection(reason: Reason) -> Rejection {
     match reason {
-        Reason::Overloaded => Rejection::Overloaded,
+        // A leader refuses what others forwarded for its log alone.
+        Reason::Overloaded => Rejection::Overloaded(bounds::LOG_QUEUED_BYTES),
         Reason::DiskFull => Rejection::DiskFull,
         Reason::WriteRate => Rejection::WriteRate,
         Reason::AuditFailing => Rejection::Unrecorded,
@@ -327,7 +330,10 @@ mod tests {
         let batch = || vec![sent(Instant::now()).0, sent(Instant::now()).0];
         assert_eq!(send(None, batch()), Err(Rejection::NotLeading));
         assert_eq!(send(Some(&queue), batch()), Ok(()));
-        assert_eq!(send(Some(&queue), batch()), Err(Rejection::Overloaded));
+        assert_eq!(
+            send(Some(&queue), batch()),
+            Err(Rejection::Overloaded(bounds::QUEUED_COMMANDS))
+        );
         assert_eq!(queued.try_recv().map(|batch| batch.len()).ok(), Some(2));
         drop(queued);
         assert_eq!(send(Some(&queue), batch()), Err(Rejection::NotLeading));
@@ -344,7 +350,7 @@ mod tests {
         let answered = late_answer.await;
         assert!(matches!(
             answered,
-            Ok(Attempt::Rejected(Rejection::Overloaded))
+            Ok(Attempt::Rejected(Rejection::Overloaded(_)))
         ));
         let [short, long] = calls.as_slice() else {
             panic!("not two calls: {calls:?}");

@@ -49,7 +49,7 @@ pub use self::{
 };
 use crate::{
     attempt::{Attempt, Rejection, Timed},
-    bounds::Shared,
+    bounds::{self, Shared},
     disk_watch::DiskWatch,
     failpoint::{self, Failpoint},
     forward::Forwarder,
@@ -178,7 +178,7 @@ impl Proposer {
             return Attempt::Rejected(Rejection::DiskFull);
         }
         let Some(room) = self.core.room.take(&command.tenant, 1) else {
-            return Attempt::Rejected(Rejection::Overloaded);
+            return Attempt::Rejected(Rejection::Overloaded(bounds::QUEUED_COMMANDS));
         };
         let timed = Timed {
             command,
@@ -197,7 +197,7 @@ impl Proposer {
             Err(_) if hold.give_up() => {
                 let is_busy = self.core.executed.load(Ordering::Relaxed) != before;
                 Attempt::Rejected(if is_busy {
-                    Rejection::Overloaded
+                    Rejection::Overloaded(bounds::QUEUED_COMMANDS)
                 } else {
                     Rejection::NotLeading
                 })
@@ -344,7 +344,8 @@ impl Core {
                 attempts.push(Some(Attempt::Rejected(Rejection::NotLeading)));
             } else if log_full {
                 self.log_refused.fetch_add(1, Ordering::Relaxed);
-                attempts.push(Some(Attempt::Rejected(Rejection::Overloaded)));
+                let full = Rejection::Overloaded(bounds::LOG_QUEUED_BYTES);
+                attempts.push(Some(Attempt::Rejected(full)));
             } else if disk_full && !frees_space(&timed.command) {
                 attempts.push(Some(Attempt::Rejected(Rejection::DiskFull)));
             } else if let Some(refused) = above_level(&timed.command, progress) {

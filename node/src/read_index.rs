@@ -31,7 +31,7 @@ use self::{
     rounds::{Asker, Rounds},
 };
 use crate::{
-    bounds::Shared,
+    bounds::{self, Shared},
     leader_contact::LeaderContact,
     limits::{NO_TENANT, TICK_ROWS_MIN},
     peer_links::PeerLinks,
@@ -177,7 +177,7 @@ impl Reader {
                     let touches = touches.into_iter();
                     try_join_all(touches.map(|touch| self.touch(tenant, touch, deadline))).await?;
                 }
-                Read::Busy => return Err(ReadError::Overloaded),
+                Read::Busy => return Err(ReadError::Overloaded(bounds::COUNT_ROWS)),
                 Read::TooLarge => return Err(ReadError::TooLarge),
             }
             ticket = self.ticket(tenant, deadline).await?.not_after(ticket);

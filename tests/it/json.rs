@@ -302,7 +302,7 @@ async fn a_json_body_that_stalls_is_given_up() -> Result<()> {
     let (status, _, refused) = answer(stream).await?;
     assert_ne!(status, 200, "{refused}");
     let message = refused["message"].as_str().context("no message")?;
-    assert!(message.contains("did not arrive whole"), "{message}");
+    assert!(message.contains("whole within 300 ms"), "{message}");
     // What it held is free.
     let http = cluster.listeners(1).http;
     until("the room of the body to be free", async || {

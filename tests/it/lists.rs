@@ -61,7 +61,7 @@ async fn store_the_ends(caller: &Caller, round: u64) -> Result<()> {
 }
 
 /// Stores what takes several parts to list, between two ends.
-async fn fill(caller: &Caller) -> Result<()> {
+pub(super) async fn fill(caller: &Caller) -> Result<()> {
     let value = Bytes::from(vec![b'v'; VALUE_BYTES]);
     for batch in 0..BATCHES {
         let key = |number| format!("list/k/{batch}/{number:03}");

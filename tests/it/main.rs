@@ -43,6 +43,7 @@ mod key_ring;
 mod lifetimes;
 mod lists;
 mod logs;
+mod lowered;
 mod mcp_metrics;
 mod mcp_process;
 mod membership;

@@ -10,9 +10,9 @@ pub enum ProposeError {
     /// No leader within the deadline. Nothing happened.
     #[error("no leader within the deadline: check that a majority of the nodes runs and can talk")]
     NoLeader,
-    /// Too many commands are under way. Nothing happened.
-    #[error("too many writes are under way: retry after a pause")]
-    Overloaded,
+    /// Too many commands are under way, for the bound of this name. Nothing happened.
+    #[error("too many writes are under way ({0}): retry after a pause")]
+    Overloaded(&'static str),
     /// The disk is below its reserve. Nothing happened.
     #[error(
         "the disk is below its reserve: free space or delete handles; deletes and takes still work"

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{ProposeError, Proposer};
-use crate::stamp;
+use crate::{bounds, stamp};
 
 /// A session belongs to a tenant and a principal.
 type Caller = (String, String);
@@ -76,7 +76,9 @@ impl OwnSessions {
             Err(refused) => return Ok(Opened::Refused(refused)),
         };
         let call = timeout_at(deadline, OwnCall::begin(&session)).await;
-        call.map(Opened::Call).map_err(|_| ProposeError::Overloaded)
+        // What fills the window are commands of this caller that wait.
+        call.map(Opened::Call)
+            .map_err(|_| ProposeError::Overloaded(bounds::QUEUED_COMMANDS))
     }
 
     /// Forgets this call's session, because the cluster has.

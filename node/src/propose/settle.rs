@@ -32,7 +32,7 @@ pub(super) fn settle(outcome: Outcome, unknown: Option<String>) -> Result<Outcom
 pub(super) fn final_rejection(rejection: Rejection) -> Option<ProposeError> {
     match rejection {
         Rejection::NotLeading => None,
-        Rejection::Overloaded => Some(ProposeError::Overloaded),
+        Rejection::Overloaded(bound) => Some(ProposeError::Overloaded(bound)),
         Rejection::DiskFull => Some(ProposeError::DiskFull),
         Rejection::WriteRate => Some(ProposeError::WriteRate),
         Rejection::Stopping => Some(ProposeError::Stopping),

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::ReadError;
 use crate::{
-    bounds::Shared,
+    bounds::{self, Shared},
     fair_queue::FairQueue,
     keyed_places::{SharedPlace, SharedPlaces},
     limits::{
@@ -109,11 +109,11 @@ impl DiskReads {
             }
         };
         if !self.push(tenant, extent, Box::new(job)) {
-            return Err(ReadError::Overloaded);
+            return Err(ReadError::Overloaded(bounds::DISK_READS));
         }
         let answered = timeout_at(deadline, answer).await;
         answered
-            .map_err(|_| ReadError::Overloaded)?
+            .map_err(|_| ReadError::Overloaded(bounds::DISK_READS))?
             .map_err(|_| ReadError::Stopping)
     }
 

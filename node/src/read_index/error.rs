@@ -13,9 +13,9 @@ pub enum ReadError {
     /// The leader answered, and this node has not applied in time what it must have.
     #[error("this node lags behind the leader: retry, or use another node")]
     Lagging,
-    /// Too many reads are under way.
-    #[error("too many reads are under way: retry after a pause")]
-    Overloaded,
+    /// Too many reads are under way, for the bound of this name.
+    #[error("too many reads are under way ({0}): retry after a pause")]
+    Overloaded(&'static str),
     /// The node is stopping.
     #[error("this node is stopping: use another one")]
     Stopping,

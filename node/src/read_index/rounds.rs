@@ -25,7 +25,7 @@ use super::{
     question::{Asked, Question, Waiter},
 };
 use crate::{
-    bounds::Shared,
+    bounds::{self, Shared},
     fair_queue::FairQueue,
     keyed_places::{SharedPlace, SharedPlaces},
     leader_contact::{Declined, Lacking, LeaderContact},
@@ -99,7 +99,7 @@ impl Rounds {
         let asked = self.wait(Box::new(question), answer, deadline).await;
         asked.map_err(|error| {
             if waits_for_disk.load(Ordering::Relaxed) {
-                ReadError::Overloaded
+                ReadError::Overloaded(bounds::DISK_READS)
             } else {
                 error
             }
@@ -123,7 +123,7 @@ impl Rounds {
     ) -> Result<A, ReadError> {
         let _round = traces::part("read index");
         let place = self.places.take(waiter.tenant(), 1);
-        let place = place.ok_or(ReadError::Overloaded)?;
+        let place = place.ok_or(ReadError::Overloaded(bounds::ROUND_READS))?;
         if self.queue.send((waiter, place)).is_err() {
             return Err(ReadError::Stopping);
         }

@@ -277,7 +277,8 @@ impl Arriving {
     /// The end of the body for this reason, which is counted; a budget counts what it refuses by itself.
     fn give_up<T>(&self, failure: Failure) -> Poll<Option<Result<T, Status>>> {
         let why = match &failure {
-            Failure::TooSlow => Some(GivenUp::Late),
+            Failure::TooSlow(_) => Some(GivenUp::Late),
+            Failure::Idle(_) => Some(GivenUp::Idle),
             Failure::Invalid(_) => Some(GivenUp::TooLarge),
             Failure::Malformed(_) => Some(GivenUp::Malformed),
             _ => None,
@@ -288,13 +289,18 @@ impl Arriving {
         Poll::Ready(Some(Err(failure.into())))
     }
 
-    /// Ready when the message is late.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = self.due else {
+    /// Ready when the message is late, or a stream between two messages was idle for too long.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
+        let (Some(due), Some(intake)) = (self.due, &self.intake) else {
             return Poll::Pending;
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        timer.as_mut().poll(context)
+        ready!(timer.as_mut().poll(context));
+        let is_between = self.begun.is_none() && self.whole.is_none();
+        Poll::Ready(match intake.kind {
+            Kind::Stream(Some(idle)) if is_between => Failure::Idle(idle),
+            _ => Failure::TooSlow(intake.time),
+        })
     }
 }
 
@@ -314,13 +320,13 @@ impl HttpBody for Arriving {
                 Poll::Ready(Ok(None)) => {}
                 Poll::Ready(Err(failure)) => return self.give_up(failure),
                 Poll::Pending => {
-                    ready!(self.poll_late(context));
-                    return self.give_up(Failure::TooSlow);
+                    let late = ready!(self.poll_late(context));
+                    return self.give_up(late);
                 }
             }
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
-                ready!(self.poll_late(context));
-                return self.give_up(Failure::TooSlow);
+                let late = ready!(self.poll_late(context));
+                return self.give_up(late);
             };
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(bytes))) => self.rest = bytes,

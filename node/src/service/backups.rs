@@ -8,7 +8,11 @@ use std::sync::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::failure::Failure;
-use crate::{bounds::Shared, limits, storage::checkpoint::Snapshots};
+use crate::{
+    bounds::{self, Shared},
+    limits,
+    storage::checkpoint::Snapshots,
+};
 
 /// Where backups come from, and how many there may be.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ impl Backups {
     pub(super) fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            Failure::Overloaded
+            Failure::Overloaded(bounds::BACKUPS)
         })
     }
 }
@@ -60,7 +64,10 @@ mod tests {
         let backups = Backups::new(Arc::new(snapshots));
         let slots: Vec<_> = (0..limits::BACKUPS_MAX).map(|_| backups.slot()).collect();
         assert!(slots.iter().all(Result::is_ok));
-        assert!(matches!(backups.slot(), Err(Failure::Overloaded)));
+        assert!(matches!(
+            backups.slot(),
+            Err(Failure::Overloaded("backups"))
+        ));
         let full = backups.fullness();
         assert_eq!((full.used, full.refused), (full.limit, 1));
         drop(slots);

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::budget::Full;
 use crate::{
+    bounds,
     digest::DigestError,
     membership::MembershipError,
     propose::ProposeError,
@@ -34,9 +35,9 @@ pub(crate) enum Failure {
     /// Not executed: the tenant's quota of writes a second is used up.
     #[error("the tenant writes too much")]
     WriteRate,
-    /// Not executed: a message did not come to its end.
+    /// Not executed: a message did not come to its end within this time.
     #[error("a message took too long to arrive")]
-    TooSlow,
+    TooSlow(Duration),
     /// Not executed: the caller is not known.
     #[error("no valid credential")]
     Unauthenticated,
@@ -60,9 +61,9 @@ pub(crate) enum Failure {
     /// Not executed: this node has not applied what the read must see.
     #[error("this node lags behind the leader")]
     Lagging,
-    /// Not executed: too much is under way.
-    #[error("too much is under way")]
-    Overloaded,
+    /// Not executed: too much is under way, for the bound of this name.
+    #[error("too much is under way: {0}")]
+    Overloaded(&'static str),
     /// Not executed: a budget is used up.
     #[error(transparent)]
     Full(#[from] Full),
@@ -133,7 +134,7 @@ impl Failure {
     pub(crate) fn of_propose(error: ProposeError, deadline: Instant) -> Self {
         match error {
             ProposeError::NoLeader => Self::NoLeader,
-            ProposeError::Overloaded => Self::Overloaded,
+            ProposeError::Overloaded(bound) => Self::Overloaded(bound),
             ProposeError::DiskFull => Self::DiskFull,
             ProposeError::WriteRate => Self::WriteRate,
             ProposeError::Stopping => Self::Stopping("it is shutting down".into()),
@@ -163,8 +164,8 @@ impl From<ReadError> for Failure {
                 Self::NoLeader
             }
             ReadError::Lagging => Self::Lagging,
-            ReadError::Overloaded | ReadError::Propose(ProposeError::Overloaded) => {
-                Self::Overloaded
+            ReadError::Overloaded(bound) | ReadError::Propose(ProposeError::Overloaded(bound)) => {
+                Self::Overloaded(bound)
             }
             ReadError::Propose(ProposeError::DiskFull) => Self::DiskFull,
             ReadError::Propose(ProposeError::WriteRate) => Self::WriteRate,
@@ -182,7 +183,7 @@ impl From<ReadError> for Failure {
 impl From<DigestError> for Failure {
     fn from(error: DigestError) -> Self {
         match error {
-            DigestError::Busy => Self::Overloaded,
+            DigestError::Busy => Self::Overloaded(bounds::DIGESTS),
             DigestError::TooSlow => Self::NotNow(error.to_string()),
             DigestError::Storage(_) | DigestError::Stopping => Self::Stopping(error.to_string()),
         }

@@ -357,7 +357,7 @@ fn answer(attempt: Attempt, leader_id: u64) -> Answer {
 fn reject_reason(rejection: Rejection) -> RejectReason {
     match rejection {
         Rejection::NotLeading => RejectReason::NotLeader,
-        Rejection::Overloaded => RejectReason::Overloaded,
+        Rejection::Overloaded(_) => RejectReason::Overloaded,
         Rejection::DiskFull => RejectReason::DiskFull,
         Rejection::WriteRate => RejectReason::WriteRate,
         Rejection::Stopping => RejectReason::Stopping,

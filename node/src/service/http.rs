@@ -36,7 +36,7 @@ use super::{
     waiting::Waiting,
 };
 use crate::{
-    bounds::{Load, Shared},
+    bounds::{self, Load, Shared},
     keyed_places::KeyedPlaces,
     limits::{
         ADDRESS_SCRAPES_MAX, HTTP_ANSWER_BYTES_MAX, HTTP_ANSWER_PROGRESS_BYTES,
@@ -119,7 +119,7 @@ impl Pages {
             ("http-body-bytes", self.bodies()),
             ("http-page-bytes", self.unread()),
             ("scrapes", scrapes),
-            ("console-calls", self.console.fullness()),
+            (bounds::CONSOLE_CALLS, self.console.fullness()),
         ]);
         load
     }

@@ -42,7 +42,7 @@ use super::{
 };
 use crate::{
     audit::{Class, Entry},
-    bounds::What,
+    bounds::{self, What},
     limits,
     read_index::{ReadView, Ticket},
     storage::state_view::StateView,
@@ -188,7 +188,7 @@ async fn run<L: Listing>(
             Ok(Ok(Read::Answer(Ok(())))) => return End::Done,
             Ok(Ok(Read::Answer(Err(full)))) => return End::Failed(full.into()),
             Ok(Ok(Read::Lapsed | Read::Renew(_))) => {}
-            Ok(Ok(Read::Busy)) => return End::Failed(Failure::Overloaded),
+            Ok(Ok(Read::Busy)) => return End::Failed(Failure::Overloaded(bounds::COUNT_ROWS)),
             Ok(Ok(Read::TooLarge)) => return End::Failed(Failure::TooMuch),
             Ok(Err(fault)) => return End::Failed(fault.into()),
             Err(error) => return End::Failed(Failure::Stopping(format!("a list broke: {error}"))),

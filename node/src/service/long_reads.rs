@@ -15,7 +15,10 @@ use tokio::{
 };
 
 use super::failure::Failure;
-use crate::{bounds::Shared, fair_queue::FairQueue};
+use crate::{
+    bounds::{self, Shared},
+    fair_queue::FairQueue,
+};
 
 /// The turns of one node.
 #[derive(Debug)]
@@ -65,7 +68,7 @@ impl LongReads {
     pub(super) async fn turn_by(&self, tenant: &str, deadline: Instant) -> Result<Turn, Failure> {
         let Ok(turn) = timeout_at(deadline, self.turn(tenant)).await else {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Failure::Overloaded);
+            return Err(Failure::Overloaded(bounds::LONG_READS));
         };
         turn.map_err(|_| Failure::Stopping("it is shutting down".into()))
     }
@@ -141,7 +144,7 @@ mod tests {
         let turn = reads.turn_by("acme", deadline).await.unwrap();
         assert_eq!(fullness(), (1, 0));
         let late = reads.turn_by("acme", deadline).await;
-        assert!(matches!(late, Err(Failure::Overloaded)));
+        assert!(matches!(late, Err(Failure::Overloaded("long-reads"))));
         assert_eq!(fullness(), (1, 1));
         drop(turn);
         assert_eq!(fullness(), (0, 1));

@@ -87,7 +87,7 @@ use self::{
 };
 use crate::{
     audit::{Audit, Class, Entry},
-    bounds::Load,
+    bounds::{self, Load},
     change_feed::ChangeFeed,
     cluster_status::ClusterStatus,
     digest::Digester,
@@ -182,15 +182,15 @@ impl Services {
         let mut load = self.access_check.budgets().load();
         let [round_reads, disk_reads] = self.reader.waiting();
         load.others = vec![
-            ("unread-answer-bytes", self.unread.fullness()),
-            ("health-watches", self.health_watches.fullness()),
-            ("watch-window-bytes", self.feed.shared()),
-            ("backups", self.backups.fullness()),
-            ("long-reads", self.long_reads.fullness()),
-            ("round-reads", round_reads),
-            ("disk-reads", disk_reads),
-            ("queued-commands", self.proposer.queued()),
-            ("log-queued-bytes", self.proposer.log_queued()),
+            (bounds::UNREAD_ANSWER_BYTES, self.unread.fullness()),
+            (bounds::HEALTH_WATCHES, self.health_watches.fullness()),
+            (bounds::WATCH_WINDOW_BYTES, self.feed.shared()),
+            (bounds::BACKUPS, self.backups.fullness()),
+            (bounds::LONG_READS, self.long_reads.fullness()),
+            (bounds::ROUND_READS, round_reads),
+            (bounds::DISK_READS, disk_reads),
+            (bounds::QUEUED_COMMANDS, self.proposer.queued()),
+            (bounds::LOG_QUEUED_BYTES, self.proposer.log_queued()),
         ];
         load
     }

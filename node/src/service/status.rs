@@ -94,7 +94,7 @@ impl From<Failure> for Problem {
                 }
             }
             Failure::Malformed(message) => Self::new(Reason::BadRequest, message),
-            Failure::TooSlow => too_slow(),
+            Failure::TooSlow(time) => room::too_slow(time),
             Failure::Denied(why) => Self::new(Reason::Denied, not_executed(&why)),
             Failure::WriteRate => overloaded(WRITE_RATE, limits::WRITE_RATE_RETRY_AFTER),
             Failure::Unauthenticated => Self::new(Reason::Unauthenticated, UNAUTHENTICATED),
@@ -106,7 +106,7 @@ impl From<Failure> for Problem {
                 "no leader answered within the deadline, and the call was not executed: retry, or look at `helve status`",
             ),
             Failure::Lagging => overloaded(LAGGING, limits::OVERLOADED_RETRY_AFTER),
-            Failure::Overloaded => overloaded(OVERLOADED, limits::OVERLOADED_RETRY_AFTER),
+            Failure::Overloaded(bound) => room::at_bound(bound),
             Failure::Full(full) => room::full(full),
             Failure::Idle(time) => room::idle(time),
             Failure::Unrecorded => unrecorded(),
@@ -199,26 +199,12 @@ fn switch_problem(error: &SwitchError) -> Problem {
 
 const LAGGING: &str = "this node lags behind the leader, and the call was not executed: try another node, or retry after the pause in `retry_after_ms`";
 const CLEARING: &str = "the tenant is at a bound, rows of its own that have expired are still being removed, and the call was not executed: retry";
-const OVERLOADED: &str = "too much is under way, and the call was not executed: retry after the pause in `retry_after_ms`";
 const WRITE_RATE: &str = "the tenant's quota of writes a second is used up, and the call was not executed: retry after the pause in `retry_after_ms`, or ask an operator for a higher quota";
 const UNRECORDED_BY_LEADER: &str = "the leader cannot write its audit log, and the call was not executed: make room for it there, or hand over with `helve leader transfer`, and retry";
 const UNAUTHENTICATED: &str = "the call bears no valid token, and was not executed: send one as `authorization: Bearer hlv_...` that has neither expired nor been revoked (--token-file); without one, show a client certificate whose name was granted a role";
 
 fn not_executed(why: &str) -> String {
     format!("the call was not executed: {why}")
-}
-
-fn too_slow() -> Problem {
-    let limit_s = limits::MESSAGE_TIME_MAX.as_secs();
-    Problem {
-        code: Code::DeadlineExceeded,
-        ..Problem::new(
-            Reason::BadRequest,
-            format!(
-                "the message did not arrive whole within {limit_s} s, and was not executed: send less at once, or faster"
-            ),
-        )
-    }
 }
 
 fn unrecorded() -> Problem {

@@ -69,7 +69,7 @@ async fn long_queries_hold_up_no_other_however_many_there_are() {
     }
     let late = Instant::now() + Duration::from_millis(1);
     let refused = reads.ask("acme", Extent::Many, late, |_| ()).await;
-    assert!(matches!(refused, Err(ReadError::Overloaded)));
+    assert!(matches!(refused, Err(ReadError::Overloaded("disk-reads"))));
     for (go, asked) in under_way {
         go.send(()).unwrap();
         asked.await.unwrap();
@@ -177,5 +177,5 @@ async fn more_than_may_wait_is_refused() {
     let (reads, _directory) = waiting();
     assert!(push(&reads, "greedy", Extent::Few(DISK_READS_WAITING_MAX)));
     let refused = reads.ask("acme", Extent::Few(1), soon(), |_| ()).await;
-    assert!(matches!(refused, Err(ReadError::Overloaded)));
+    assert!(matches!(refused, Err(ReadError::Overloaded("disk-reads"))));
 }

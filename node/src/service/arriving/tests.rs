@@ -18,6 +18,9 @@ use crate::{
 
 const UNARY: &str = "/helve.v1.StateService/BatchRetrieve";
 const EXCHANGE: &str = "/helve.v1.CallService/Exchange";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+/// How long a stream of reflection may be idle.
+const IDLE: Duration = Duration::from_secs(300);
 
 fn message(content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap().to_be_bytes();
@@ -63,6 +66,7 @@ fn arriving(budgets: &Budgets, path: &str, body: Body) -> (Arriving, Arc<Account
     let account = Account::open(budgets.clone(), owner, &[]).unwrap();
     let kind = match path {
         EXCHANGE => Kind::Stream(None),
+        REFLECTION => Kind::Stream(Some(IDLE)),
         _ => Kind::Call,
     };
     arriving.begin(Intake {
@@ -106,6 +110,38 @@ async fn a_message_that_trickles_is_given_up() {
         assert_eq!(began.elapsed().as_secs(), MESSAGE_TIME_MAX.as_secs());
         drop(account);
         assert_eq!(used(&budgets), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_with_an_idle_time_ends_as_idle_and_not_as_late() {
+    let budgets = budgets(&[]);
+    for (pieces, ends, code, why) in [
+        (vec![], IDLE, Code::ResourceExhausted, GivenUp::Idle),
+        (
+            vec![message(&[])],
+            IDLE,
+            Code::ResourceExhausted,
+            GivenUp::Idle,
+        ),
+        (
+            vec![message(&[]), owned(9)[..3].to_vec()],
+            MESSAGE_TIME_MAX,
+            Code::DeadlineExceeded,
+            GivenUp::Late,
+        ),
+    ] {
+        let given_up = || {
+            let load = budgets.load();
+            let counted = load.given_up.into_iter().find(|(kind, _)| *kind == why);
+            counted.map(|(_, times)| times)
+        };
+        let before = given_up();
+        let began = Instant::now();
+        let (arriving, _account) = arriving(&budgets, REFLECTION, endless(pieces));
+        assert_eq!(read(arriving).await.0, Some(code), "{why:?}");
+        assert_eq!(began.elapsed().as_secs(), ends.as_secs(), "{why:?}");
+        assert_eq!(given_up(), before.map(|times| times + 1), "{why:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use helve_http::Address;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    bounds::Shared,
+    bounds::{self, Shared},
     keyed_places::{KeyedPlace, KeyedPlaces, SharedPlace, SharedPlaces},
     limits::{
         ADDRESS_CONSOLE_CALLS_MAX, ADDRESS_CONSOLE_LOOKUPS_MAX, CONSOLE_CALLS_MAX,
@@ -159,7 +159,7 @@ impl Places {
     fn counted(&self, taken: Option<Place>) -> Result<Place, Failure> {
         taken.ok_or_else(|| {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
-            Failure::Overloaded
+            Failure::Overloaded(bounds::CONSOLE_CALLS)
         })
     }
 

@@ -11,7 +11,7 @@ use helve_http::Address;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    bounds::Shared,
+    bounds::{self, Shared},
     limits::{ADDRESS_HEALTH_WATCHES_MAX, HEALTH_WATCHES_MAX},
     service::failure::Failure,
 };
@@ -54,7 +54,7 @@ impl HealthWatches {
         let mut watches = self.lock();
         if !watches.make_place(from) {
             watches.refused += 1;
-            return Err(Failure::Overloaded);
+            return Err(Failure::Overloaded(bounds::HEALTH_WATCHES));
         }
         watches.begun += 1;
         let (number, end) = (watches.begun, CancellationToken::new());
@@ -163,7 +163,7 @@ mod tests {
         let watches = HealthWatches::default();
         let held = full(&watches);
         let first = watches.admit(at(1, 9_000));
-        assert!(matches!(first, Err(Failure::Overloaded)));
+        assert!(matches!(first, Err(Failure::Overloaded(_))));
         let filled = watches.fullness();
         assert_eq!((filled.used, filled.refused), (filled.limit, 1));
         assert!(!held.iter().any(is_ended), "one each: none has more");

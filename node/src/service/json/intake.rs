@@ -88,7 +88,7 @@ async fn read(
     loop {
         let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
         let Ok(frame) = timeout_at(until, frame).await else {
-            return Err(Failure::TooSlow);
+            return Err(Failure::TooSlow(intake.time));
         };
         let Some(frame) = frame else {
             return Ok((bytes.freeze(), charge));

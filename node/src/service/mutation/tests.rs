@@ -134,7 +134,7 @@ fn an_outcome_that_could_not_be_read_leaves_a_call_in_doubt_whatever_the_reason(
     let errors = [
         ReadError::NoLeader,
         ReadError::Lagging,
-        ReadError::Overloaded,
+        ReadError::Overloaded("disk-reads"),
         ReadError::Stopping,
         ReadError::TooLarge,
     ];

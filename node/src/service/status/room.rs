@@ -3,9 +3,35 @@
 use std::time::Duration;
 
 use helve_proto::Reason;
+use tonic::Code;
 
 use super::{Problem, overloaded};
-use crate::{limits::OVERLOADED_RETRY_AFTER, service::budget::Full};
+use crate::{bounds, limits::OVERLOADED_RETRY_AFTER, service::budget::Full};
+
+/// A bound that all callers of the node share is reached: which, and what to do.
+pub(super) fn at_bound(bound: &'static str) -> Problem {
+    let message = if bound == bounds::BACKUPS {
+        // That backup may last a day.
+        "this node makes another backup, and none was begun: back up from another node, or retry once that backup has ended".to_owned()
+    } else {
+        format!(
+            "too much is under way for the bound `{bound}`, and the call was not executed: retry after the pause in `retry_after_ms`"
+        )
+    };
+    overloaded(&message, OVERLOADED_RETRY_AFTER).with("bound", bound.to_owned())
+}
+
+/// A message did not arrive whole within the time that it had.
+pub(super) fn too_slow(time: Duration) -> Problem {
+    let message = format!(
+        "the message did not arrive whole within {} ms, and was not executed: send less at once, or faster",
+        time.as_millis()
+    );
+    Problem {
+        code: Code::DeadlineExceeded,
+        ..Problem::new(Reason::BadRequest, message)
+    }
+}
 
 /// A budget is used up: whose, of what, and what to do.
 pub(super) fn full(full: Full) -> Problem {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use helve_machine::Violation;
 
 use super::*;
-use crate::membership::MembershipError;
+use crate::{bounds, membership::MembershipError};
 
 fn refused(refusal: Refusal) -> Failure {
     Failure::Refused(Refused {
@@ -103,7 +103,7 @@ fn a_status_and_an_exchange_answer_say_the_same() {
         [
             Failure::NoLeader,
             Failure::Lagging,
-            Failure::Overloaded,
+            Failure::Overloaded(bounds::LONG_READS),
             Failure::DiskFull,
             Failure::Stopping("it is shutting down".into()),
             Failure::Lapsed {
@@ -137,11 +137,32 @@ fn a_status_and_an_exchange_answer_say_the_same() {
 
 #[test]
 fn an_overloaded_caller_is_told_how_long_to_wait() {
-    let status = Status::from(Failure::Overloaded);
+    let status = Status::from(Failure::Overloaded(bounds::QUEUED_COMMANDS));
     let retry = status.get_details_retry_info().unwrap().retry_delay;
     assert_eq!(retry, Some(limits::OVERLOADED_RETRY_AFTER));
     assert_eq!(
         status.get_details_error_info().unwrap().metadata["retry_after_ms"],
         "100"
     );
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.metadata["bound"], "queued-commands");
+    assert!(status.message().contains("queued-commands"), "{status}");
+}
+
+#[test]
+fn second_backup_is_sent_elsewhere_or_behind_the_first() {
+    let reply = Problem::from(Failure::Overloaded(bounds::BACKUPS)).into_reply();
+    assert_eq!(reply.metadata["bound"], "backups");
+    assert!(reply.message.contains("from another node"), "{reply:?}");
+    assert!(!reply.message.contains("retry_after_ms"), "{reply:?}");
+}
+
+#[test]
+fn late_message_is_told_the_time_that_it_had() {
+    for (time, says) in [(300, "within 300 ms"), (5_000, "within 5000 ms")] {
+        let late = Failure::TooSlow(Duration::from_millis(time));
+        let reply = Problem::from(late).into_reply();
+        assert_eq!(reply.code, Code::DeadlineExceeded as i32);
+        assert!(reply.message.contains(says), "{reply:?}");
+    }
 }
