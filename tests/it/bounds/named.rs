@@ -191,6 +191,10 @@ const ROWS: [(&str, &[&str]); 97] = [
     ("scrapes of one address", &["ADDRESS_SCRAPES_MAX"]),
     ("calls of the console under way", &["CONSOLE_CALLS_MAX"]),
     (
+        "calls of the console of one principal",
+        &["PRINCIPAL_CONSOLE_CALLS_MAX"],
+    ),
+    (
         "the same of one address, with",
         &["ADDRESS_CONSOLE_CALLS_MAX"],
     ),
