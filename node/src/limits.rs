@@ -289,9 +289,9 @@ pub const CONNECTION_RESETS_FORCED_MAX: usize = 16 * CONNECTION_STREAMS_MAX as u
 
 /// Connections to the client port, if the process may open that many files; over it, the newest is closed at once. An idle one takes up
 /// 20 KiB, one whose headers do not end about 45 KiB over HTTP/2 ([`HEADER_LIST_READ_BYTES_MAX`], and frames of 16 KiB, which is the least
-/// that the protocol allows) and 36 KiB over HTTP/1.1: of the three quarters that one address may have, 270 MiB. It lasts 40 seconds at
+/// that the protocol allows) and 36 KiB over HTTP/1.1: of the three quarters that one address may have, 135 MiB. It lasts 40 seconds at
 /// most: a caller may not answer a probe before its headers end.
-pub const CLIENT_CONNECTIONS_MAX: usize = 8_192;
+pub const CLIENT_CONNECTIONS_MAX: usize = 4_096;
 
 /// Open files that client connections leave to peers, probes and the disks, as far as half of all allow.
 pub const FILES_RESERVED: u64 = 2_048;
