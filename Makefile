@@ -204,7 +204,7 @@ bench-instructions: bench-tools ## Instructions of the machine crate an operatio
 fuzz: tools ## Each decoder of what comes over the network, with a million cases (CASES=100000)
 	@HELVE_CASES=$(CASES) $(STEP) "what a node is sent" $(CARGO) test --locked --package helve-machine -- bytes_on_the_wire client_makes_up peer_makes_up
 	@HELVE_CASES=$(CASES) $(STEP) "what nodes, servers and clients are sent" $(TESTS) --lib --test bearer_bytes --test boundary --test state -- \
-	    client_makes_up issuer_makes_up peer_makes_up node_makes_up state_codec::tests
+	    client_makes_up issuer_makes_up peer_makes_up node_makes_up bucket_makes_up state_codec::tests
 
 fuzz-coverage: fuzz-tools ## Each decoder for ten minutes under libFuzzer (MINUTES=1 FUZZ_TARGETS=peer_message)
 	@.ci/fuzz $(MINUTES) $(FUZZ_TARGETS)

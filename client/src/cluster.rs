@@ -4,7 +4,7 @@ mod address;
 mod bearer;
 mod builder;
 mod channel;
-mod details;
+pub(crate) mod details;
 mod dial;
 mod exchange;
 mod failure;

@@ -4,28 +4,35 @@
 #[cfg(feature = "cluster")]
 use helve_proto::{ERROR_DOMAIN, Reason};
 #[cfg(feature = "cluster")]
-use tonic::{Code, Status};
+use tonic::{
+    Code, Status,
+    body::Body,
+    codegen::http::{HeaderValue, Response},
+};
 #[cfg(feature = "cluster")]
 use tonic_types::StatusExt as _;
 
 #[cfg(feature = "cluster")]
 pub use crate::cluster::exchange_reply;
 #[cfg(feature = "cluster")]
-use crate::cluster::{line_error::LineError, verdict::Verdict};
+use crate::cluster::{details::readable, line_error::LineError, verdict::Verdict};
 
 /// Bytes of a message that a caller is shown.
 const SHOWN_BYTES_MAX: usize = 400;
 
-/// Reads the details of a failed call: the first byte is its code.
+/// Reads the details of a failed call: the first byte is its code. They are also read as a proxy
+/// may write them, in a response.
 ///
 /// # Panics
-/// If the call counts as not executed without a reason of ours, is no proxy's limit of rates, and the other side knows the call.
+/// If the call counts as not executed without a reason of ours, is no proxy's limit of rates, and
+/// the other side knows the call; or if its code is lost.
 #[cfg(feature = "cluster")]
 pub fn error_details(bytes: &[u8]) {
     let Some((code, details)) = bytes.split_first() else {
         return;
     };
     let code = Code::from_i32(i32::from(code % 20));
+    assert_readable(code, details);
     let status = Status::with_details(code, "what to do", details.to_vec().into());
     let info = status.get_details_error_info();
     let info = info.filter(|info| info.domain == ERROR_DOMAIN);
@@ -37,13 +44,27 @@ pub fn error_details(bytes: &[u8]) {
     assert!(!is_not_done || may_be, "{status:?}");
 }
 
+#[cfg(feature = "cluster")]
+fn assert_readable(code: Code, details: &[u8]) {
+    let Ok(details) = HeaderValue::from_bytes(details) else {
+        return;
+    };
+    let mut response = Response::new(Body::empty());
+    let fields = response.headers_mut();
+    fields.insert("grpc-status", HeaderValue::from(i32::from(code)));
+    fields.insert("grpc-status-details-bin", details);
+    let response = readable(response);
+    let status = Status::from_header_map(response.headers());
+    assert_eq!(status.map(|status| status.code()), Some(code));
+}
+
 /// Reads the head of a response: two bytes of status, and two headers with a line end between them.
 ///
 /// # Panics
 /// If the error that is shown for it is long or has several lines.
 #[cfg(feature = "cluster")]
 pub fn response_head(bytes: &[u8]) {
-    use tonic::codegen::http::{Response, header};
+    use tonic::codegen::http::header;
 
     let Some((status, headers)) = bytes.split_first_chunk::<2>() else {
         return;

@@ -20,6 +20,8 @@ mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod kept_log;
+#[cfg(test)]
+mod made_up_tests;
 pub mod place;
 pub(crate) mod point;
 mod proof;

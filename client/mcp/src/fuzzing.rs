@@ -14,6 +14,7 @@ use crate::{
     wire::{
         envelope::{Envelope, id_at_end},
         message,
+        weight::{parsed_bytes, weigh},
     },
 };
 
@@ -25,8 +26,10 @@ const ERROR_BYTES_MAX: usize = 400;
 /// Reads a message of JSON-RPC, its envelope, and the tasks that it names.
 ///
 /// # Panics
-/// If its id is another one than JSON says, or the error about it is long.
+/// If its id is another one than JSON says, the error about it is long, or it takes up more than it
+/// weighs.
 pub fn rpc_message(bytes: &[u8]) {
+    assert_weighed(bytes);
     let envelope = Envelope::of(bytes);
     let _scalar_or_null = id_at_end(bytes);
     assert!(named_tasks(bytes).len() <= TASK_IDS_MAX);
@@ -50,6 +53,38 @@ pub fn rpc_message(bytes: &[u8]) {
             assert_eq!(answer["id"], envelope.id);
         }
     }
+}
+
+fn assert_weighed(bytes: &[u8]) {
+    let weight = parsed_bytes(bytes);
+    match weigh(bytes) {
+        Ok(weighed) => assert_eq!(weighed, weight),
+        Err(refused) => assert!(refused.is_too_large()),
+    }
+    if let Ok(parsed) = serde_json::from_slice::<Value>(bytes) {
+        let made = made(&parsed);
+        assert!(weight >= made, "{weight} for {made}");
+    }
+}
+
+/// Bytes that a parsed text takes up, or fewer.
+fn made(value: &Value) -> usize {
+    let beyond = match value {
+        Value::String(text) => text.capacity(),
+        Value::Array(all) => {
+            let places = all.capacity() - all.len();
+            places * size_of::<Value>() + all.iter().map(made).sum::<usize>()
+        }
+        Value::Object(members) => {
+            let each = members.iter().map(|(name, value)| name.len() + made(value));
+            // A map has room for eleven members from the first one on.
+            let places = (11 - members.len().min(11)) * usize::from(!members.is_empty());
+            let names = members.len() * size_of::<String>();
+            names + places * size_of::<(String, Value)>() + each.sum::<usize>()
+        }
+        _ => 0,
+    };
+    size_of::<Value>() + beyond
 }
 
 /// Checks the `Origin` of a page.

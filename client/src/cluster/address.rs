@@ -167,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::properties::check as check_property;
+    use crate::properties;
 
     #[test]
     fn address_with_host_and_port_is_taken_as_it_is() {
@@ -264,17 +264,15 @@ mod tests {
 
     #[test]
     fn address_that_a_client_makes_up_is_taken_or_refused() {
-        check_property(
-            &"[ -~]{0,40}|\\PC{0,20}|\\[[0-9a-f:]{0,12}\\]:[0-9]{0,6}",
-            |text| {
-                if let Ok(address) = text.parse::<Address>() {
-                    let (_, port) = address.host_and_port().rsplit_once(':').unwrap();
-                    prop_assert!(port.parse::<u16>().is_ok_and(|port| port > 0));
-                    let uri = format!("http://{address}").parse::<tonic::codegen::http::Uri>();
-                    prop_assert!(uri.is_ok_and(|uri| uri.port().is_some()), "{address}");
-                }
-                Ok(())
-            },
-        );
+        let texts = "[ -~]{0,40}|\\PC{0,20}|\\[[0-9a-f:]{0,12}\\]:[0-9]{0,6}";
+        properties::check(&texts, |text| {
+            if let Ok(address) = text.parse::<Address>() {
+                let (_, port) = address.host_and_port().rsplit_once(':').unwrap();
+                prop_assert!(port.parse::<u16>().is_ok_and(|port| port > 0));
+                let uri = format!("http://{address}").parse::<tonic::codegen::http::Uri>();
+                prop_assert!(uri.is_ok_and(|uri| uri.port().is_some()), "{address}");
+            }
+            Ok(())
+        });
     }
 }

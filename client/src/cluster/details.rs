@@ -77,9 +77,10 @@ impl hyper::body::Body for WithTrailers {
 #[cfg(test)]
 mod tests {
     use http_body_util::{BodyExt as _, Full};
-    use tonic::codegen::http::HeaderValue;
+    use tonic::{Code, codegen::http::HeaderValue};
 
     use super::*;
+    use crate::properties::check;
 
     /// Of an error with these details.
     fn of_error(details: &'static str) -> HeaderMap {
@@ -97,6 +98,29 @@ mod tests {
 
     fn read(fields: &HeaderMap) -> Status {
         Status::from_header_map(fields).expect("it has a code")
+    }
+
+    #[test]
+    fn details_that_a_node_makes_up_leave_code_and_message() {
+        check(&"[ -~]{0,40}|[A-Za-z0-9+/]{0,24}={0,3}", |details| {
+            let mut fields = of_error("aGVsdmU=");
+            let value = HeaderValue::try_from(details).expect("it is visible");
+            fields.insert(DETAILS, value.clone());
+            drop_unreadable(&mut fields);
+            assert_eq!(
+                (read(&fields).code(), read(&fields).message()),
+                (Code::Unavailable, "m")
+            );
+            // A field may come twice.
+            let mut twice = of_error("aGVsdmU=");
+            twice.append(DETAILS, value);
+            drop_unreadable(&mut twice);
+            assert_eq!(
+                (read(&twice).code(), read(&twice).message()),
+                (Code::Unavailable, "m")
+            );
+            Ok(())
+        });
     }
 
     #[tokio::test]

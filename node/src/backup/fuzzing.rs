@@ -12,7 +12,10 @@ use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Archive, Backup, Growing, LogRun, Segment, Tip, proof, segment::archived,
+    Archive, Backup, Growing, LogRun, Segment, Tip,
+    directory::{file_of, stored_name},
+    proof,
+    segment::archived,
     segment_path::first_of,
 };
 
@@ -157,7 +160,11 @@ fn assert_names(bytes: &[u8]) {
         let held = run.names_after(run.begins_after());
         assert!(held.len() <= run.segments());
     }
-    // Lines may be the ids of backups, too.
+    // Lines may be the names of a backup's files, and the ids of backups, too.
+    for line in &lines {
+        let file = file_of(line);
+        assert!(file.is_none_or(|file| stored_name(&file) == *line && !line.contains('/')));
+    }
     let unneeded = archive.unneeded(&lines).len();
     let all: usize = archive.runs().iter().map(LogRun::segments).sum();
     assert!(unneeded <= all);

@@ -10,6 +10,8 @@
 //! counted on the disk itself, so a disk that was copied before its last start begins a run that its peers know already.
 
 mod flushed;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod known;
 mod position;
 

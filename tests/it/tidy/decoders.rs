@@ -1,5 +1,7 @@
 //! Every decoder of what a client or a peer sends has a property test: ten thousand cases in `make test`, a million in `make fuzz`.
 
+mod backups;
+mod elsewhere;
 mod fuzzed;
 mod list;
 mod shown;
@@ -9,25 +11,33 @@ mod tests;
 use std::collections::BTreeSet;
 
 use self::{
+    backups::IN_BACKUPS,
+    elsewhere::ELSEWHERE,
     fuzzed::{TARGETS, UNFUZZED},
-    list::{DECODERS, ELSEWHERE, STATE_CODEC},
-    shown::Shown,
+    list::{DECODERS, STATE_CODEC},
+    shown::{Decoder, Shown},
 };
 use super::{
     Finding,
     source::{Source, closing_brace},
 };
 
-/// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes and peers.
-const ROOMS: [&str; 12] = [
+/// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes, peers, and
+/// the places where backups are kept.
+const ROOMS: [&str; 17] = [
     "client/mcp/src/",
+    "client/src/cluster/address.rs",
+    "client/src/cluster/details.rs",
     "client/src/cluster/exchange",
+    "client/src/cluster/greeted.rs",
     "client/src/cluster/line_error.rs",
     "client/src/cluster/proxy_words.rs",
     "client/request-state/src/state_codec",
     "client/src/cluster/verdict.rs",
+    "node/src/backup",
     "node/src/connections",
     "node/src/forward.rs",
+    "node/src/identity/acknowledged",
     "node/src/raft/codec",
     "node/src/service/",
     "node/src/tls/certificate.rs",
@@ -59,6 +69,11 @@ const SEEDS_DIR: &str = "tests/fuzz/seeds/";
 /// What runs the properties of the client, the MCP servers and the node.
 const RUNNER: &str = "client/src/properties.rs";
 
+/// All that are listed.
+fn decoders() -> impl Iterator<Item = &'static Decoder> {
+    DECODERS.iter().chain(IN_BACKUPS)
+}
+
 /// Decoders that are not listed, and listed ones that are gone.
 pub(super) fn check_sources(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -66,8 +81,7 @@ pub(super) fn check_sources(sources: &[Source]) -> Vec<Finding> {
     let in_room = |source: &&Source| ROOMS.iter().any(|room| source.path.starts_with(room));
     for source in sources.iter().filter(in_room) {
         for (offset, function) in decoding(source) {
-            let listed = DECODERS
-                .iter()
+            let listed = decoders()
                 .position(|decoder| decoder.file == source.path && decoder.function == function);
             match listed {
                 Some(at) => seen.push(at),
@@ -79,7 +93,7 @@ pub(super) fn check_sources(sources: &[Source]) -> Vec<Finding> {
             }
         }
     }
-    for (at, decoder) in DECODERS.iter().enumerate() {
+    for (at, decoder) in decoders().enumerate() {
         if !seen.contains(&at) {
             let message = format!(
                 "fn {} is listed as a decoder, and decodes nothing",
@@ -93,7 +107,7 @@ pub(super) fn check_sources(sources: &[Source]) -> Vec<Finding> {
 
 /// Property tests that are missing, too small, or not in `make fuzz`.
 pub(super) fn check_tests(read: impl Fn(&str) -> String) -> Vec<Finding> {
-    let listed = DECODERS.iter().filter_map(|decoder| match decoder.shown {
+    let listed = decoders().filter_map(|decoder| match decoder.shown {
         Shown::By(file, test) => Some((file, test)),
         Shown::NoClient(why) => {
             assert!(!why.is_empty());
@@ -104,7 +118,7 @@ pub(super) fn check_tests(read: impl Fn(&str) -> String) -> Vec<Finding> {
     let fuzz = makefile.split("\nfuzz:").nth(1).unwrap_or_default();
     let fuzz = fuzz.split("\n\n").next().unwrap_or_default();
     let mut findings = Vec::new();
-    for (file, test) in listed.chain(ELSEWHERE) {
+    for (file, test) in listed.chain(ELSEWHERE.iter().copied()) {
         let text = read(file);
         let mut missing =
             |what: &str| findings.push(Finding::whole(file, format!("{test}: {what}")));
@@ -140,8 +154,7 @@ pub(super) fn check_tests(read: impl Fn(&str) -> String) -> Vec<Finding> {
 /// listed.
 pub(super) fn check_targets(paths: &[String], manifest: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let decoders = DECODERS.iter();
-    let shown = decoders.filter(|decoder| matches!(decoder.shown, Shown::By(..)));
+    let shown = decoders().filter(|decoder| matches!(decoder.shown, Shown::By(..)));
     let files: BTreeSet<&str> = shown.map(|decoder| decoder.file).collect();
     let elsewhere = ELSEWHERE.iter().map(|(file, _)| *file);
     let files: BTreeSet<&str> = elsewhere.chain(files).collect();

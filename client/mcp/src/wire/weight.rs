@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_has_more_values_or_text_than_it_weighs() {
+    fn no_message_that_a_client_makes_up_holds_more_than_it_weighs() {
         let scalar = prop_oneof![
             Just(Value::Null),
             any::<i64>().prop_map(Value::from),

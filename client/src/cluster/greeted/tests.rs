@@ -37,6 +37,34 @@ fn greeting_passes_and_calls_wait_however_they_are_cut() {
     });
 }
 
+#[test]
+fn first_bytes_that_a_node_makes_up_let_a_call_pass_only_in_http_2() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.unwrap();
+    let bytes = prop::collection::vec(any::<u8>(), 0..20);
+    let http_2 = bytes
+        .clone()
+        .prop_map(|rest| [vec![FIRST_BYTE], rest].concat());
+    check(&prop_oneof![bytes, http_2], |first| {
+        let sent = [greeting(), frame(HEADERS, b"a call")].concat();
+        let mut client = Greeted::new(tokio::io::join(&first[..], Vec::<u8>::new()));
+        let written = runtime.block_on(client.write_all(&sent));
+        let mut heard = Vec::new();
+        let read = runtime.block_on(client.read_to_end(&mut heard));
+        let (_, passed) = client.stream.into_inner();
+        if first.first() == Some(&FIRST_BYTE) {
+            prop_assert!(written.is_ok() && read.is_ok());
+            prop_assert_eq!((passed, heard), (sent, first));
+        } else {
+            let (written, read) = (written.unwrap_err(), read.unwrap_err());
+            prop_assert!(Silent::behind(&written).is_some(), "{written}");
+            prop_assert_eq!(Silent::behind(&read), Silent::behind(&written));
+            prop_assert_eq!(&passed[..], &sent[..greeting().len() + 3]);
+        }
+        Ok(())
+    });
+}
+
 /// What a server reads of a greeting and a call, whose first bytes come when the greeting has; and what the client reads.
 async fn exchange(first: &[u8]) -> (Vec<u8>, io::Result<Vec<u8>>) {
     let (client, mut server) = duplex(1 << 16);

@@ -183,3 +183,6 @@ fn cause<T: Error + 'static>(error: &object_store::Error) -> Option<&T> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

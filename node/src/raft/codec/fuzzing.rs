@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use prost::Message;
 
 use super::*;
+use crate::identity::acknowledged::fuzzing::testimony;
 
 type Again<M> = Result<M, CodecError>;
 
@@ -21,15 +22,16 @@ pub(super) fn header() -> proto::PeerHeader {
     }
 }
 
-/// Reads a message of a peer, or an entry of the log. The first byte says of which kind.
+/// Reads a message of a peer, its testimony, or an entry of the log. The first byte says of which
+/// kind.
 ///
 /// # Panics
-/// If it is understood in two ways.
+/// If it is understood in two ways, or more of a testimony is kept than may be.
 pub fn peer_message(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 8 {
+    match kind % 9 {
         0 => settles(bytes, append),
         1 => settles(bytes, append_reply),
         2 => settles(bytes, stream_reply),
@@ -37,7 +39,8 @@ pub fn peer_message(bytes: &[u8]) {
         4 => settles(bytes, vote_reply),
         5 => settles(bytes, transfer),
         6 => settles(bytes, |message| manifest(&message)),
-        _ => settles(bytes, log_entry),
+        7 => settles(bytes, log_entry),
+        _ => testimony(bytes),
     }
 }
 

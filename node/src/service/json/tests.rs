@@ -168,6 +168,22 @@ fn a_body_that_a_client_makes_up_is_a_message_or_refused() {
     });
 }
 
+/// Bodies of lists: of records, or of names.
+fn lists() -> impl Strategy<Value = Vec<u8>> {
+    let records = r#"\{"items": ?\[(\{"(key|value)": ?"[a-z=\\]{0,4}"\},){0,9}\{ ?\}\]\}"#;
+    let names = r#"\{"(keys|owner)": ?\[("[a-z]{0,4}",){0,9}(null|""|[0-9]{1,3}e?[0-9]?)\]\}"#;
+    prop_oneof![records, names].prop_map(String::into_bytes)
+}
+
+#[test]
+fn body_that_a_client_makes_up_makes_no_more_than_it_is_charged() {
+    let calls = (any::<u8>(), prop_oneof![body(), lists()]);
+    check(&calls, |(path, body)| {
+        fuzzing::json_body(&[&[path][..], &body[..]].concat());
+        Ok(())
+    });
+}
+
 #[test]
 fn long_text_where_a_call_has_none_is_refused_and_not_repeated() {
     // A parser's error writes each of these in six bytes.
@@ -187,6 +203,11 @@ fn long_text_where_a_call_has_none_is_refused_and_not_repeated() {
         (
             "StateService/BatchStore",
             format!(r#"{{"items":["{long}"]}}"#),
+        ),
+        // Each of the keys may be long, and a text is no list of them.
+        (
+            "StateService/BatchRetrieve",
+            format!(r#"{{"keys":"{long}"}}"#),
         ),
         (
             "AccessService/CreateToken",

@@ -13,9 +13,17 @@ const fn target(name: &'static str, reaches: &'static [&'static str]) -> Target 
 
 /// Every target.
 pub(super) const TARGETS: &[Target] = &[
-    target("archive_segment", &[]),
+    target(
+        "archive_segment",
+        &[
+            "node/src/backup/archive.rs",
+            "node/src/backup/directory.rs",
+            "node/src/backup/segment.rs",
+            "node/src/backup/segment_path.rs",
+        ],
+    ),
     target("audit_file", &[]),
-    target("backup_manifest", &[]),
+    target("backup_manifest", &["node/src/backup.rs"]),
     target(
         "bearer_token",
         &[
@@ -39,12 +47,26 @@ pub(super) const TARGETS: &[Target] = &[
     ),
     target("client_stream", &["node/src/service/arriving/tests.rs"]),
     target("confirmation", &["client/mcp/src/state/confirm.rs"]),
-    target("error_details", &["client/src/cluster/verdict.rs"]),
+    target(
+        "error_details",
+        &[
+            "client/src/cluster/details.rs",
+            "client/src/cluster/verdict.rs",
+        ],
+    ),
     target("exact_json", &["client/src/exact.rs"]),
     target("exchange_reply", &["client/src/cluster/verdict.rs"]),
     target("forward_batch", &["node/src/service/forwarded.rs"]),
     target("forward_reply", &["node/src/forward.rs"]),
-    target("json_body", &[]),
+    target(
+        "json_body",
+        &[
+            "node/src/service/json/exact.rs",
+            "node/src/service/json/intake.rs",
+            "node/src/service/json/tests.rs",
+            "node/src/service/json/texts.rs",
+        ],
+    ),
     target("key_file", &["client/mcp/src/bearer/key.rs"]),
     target(
         "key_set",
@@ -64,7 +86,11 @@ pub(super) const TARGETS: &[Target] = &[
     target("peer_command", &["node/machine/tests/it/bad_input.rs"]),
     target(
         "peer_message",
-        &["node/src/raft/codec.rs", "node/src/raft/codec/messages.rs"],
+        &[
+            "node/src/identity/acknowledged.rs",
+            "node/src/raft/codec.rs",
+            "node/src/raft/codec/messages.rs",
+        ],
     ),
     target("response_head", &["client/src/cluster/line_error.rs"]),
     target("resumed_lists", &["node/machine/tests/it/bad_input.rs"]),
@@ -73,6 +99,7 @@ pub(super) const TARGETS: &[Target] = &[
         &[
             "client/mcp/src/wire/envelope.rs",
             "client/mcp/src/wire/message.rs",
+            "client/mcp/src/wire/weight.rs",
             "client/mcp/src/tasks/listen.rs",
         ],
     ),
@@ -113,16 +140,16 @@ pub(super) const UNFUZZED: &[(&str, &str)] = &[
     ),
     ("node/src/service/json.rs", "it reads a number"),
     (
-        "node/src/service/json/intake.rs",
-        "libraries read the JSON, and `client_message` reaches what decodes the message",
+        "client/src/cluster/address.rs",
+        "a library reads addresses of IPv6, and a port is digits",
     ),
     (
-        "node/src/service/json/exact.rs",
-        "a library reads the JSON, and each number is digits",
+        "client/src/cluster/greeted/tests.rs",
+        "it looks at one byte",
     ),
     (
-        "node/src/service/json/texts.rs",
-        "a library reads the JSON, and what is kept of it is names",
+        "node/src/backup/bucket/failure/tests.rs",
+        "it looks for two words in the text of an error, which libraries bound",
     ),
     (
         "client/mcp/src/bearer/resource.rs",

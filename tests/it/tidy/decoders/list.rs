@@ -15,7 +15,7 @@ const VERIFIER: &str = "client/mcp/src/bearer/verifier.rs";
 const BROWSER: &str = "client/mcp/src/browser.rs";
 const HOST: &str = "client/mcp/src/wire/host.rs";
 const ALLOWED: &str = "client/mcp/src/allowed.rs";
-const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
+pub(super) const STATE_TOOL: &str = "client/mcp/src/state/tests.rs";
 const MADE_UP_ANSWER: &str = "an_answer_that_a_client_makes_up_is_a_yes_only_if_it_says_so";
 const ENVELOPE: &str = "client/mcp/src/wire/envelope.rs";
 const MADE_UP_ENVELOPE: &str = "no_text_that_a_client_makes_up_has_another_id_than_json_says";
@@ -32,7 +32,7 @@ const JSON_SCHEMA: &str = "node/src/service/json/schema.rs";
 const MADE_UP_TIMEOUT: &str = "a_timeout_that_a_client_makes_up_is_a_number_or_refused";
 const MADE_UP_BODY: &str = "a_body_that_a_client_makes_up_is_a_message_or_refused";
 const JSON_TEXTS: &str = "node/src/service/json/texts.rs";
-const JSON_TESTS: &str = "node/src/service/json/tests.rs";
+pub(super) const JSON_TESTS: &str = "node/src/service/json/tests.rs";
 const RESOURCE: &str = "client/mcp/src/bearer/resource.rs";
 const CREDENTIAL: &str = "node/src/service/credential.rs";
 const MADE_UP_HEADER: &str = "no_header_that_a_client_makes_up_is_taken_for_a_token";
@@ -45,6 +45,8 @@ const MADE_UP_VOTE: &str = "a_vote_that_a_peer_makes_up_is_refused_or_understood
 const MADE_UP_MEMBERSHIP: &str = "a_membership_that_a_peer_makes_up_is_refused_or_understood";
 const CERTIFICATE: &str = "node/src/tls/certificate.rs";
 const MADE_UP_CERTIFICATE: &str = "a_certificate_that_a_peer_makes_up_is_refused_or_read";
+const ADDRESS: &str = "client/src/cluster/address.rs";
+const MADE_UP_ADDRESS: &str = "address_that_a_client_makes_up_is_taken_or_refused";
 const VERDICT: &str = "client/src/cluster/verdict.rs";
 const VERDICT_TESTS: &str = "client/src/cluster/verdict/tests.rs";
 pub(super) const MADE_UP: &str = "nothing_that_a_client_makes_up_is_opened_and_nothing_panics";
@@ -239,6 +241,14 @@ pub(super) const DECODERS: &[Decoder] = &[
         "client/src/cluster/line_error.rs",
         "response_that_a_node_makes_up_is_grpc_or_an_error_of_one_line",
     ),
+    by(ADDRESS, "check", ADDRESS, MADE_UP_ADDRESS),
+    by(ADDRESS, "is_bracketed", ADDRESS, MADE_UP_ADDRESS),
+    by(
+        "node/src/identity/acknowledged.rs",
+        "begin",
+        "node/src/identity/acknowledged/tests.rs",
+        "no_testimony_that_a_peer_makes_up_is_believed_beyond_its_bounds",
+    ),
     no_client(
         "client/request-state/src/state_codec/keys.rs",
         "parse",
@@ -322,62 +332,5 @@ pub(super) const DECODERS: &[Decoder] = &[
         "client/request-state/src/state_codec/ring.rs",
         "open",
         "the cluster's, under the operator's key",
-    ),
-];
-
-/// Messages of the contract are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as
-/// other arguments are; where messages end and what they hold is counted by hand. Nothing in the rooms names that.
-pub(super) const ELSEWHERE: [(&str, &str); 13] = [
-    (
-        "node/machine/tests/it/bad_input.rs",
-        "a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version",
-    ),
-    (
-        "node/src/service/forwarded.rs",
-        "commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words",
-    ),
-    (
-        "node/src/forward.rs",
-        "answers_that_a_peer_makes_up_are_each_for_one_call_or_for_none",
-    ),
-    (
-        "node/src/service/snapshot_intake.rs",
-        "a_snapshot_that_a_peer_makes_up_is_refused_or_is_what_its_manifest_says",
-    ),
-    (
-        "node/src/service/exchange/tests.rs",
-        "a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlines",
-    ),
-    (
-        "node/machine/tests/it/bad_input.rs",
-        "bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault",
-    ),
-    (
-        "node/machine/tests/it/bad_input.rs",
-        "a_list_resumes_at_any_token_that_a_client_makes_up",
-    ),
-    (
-        "client/mcp/tests/state/requests.rs",
-        "requests_that_a_client_makes_up_are_answered_and_store_nothing",
-    ),
-    (
-        "client/src/exact.rs",
-        "text_that_a_client_makes_up_is_refused_or_keeps_its_numbers",
-    ),
-    (
-        "client/src/exact.rs",
-        "every_double_that_a_client_makes_up_comes_back",
-    ),
-    (
-        STATE_TOOL,
-        "batches_that_a_client_makes_up_are_refused_or_taken_at_their_word",
-    ),
-    (
-        "node/src/service/arriving/tests.rs",
-        "messages_that_a_client_makes_up_come_whole_however_they_are_cut",
-    ),
-    (
-        "node/src/service/decoded_size/tests.rs",
-        "bytes_that_a_client_makes_up_have_a_size_if_they_decode_and_never_panic",
     ),
 ];

@@ -63,11 +63,11 @@ fn a_property_that_is_gone_or_small_or_not_run_is_found() {
     let all = |read: &str| {
         match read {
         "Makefile" => {
-            "\nfuzz: x\n\tclient_makes_up issuer_makes_up peer_makes_up node_makes_up state_codec::tests bytes_on_the_wire\n\n".to_owned()
+            "\nfuzz: x\n\tclient_makes_up issuer_makes_up peer_makes_up node_makes_up bucket_makes_up state_codec::tests bytes_on_the_wire\n\n".to_owned()
         }
         RUNNER => "HELVE_CASES 10_000".to_owned(),
         file => {
-            let names = DECODERS.iter().filter_map(|decoder| match decoder.shown {
+            let names = decoders().filter_map(|decoder| match decoder.shown {
                 Shown::By(in_file, test) if in_file == file => Some(test),
                 _ => None,
             });

@@ -1,0 +1,80 @@
+//! Properties of decoders that nothing in their text shows.
+
+use super::list::{JSON_TESTS, STATE_TOOL};
+
+/// Messages of the contract are decoded by generated code and looked at by the machine, whole MCP requests by rmcp, and batches as
+/// other arguments are; where messages end, what they hold and what a store's error says is found by hand. Nothing in the rooms names that.
+pub(super) const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "node/machine/tests/it/bad_input.rs",
+        "a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version",
+    ),
+    (
+        "node/src/service/forwarded.rs",
+        "commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words",
+    ),
+    (
+        "node/src/forward.rs",
+        "answers_that_a_peer_makes_up_are_each_for_one_call_or_for_none",
+    ),
+    (
+        "node/src/service/snapshot_intake.rs",
+        "a_snapshot_that_a_peer_makes_up_is_refused_or_is_what_its_manifest_says",
+    ),
+    (
+        "node/src/service/exchange/tests.rs",
+        "a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlines",
+    ),
+    (
+        "node/machine/tests/it/bad_input.rs",
+        "bytes_on_the_wire_are_refused_or_carried_out_and_are_never_a_fault",
+    ),
+    (
+        "node/machine/tests/it/bad_input.rs",
+        "a_list_resumes_at_any_token_that_a_client_makes_up",
+    ),
+    (
+        "client/mcp/tests/state/requests.rs",
+        "requests_that_a_client_makes_up_are_answered_and_store_nothing",
+    ),
+    (
+        "client/src/exact.rs",
+        "text_that_a_client_makes_up_is_refused_or_keeps_its_numbers",
+    ),
+    (
+        "client/src/exact.rs",
+        "every_double_that_a_client_makes_up_comes_back",
+    ),
+    (
+        STATE_TOOL,
+        "batches_that_a_client_makes_up_are_refused_or_taken_at_their_word",
+    ),
+    (
+        "node/src/service/arriving/tests.rs",
+        "messages_that_a_client_makes_up_come_whole_however_they_are_cut",
+    ),
+    (
+        "node/src/service/decoded_size/tests.rs",
+        "bytes_that_a_client_makes_up_have_a_size_if_they_decode_and_never_panic",
+    ),
+    (
+        JSON_TESTS,
+        "body_that_a_client_makes_up_makes_no_more_than_it_is_charged",
+    ),
+    (
+        "client/mcp/src/wire/weight.rs",
+        "no_message_that_a_client_makes_up_holds_more_than_it_weighs",
+    ),
+    (
+        "client/src/cluster/greeted/tests.rs",
+        "first_bytes_that_a_node_makes_up_let_a_call_pass_only_in_http_2",
+    ),
+    (
+        "client/src/cluster/details.rs",
+        "details_that_a_node_makes_up_leave_code_and_message",
+    ),
+    (
+        "node/src/backup/bucket/failure/tests.rs",
+        "no_answer_that_a_bucket_makes_up_is_repeated_beyond_its_code",
+    ),
+];
