@@ -9,9 +9,8 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use helve_http::{LogThrottle, Room};
+use helve_http::{LogThrottle, NotWhole, Room, read_whole};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ConstString as _, RequestId};
 use serde_json::Value;
 
@@ -188,13 +187,13 @@ pub(crate) async fn read_message(
         return Err(answer);
     }
     let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, MESSAGE_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let body = match read_whole(body, MESSAGE_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(NotWhole::TooLarge) => {
             let refusal = Refusal::too_large(Value::Null);
             return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, &refusal));
         }
-        Err(error) => {
+        Err(NotWhole::Broken(error)) => {
             tracing::debug!(%error, "a body did not arrive");
             let why = "the body did not arrive whole: send it again\n";
             return Err((StatusCode::BAD_REQUEST, why).into_response());
@@ -298,6 +297,17 @@ fn is_zero_weight(parameter: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::pieces::pieces;
+
+    #[tokio::test]
+    async fn message_in_pieces_is_held_once() {
+        let mut request = Request::new(pieces(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#));
+        *request.method_mut() = Method::POST;
+        let json = HeaderValue::from_static(JSON);
+        request.headers_mut().insert(header::CONTENT_TYPE, json);
+        let (_, message) = read_message(request).await.unwrap();
+        assert!(message.is_some());
+    }
 
     #[test]
     fn accept_headers_mean_what_http_says() {

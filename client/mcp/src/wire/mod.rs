@@ -11,6 +11,8 @@ pub(crate) mod host;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
+#[cfg(test)]
+pub(crate) mod pieces;
 mod sse;
 mod under_way;
 pub(crate) mod weight;
