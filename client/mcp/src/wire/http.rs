@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::{
     MESSAGE_BYTES_MAX,
+    charged::Charge,
     content_type::{IDENTITY, is_encoded, is_type},
     host, message,
     message::Refusal,
@@ -186,7 +187,7 @@ pub(crate) async fn read_message(
         headers.insert(header::ACCEPT_ENCODING, IDENTITY);
         return Err(answer);
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let body = match read_whole(body, MESSAGE_BYTES_MAX).await {
         Ok(body) => body,
         Err(NotWhole::TooLarge) => {
@@ -205,10 +206,11 @@ pub(crate) async fn read_message(
         refused(StatusCode::PAYLOAD_TOO_LARGE, &refusal)
     })?;
     // Once for each request: what guards the server may have read it before.
-    if let Some(room) = room
-        && let Err(error) = room.claim(weight)
-    {
-        return Err((StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response());
+    if let Some(room) = room {
+        if let Err(error) = room.claim(weight) {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response());
+        }
+        parts.extensions.insert(Charge::new(room));
     }
     match message::read(&body) {
         Ok(message) => Ok((Request::from_parts(parts, Body::from(body)), Some(message))),

@@ -5,6 +5,7 @@
 //! input as over HTTP.
 
 mod bounds;
+pub(crate) mod charged;
 pub(crate) mod content_type;
 pub(crate) mod envelope;
 pub(crate) mod host;
