@@ -1,21 +1,23 @@
-//! A caller who hangs up while a tool is at work.
+//! Callers who hang up, and callers who send what no tool takes.
 
 use std::net::SocketAddr;
 
+use helve_client::MemoryBuilder;
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult},
     service::RequestContext,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
-    io::AsyncWriteExt as _,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::Notify,
     task::{JoinHandle, yield_now},
 };
 
 use super::*;
+use crate::cart::{self, CartServer};
 
 /// A server whose one tool waits until it is told to go on.
 #[derive(Clone, Default)]
@@ -47,9 +49,9 @@ struct Served {
 }
 
 impl Served {
-    async fn of(slow: &Slow) -> Self {
+    async fn of(server: impl ServerHandler + Clone) -> Self {
         let (access, shutdown) = (Access::default(), Shutdown::new());
-        let router = router(slow.clone(), &access, &shutdown);
+        let router = router(server, &access, &shutdown);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (counted, stopped) = (access.metrics.clone(), shutdown.clone());
@@ -65,13 +67,13 @@ impl Served {
         }
     }
 
-    /// A connection over which the tool has been called.
-    async fn called(&self) -> TcpStream {
+    /// A connection over which a tool has been called.
+    async fn called(&self, tool: &str, arguments: &Value) -> TcpStream {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let params = json!({"name": "slow", "arguments": {}, "_meta": meta});
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let body = call.to_string();
         let head = [
@@ -81,7 +83,8 @@ impl Served {
             "Accept: application/json, text/event-stream".to_owned(),
             "Mcp-Protocol-Version: 2026-07-28".to_owned(),
             "Mcp-Method: tools/call".to_owned(),
-            "Mcp-Name: slow".to_owned(),
+            format!("Mcp-Name: {tool}"),
+            "Connection: close".to_owned(),
             format!("Content-Length: {}", body.len()),
         ];
         let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
@@ -94,9 +97,9 @@ impl Served {
 #[tokio::test]
 async fn room_of_a_gone_caller_is_held_until_its_handler_ends() {
     let slow = Slow::default();
-    let served = Served::of(&slow).await;
+    let served = Served::of(slow.clone()).await;
     let traffic = served.metrics.traffic();
-    let caller = served.called().await;
+    let caller = served.called("slow", &json!({})).await;
     slow.begun.notified().await;
     let held = traffic.request_bytes();
     assert_ne!(held, 0, "the message is charged");
@@ -111,4 +114,18 @@ async fn room_of_a_gone_caller_is_held_until_its_handler_ends() {
     }
     served.shutdown.begin();
     served.serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn unknown_argument_is_not_repeated_whole() {
+    let client = MemoryBuilder::new().build().unwrap();
+    let served = Served::of(CartServer::new(client, cart::Settings::shared())).await;
+    let name = "a".repeat(1 << 20);
+    let mut caller = served.called("create_cart", &json!({name: 1})).await;
+    let mut answer = String::new();
+    caller.read_to_string(&mut answer).await.unwrap();
+    let begun = &answer[..answer.len().min(1000)];
+    assert!(begun.starts_with("HTTP/1.1 200 "), "{begun}");
+    assert!(answer.contains("unknown field"), "{begun}");
+    assert!(answer.len() < 16 << 10, "{}", answer.len());
 }

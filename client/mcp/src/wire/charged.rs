@@ -30,8 +30,8 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 
-type Request = RequestContext<RoleServer>;
-type Notification = NotificationContext<RoleServer>;
+use super::short;
+
 type Answer<R> = Result<R, ErrorData>;
 type Page = Option<PaginatedRequestParams>;
 
@@ -54,15 +54,32 @@ impl Charge {
     }
 }
 
-/// A server that holds the room of each message until its handler ends.
+/// A server that holds the room of each message until its handler ends, and whose errors are short.
 #[derive(Debug, Clone)]
 pub(crate) struct Charged<S>(pub(crate) S);
 
-macro_rules! charged {
-    ($context:ident; $($method:ident($($request:ident: $type:ty)?) -> $answer:ty;)*) => {$(
-        async fn $method(&self, $($request: $type,)? mut context: $context) -> $answer {
+macro_rules! answer {
+    ($($method:ident($($request:ident: $type:ty)?) -> $answer:ty;)*) => {$(
+        async fn $method(
+            &self,
+            $($request: $type,)?
+            mut context: RequestContext<RoleServer>,
+        ) -> Answer<$answer> {
             let _charge = Charge::taken(&mut context.extensions);
-            self.0.$method($($request,)? context).await
+            self.0.$method($($request,)? context).await.map_err(short::error)
+        }
+    )*};
+}
+
+macro_rules! tell {
+    ($($method:ident($($notification:ident: $type:ty)?);)*) => {$(
+        async fn $method(
+            &self,
+            $($notification: $type,)?
+            mut context: NotificationContext<RoleServer>,
+        ) {
+            let _charge = Charge::taken(&mut context.extensions);
+            self.0.$method($($notification,)? context).await;
         }
     )*};
 }
@@ -70,42 +87,51 @@ macro_rules! charged {
 /// Keep in step with the trait: a method that is missing here is answered by the trait's default,
 /// not by the server.
 impl<S: ServerHandler> ServerHandler for Charged<S> {
-    charged! { Request;
-        ping() -> Answer<()>;
-        initialize(request: InitializeRequestParams) -> Answer<InitializeResult>;
-        discover() -> Answer<DiscoverResult>;
-        complete(request: CompleteRequestParams) -> Answer<CompleteResult>;
-        set_level(request: SetLevelRequestParams) -> Answer<()>;
-        get_prompt(request: GetPromptRequestParams) -> Answer<GetPromptResponse>;
-        list_prompts(request: Page) -> Answer<ListPromptsResult>;
-        list_resources(request: Page) -> Answer<ListResourcesResult>;
-        list_resource_templates(request: Page) -> Answer<ListResourceTemplatesResult>;
-        read_resource(request: ReadResourceRequestParams) -> Answer<ReadResourceResponse>;
-        subscribe(request: SubscribeRequestParams) -> Answer<()>;
-        unsubscribe(request: UnsubscribeRequestParams) -> Answer<()>;
-        call_tool(request: CallToolRequestParams) -> Answer<CallToolResponse>;
-        list_tools(request: Page) -> Answer<ListToolsResult>;
-        on_custom_request(request: CustomRequest) -> Answer<CustomResult>;
-        get_task(request: GetTaskParams) -> Answer<GetTaskResult>;
-        update_task(request: UpdateTaskParams) -> Answer<()>;
-        cancel_task(request: CancelTaskParams) -> Answer<()>;
-        list_skills(request: Page) -> Answer<ListSkillsResult>;
-        get_skill(request: GetSkillRequestParams) -> Answer<GetSkillResult>;
+    answer! {
+        ping() -> ();
+        initialize(request: InitializeRequestParams) -> InitializeResult;
+        discover() -> DiscoverResult;
+        complete(request: CompleteRequestParams) -> CompleteResult;
+        set_level(request: SetLevelRequestParams) -> ();
+        get_prompt(request: GetPromptRequestParams) -> GetPromptResponse;
+        list_prompts(request: Page) -> ListPromptsResult;
+        list_resources(request: Page) -> ListResourcesResult;
+        list_resource_templates(request: Page) -> ListResourceTemplatesResult;
+        read_resource(request: ReadResourceRequestParams) -> ReadResourceResponse;
+        subscribe(request: SubscribeRequestParams) -> ();
+        unsubscribe(request: UnsubscribeRequestParams) -> ();
+        list_tools(request: Page) -> ListToolsResult;
+        on_custom_request(request: CustomRequest) -> CustomResult;
+        get_task(request: GetTaskParams) -> GetTaskResult;
+        update_task(request: UpdateTaskParams) -> ();
+        cancel_task(request: CancelTaskParams) -> ();
+        list_skills(request: Page) -> ListSkillsResult;
+        get_skill(request: GetSkillRequestParams) -> GetSkillResult;
         read_resource_directory(request: ReadResourceDirectoryRequestParams)
-            -> Answer<ReadResourceDirectoryResult>;
+            -> ReadResourceDirectoryResult;
     }
 
-    charged! { Notification;
-        on_cancelled(notification: CancelledNotificationParam) -> ();
-        on_progress(notification: ProgressNotificationParam) -> ();
-        on_initialized() -> ();
-        on_roots_list_changed() -> ();
-        on_custom_notification(notification: CustomNotification) -> ();
+    tell! {
+        on_cancelled(notification: CancelledNotificationParam);
+        on_progress(notification: ProgressNotificationParam);
+        on_initialized();
+        on_roots_list_changed();
+        on_custom_notification(notification: CustomNotification);
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> Answer<CallToolResponse> {
+        let _charge = Charge::taken(&mut context.extensions);
+        let answer = self.0.call_tool(request, context).await;
+        answer.map(short::answer).map_err(short::error)
     }
 
     /// Its context keeps the charge until the subscription ends, as it keeps the request.
     async fn listen(&self, context: SubscriptionContext) -> Answer<()> {
-        self.0.listen(context).await
+        self.0.listen(context).await.map_err(short::error)
     }
 
     fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Answer<InitializeResult> {

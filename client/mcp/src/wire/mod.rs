@@ -14,6 +14,7 @@ pub(crate) mod lines;
 pub(crate) mod message;
 #[cfg(test)]
 pub(crate) mod pieces;
+mod short;
 mod sse;
 mod under_way;
 pub(crate) mod weight;
