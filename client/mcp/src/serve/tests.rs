@@ -67,8 +67,9 @@ impl Served {
         }
     }
 
-    /// A connection over which a tool has been called.
-    async fn called(&self, tool: &str, arguments: &Value) -> TcpStream {
+    /// A connection over which a tool has been called, and what becomes of it: `close` or
+    /// `keep-alive`.
+    async fn called(&self, tool: &str, arguments: &Value, connection: &str) -> TcpStream {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -84,7 +85,7 @@ impl Served {
             "Mcp-Protocol-Version: 2026-07-28".to_owned(),
             "Mcp-Method: tools/call".to_owned(),
             format!("Mcp-Name: {tool}"),
-            "Connection: close".to_owned(),
+            format!("Connection: {connection}"),
             format!("Content-Length: {}", body.len()),
         ];
         let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
@@ -99,7 +100,7 @@ async fn room_of_a_gone_caller_is_held_until_its_handler_ends() {
     let slow = Slow::default();
     let served = Served::of(slow.clone()).await;
     let traffic = served.metrics.traffic();
-    let caller = served.called("slow", &json!({})).await;
+    let caller = served.called("slow", &json!({}), "keep-alive").await;
     slow.begun.notified().await;
     let held = traffic.request_bytes();
     assert_ne!(held, 0, "the message is charged");
@@ -121,7 +122,8 @@ async fn unknown_argument_is_not_repeated_whole() {
     let client = MemoryBuilder::new().build().unwrap();
     let served = Served::of(CartServer::new(client, cart::Settings::shared())).await;
     let name = "a".repeat(1 << 20);
-    let mut caller = served.called("create_cart", &json!({name: 1})).await;
+    let arguments = json!({name: 1});
+    let mut caller = served.called("create_cart", &arguments, "close").await;
     let mut answer = String::new();
     caller.read_to_string(&mut answer).await.unwrap();
     let begun = &answer[..answer.len().min(1000)];

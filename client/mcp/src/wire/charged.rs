@@ -47,7 +47,7 @@ impl Charge {
         Self { _room: room }
     }
 
-    /// Takes it from what a handler is given: a handler may keep that for longer than it is at work.
+    /// Takes it from what a handler is given, which it may keep for longer than it is at work.
     fn taken(extensions: &mut Extensions) -> Option<Self> {
         let parts = extensions.get_mut::<Parts>()?;
         parts.extensions.remove::<Self>()
