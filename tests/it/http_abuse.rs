@@ -44,6 +44,12 @@ const VALUES: [usize; 2] = [12 << 20, 590_000];
 const FULL_BODIES: usize = 8;
 const FULL_HELD_MAX: u64 = 512 << 20;
 
+/// Bytes of a body that comes in chunks of one byte, how many such bodies come at once, and what the
+/// server may hold for them. A chunk that is kept takes 32 bytes, without the buffer that it came in.
+const CHUNKS: usize = 1 << 20;
+const CHUNKED_BODIES: usize = 2;
+const CHUNKED_HELD_MAX: u64 = 32 << 20;
+
 /// Sessions whose memory is counted, after some for which a process takes what it keeps anyway. Together they are within one
 /// caller's share of a replica, which is 256.
 const SESSIONS: u64 = 200;
@@ -191,6 +197,40 @@ async fn stalled_bodies_take_bounded_memory() -> Result<()> {
         drop(held);
     }
     Ok(())
+}
+
+/// Sends a request. Returns the status.
+async fn send(to: SocketAddr, host: usize, request: &str) -> Result<u16> {
+    let connected = connect(to, host).await?;
+    let (status, _) = ask(connected, request).await?;
+    Ok(status)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_in_tiny_chunks_take_no_more_than_their_bytes() -> Result<()> {
+    let attacked = Attacked::start(&[]).await?;
+    attacked.serves(0, "before").await?;
+    let before = peak_bytes(attacked.pid()?)?;
+    let head = ALICE.head("tools/call", "store", 0);
+    let head = head.replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    // It is no message, and is refused once it is whole.
+    let request = format!("{head}{}0\r\n\r\n", "1\r\n \r\n".repeat(CHUNKS));
+    let sent = stream::iter(0..CHUNKED_BODIES)
+        .map(|host| send(attacked.address, host, &request))
+        .buffer_unordered(CHUNKED_BODIES);
+    let told: Vec<_> = sent.collect().await;
+    let told = told.into_iter().collect::<Result<Vec<_>>>()?;
+    ensure!(told == [400; CHUNKED_BODIES], "{told:?}");
+    let most = peak_bytes(attacked.pid()?)? - before;
+    println!(
+        "{CHUNKED_BODIES} bodies of {CHUNKS} chunks took at most {} MiB",
+        most >> 20
+    );
+    ensure!(
+        most <= CHUNKED_HELD_MAX,
+        "{most} bytes, over {CHUNKED_HELD_MAX}"
+    );
+    attacked.serves(HOSTS, "after").await
 }
 
 /// Stores an array of as many numbers, as Alice. Returns the status.

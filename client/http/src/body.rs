@@ -53,7 +53,9 @@ impl Intake {
 
 /// The room that a request's body takes up among all of its listener's, in the request's extensions.
 ///
-/// Remove it from them before they are kept for longer than the request is served.
+/// It is given back when the last clone is dropped, and no sooner than the answer begins. A service
+/// whose work outlives the request keeps a clone as long as that. Any other removes it from the
+/// extensions before they are kept for longer than the request is served.
 #[derive(Clone)]
 pub struct Room(Arc<Intake>);
 
@@ -68,7 +70,7 @@ impl Room {
     }
 
     /// Claims as many bytes more, for what is made of a body that has come whole. They are given
-    /// back as the body's own are, when the answer begins.
+    /// back as the body's own are.
     ///
     /// # Errors
     /// If others hold the room. Whatever the service answers then, the listener refuses the request.

@@ -66,9 +66,10 @@ pub struct Bounds {
     pub body_time: Duration,
     /// The least that must come of a body. Then the answer is 408. 10 KiB in 10 seconds by default.
     pub body_progress: Progress,
-    /// Bytes of bodies that are held at once: those still arriving, those of requests under way, and
-    /// what services claim for the parsed form ([`Room`](crate::Room)). Over it, the body that has been
-    /// arriving longest is given up with 503; if none is arriving, the new one is. 256 MiB by default.
+    /// Bytes of bodies that are held at once: those still arriving, those of requests under way,
+    /// also if the caller has hung up, and what services claim for the parsed form
+    /// ([`Room`](crate::Room)). Over it, the body that has been arriving longest is given up with
+    /// 503; if none is arriving, the new one is. 256 MiB by default.
     pub request_bytes: usize,
     /// The same for one address, with 429.
     pub address_request_bytes: usize,

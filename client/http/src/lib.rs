@@ -7,7 +7,8 @@
 //!   has waited longest goes first, and one that has not sent a whole head before one that is kept alive.
 //! - A head and a body must arrive in time, and a body at a minimum speed.
 //! - The bytes of bodies that are held at once, and of answers that wait to be read, are bounded, in all
-//!   and per address. A service charges what it makes of a body with [`Room`].
+//!   and per address. A service reads a body with [`read_whole`], which holds what was charged, and
+//!   charges what it makes of it with [`Room`].
 //!
 //! What is refused is a typed answer: 408, 413, 429 or 503, with `Retry-After` where a retry helps.
 //!
@@ -33,6 +34,7 @@ mod stall;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod whole;
 mod wire;
 
 pub use self::{
@@ -46,4 +48,5 @@ pub use self::{
     site::Port,
     stall::Stall,
     traffic::{Bound, Traffic},
+    whole::{NotWhole, read_whole},
 };

@@ -17,12 +17,12 @@ use std::{
 };
 
 use axum::{
-    body::{Body, Bytes, to_bytes},
+    body::{Body, Bytes},
     extract::{Request, State},
     middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
 };
-use helve_http::{Bounds, Drain, Plain, Port, Shutdown, Style};
+use helve_http::{Bounds, Drain, Plain, Port, Shutdown, Style, read_whole};
 use http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts};
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
@@ -132,7 +132,7 @@ async fn forward(State(balancer): State<Arc<Balancer>>, request: Request) -> Res
             "not ready: it is stopping\n",
         );
     }
-    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
+    let Ok(body) = read_whole(body, BODY_BYTES_MAX).await else {
         return answer(
             StatusCode::BAD_REQUEST,
             "the request could not be read, or is too large",
@@ -216,9 +216,7 @@ async fn exchange(stream: TcpStream, parts: Parts, body: Bytes) -> Result<Respon
     if is_event_stream(&parts.headers) {
         return Ok(Response::from_parts(parts, Body::new(body)));
     }
-    let body = to_bytes(Body::new(body), BODY_BYTES_MAX)
-        .await
-        .map_err(text)?;
+    let body = read_whole(body, BODY_BYTES_MAX).await.map_err(text)?;
     Ok(Response::from_parts(parts, Body::from(body)))
 }
 
@@ -268,6 +266,7 @@ fn answer(status: StatusCode, why: &'static str) -> Response {
 mod tests {
     use std::net;
 
+    use axum::body::to_bytes;
     use futures::StreamExt as _;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -275,6 +274,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::wire::pieces::pieces;
 
     /// A listener that says whether a connection was made, and its address.
     fn listening() -> (net::TcpListener, String) {
@@ -317,6 +317,22 @@ mod tests {
             assert!(tried.is_err(), "it was sent to the next replica: {tried:?}");
             replica.abort();
         }
+    }
+
+    #[tokio::test]
+    async fn request_in_pieces_is_held_once() {
+        let (replica, address) = listening();
+        let balancer = Arc::new(Balancer::new(vec![address], Shutdown::new()));
+        let replica = tokio::spawn(async move {
+            let mut stream = asked(replica).await;
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream
+        });
+        let request = Request::new(pieces("hi".repeat(100)));
+        let response = forward(State(balancer), request).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        replica.abort();
     }
 
     #[tokio::test]

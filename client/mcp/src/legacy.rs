@@ -46,7 +46,10 @@ use crate::{
     callers::Callers,
     serve::{self, Access, MCP_PATH, MCP_PATH_SLASH, Shutdown, config, finish},
     storage::{SessionOptions, Sessions},
-    wire::http::{in_use, may_begin_session, request_id, shape},
+    wire::{
+        charged::Charged,
+        http::{in_use, may_begin_session, request_id, shape},
+    },
 };
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -195,8 +198,11 @@ where
     config.sse_retry = None;
     let copies = Arc::new(copies);
     config.session_store = Some(Arc::new(sessions.clone()));
-    let service =
-        StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&copies), config);
+    let service = StreamableHttpService::new(
+        move || Ok(Charged(server.clone())),
+        Arc::clone(&copies),
+        config,
+    );
     let state = Arc::new(LegacyState {
         sessions,
         copies: Copies::new(copies, LIMITS, access.metrics.clone()),

@@ -23,7 +23,7 @@ use crate::{
     bearer::Guard,
     browser,
     metrics::{Metrics, count},
-    wire::{MESSAGE_BYTES_MAX, http::shape},
+    wire::{MESSAGE_BYTES_MAX, charged::Charged, http::shape},
 };
 
 use crate::allowed::with_port;
@@ -85,7 +85,7 @@ where
 {
     let config = config(access, shutdown).with_legacy_session_mode(false);
     let service = StreamableHttpService::new(
-        move || Ok(server.clone()),
+        move || Ok(Charged(server.clone())),
         Arc::new(NeverSessionManager::default()),
         config,
     );
@@ -193,3 +193,6 @@ pub(crate) fn is_endless(request: &Parts) -> bool {
     let is_stream = request.method == Method::GET && request.uri.path().starts_with(MCP_PATH);
     is_stream || request.headers.get(METHOD).is_some_and(is_listening)
 }
+
+#[cfg(test)]
+mod tests;

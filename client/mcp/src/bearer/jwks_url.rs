@@ -3,10 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use axum::body::Bytes;
+use helve_http::{NotWhole, read_whole};
 use helve_proto::{is_loopback_host, shown_url};
 use helve_seal::Looks;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use http_body_util::Empty;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -224,13 +225,10 @@ impl JwksUrl {
             return Err(FetchError::NotJson { url, found });
         }
         let fresh = fresh(response.headers());
-        let body = Limited::new(response.into_body(), SET_BYTES_MAX).collect();
-        let body = match body.await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return Err(FetchError::TooLarge { url });
-            }
-            Err(error) => return Err(unreachable(error)),
+        let body = match read_whole(response.into_body(), SET_BYTES_MAX).await {
+            Ok(body) => body,
+            Err(NotWhole::TooLarge) => return Err(FetchError::TooLarge { url }),
+            Err(NotWhole::Broken(error)) => return Err(unreachable(error.into())),
         };
         let found = match jwks::parse(&body, Origin::Url) {
             Ok(found) => found,

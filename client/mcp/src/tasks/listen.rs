@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 
 use axum::{
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use futures::{StreamExt as _, stream::select_all};
 use helve_client::exact;
+use helve_http::read_whole;
 use http::{StatusCode, request::Parts};
 use rmcp::{
     model::{
@@ -67,7 +68,7 @@ pub async fn task_filter(State(tasks): State<Tasks>, request: Request, next: Nex
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, LISTEN_BYTES_MAX).await else {
+    let Ok(body) = read_whole(body, LISTEN_BYTES_MAX).await else {
         let message = format!("a listen request of more than {LISTEN_BYTES_MAX} bytes");
         return (StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
     };

@@ -1,6 +1,10 @@
 //! Bounds on the parts of a message that outlive it: in a session, in the log, or in an answer.
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, CustomRequest, GetMeta as _,
+    Reference, RequestId,
+};
+use serde_json::Value;
 
 use super::{
     envelope::{Envelope, ID_BYTES_MAX},
@@ -13,8 +17,13 @@ pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) const INITIALIZE_BYTES_MAX: usize = 64 << 10;
 /// Values and names of members in an `initialize`: each takes up many times its bytes.
 const INITIALIZE_VALUES_MAX: usize = 512;
-/// Bytes of a protocol's version, and of the name of a client, which the log may repeat.
+/// The member of `_meta` that reports of progress repeat.
+const PROGRESS_TOKEN: &str = "progressToken";
+/// Bytes of a name that the log or an error may repeat: of a method, a tool, a prompt, a task or a
+/// client, and of a protocol's version. Also of a progress token.
 const NAME_BYTES_MAX: usize = 1024;
+/// Bytes of the URI of a resource or a skill, which an error may repeat.
+const URI_BYTES_MAX: usize = 8 << 10;
 /// Bytes that one byte of a string may have as it is written, as an escape.
 const ESCAPE_BYTES_MAX: usize = 6;
 
@@ -25,6 +34,8 @@ pub(super) enum Over {
     Initialize,
     /// It has a name that is too long.
     Name,
+    /// It is about a URI that is too long.
+    Uri,
     /// Its id is longer than an answer repeats.
     Id,
 }
@@ -38,9 +49,12 @@ impl Over {
                  {INITIALIZE_VALUES_MAX} values and names: send fewer capabilities, and icons as URLs"
             ),
             Self::Name => format!(
-                "Invalid Request: a protocol's version and a client's name have at most \
-                 {NAME_BYTES_MAX} bytes"
+                "Invalid Request: a method, the name of a tool, a prompt or a client, the id of a task, \
+                 a progress token and a protocol's version have at most {NAME_BYTES_MAX} bytes"
             ),
+            Self::Uri => {
+                format!("Invalid Request: a `uri` has at most {URI_BYTES_MAX} bytes")
+            }
             Self::Id => {
                 format!(
                     "Invalid Request: an `id` has at most {ID_BYTES_MAX} bytes, as it is written"
@@ -56,7 +70,15 @@ pub(super) fn check(message: &ClientJsonRpcMessage, text: &[u8]) -> Result<(), O
         ClientJsonRpcMessage::Request(request) => (Some(&request.id), Some(&request.request)),
         ClientJsonRpcMessage::Response(response) => (Some(&response.id), None),
         ClientJsonRpcMessage::Error(error) => (error.id.as_ref(), None),
-        ClientJsonRpcMessage::Notification(_) => (None, None),
+        ClientJsonRpcMessage::Notification(sent) => {
+            // All others have names that the specification gives.
+            if let ClientNotification::CustomNotification(custom) = &sent.notification
+                && is_long(&custom.method)
+            {
+                return Err(Over::Name);
+            }
+            (None, None)
+        }
     };
     // Only an id of some length can be too long: most messages are not looked through again.
     if let Some(RequestId::String(id)) = id
@@ -68,12 +90,68 @@ pub(super) fn check(message: &ClientJsonRpcMessage, text: &[u8]) -> Result<(), O
     request.map_or(Ok(()), |request| check_request(request, text))
 }
 
+fn is_long(name: &str) -> bool {
+    name.len() > NAME_BYTES_MAX
+}
+
+/// What a request is about, which an error may repeat.
+enum Target<'a> {
+    Name(&'a str),
+    Uri(&'a str),
+}
+
+fn target(request: &ClientRequest) -> Option<Target<'_>> {
+    Some(match request {
+        ClientRequest::CallToolRequest(it) => Target::Name(&it.params.name),
+        ClientRequest::GetPromptRequest(it) => Target::Name(&it.params.name),
+        ClientRequest::GetTaskRequest(it) => Target::Name(&it.params.task_id),
+        ClientRequest::UpdateTaskRequest(it) => Target::Name(&it.params.task_id),
+        ClientRequest::CancelTaskRequest(it) => Target::Name(&it.params.task_id),
+        ClientRequest::ReadResourceRequest(it) => Target::Uri(&it.params.uri),
+        ClientRequest::SubscribeRequest(it) => Target::Uri(&it.params.uri),
+        ClientRequest::UnsubscribeRequest(it) => Target::Uri(&it.params.uri),
+        ClientRequest::GetSkillRequest(it) => Target::Uri(&it.params.uri),
+        ClientRequest::ReadResourceDirectoryRequest(it) => Target::Uri(&it.params.uri),
+        ClientRequest::CompleteRequest(it) => match &it.params.r#ref {
+            Reference::Prompt(prompt) => Target::Name(&prompt.name),
+            Reference::Resource(resource) => Target::Uri(&resource.uri),
+            _ => return None,
+        },
+        ClientRequest::CustomRequest(it) => return target_of_misread(it),
+        _ => return None,
+    })
+}
+
+/// The same of a request whose other parameters do not fit its method. `rmcp` compares these
+/// members with the header `Mcp-Name` all the same.
+fn target_of_misread(request: &CustomRequest) -> Option<Target<'_>> {
+    let params = request.params.as_ref()?;
+    match request.method.as_str() {
+        "tools/call" | "prompts/get" => params.get("name")?.as_str().map(Target::Name),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => {
+            params.get("taskId")?.as_str().map(Target::Name)
+        }
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+            params.get("uri")?.as_str().map(Target::Uri)
+        }
+        _ => None,
+    }
+}
+
 fn check_request(request: &ClientRequest, text: &[u8]) -> Result<(), Over> {
-    let version = request.get_meta().get(VERSION);
-    let version = version.and_then(|version| version.as_str());
-    let is_long = |name: &str| name.len() > NAME_BYTES_MAX;
-    if version.is_some_and(is_long) {
+    let meta = request.get_meta();
+    for name in [VERSION, PROGRESS_TOKEN] {
+        if meta.get(name).and_then(Value::as_str).is_some_and(is_long) {
+            return Err(Over::Name);
+        }
+    }
+    if is_long(request.method()) {
         return Err(Over::Name);
+    }
+    match target(request) {
+        Some(Target::Name(name)) if is_long(name) => return Err(Over::Name),
+        Some(Target::Uri(uri)) if uri.len() > URI_BYTES_MAX => return Err(Over::Uri),
+        _ => {}
     }
     let ClientRequest::InitializeRequest(initialize) = request else {
         return Ok(());
@@ -90,7 +168,7 @@ fn check_request(request: &ClientRequest, text: &[u8]) -> Result<(), Over> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -98,6 +176,10 @@ mod tests {
         let text = message.to_string();
         let read = serde_json::from_str(&text).expect("it is a message");
         check(&read, text.as_bytes())
+    }
+
+    fn request(method: &str, params: &Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     }
 
     fn initialize(version: &str, name: &str, capabilities: &Value) -> Value {
@@ -161,10 +243,59 @@ mod tests {
             assert_eq!(checked(&initialize("1", name, &json!({}))), expected);
             for method in ["tools/list", "tools/call", "server/discover", "made/up"] {
                 let params = json!({"name": "t", "_meta": {VERSION: name}});
-                let request =
-                    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-                assert_eq!(checked(&request), expected, "{method}");
+                assert_eq!(checked(&request(method, &params)), expected, "{method}");
             }
+        }
+    }
+
+    #[test]
+    fn what_an_error_may_repeat_is_bounded() {
+        let (name, uri) = ((NAME_BYTES_MAX, Over::Name), (URI_BYTES_MAX, Over::Uri));
+        for ((max, over), method, member) in [
+            (name, "tools/call", "name"),
+            (name, "prompts/get", "name"),
+            (name, "tasks/get", "taskId"),
+            (name, "tasks/update", "taskId"),
+            (name, "tasks/cancel", "taskId"),
+            (uri, "resources/read", "uri"),
+            (uri, "resources/subscribe", "uri"),
+            (uri, "resources/unsubscribe", "uri"),
+            (uri, "resources/directory/read", "uri"),
+            (uri, "skills/get", "uri"),
+        ] {
+            for (bytes, expected) in [(max, Ok(())), (max + 1, Err(over)), (1 << 20, Err(over))] {
+                let mut params = json!({member: "a".repeat(bytes)});
+                assert_eq!(checked(&request(method, &params)), expected, "{method}");
+                let is_compared = !matches!(method, "resources/directory/read" | "skills/get");
+                if is_compared {
+                    // `rmcp` compares it with a header, even if it cannot read the rest.
+                    params["inputResponses"] = json!(7);
+                    assert_eq!(checked(&request(method, &params)), expected, "{method}");
+                }
+            }
+        }
+        for (kind, member, max, over) in [
+            ("ref/prompt", "name", NAME_BYTES_MAX, Over::Name),
+            ("ref/resource", "uri", URI_BYTES_MAX, Over::Uri),
+        ] {
+            for (bytes, expected) in [(max, Ok(())), (max + 1, Err(over))] {
+                let reference = json!({"type": kind, member: "a".repeat(bytes)});
+                let argument = json!({"name": "x", "value": ""});
+                let params = json!({"ref": reference, "argument": argument});
+                let complete = request("completion/complete", &params);
+                assert_eq!(checked(&complete), expected, "{kind}");
+            }
+        }
+        for (bytes, expected) in [
+            (NAME_BYTES_MAX, Ok(())),
+            (NAME_BYTES_MAX + 1, Err(Over::Name)),
+        ] {
+            let long = "a".repeat(bytes);
+            assert_eq!(checked(&request(&long, &json!({}))), expected);
+            let told = json!({"jsonrpc": "2.0", "method": long});
+            assert_eq!(checked(&told), expected);
+            let params = json!({"_meta": {PROGRESS_TOKEN: long}});
+            assert_eq!(checked(&request("tools/list", &params)), expected);
         }
     }
 

@@ -9,14 +9,14 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use helve_http::{LogThrottle, Room};
+use helve_http::{LogThrottle, NotWhole, Room, read_whole};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ConstString as _, RequestId};
 use serde_json::Value;
 
 use super::{
     MESSAGE_BYTES_MAX,
+    charged::Charge,
     content_type::{IDENTITY, is_encoded, is_type},
     host, message,
     message::Refusal,
@@ -188,14 +188,14 @@ pub(crate) async fn read_message(
         headers.insert(header::ACCEPT_ENCODING, IDENTITY);
         return Err(answer);
     }
-    let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, MESSAGE_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let (mut parts, body) = request.into_parts();
+    let body = match read_whole(body, MESSAGE_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(NotWhole::TooLarge) => {
             let refusal = Refusal::too_large(Value::Null);
             return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, &refusal));
         }
-        Err(error) => {
+        Err(NotWhole::Broken(error)) => {
             tracing::debug!(%error, "a body did not arrive");
             let why = "the body did not arrive whole: send it again\n";
             return Err((StatusCode::BAD_REQUEST, why).into_response());
@@ -207,10 +207,11 @@ pub(crate) async fn read_message(
         refused(StatusCode::PAYLOAD_TOO_LARGE, &refusal)
     })?;
     // Once for each request: what guards the server may have read it before.
-    if let Some(room) = room
-        && let Err(error) = room.claim(weight)
-    {
-        return Err((StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response());
+    if let Some(room) = room {
+        if let Err(error) = room.claim(weight) {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response());
+        }
+        parts.extensions.insert(Charge::new(room));
     }
     match message::read(&body) {
         Ok(message) => Ok((Request::from_parts(parts, Body::from(body)), Some(message))),
@@ -299,6 +300,17 @@ fn is_zero_weight(parameter: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::pieces::pieces;
+
+    #[tokio::test]
+    async fn message_in_pieces_is_held_once() {
+        let mut request = Request::new(pieces(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#));
+        *request.method_mut() = Method::POST;
+        let json = HeaderValue::from_static(JSON);
+        request.headers_mut().insert(header::CONTENT_TYPE, json);
+        let (_, message) = read_message(request).await.unwrap();
+        assert!(message.is_some());
+    }
 
     #[test]
     fn accept_headers_mean_what_http_says() {

@@ -17,6 +17,7 @@ use tokio::{
 use super::{
     envelope::{Envelope, id_at_end},
     message::{self, Refusal},
+    short,
     under_way::UnderWay,
     weight::weigh,
 };
@@ -155,6 +156,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = self.writer.clone();
         self.under_way.sent(&message);
+        let message = short::message(message);
         async move {
             let line = serde_json::to_vec(&message)?;
             let (written, is_written) = oneshot::channel();

@@ -5,12 +5,16 @@
 //! input as over HTTP.
 
 mod bounds;
+pub(crate) mod charged;
 pub(crate) mod content_type;
 pub(crate) mod envelope;
 pub(crate) mod host;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
+#[cfg(test)]
+pub(crate) mod pieces;
+mod short;
 pub(crate) mod sse;
 mod under_way;
 pub(crate) mod weight;

@@ -249,6 +249,26 @@ async fn what_is_over_a_bound_is_refused_and_stored_in_no_part() {
 }
 
 #[tokio::test]
+async fn what_is_too_long_to_name_is_not_repeated() {
+    let house = House::open(ASSUMES).await;
+    let long = "x".repeat(1 << 20);
+    let task = Post::method("tasks/get", json!({"taskId": long}));
+    let resource = Post::method("resources/read", json!({"uri": long}));
+    for post in [
+        Post::method(&long, json!({})).with("mcp-method", "tools/list"),
+        Post::call(&long, &json!({})).with("mcp-name", "store"),
+        task.with("mcp-name", "t"),
+        resource.with("mcp-name", "file:///a"),
+    ] {
+        let answer = post.send(house.replicas[0]).await;
+        let told = answer.body.to_string();
+        assert!(told.len() < 2048, "{} bytes", told.len());
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{told}");
+        assert_eq!(answer.code(), -32600, "{told}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_request_is_refused() {
     let house = House::open(ASSUMES).await;
     let headers = store().headers;
